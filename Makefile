@@ -1,0 +1,94 @@
+# What a newcomer needs: `make demo` and `make test`. A second run is quick: what was installed is remembered by stamp
+# files in .venv, and `make clean` forgets it. PYTHON chooses the interpreter, PIP_FLAGS adds options of `pip install`
+# (as in PIP_FLAGS="-c .ci/requirements.txt"), PYTEST_FLAGS options of pytest.
+
+PYTHON ?= python3
+PIP_FLAGS ?=
+PYTEST_FLAGS ?= -n 2
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# What tries the engine's promises for minutes says nothing about how the package was built: not repeated for the wheel.
+ENGINE_TESTS := crashes power_cuts faults state_machine concurrency tampering malformed soak
+SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test long lint style types layers wheel-test bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo        install into $(VENV) and show in a minute what Trails does"
+	@echo "make test        install into $(VENV) and run the tests"
+	@echo "make long        the tests with their long figures"
+	@echo "make lint        style (ruff), types (mypy), layers (import-linter)"
+	@echo "make wheel-test  build the wheel and run the tests against it, away from these sources"
+	@echo "make bench       run the benchmarks"
+	@echo "make clean       remove $(VENV) and what was built"
+
+demo: $(VENV)/.installed
+	@$(BIN)/python -m trails demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+long: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) --long
+
+lint: style types layers
+
+style: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+layers: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+# The tests and the documents that they read are copied to a temporary folder, the sources are not: what is imported there
+# is the wheel.
+wheel-test: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	@set -e; away=$$(mktemp -d); trap 'rm -rf "$$away"' EXIT; \
+	  $(PYTHON) -m venv "$$away/venv"; pip="$$away/venv/bin/python -m pip --disable-pip-version-check --quiet"; \
+	  $$pip install --upgrade 'pip>=25.1'; \
+	  $$pip install $(PIP_FLAGS) --group test dist/*.whl; \
+	  cp -R tests benchmarks pyproject.toml README.md CONTRIBUTING.md CHANGELOG.md Makefile "$$away"; \
+	  cd "$$away"; \
+	  venv/bin/python -c 'import sys, trails; print(trails.__file__); sys.exit("site-packages" not in trails.__file__)'; \
+	  TRAILS_SHARED="$(SHARED)" venv/bin/python -m pytest $(PYTEST_FLAGS) $(ENGINE_TESTS:%=--ignore=tests/test_%.py)
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist
+
+# --- what is installed
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: $(PYTHON) is missing or older than Python 3.11; install a newer one, or name it: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "error: $(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.made pyproject.toml
+	$(PIP) install $(PIP_FLAGS) -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.made pyproject.toml
+	$(PIP) install $(PIP_FLAGS) --group test -e .
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.dev: $(VENV)/.made pyproject.toml
+	$(PIP) install $(PIP_FLAGS) --group dev -e .
+	@touch $@ $(VENV)/.test $(VENV)/.installed
+
+$(VENV)/.bench: $(VENV)/.made pyproject.toml
+	$(PIP) install $(PIP_FLAGS) --group bench -e .
+	@touch $@ $(VENV)/.installed

@@ -1,0 +1,71 @@
+"""The report of a run as tables: on the terminal, and as Markdown for RESULTS.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+_HEADINGS = ("who", "median", "ratio")
+
+
+def duration(seconds: float) -> str:
+    """Return seconds in a unit that shows three digits.
+
+    >>> duration(0.0123456), duration(0.00001234)
+    ('12.3 ms', '12.3 us')
+    """
+    return f"{seconds * 1e3:,.3g} ms" if seconds >= 0.001 else f"{seconds * 1e6:,.3g} us"
+
+
+def _rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
+    rows = [
+        (
+            f"{name} (baseline)" if name == result["baseline"] else name,
+            duration(seconds),
+            f"{result['ratios'][name]:.2f} x",
+        )
+        for name, seconds in result["medians"].items()
+    ]
+    rows += [(name, "not installed", "") for name in result["missing"]]
+    return rows + [(name, f"{count:,}", "") for name, count in result["counts"].items()]
+
+
+def _verdict(target: dict[str, Any]) -> str:
+    met = "met" if target["met"] else "MISSED"
+    return f"{target['what']}: {target['value']:.3g} {target['unit']}, target {target['target']:g}: {met}"
+
+
+def show(report: dict[str, Any]) -> None:
+    """Print one table a result, with its targets below."""
+    console = Console()
+    for result in report["results"]:
+        table = Table(*_HEADINGS, title=result["title"], title_justify="left")
+        for row in _rows(result):
+            table.add_row(*row)
+        console.print(table)
+        for target in result["targets"]:
+            console.print(f"  {_verdict(target)}")
+        console.print()
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """Return the report as the text of RESULTS.md."""
+    machine = ", ".join(f"{name} {value}" for name, value in report["machine"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
+    lines = [
+        "# Results",
+        "",
+        "Written by `python -m benchmarks --record`; README.md says what is measured and how to read it.",
+        "",
+        f"- date: {report['date']}, size: {report['size']}, seed: {report['seed']}",
+        f"- machine: {machine} (load: 1, 5 and 15 minutes before the run)",
+        f"- versions: {versions}",
+        "",
+    ]
+    for result in report["results"]:
+        lines += [f"## {result['title']}", "", f"| {' | '.join(_HEADINGS)} |", "|---|---:|---:|"]
+        lines += [f"| {' | '.join(row)} |" for row in _rows(result)]
+        lines += ["", *(f"- {_verdict(target)}" for target in result["targets"]), ""]
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,0 +1,20 @@
+"""One module a scenario; each has `run(setting)`, which returns its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from benchmarks.harness import Result, Setting
+from benchmarks.scenarios import append, branches, depth, forks, listing, load, startup
+
+SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
+    "append": append.run,
+    "load": load.run,
+    "forks": forks.run,
+    "depth": depth.run,
+    "branches": branches.run,
+    "listing": listing.run,
+    "startup": startup.run,
+}
+"""Every scenario by the name that `--only` takes."""

@@ -1,0 +1,69 @@
+"""Fixtures for all tests: a store of every kind, and the folder of independent expected results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import trails
+from trails import Repository
+
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("default")
+
+STORE_KINDS = ("memory", "disk")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--long", action="store_true", help="run the long versions: the full figures of benchmarks/RESULTS.md"
+    )
+
+
+@pytest.fixture
+def long(request: pytest.FixtureRequest) -> bool:
+    """Whether the long figures were asked for."""
+    return bool(request.config.getoption("--long"))
+
+
+@pytest.fixture(params=STORE_KINDS)
+def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Repository]:
+    """A function that opens a new store of every kind by a name; a disk store can be opened again after closing."""
+
+    def open_store(name: str) -> Repository:
+        if request.param == "memory":
+            return trails.open(":memory:")
+        return trails.open(tmp_path / name, create=True, durability="process")
+
+    return open_store
+
+
+@pytest.fixture
+def store(opener: Callable[[str], Repository]) -> Iterator[Repository]:
+    """An empty store, of every kind in turn."""
+    with opener("store.trails") as opened:
+        yield opened
+
+
+@pytest.fixture
+def memory() -> Iterator[Repository]:
+    """An empty store in memory, for tests in which the kind of store plays no part."""
+    with trails.open(":memory:") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of independent cases and real transcripts: `TRAILS_SHARED`, or `shared` beside the checkout."""
+    named = os.environ.get("TRAILS_SHARED")
+    folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared"
+    if not (folder / "cases").is_dir():
+        reason = f"the folder of shared cases is not at {folder} (set TRAILS_SHARED)"
+        if os.environ.get("CI"):
+            pytest.fail(reason + ", and CI must have it")
+        pytest.skip(reason)
+    return folder

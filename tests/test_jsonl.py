@@ -1,0 +1,112 @@
+"""Reading lines of JSON: every line is either an object with its number, or a problem with its reason and text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trails.transcripts.jsonl import MAX_DEPTH, read_lines
+
+
+def reasons(data: bytes) -> list[tuple[int, str]]:
+    return [(problem.line, problem.reason) for problem in read_lines(data)[1]]
+
+
+def test_objects_come_with_their_line_numbers_and_blank_lines_count() -> None:
+    assert read_lines(b'{"a": 1}\n\n   \n{"b": [2]}') == ([(1, {"a": 1}), (4, {"b": [2]})], [])
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_accepted() -> None:
+    assert read_lines(b'\xef\xbb\xbf{"a": "\xc3\xa9"}\r\n{"b": 2}\r\n') == ([(1, {"a": "é"}), (2, {"b": 2})], [])
+
+
+def test_an_empty_file_has_no_lines() -> None:
+    assert read_lines(b"") == ([], [])
+    assert read_lines(b"\xef\xbb\xbf") == ([], [])
+
+
+def test_a_line_separator_inside_a_text_does_not_end_the_line() -> None:
+    assert read_lines('{"a": "x\u2028y\x85z"}'.encode()) == ([(1, {"a": "x\u2028y\x85z"})], [])
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"a": "\xff"}', "is not UTF-8 (byte 8 of the line)"),
+        (b'{"a": 1', "is not JSON: Expecting ',' delimiter (column 8)"),
+        (b'{"a": NaN}', "is not JSON: NaN is no JSON value"),
+        (b'{"a": -Infinity}', "is not JSON: -Infinity is no JSON value"),
+        (b'{"a": 1e999}', "has a number that is too large: 1e999"),
+        (b"[1]", "is not a JSON object but an array"),
+        (b'"text"', "is not a JSON object but a string"),
+        (b"42", "is not a JSON object but a number"),
+        (b"null", "is not a JSON object but null"),
+        (b"true", "is not a JSON object but a boolean"),
+        (b'{"a": "\\ud800"}', "has half of a surrogate pair, which no text can carry"),
+        (b'{"\\udc00": 1}', "has half of a surrogate pair, which no text can carry"),
+        (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", f"is nested deeper than {MAX_DEPTH} levels"),
+        (b'{"a": ' + b"[" * 200 + b"]" * 200 + b"}", f"is nested deeper than {MAX_DEPTH} levels"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_a_problem_and_its_neighbours_are_read(line: bytes, reason: str) -> None:
+    objects, problems = read_lines(b'{"before": 1}\n' + line + b'\n{"after": 2}')
+    assert objects == [(1, {"before": 1}), (3, {"after": 2})]
+    assert [(problem.line, problem.reason) for problem in problems] == [(2, reason)]
+
+
+def test_a_number_of_too_many_digits_is_a_problem() -> None:
+    [(line, reason)] = reasons(b'{"a": ' + b"9" * 5_000 + b"}")
+    assert line == 1
+    assert reason.startswith("is not JSON that can be read")
+
+
+def test_a_whole_surrogate_pair_is_a_character() -> None:
+    assert read_lines(b'{"a": "\\ud83c\\udf89"}') == ([(1, {"a": "🎉"})], [])
+
+
+def test_the_deepest_line_allowed_is_read() -> None:
+    line = b'{"a": ' + b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1) + b"}"
+    assert reasons(line) == []
+
+
+def test_a_problem_shows_the_text_as_far_as_it_can_be_read() -> None:
+    [problem] = read_lines(b"caf\xc3\xa9 \xff!\r\n")[1]
+    assert problem.text == "café \ufffd!"
+
+
+def test_a_long_text_is_cut_and_says_so() -> None:
+    [problem] = read_lines(b"x" * 2_003)[1]
+    assert problem.text == "x" * 2_000 + "… (3 more characters)"
+    [whole] = read_lines(b"x" * 2_000)[1]
+    assert whole.text == "x" * 2_000
+
+
+def test_a_line_of_fifty_megabytes_is_read() -> None:
+    text = "y" * 50_000_000
+    [(number, value)], problems = read_lines(b'{"a": "' + text.encode() + b'"}')
+    assert (number, len(value["a"]), problems) == (1, 50_000_000, [])
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.dictionaries(st.text(), json_values, max_size=4), max_size=5))
+def test_what_was_written_as_objects_is_read_back(values: list[dict[str, object]]) -> None:
+    data = "\n".join(json.dumps(value, ensure_ascii=False) for value in values).encode()
+    assert read_lines(data) == (list(enumerate(values, start=1)), [])
+
+
+@given(st.lists(st.binary() | st.sampled_from([b"{}", b"[", b'{"a":1}', b"\r", b"\xef\xbb\xbf{}"])))
+def test_every_line_that_is_not_blank_is_an_object_or_a_problem(lines: list[bytes]) -> None:
+    data = b"\n".join(lines)
+    objects, problems = read_lines(data)
+    numbers = sorted([number for number, _ in objects] + [problem.line for problem in problems])
+    seen = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    assert numbers == [number for number, line in enumerate(seen, start=1) if line.strip()]

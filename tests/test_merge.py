@@ -1,0 +1,359 @@
+"""Importing: nothing twice, grown sources go on, changed ones become reported forks, deleted ones stay deleted."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import trails
+from trails import InvalidInput, Repository, validate
+from trails.model import Compaction
+from trails.transcripts.formats import import_path
+from trails.transcripts.merge import merge, session_id
+from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _turn(source_id: str, text: str | None = None, *more: tuple[str, str], role: str = "user") -> SourceTurn:
+    pieces = [Piece(source_id, text if text is not None else f"text of {source_id}")]
+    pieces += [Piece(other, ({"type": "text", "text": words},)) for other, words in more]
+    return SourceTurn(role=role, pieces=tuple(pieces), time=_START + timedelta(seconds=len(source_id)))
+
+
+def _path(*ids: str) -> tuple[SourceTurn, ...]:
+    return tuple(_turn(each) for each in ids)
+
+
+def _source(*paths: tuple[SourceTurn, ...], id: str = "S", **more: Any) -> Transcript:  # noqa: A002 - as the field's name
+    return Transcript(sessions=(SourceSession(source="t", id=id, paths=paths, **more),))
+
+
+def _texts(store: Repository, session: str) -> list[Any]:
+    return [turn.content for turn in store.load(session).turns]
+
+
+def test_a_session_and_its_branches_become_a_session_and_forks_that_share_its_turns(store: Repository) -> None:
+    report = merge(store, _source(_path("a", "b", "c"), _path("a", "d"), _path("a", "b", "e", "f")))
+    assert report.sessions_created == ["t:S"]
+    assert len(report.forks_created) == 2
+    assert report.turns_added == 6
+    assert _texts(store, "t:S") == ["text of a", "text of b", "text of c"]
+    assert sorted(_texts(store, fork)[-1] for fork in report.forks_created) == ["text of d", "text of f"]
+    assert [turn.source_ids for turn in store.load("t:S").turns] == [("a",), ("b",), ("c",)]
+    assert store.verify().ok
+
+
+def test_importing_the_same_again_adds_nothing(store: Repository) -> None:
+    transcript = _source(_path("a", "b", "c"), _path("a", "d"))
+    merge(store, transcript)
+    before = sorted(map(str, store.store.quads((None, None, None, None))))
+    report = merge(store, transcript)
+    assert (report.turns_added, report.sessions_created, report.forks_created, report.changed) == (0, [], [], [])
+    assert len(report.unchanged) == 2
+    assert sorted(map(str, store.store.quads((None, None, None, None)))) == before
+
+
+def test_a_grown_source_goes_on_where_it_ended(store: Repository) -> None:
+    merge(store, _source(_path("a", "b")))
+    report = merge(store, _source(_path("a", "b", "c", "d")))
+    assert (report.grown, report.turns_added, report.forks_created) == (["t:S"], 2, [])
+    assert _texts(store, "t:S") == ["text of a", "text of b", "text of c", "text of d"]
+
+
+def test_a_message_that_was_half_written_gets_its_rest_as_a_turn_of_its_own_and_no_fork(store: Repository) -> None:
+    half, whole = _turn("m1", "first part"), _turn("m1", "first part", ("m2", "second part"))
+    merge(store, _source((_turn("a"), half)))
+    report = merge(store, _source((_turn("a"), whole, _turn("b"))))
+    assert (report.grown, report.forks_created, report.changed) == (["t:S"], [], [])
+    contents = ["text of a", "first part", [{"type": "text", "text": "second part"}], "text of b"]
+    assert _texts(store, "t:S") == contents
+    again = merge(store, _source((_turn("a"), whole, _turn("b"))))
+    assert (again.turns_added, again.unchanged) == (0, ["t:S"])
+
+
+def test_an_earlier_turn_that_changed_in_the_source_becomes_a_reported_fork_and_nothing_is_lost(
+    store: Repository,
+) -> None:
+    merge(store, _source(_path("a", "b", "c")))
+    changed = (_turn("a"), _turn("b", "rewritten"), _turn("c"))
+    report = merge(store, _source(changed))
+    [fork] = report.changed
+    assert _texts(store, "t:S") == ["text of a", "text of b", "text of c"]
+    assert _texts(store, fork) == ["text of a", "rewritten", "text of c"]
+    assert store.load(fork).forked_at_index == 1
+    assert any("differs from the one imported before" in note for note in report.notes)
+    again = merge(store, _source(changed))
+    assert (again.turns_added, again.changed) == (0, [])
+
+
+def test_a_turn_that_appears_in_the_middle_is_a_change_too(store: Repository) -> None:
+    merge(store, _source(_path("a", "c")))
+    report = merge(store, _source(_path("a", "b", "c")))
+    [fork] = report.changed
+    assert _texts(store, fork) == ["text of a", "text of b", "text of c"]
+
+
+def test_when_the_sources_main_branch_moves_the_stored_session_stays_and_the_new_one_is_a_fork(
+    store: Repository,
+) -> None:
+    merge(store, _source(_path("a", "b")))
+    report = merge(store, _source(_path("a", "c"), _path("a", "b")))
+    [fork] = report.forks_created
+    assert (_texts(store, "t:S"), _texts(store, fork)) == (["text of a", "text of b"], ["text of a", "text of c"])
+    assert any("holds the source's main branch now" in note for note in report.notes)
+
+
+def test_a_shorter_source_takes_nothing_away(store: Repository) -> None:
+    merge(store, _source(_path("a", "b", "c")))
+    report = merge(store, _source(_path("a", "b")))
+    assert (report.unchanged, report.turns_added) == (["t:S"], 0)
+    assert len(_texts(store, "t:S")) == 3
+
+
+def test_what_was_said_here_after_an_import_is_kept_when_the_source_grows(store: Repository) -> None:
+    merge(store, _source(_path("a")))
+    session = store.load("t:S")
+    session.append("user", "said here")
+    session.persist()
+    report = merge(store, _source(_path("a", "b")))
+    [fork] = report.forks_created
+    assert _texts(store, "t:S") == ["text of a", "said here"]
+    assert _texts(store, fork) == ["text of a", "text of b"]
+
+
+def test_a_deleted_session_stays_deleted_and_is_reported(store: Repository) -> None:
+    merge(store, _source(_path("a", "b"), _path("a", "c")))
+    [fork] = [record.id for record in store.branches("t:S")]
+    store.delete(fork)
+    report = merge(store, _source(_path("a", "b"), _path("a", "c")))
+    assert (report.deleted, report.turns_added, report.unchanged) == ([fork], 0, ["t:S"])
+    store.delete("t:S")
+    report = merge(store, _source(_path("a", "b"), _path("a", "c")))
+    assert (report.deleted, report.turns_added) == (["t:S"], 0)
+    assert store.list() == []
+
+
+def test_a_session_that_goes_on_from_a_record_of_another_becomes_its_fork_also_in_a_later_import(
+    store: Repository,
+) -> None:
+    merge(store, _source(_path("a", "b", "c"), id="old"))
+    summary = SourceTurn(
+        role="summary", pieces=(Piece("s", "so far"),), compaction=Compaction(summarised_through=0, first_kept=1)
+    )
+    resumed = _source((_turn("x"), summary), id="new", continues="b")
+    report = merge(store, resumed)
+    assert report.forks_created == ["t:new"]
+    loaded = store.load("t:new")
+    assert (loaded.parent_session_id, loaded.forked_at_index) == ("t:old", 2)
+    assert [turn.content for turn in loaded.turns] == ["text of a", "text of b", "text of x", "so far"]
+    assert loaded.turns[3].compaction == Compaction(summarised_through=2, first_kept=3)
+    assert merge(store, resumed).unchanged == ["t:new"]
+    grown = merge(store, _source((_turn("x"), summary, _turn("y")), id="new", continues="b"))
+    assert (grown.grown, grown.turns_added) == (["t:new"], 1)
+
+
+def test_a_session_that_repeats_its_parents_first_turns_shares_them(store: Repository) -> None:
+    merge(store, _source(_path("a", "b", "c"), id="old"))
+    report = merge(store, _source(_path("a", "b", "d"), id="new", copied_from="old"))
+    assert (report.forks_created, report.turns_added) == (["t:new"], 1)
+    assert store.load("t:new").forked_at_index == 2
+    alone = merge(store, _source(_path("q"), id="other", copied_from="old"))
+    assert alone.sessions_created == ["t:other"]
+    assert any("shares no turn" in note for note in alone.notes)
+
+
+def test_parents_and_spawners_are_imported_before_what_builds_on_them_in_any_order(store: Repository) -> None:
+    sessions = (
+        SourceSession(source="t", id="worker", paths=(_path("w"),), spawned_by="boss"),
+        SourceSession(source="t", id="resumed", paths=(_path("r"),), continues="b"),
+        SourceSession(source="t", id="boss", paths=(_path("a", "b"),)),
+    )
+    report = merge(store, Transcript(sessions=sessions))
+    assert report.problems == []
+    assert store.record("t:worker").spawned_by == "t:boss"
+    assert store.record("t:resumed").parent_session_id == "t:boss"
+
+
+def test_sessions_that_name_each_other_as_parents_do_not_hang(store: Repository) -> None:
+    sessions = tuple(
+        SourceSession(source="t", id=one, paths=(_path(one),), copied_from=other)
+        for one, other in (("a", "b"), ("b", "a"))
+    )
+    assert sorted(merge(store, Transcript(sessions=sessions)).sessions_created) == ["t:a", "t:b"]
+
+
+def test_a_session_with_a_turn_that_cannot_be_kept_is_reported_and_the_others_are_imported(store: Repository) -> None:
+    bad = SourceTurn(role="no role", pieces=(Piece("x", "text"),))
+    sessions = (
+        SourceSession(source="t", id="bad", paths=((*_path("a"), bad),)),
+        SourceSession(source="t", id="good", paths=(_path("b"),)),
+    )
+    report = merge(store, Transcript(sessions=sessions))
+    assert report.sessions_created == ["t:good"]
+    [problem] = report.problems
+    assert "session 'bad'" in problem.reason
+    assert "t:bad" not in store
+
+
+def test_ids_of_any_kind_make_session_ids_that_are_accepted_and_distinct() -> None:
+    odd = ["a b", "a/b", "a%20b", "\u00e9", "x" * 500, "x" * 501, "<>", "\n"]
+    made = [session_id("t", each) for each in odd]
+    assert len(set(made)) == len(odd)
+    for each in made:
+        assert validate.session_id(each) == each
+
+
+@st.composite
+def _histories(draw: Any) -> list[list[tuple[SourceTurn, ...]]]:
+    """States of a source file over time: a tree of records that only grows, its leaves as paths, the newest first."""
+    parents: list[int] = []
+    states = []
+    for _ in range(draw(st.integers(1, 4))):
+        for _ in range(draw(st.integers(0, 4))):
+            parents.append(draw(st.integers(-1 if not parents else 0, len(parents) - 1)))
+        leaves = [n for n in range(len(parents)) if n not in parents] or []
+        paths = []
+        for leaf in sorted(leaves, reverse=True):
+            ids, node = [], leaf
+            while node >= 0:
+                ids.append(f"r{node}")
+                node = parents[node]
+            paths.append(_path(*reversed(ids)))
+        states.append(paths)
+    return states
+
+
+@given(states=_histories())
+@settings(max_examples=60)
+def test_however_a_source_grows_every_path_of_it_is_held_once_and_importing_again_adds_nothing(
+    states: list[list[tuple[SourceTurn, ...]]],
+) -> None:
+    with trails.open(":memory:") as store:
+        for paths in states:
+            if paths:
+                merge(store, _source(*paths))
+        held = [[turn.source_ids[0] for turn in store.load(record.id).turns] for record in store.list()]
+        for path in states[-1]:
+            assert [turn.source_ids[0] for turn in path] in held
+        distinct = {turn.source_ids[0] for path in states[-1] for turn in path}
+        assert store.info()["turns"] == len(distinct)
+        if states[-1]:
+            assert merge(store, _source(*states[-1])).turns_added == 0
+        assert store.verify().ok
+
+
+# --- files and folders
+
+
+def _claude(session: str, *texts: str) -> str:
+    lines = []
+    parent = None
+    for number, text in enumerate(texts):
+        uuid = f"{session}-{number}"
+        lines.append(
+            json.dumps(
+                {
+                    "type": "user",
+                    "uuid": uuid,
+                    "parentUuid": parent,
+                    "sessionId": session,
+                    "isSidechain": False,
+                    "timestamp": f"2026-01-01T00:00:{number:02}Z",
+                    "message": {"role": "user", "content": text},
+                }
+            )
+        )
+        parent = uuid
+    return "\n".join(lines) + "\n"
+
+
+def test_a_folder_is_imported_whole_with_foreign_files_reported(store: Repository, tmp_path: Path) -> None:
+    (tmp_path / "p1").mkdir()
+    (tmp_path / "p2").mkdir()
+    (tmp_path / "p1" / "one.jsonl").write_text(_claude("one", "a", "b"))
+    (tmp_path / "p2" / "two.jsonl").write_text(_claude("two", "c"))
+    (tmp_path / "p2" / "strange.jsonl").write_text('{"what": "ever"}\n')
+    (tmp_path / "p2" / "notes.txt").write_text("no transcript")
+    seen: list[tuple[int, int]] = []
+    report = import_path(store, tmp_path, progress=lambda done, total, _: seen.append((done, total)))
+    assert sorted(report.sessions_created) == ["claude-code:one", "claude-code:two"]
+    assert [Path(problem.file).name for problem in report.problems] == ["strange.jsonl"]
+    assert seen[-1] == (2, 2)
+    assert report.files == 2
+
+
+@pytest.mark.parametrize(("content", "what"), [("", "is empty"), ("hello\n", "no transcript of a known format")])
+def test_an_empty_file_and_a_file_that_is_no_transcript_are_refused(
+    memory: Repository, tmp_path: Path, content: str, what: str
+) -> None:
+    file = tmp_path / "x.jsonl"
+    file.write_text(content)
+    with pytest.raises(InvalidInput, match=what):
+        import_path(memory, file)
+    with pytest.raises(InvalidInput, match="there is no file"):
+        import_path(memory, tmp_path / "missing.jsonl")
+    with pytest.raises(InvalidInput, match="no format to import"):
+        import_path(memory, file, format="word")
+
+
+def test_a_line_of_50_megabytes_is_imported(memory: Repository, tmp_path: Path) -> None:
+    file = tmp_path / "big.jsonl"
+    file.write_text(_claude("big", "small", "x" * 50_000_000, "small again"))
+    report = import_path(memory, file)
+    assert (report.turns_added, report.problems) == (3, [])
+    assert [len(turn.content) for turn in memory.load("claude-code:big").turns] == [5, 50_000_000, 11]
+
+
+def test_the_real_claude_code_transcripts_have_the_counts_that_were_taken_independently(
+    shared: Path, store: Repository
+) -> None:
+    expected = json.loads((shared / "cases" / "data_other_expectations.json").read_text())["claude-code-jsonl"]
+    for name, facts in expected.items():
+        if len(facts["sessions"]) > 1:
+            continue  # shares a session with another of these files
+        report = import_path(store, shared / "data" / "claude-code-jsonl" / name)
+        assert report.sessions_created[0] == f"claude-code:{facts['sessions'][0]}", name
+        ids = [*report.sessions_created, *report.forks_created]
+        own = [turn for each in ids for turn in store.load(each).turns if turn.session_id == each]
+        assert len(report.forks_created) == facts["candidate_user_rewinds"], name
+        assert sum(turn.role == "assistant" for turn in own) == facts["assistant_api_messages"], name
+        assert len({call.id for turn in own for call in turn.tool_calls}) == facts["tool_use"], name
+        assert len({result.call_id for turn in own for result in turn.tool_results}) == facts["tool_result"], name
+        assert sum(turn.role == "summary" for turn in own) == facts["compact_summaries"], name
+        assert report.records == facts["types"], name
+        again = import_path(store, shared / "data" / "claude-code-jsonl" / name)
+        assert (again.turns_added, again.forks_created, again.changed) == (0, [], []), name
+    assert store.verify().ok
+
+
+def test_the_real_pi_transcripts_have_the_counts_that_were_taken_independently(shared: Path, store: Repository) -> None:
+    expected = json.loads((shared / "cases" / "data_pi_expectations.json").read_text())["files"]
+    roles = {
+        "toolResult": "tool",
+        "bashExecution": "bash",
+        "branchSummary": "branch_summary",
+        "compactionSummary": "compaction_summary",
+    }
+    for name, facts in expected.items():
+        file = shared / "data" / "pi-session-jsonl" / name
+        report = import_path(store, file)
+        main = f"pi:{facts['sessionId']}"
+        assert report.sessions_created == [main], name
+        assert len(report.forks_created) == facts["leaves"] - 1, name
+        assert store.record(main).source_session == f"pi:{facts['sessionId']}"
+        held = Counter(turn.role for turn in store.load(main).turns)
+        if "compaction" not in facts["types"]:  # a compaction hides earlier turns from the model, not from the store
+            assert held == {roles.get(r, r): n for r, n in facts["contextFromLastEntry"]["roles"].items()}, name
+        else:
+            assert held.total() == facts["types"]["message"] + facts["types"]["compaction"], name
+        again = import_path(store, file)
+        assert again.turns_added == 0, name
+    assert store.verify().ok

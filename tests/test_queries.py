@@ -1,0 +1,651 @@
+"""The catalogue's answers on a small store, counted by hand, on two engines; and the rules for every query file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyoxigraph as ox
+import pytest
+import rdflib
+from hypothesis import given
+from hypothesis import strategies as st
+from pyparsing import ParseException
+from rdflib.plugins.sparql.parser import parseQuery
+from rdflib.plugins.sparql.parserutils import CompValue
+
+import trails
+from trails import Compaction, InvalidInput, Repository, iris, queries, vocab
+from trails.session import draft
+from trails.store.contract import to_python
+
+pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
+
+ALL = queries.load_all()
+CATALOGUE = queries.catalogue()
+
+# --- a store to ask
+
+
+def day(number: int) -> datetime:
+    return datetime(2026, 3, number, 12, tzinfo=UTC)
+
+
+def fill(store: Repository) -> None:
+    """Store nine sessions. Forks: plan <- dinner (at 3) <- solo (at 2, inside what dinner inherits) <- tail (at 4)."""
+    plan = store.create(
+        id="plan",
+        principal="alice",
+        agent="planner",
+        label="trip",
+        meta={"project": "alps"},
+        system="Be brief",
+        created=day(1),
+    )
+    plan.append("user", "Plan a trip to the Alps", time=day(1))
+    call = {"id": "c1", "name": "weather", "arguments": {"place": "Zermatt"}}
+    plan.append(
+        "assistant",
+        "I look.",
+        model="m-1",
+        usage={"input_tokens": 10, "output_tokens": 5, "cost": 0.01},
+        tool_calls=[call],
+    )
+    plan.append("tool", "Snow", tool_call_id="c1")
+    plan.append(
+        "assistant", "Take the train", model="m-1", usage={"input_tokens": 20, "output_tokens": 7, "cacheRead": 4}
+    )
+    plan.append("user", "Thanks")
+    plan.set_system("Be very brief")  # version 2, from turn 5 on: after both forks
+    plan.persist()
+
+    dinner = plan.fork(at=3, id="dinner", principal="bob", label="evening", created=day(2))
+    dinner.append("user", "Plan a dinner instead")
+    calls = [{"id": "c2", "name": "tables", "arguments": {"for": 2}}, {"id": "c3", "name": "taxi", "arguments": {}}]
+    dinner.append(
+        "assistant",
+        "One moment.",
+        model="m-2",
+        usage={"input_tokens": 30, "output_tokens": 9, "cost": 0.02},
+        tool_calls=calls,
+    )
+    dinner.append("tool", "no tables left", tool_call_id="c2", is_error=True)
+    dinner.persist()
+
+    solo = dinner.fork(at=2, id="solo", created=day(3), meta={"project": "alps", "people": 1})
+    solo.append("user", "Just me", author="carol")
+    made = Compaction(summarised_through=1, first_kept=2, tokens_before=100, tokens_after=20, trigger="manual")
+    solo.append("summary", "A trip was asked for.", compaction=made)
+    solo.set_system("Be kind")  # the second version of solo's own lineage
+    solo.persist()
+    tail = solo.fork(id="tail", created=day(4))
+    tail.append("assistant", "A walk, then.", model="m-2", usage={"input_tokens": 1, "output_tokens": 1})
+    tail.persist()
+
+    recipes = store.create(id="recipes", principal="carol", agent="cook", meta={"project": "soup"}, created=day(5))
+    recipes.append("user", "A recipe with SNOW peas", time=day(5))
+    recipes.append("assistant", [{"type": "text", "text": "Soup, then."}])
+    recipes.persist()
+
+    store.create(id="scout", spawned_by="plan", agent="scout", kind="worker", created=day(6)).persist()
+    store.create(id="helper", spawned_by="scout", agent="scout", created=day(7)).persist()
+
+    imported = store.create(id="pi:01", source_session="pi:01", created=day(8))
+    imported.append_draft(draft.make("user", "hello", source_ids=["aa", "ab"], timed=False))
+    imported.append_draft(draft.make("assistant", "hi", source_ids=["ac"], timed=False))
+    imported.persist()
+    branch = imported.fork(at=1, id="pi:01~b", source_session="pi:01", created=day(9))
+    branch.append_draft(draft.make("assistant", "good day", source_ids=["ad"], timed=False))
+    branch.persist()
+
+    store.create(id="gone", principal="alice", created=day(10)).persist()
+    store.delete("gone", by="dave")
+
+
+class Engines:
+    """One store, asked through this package or, dumped to N-Quads, through rdflib."""
+
+    def __init__(self, store: Repository) -> None:
+        self.store = store
+        quads = ox.serialize(store.store.quads((None, None, None, None)), format=ox.RdfFormat.N_QUADS)
+        self.dataset = rdflib.Dataset(default_union=False)
+        self.dataset.parse(data=quads, format="nquads")
+
+    def rows(self, engine: str, name: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        if engine == "pyoxigraph":
+            found: Any = self.store.query(name, **parameters)
+            return [tuple(short(value(term)) for term in row) for row in found]
+        result = self.dataset.query(queries.find(name).bind(**parameters))
+        return [tuple(short(None if term is None else term.toPython()) for term in row) for row in result]  # type: ignore[union-attr] # rows
+
+
+def value(term: Any) -> Any:
+    """Return a term's Python value, but the text of JSON."""
+    is_json = isinstance(term, ox.Literal) and term.datatype == vocab.JSON
+    return term.value if is_json else to_python(term)
+
+
+def short(value: Any) -> Any:
+    """Return an IRI of ours as a person would write it: `plan`, `plan#3`, `plan#1/call/0`, `principal:alice`."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+    if not isinstance(value, str):
+        return value
+    if not value.startswith("urn:trails:session:"):
+        return value.removeprefix("urn:trails:").removeprefix(vocab.PROV)
+    if iris.is_session(value):
+        return iris.session_id(value)
+    part = re.sub(r"^[^/]*/(\d+-[0-9a-f]{16})?", "", value)
+    return (
+        f"{iris.session_id(value)}#{iris.turn_index(value)}{part}"
+        if "-" in value.partition("/")[2]
+        else f"{iris.session_id(value)}/{part}"
+    )
+
+
+@pytest.fixture(scope="module")
+def engines() -> Iterator[Engines]:
+    with trails.open(":memory:") as store:
+        fill(store)
+        yield Engines(store)
+
+
+Rows = list[tuple[Any, ...]]
+ALICE, BOB, CAROL, PLANNER = "principal:alice", "principal:bob", "principal:carol", "agent:planner"
+
+Answer = tuple[str, dict[str, Any], str, Rows]
+# (query, parameters, the columns compared, the rows expected in this order)
+ANSWERS: list[Answer] = [
+    (
+        "transcript",
+        {"session": "plan"},
+        "index role content author owner turn",
+        [
+            (0, "user", "Plan a trip to the Alps", ALICE, "plan", "plan#0"),
+            (1, "assistant", "I look.", PLANNER, "plan", "plan#1"),
+            (2, "tool", "Snow", PLANNER, "plan", "plan#2"),
+            (3, "assistant", "Take the train", PLANNER, "plan", "plan#3"),
+            (4, "user", "Thanks", ALICE, "plan", "plan#4"),
+        ],
+    ),
+    (
+        "transcript",
+        {"session": "dinner"},
+        "index content owner",
+        [
+            (0, "Plan a trip to the Alps", "plan"),
+            (1, "I look.", "plan"),
+            (2, "Snow", "plan"),
+            (3, "Plan a dinner instead", "dinner"),
+            (4, "One moment.", "dinner"),
+            (5, "no tables left", "dinner"),
+        ],
+    ),
+    # dinner owns 3 to 5, but solo leaves it at 2: dinner contributes nothing, and plan only what lies below 2
+    (
+        "transcript",
+        {"session": "tail"},
+        "index content owner",
+        [
+            (0, "Plan a trip to the Alps", "plan"),
+            (1, "I look.", "plan"),
+            (2, "Just me", "solo"),
+            (3, "A trip was asked for.", "solo"),
+            (4, "A walk, then.", "tail"),
+        ],
+    ),
+    ("transcript", {"session": "scout"}, "index", []),
+    (
+        "influences",
+        {"session": "dinner", "index": 5},
+        "kind influence turns first last",
+        [
+            ("author", PLANNER, 4, 1, 5),
+            ("author", ALICE, 1, 0, 0),
+            ("author", BOB, 1, 3, 3),
+            ("model", "m-1", 1, 1, 1),
+            ("model", "m-2", 1, 4, 4),
+            ("tool", "tables", 1, 5, 5),
+            ("tool", "weather", 1, 2, 2),
+        ],
+    ),
+    (
+        "influences",
+        {"session": "tail", "index": 3},
+        "kind influence turns first last",
+        [
+            ("author", PLANNER, 2, 1, 3),
+            ("author", ALICE, 1, 0, 0),
+            ("author", CAROL, 1, 2, 2),
+            ("model", "m-1", 1, 1, 1),
+        ],
+    ),
+    (
+        "tool-calls",
+        {},
+        "session index name arguments asked answered error call",
+        [
+            ("dinner", 4, "tables", '{"for":2}', "dinner#4", "dinner#5", True, "dinner#4/call/0"),
+            ("dinner", 4, "taxi", "{}", "dinner#4", None, None, "dinner#4/call/1"),
+            ("plan", 1, "weather", '{"place":"Zermatt"}', "plan#1", "plan#2", False, "plan#1/call/0"),
+        ],
+    ),
+    ("tool-calls", {"session": "plan"}, "name", [("weather",)]),
+    ("tool-calls", {"session": ["plan", "recipes"]}, "name", [("weather",)]),
+    (
+        "failed-tool-calls",
+        {},
+        "session index name arguments answer answered asked",
+        [("dinner", 5, "tables", '{"for":2}', "no tables left", "dinner#5", "dinner#4")],
+    ),
+    ("failed-tool-calls", {"session": "plan"}, "name", []),
+    ("unanswered-tool-calls", {}, "session index name arguments asked call", [
+        ("dinner", 4, "taxi", "{}", "dinner#4", "dinner#4/call/1"),
+    ]),
+    ("unanswered-tool-calls", {"session": "plan"}, "name", []),
+    (
+        "token-usage-by-session",
+        {},
+        "session calls input output cache_read cache_write cost",
+        [
+            ("dinner", 1, 30, 9, 0, 0, Decimal("0.02")),
+            ("plan", 2, 30, 12, 4, 0, Decimal("0.01")),
+            ("tail", 1, 1, 1, 0, 0, 0),
+        ],
+    ),
+    ("token-usage-by-session", {"session": "tail"}, "session calls input", [("tail", 1, 1)]),
+    (
+        "token-usage-by-model",
+        {},
+        "model calls input output cache_read cache_write cost",
+        [
+            ("m-1", 2, 30, 12, 4, 0, Decimal("0.01")),
+            ("m-2", 2, 31, 10, 0, 0, Decimal("0.02")),
+        ],
+    ),
+    (
+        "cost",
+        {},
+        "principal agent model calls unpriced cost",
+        [
+            (ALICE, PLANNER, "m-1", 2, 1, Decimal("0.01")),
+            (BOB, PLANNER, "m-2", 2, 1, Decimal("0.02")),
+        ],
+    ),
+    ("cost", {"principal": "bob"}, "principal calls", [(BOB, 2)]),
+    (
+        "forks-of",
+        {"session": "plan"},
+        "fork parent at principal created label",
+        [
+            ("dinner", "plan", 3, BOB, day(2), "evening"),
+            ("solo", "dinner", 2, BOB, day(3), None),
+            ("tail", "solo", 4, BOB, day(4), None),
+        ],
+    ),
+    ("forks-of", {"session": "tail"}, "fork", []),
+    (
+        "forest",
+        {},
+        "root session depth parent at label",
+        [
+            ("helper", "helper", 0, None, None, None),
+            ("pi:01", "pi:01", 0, None, None, None),
+            ("pi:01", "pi:01~b", 1, "pi:01", 1, None),
+            ("plan", "plan", 0, None, None, "trip"),
+            ("plan", "dinner", 1, "plan", 3, "evening"),
+            ("plan", "solo", 2, "dinner", 2, None),
+            ("plan", "tail", 3, "solo", 4, None),
+            ("recipes", "recipes", 0, None, None, None),
+            ("scout", "scout", 0, None, None, None),
+        ],
+    ),
+    ("turns-by-author", {"author": "alice"}, "session index role content turn", [
+        ("plan", 0, "user", "Plan a trip to the Alps", "plan#0"),
+        ("plan", 4, "user", "Thanks", "plan#4"),
+    ]),
+    ("turns-by-author", {"author": "carol"}, "session index", [("recipes", 0), ("solo", 2)]),
+    ("turns-by-author", {"author": "carol", "session": "solo"}, "session index", [("solo", 2)]),
+    ("turns-by-author", {"author": "urn:trails:agent:cook"}, "session index", [("recipes", 1)]),
+    ("search-text", {"text": "snow"}, "session index role", [("plan", 2, "tool"), ("recipes", 0, "user")]),
+    ("search-text", {"text": "soup, THEN"}, "session index author content", [
+        ("recipes", 1, "agent:cook", '[{"type":"text","text":"Soup, then."}]'),
+    ]),
+    ("search-text", {"text": "snow", "session": "plan"}, "turn", [("plan#2",)]),
+    ("search-text", {"text": "glacier"}, "turn", []),
+    ("summaries", {}, "session index through kept before after trigger content turn", [
+        ("solo", 3, 1, 2, 100, 20, "manual", "A trip was asked for.", "solo#3"),
+    ]),
+    ("summaries", {"session": "plan"}, "turn", []),
+    ("system-prompts", {"session": "plan"}, "version from text owner", [
+        (1, 0, "Be brief", "plan"),
+        (2, 5, "Be very brief", "plan"),
+    ]),
+    ("system-prompts", {"session": "dinner"}, "version text owner", [(1, "Be brief", "plan")]),
+    ("system-prompts", {"session": "tail"}, "version from text owner", [
+        (1, 0, "Be brief", "plan"),
+        (2, 4, "Be kind", "solo"),
+    ]),
+    ("system-prompts", {"session": "recipes"}, "version", []),
+    ("deletions", {}, "session by sweeping", [("gone", "principal:dave", False)]),
+    ("imported-sessions", {}, "session source parent turns records created", [
+        ("pi:01", "pi:01", None, 2, 3, day(8)),
+        ("pi:01~b", "pi:01", "pi:01", 1, 1, day(9)),
+    ]),
+    ("sessions-by-meta", {"key": "urn:trails:meta:project"}, "session value principal created", [
+        ("plan", "alps", ALICE, day(1)),
+        ("solo", "alps", BOB, day(3)),
+        ("recipes", "soup", CAROL, day(5)),
+    ]),
+    ("sessions-by-meta", {"key": "urn:trails:meta:project", "value": "soup"}, "session", [("recipes",)]),
+    ("sessions-by-meta", {"key": "urn:trails:meta:people", "value": "1"}, "session value", [("solo", 1)]),
+    ("spawned", {"session": "plan"}, "spawned by agent kind state created", [
+        ("scout", "plan", "agent:scout", "worker", "active", day(6)),
+        ("helper", "scout", "agent:scout", None, "active", day(7)),
+    ]),
+    ("spawned", {"session": "recipes"}, "spawned", []),
+    ("prov-lineage", {"session": "solo"}, "0 1 2", [
+        ("dinner", "wasDerivedFrom", "plan"),
+        ("dinner", "wasGeneratedBy", "dinner/fork"),
+        ("dinner/fork", "endedAtTime", day(2)),
+        ("dinner/fork", "http://www.w3.org/1999/02/22-rdf-syntax-ns#type", "Activity"),
+        ("dinner/fork", "used", "plan"),
+        ("dinner/fork", "wasAssociatedWith", BOB),
+        ("plan#1", "wasDerivedFrom", "plan#0"),
+        ("solo", "hadMember", "plan#0"),
+        ("solo", "hadMember", "plan#1"),
+        ("solo", "hadMember", "solo#2"),
+        ("solo", "hadMember", "solo#3"),
+        ("solo", "wasDerivedFrom", "dinner"),
+        ("solo", "wasGeneratedBy", "solo/fork"),
+        ("solo#2", "wasDerivedFrom", "plan#1"),
+        ("solo#3", "wasDerivedFrom", "solo#2"),
+        ("solo/fork", "endedAtTime", day(3)),
+        ("solo/fork", "http://www.w3.org/1999/02/22-rdf-syntax-ns#type", "Activity"),
+        ("solo/fork", "used", "dinner"),
+        ("solo/fork", "wasAssociatedWith", BOB),
+    ]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["pyoxigraph", "rdflib"])
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer[0]} {answer[1]}")
+def test_a_catalogue_query_answers_what_was_counted_by_hand(engines: Engines, engine: str, answer: Answer) -> None:
+    name, parameters, columns, expected = answer
+    rows = engines.rows(engine, name, **parameters)
+    declared = [column.name for column in CATALOGUE[name].columns] or ["0", "1", "2"]
+    places = [declared.index(column) for column in columns.split()]
+    found = [tuple(row[place] for place in places) for row in rows]
+    if not CATALOGUE[name].columns:  # a graph has no order
+        found.sort(key=repr)
+    assert found == (sorted(expected, key=repr) if not CATALOGUE[name].columns else expected)
+
+
+def test_every_catalogue_query_has_a_hand_counted_answer() -> None:
+    assert {name for name, _, _, expected in ANSWERS if expected} == set(CATALOGUE)
+
+
+def test_a_transcript_query_gives_the_times_too(engines: Engines) -> None:
+    times = [row[4] for row in engines.rows("pyoxigraph", "transcript", session="pi:01~b")]
+    assert times == [None, None]  # an imported line without a time has none
+    assert engines.rows("pyoxigraph", "transcript", session="solo")[0][4] == day(1)
+
+
+def test_the_transcript_query_agrees_with_what_load_returns(engines: Engines) -> None:
+    for record in engines.store.list(limit=100):
+        loaded = [(turn.index, turn.role, turn.iri) for turn in engines.store.load(record.id).turns]
+        asked: Any = engines.store.query("transcript", session=record.id)
+        assert [(int(row["index"].value), row["role"].value, row["turn"].value) for row in asked] == loaded
+
+
+def test_what_detach_and_flatten_copy_is_not_counted_twice() -> None:
+    with trails.open(":memory:") as store:
+        fill(store)
+        before = store.query("token-usage-by-model"), store.query("cost"), store.query("token-usage-by-session")
+        store.detach("dinner")
+        store.flatten("tail", new_id="flat")
+        after = store.query("token-usage-by-model"), store.query("cost"), store.query("token-usage-by-session")
+        for then, now in zip(before, after, strict=True):
+            assert now.to_dicts() == then.to_dicts()  # type: ignore[union-attr] # SELECTs
+
+
+def test_the_transcript_of_a_detached_fork_is_all_its_own() -> None:
+    with trails.open(":memory:") as store:
+        fill(store)
+        store.detach("dinner")
+        engines = Engines(store)
+        rows = [(row[0], row[5]) for row in engines.rows("pyoxigraph", "transcript", session="dinner")]
+        assert rows == [(index, "dinner") for index in range(6)]
+        # solo left dinner at 2, inside what dinner inherited: now those two turns come from dinner's copies
+        assert [row[5] for row in engines.rows("pyoxigraph", "transcript", session="solo")] == ["dinner"] * 2 + [
+            "solo"
+        ] * 2
+
+
+def test_a_hostile_text_never_breaks_out_of_a_parameter(engines: Engines) -> None:
+    assert engines.rows("pyoxigraph", "search-text", text='" } } SELECT * { ?s ?p ?o } #') == []
+
+
+@given(text=st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40))
+def test_any_text_is_found_where_it_was_written(text: str) -> None:
+    with trails.open(":memory:") as store:
+        session = store.create(id="s")
+        session.append("user", f"before {text} after")
+        session.persist()
+        found: Any = store.query("search-text", text=text)
+        assert [row["session"].value for row in found] == ["urn:trails:session:s"]
+
+
+# --- every file as it stands
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_query_file_runs_unedited_in_two_engines(engines: Engines, name: str) -> None:
+    text = ALL[name].text
+    result: Any = engines.store.store.query(text)
+    ours = len(list(result))
+    assert len(list(engines.dataset.query(text))) == ours
+
+
+def test_a_parameter_that_is_needed_must_be_given(engines: Engines) -> None:
+    with pytest.raises(InvalidInput, match="needs the parameter 'session'"):
+        engines.store.query("transcript")
+
+
+def test_an_unknown_parameter_is_refused_with_the_names_there_are(engines: Engines) -> None:
+    with pytest.raises(InvalidInput, match="has no parameter 'sesion'; it has: session"):
+        engines.store.query("transcript", sesion="plan")
+
+
+def test_an_empty_list_is_refused(engines: Engines) -> None:
+    with pytest.raises(InvalidInput, match="empty list"):
+        engines.store.query("tool-calls", session=[])
+
+
+# --- the lint
+
+
+def lint(query: queries.QueryFile) -> list[str]:
+    """Return what is wrong with a query file by the rules of CONTRIBUTING.md; nothing for a good one."""
+    try:
+        prologue, parsed = parseQuery(query.text)
+    except ParseException as error:
+        return [f"is not SPARQL 1.1: {error}"]
+    del prologue
+    found = _lint_header(query, parsed)
+    nodes = list(_walk(parsed))
+    for node in nodes:
+        if not isinstance(node, CompValue):
+            continue
+        if node.name == "GraphGraphPattern" and isinstance(node.term, rdflib.Variable):
+            inside = {inner.name for inner in _walk(node.graph) if isinstance(inner, CompValue)}
+            if "SubSelect" in inside:
+                found.append(f"has a sub-SELECT under GRAPH ?{node.term}, which reads every graph")
+        if node.name == "ServiceGraphPattern":
+            found.append("uses SERVICE")
+        if node.name == "SubSelect":
+            found += _lint_scope(query, node)
+        if node.name.endswith("Query") and "valuesClause" in node:
+            found.append("ends in VALUES, which changes aggregates; put it into the body")
+    if any(isinstance(node, rdflib.BNode) for node in nodes):
+        found.append("has a blank node, which another engine may take for a variable")
+    return found
+
+
+def _walk(node: Any) -> Iterator[Any]:
+    yield node
+    if isinstance(node, CompValue):
+        for value in node.values():
+            yield from _walk(value)
+    elif isinstance(node, list | tuple) or type(node).__name__ in ("ParseResults", "plist"):
+        for value in node:
+            yield from _walk(value)
+
+
+def _lint_header(query: queries.QueryFile, parsed: CompValue) -> list[str]:
+    found = []
+    if not query.purpose:
+        found.append("has no purpose")
+    kinds = {"session", "turn", "iri", "text", "integer", "time", "principal", "agent"}
+    found += [f"has a parameter of unknown kind {p.kind!r}" for p in query.parameters if p.kind not in kinds]
+    declared = [column.name for column in query.columns]
+    if parsed.name == "SelectQuery":
+        projected = [str(item["evar" if "evar" in item else "var"]) for item in parsed["projection"]]
+        if declared != projected:
+            found.append(f"declares the columns {declared} and projects {projected}")
+    elif declared:
+        found.append("declares columns and is no SELECT")
+    for parameter in query.parameters:
+        for line in query.text.splitlines():
+            if line.endswith(f"#: {parameter.name}") and line.lstrip().startswith("VALUES"):
+                default_is_open = "UNDEF" in line
+                if default_is_open and not parameter.optional:
+                    found.append(f"runs without {parameter.name!r} as it stands, but does not declare it optional")
+    return found
+
+
+def _lint_scope(query: queries.QueryFile, sub_select: CompValue) -> list[str]:
+    """A variable that a marked VALUES line binds must be bound in each sub-SELECT that uses it too."""
+    marked = set(re.findall(r"^\s*VALUES \?(\w+) \{.*#: \w+$", query.text, re.MULTILINE))
+    used = {str(node) for node in _walk(sub_select) if isinstance(node, rdflib.Variable)}
+    bound = {
+        str(inner)
+        for node in _walk(sub_select.where)
+        if isinstance(node, CompValue) and node.name == "InlineData"
+        for inner in _walk(node)
+        if isinstance(inner, rdflib.Variable)
+    }
+    return [f"uses ?{name} in a sub-SELECT that has no VALUES line for it" for name in sorted((marked & used) - bound)]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_query_file_keeps_the_rules(name: str) -> None:
+    assert lint(ALL[name]) == []
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_query_file_declares_only_prefixes_that_the_package_knows(name: str) -> None:
+    for prefix, namespace in re.findall(r"^PREFIX (\w+): <(.*)>$", ALL[name].text, re.MULTILINE):
+        assert vocab.PREFIXES[prefix] == namespace
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_query_file_uses_only_terms_that_are_written(name: str) -> None:
+    known = {node.value.removeprefix(vocab.TRAILS) for node in vars(vocab).values() if isinstance(node, ox.NamedNode)}
+    assert set(re.findall(r"\btrails:(\w+)", re.sub(r"(?m)^#.*$|<[^>]*>|\"[^\"]*\"", "", ALL[name].text))) <= known
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_catalogue_query_has_a_name_that_can_be_typed(name: str) -> None:
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", name)
+
+
+def test_core_and_catalogue_share_no_name() -> None:
+    files = [path.stem for path in queries.folder().rglob("*.rq")]
+    assert len(files) == len(set(files))
+
+
+def query_file(text: str) -> queries.QueryFile:
+    return queries.parse("sample", "sample", text)
+
+
+GOOD = """# purpose: the turns of a session
+# param session (session): the session
+# column turn (iri): a turn
+PREFIX trails: <https://w3id.org/trails#>
+SELECT ?turn WHERE {
+  VALUES ?session { <urn:trails:session:demo> } #: session
+  GRAPH ?session { ?turn a trails:Turn }
+}
+"""
+PATTERN = "GRAPH ?session { ?turn a trails:Turn }"
+
+
+def test_the_lint_accepts_a_good_query() -> None:
+    assert lint(query_file(GOOD)) == []
+
+
+@pytest.mark.parametrize(
+    ("instead", "complaint"),
+    [
+        ("GRAPH ?session { { SELECT ?turn WHERE { ?turn a trails:Turn } } }", r"sub-SELECT under GRAPH \?session"),
+        (
+            "GRAPH ?session { OPTIONAL { { SELECT ?turn WHERE { ?turn a trails:Turn } } } }",
+            r"sub-SELECT under GRAPH \?session",
+        ),
+        ("{ SELECT ?turn WHERE { GRAPH ?session { ?turn a trails:Turn } } }", r"uses \?session in a sub-SELECT"),
+        ("GRAPH ?session { ?turn a trails:Turn ; trails:sourceId [] }", "blank node"),
+        ("GRAPH ?session { ?turn a trails:Turn ; trails:sourceId _:one }", "blank node"),
+        ("SERVICE <http://example.org/> { ?turn a trails:Turn }", "uses SERVICE"),
+        ("GRAPH ?session { ?turn a trails:Turn", "is not SPARQL"),
+    ],
+)
+def test_the_lint_rejects_what_reads_too_much_or_reaches_out(instead: str, complaint: str) -> None:
+    found = lint(query_file(GOOD.replace(PATTERN, instead)))
+    assert any(re.search(complaint, line) for line in found), found
+
+
+def test_the_lint_rejects_an_update() -> None:
+    text = "# purpose: none\nLOAD <http://example.org/>\n"
+    assert any("is not SPARQL" in line for line in lint(query_file(text)))
+
+
+def test_the_lint_rejects_columns_that_are_not_projected() -> None:
+    found = lint(query_file(GOOD.replace("# column turn", "# column turns")))
+    assert found == ["declares the columns ['turns'] and projects ['turn']"]
+
+
+def test_the_lint_rejects_trailing_values() -> None:
+    found = lint(query_file(GOOD + "VALUES ?turn { <urn:example> }\n"))
+    assert found == ["ends in VALUES, which changes aggregates; put it into the body"]
+
+
+def test_a_sub_select_under_a_variable_graph_really_reads_too_much(engines: Engines) -> None:
+    """Why the lint is strict: the engine pairs every graph's rows with the session's."""
+    both = "{ SELECT ?turn WHERE { ?turn a trails:Turn } } { SELECT ?i WHERE { ?any trails:index ?i } }"
+    asked: Any = engines.store.store.query(query_file(GOOD.replace("?turn a trails:Turn", both)).bind(session="plan"))
+    assert len(asked) > 5 * 5  # plan owns five turns, each with one index
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * WHERE { ?s ?p ?o }",  # no purpose
+        GOOD.replace("# param session (session): the session\n", ""),  # a marker that is not declared
+        GOOD.replace(" #: session", ""),  # declared and not marked
+        GOOD.replace(
+            "VALUES ?session { <urn:trails:session:demo> }", "VALUES ?session { <urn:a> } VALUES ?b { <urn:b> }"
+        ),
+    ],
+)
+def test_a_file_whose_header_and_markers_differ_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        query_file(text)
+
+
+def test_the_query_files_stand_where_the_package_looks(tmp_path: Path) -> None:
+    assert (queries.folder() / "catalogue" / "transcript.rq").is_file()

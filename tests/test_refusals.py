@@ -1,0 +1,392 @@
+"""Bad input gets a clear error, and nothing is written or lost."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyoxigraph import Literal, NamedNode, Quad
+
+import trails
+from trails import (
+    ForkCycle,
+    IndexGap,
+    IntegrityError,
+    InvalidInput,
+    ParentMissing,
+    Repository,
+    SessionNotFound,
+    TrailsError,
+    iris,
+    vocab,
+)
+from trails.store import Change
+
+BAD_IDS = [
+    "",
+    " ",
+    "a b",
+    "a\tb",
+    "a\nb",
+    "a\0b",
+    "x" * 201,
+    "x" * 10_000,
+    "\ud800",
+    "a<b",
+    'a"b',
+    "\u200b",
+    5,
+    None,
+    b"a",
+]
+
+
+@pytest.mark.parametrize("bad", BAD_IDS, ids=lambda bad: repr(bad)[:12])
+def test_a_bad_id_is_refused_wherever_an_id_is_taken(memory: Repository, bad: Any) -> None:
+    session = memory.create(id="s")
+    session.append("user", "kept")
+    if bad is not None:
+        with pytest.raises(InvalidInput):
+            memory.create(id=bad)
+        with pytest.raises(InvalidInput):
+            session.fork(id=bad)
+    for use in (memory.load, memory.replay, memory.delete, memory.branches):
+        with pytest.raises((InvalidInput, SessionNotFound)):
+            use(bad)
+    session.persist()
+    assert [turn.content for turn in memory.load("s").turns] == ["kept"]
+    assert memory.info()["sessions"] == 1
+
+
+def test_an_unknown_id_is_not_found_and_the_message_says_where_to_look(store: Repository) -> None:
+    for use in (store.load, store.replay, store.delete, store.branches, store.verify):
+        with pytest.raises(SessionNotFound, match="there is no session 'nobody'; `trails list`"):
+            use("nobody")
+
+
+@pytest.mark.parametrize("at", [-1, 3, 10**20, 1.0, "1", True, None.__class__])
+def test_a_fork_index_out_of_range_is_refused_before_anything_is_written(store: Repository, at: Any) -> None:
+    session = store.create(id="s")
+    session.append("user", "a")
+    session.append("user", "b")
+    with pytest.raises(InvalidInput):
+        session.fork(at=at)
+    assert "s" not in store
+    assert session.pending == 2
+
+
+@pytest.mark.parametrize(
+    ("role", "content", "options"),
+    [
+        ("user", "\ud800", {}),
+        ("user", ["\udfff"], {}),
+        ("user", [{"a": float("nan")}], {}),
+        ("user", [{"a": float("inf")}], {}),
+        ("user", [{1: "a"}], {}),
+        ("user", [object()], {}),
+        ("user", {"type": "text"}, {}),
+        ("user", None, {}),
+        ("user", 5, {}),
+        ("user", b"bytes", {}),
+        ("", "a", {}),
+        ("us er", "a", {}),
+        ("user", "a", {"time": datetime(2026, 1, 1)}),  # noqa: DTZ001 - a naive time is the point
+        ("user", "a", {"time": "2026-01-01"}),
+        ("user", "a", {"usage": [1]}),
+        ("user", "a", {"usage": {"a": float("nan")}}),
+        ("user", "a", {"meta": {"": 1}}),
+        ("user", "a", {"meta": {"a": {1, 2}}}),
+        ("user", "a", {"model": ""}),
+        ("user", "a", {"author": "a\nb"}),
+        ("user", "a", {"tool_call_id": ""}),
+        ("user", "a", {"tool_calls": ["x"]}),
+        ("user", "a", {"tool_calls": [{"id": "x"}]}),
+    ],
+)
+def test_a_turn_that_cannot_be_kept_exactly_is_refused_and_the_session_goes_on(
+    memory: Repository, role: str, content: Any, options: dict[str, Any]
+) -> None:
+    session = memory.create(id="s")
+    session.append("user", "before")
+    with pytest.raises(InvalidInput):
+        session.append(role, content, **options)
+    session.append("user", "after")
+    assert session.persist() == 2
+    assert [turn.content for turn in memory.load("s").turns] == ["before", "after"]
+
+
+def test_content_nested_without_end_is_refused(memory: Repository) -> None:
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(InvalidInput, match="nested deeper"):
+        memory.create().append("user", [{"a": deep}])
+
+
+@given(name=st.text(), role=st.text(), label=st.text(), content=st.text() | st.integers() | st.lists(st.text()))
+def test_any_names_and_contents_are_kept_or_refused_with_a_documented_error(
+    name: str, role: str, label: str, content: Any
+) -> None:
+    with trails.open(":memory:") as store:
+        try:
+            session = store.create(id=name, label=label)
+            session.append(role, content)
+            session.persist()
+        except TrailsError:
+            assert store.info()["sessions"] == 0
+        else:
+            assert store.load(name).turns == session.turns
+            assert store.replay(session.iri)[0]["content"] == content
+
+
+# --- put into the store by hand
+
+
+def _fork_chain(store: Repository) -> tuple[str, str, str]:
+    root = store.create(id="root")
+    for text in "abc":
+        root.append("user", text)
+    child = root.fork(at=2, id="child")
+    child.append("user", "d")
+    grandchild = child.fork(id="grandchild")
+    grandchild.append("user", "e")
+    grandchild.persist()
+    child.persist()
+    return "root", "child", "grandchild"
+
+
+def _row(session_id: str, predicate: NamedNode, value: NamedNode | Literal) -> Quad:
+    return Quad(NamedNode(iris.session(session_id)), predicate, value, vocab.CATALOG)
+
+
+def _remove_row(store: Repository, session_id: str) -> None:
+    store.store.commit(
+        Change(remove=store.store.quads((NamedNode(iris.session(session_id)), None, None, vocab.CATALOG)))
+    )
+
+
+def test_a_missing_parent_is_named_with_what_it_takes_along_and_how_to_mend_it(store: Repository) -> None:
+    _fork_chain(store)
+    _remove_row(store, "root")
+    for session in ("child", "grandchild"):
+        with pytest.raises(
+            ParentMissing, match="'root', the parent of 'child', is not in the store, so turns 0 to 1"
+        ) as error:
+            store.load(session)
+        assert "restore 'root'" in str(error.value)
+    assert "bad-lineage" in {finding.code for finding in store.verify().findings}
+
+
+def test_a_fork_of_a_fork_of_a_missing_parent_is_refused_and_writes_nothing(store: Repository) -> None:
+    _fork_chain(store)
+    held = store.load("grandchild")
+    _remove_row(store, "root")
+    with pytest.raises(ParentMissing):
+        store.load("grandchild").fork()
+    orphan = held.fork(id="orphan", at=1)
+    orphan.append("user", "kept in memory")
+    orphan.persist()  # its own parent is there: the row is true, and loading says what is missing
+    with pytest.raises(ParentMissing):
+        store.load("orphan")
+
+
+def test_a_cycle_made_by_hand_is_named_at_once(store: Repository) -> None:
+    _fork_chain(store)
+    store.store.commit(
+        Change(
+            add=[
+                _row("root", vocab.PARENT_SESSION, NamedNode(iris.session("grandchild"))),
+                _row("root", vocab.FORKED_AT_INDEX, Literal(0)),
+            ]
+        )
+    )
+    with pytest.raises(ForkCycle, match="child -> root -> grandchild -> child"):
+        store.load("child")
+    with pytest.raises(ForkCycle):
+        store.replay("grandchild")
+    assert not store.verify().ok
+
+
+def test_a_session_that_is_its_own_parent_is_a_cycle(store: Repository) -> None:
+    store.create(id="s").persist()
+    store.store.commit(
+        Change(
+            add=[
+                _row("s", vocab.PARENT_SESSION, NamedNode(iris.session("s"))),
+                _row("s", vocab.FORKED_AT_INDEX, Literal(0)),
+            ]
+        )
+    )
+    with pytest.raises(ForkCycle, match="s -> s"):
+        store.load("s")
+
+
+def test_two_parents_are_an_error_that_names_both(store: Repository) -> None:
+    _fork_chain(store)
+    store.create(id="other").persist()
+    store.store.commit(Change(add=[_row("child", vocab.PARENT_SESSION, NamedNode(iris.session("other")))]))
+    with pytest.raises(IntegrityError, match=r"'child' has 2 values for .*parentSession.*other.*root"):
+        store.load("grandchild")
+    assert "bad-row" in {finding.code for finding in store.verify().findings}
+
+
+@pytest.mark.parametrize("predicate", [vocab.FORKED_AT_INDEX, vocab.PARENT_SESSION])
+def test_a_parent_without_a_fork_index_or_the_other_way_round_is_an_error(
+    store: Repository, predicate: NamedNode
+) -> None:
+    _fork_chain(store)
+    row = store.store.quads((NamedNode(iris.session("child")), predicate, None, vocab.CATALOG))
+    store.store.commit(Change(remove=row))
+    with pytest.raises(IntegrityError, match="its row was altered"):
+        store.load("child")
+
+
+def _turn_quads(store: Repository, session_id: str, index: int) -> list[Quad]:
+    graph = NamedNode(iris.session(session_id))
+    [found] = store.store.quads((None, vocab.INDEX, Literal(index), graph))
+    return store.store.quads((found.subject, None, None, graph))  # type: ignore[arg-type] # an IRI
+
+
+@pytest.mark.parametrize(("index", "owner"), [(0, "root"), (1, "root"), (2, "child")])
+def test_a_missing_turn_is_a_gap_that_names_index_and_owner_and_no_shorter_transcript_is_given(
+    store: Repository, index: int, owner: str
+) -> None:
+    _fork_chain(store)
+    store.store.commit(Change(remove=_turn_quads(store, owner, index)))
+    with pytest.raises(IndexGap, match=f"turn {index}, which '{owner}' owns, is missing; restore '{owner}'"):
+        store.load("grandchild")
+    assert "index-gap" in {finding.code for finding in store.verify().findings}
+
+
+def test_two_turns_at_one_index_are_an_error_that_names_both(store: Repository) -> None:
+    _fork_chain(store)
+    graph = NamedNode(iris.session("root"))
+    twin = NamedNode(iris.turn(graph.value, 1, "f" * 64))
+    other_digest = {vocab.DIGEST: Literal("f" * 64)}
+    store.store.commit(
+        Change(
+            add=[
+                Quad(twin, q.predicate, other_digest.get(q.predicate, q.object), graph)
+                for q in _turn_quads(store, "root", 1)
+            ]
+        )
+    )
+    with pytest.raises(IndexGap, match="two turns at index 1") as error:
+        store.load("root")
+    assert twin.value in str(error.value)
+    with pytest.raises(IndexGap):
+        store.load("grandchild")
+    assert "duplicate-index" in {finding.code for finding in store.verify().findings}
+
+
+def test_an_altered_parent_is_noticed_when_its_fork_is_loaded(store: Repository) -> None:
+    _fork_chain(store)
+    [digest] = [q for q in _turn_quads(store, "root", 1) if q.predicate == vocab.DIGEST]
+    other = Quad(digest.subject, digest.predicate, Literal("0" * 64), digest.graph_name)
+    store.store.commit(Change(add=[other], remove=[digest]))
+    with pytest.raises(IntegrityError, match="was forked after turn 1"):
+        store.load("child")
+
+
+@pytest.mark.parametrize("predicate", [vocab.INDEX, vocab.TIME, vocab.VALUE, vocab.ATTRIBUTED_TO, vocab.ROLE])
+def test_a_value_of_another_kind_put_in_by_hand_is_an_error_and_never_a_crash(
+    store: Repository, predicate: NamedNode
+) -> None:
+    _fork_chain(store)
+    [old] = [q for q in _turn_quads(store, "root", 1) if q.predicate == predicate]
+    for strange in (NamedNode("https://example.org/x"), Literal("strange"), Literal("2026-01-01T00:00:00")):
+        new = Quad(old.subject, predicate, strange, old.graph_name)
+        store.store.commit(Change(add=[new], remove=[old]))
+        assert not store.verify().ok
+        try:
+            contents = [turn.content for turn in store.load("root").turns]
+        except TrailsError:
+            pass
+        else:
+            assert len(contents) == 3
+        store.store.commit(Change(add=[old], remove=[new]))
+    assert store.verify().ok
+
+
+def test_records_from_before_forks_existed_load_as_roots_on_main(store: Repository) -> None:
+    graph = NamedNode(iris.session("old"))
+    turns = [NamedNode(f"{graph.value}/turn-{n}") for n in range(3)]
+    add = [_row("old", vocab.TYPE, vocab.SESSION)]
+    for number, turn in enumerate(turns):
+        for predicate, value in (
+            (vocab.TYPE, vocab.TURN),
+            (vocab.INDEX, Literal(number)),
+            (vocab.ROLE, Literal("user")),
+            (vocab.VALUE, Literal(f"text {number}")),
+            (vocab.ATTRIBUTED_TO, NamedNode(iris.principal("alice"))),
+        ):
+            add.append(Quad(turn, predicate, value, graph))
+    store.store.commit(Change(add=add))
+    old = store.load("old")
+    assert (old.parent_session_id, old.forked_at_index, old.branch) == (None, None, "main")
+    assert [(turn.content, turn.branch) for turn in old.turns] == [(f"text {n}", "main") for n in range(3)]
+    assert store.replay("old")[2] == {"role": "user", "content": "text 2", "index": 2, "branch": "main"}
+    assert [record.id for record in store.list()] == ["old"]
+    old.append("user", "goes on")
+    old.persist()
+    fork = store.load("old").fork(at=2, id="young")
+    fork.append("user", "branches off")
+    fork.persist()
+    assert [turn.content for turn in store.load("young").turns] == ["text 0", "text 1", "branches off"]
+    assert [turn.content for turn in store.load("old").turns][3] == "goes on"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }",
+        "SELECT * { service silent <http://127.0.0.1:9/> {} }",
+        "# c\nSELECT * {{ SERVICE ?x {} }}",
+        "LOAD <http://127.0.0.1:9/>",
+        'SELECT * { # \\u000A"""\nSERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }\n# """',
+        "SELECT * { " + "{" * 201 + "}" * 201 + " }",
+        "SELECT * { " + "OPTIONAL { ?a ?b ?c } " * 1001 + "}",
+        "SELECT * { ?s ?p '" + "x" * 65_536 + "' }",
+        "SELECT * {",
+        "INSERT DATA { <urn:a> <urn:b> <urn:c> }",
+        "DROP ALL",
+        "no-such-query",
+        "",
+    ],
+    ids=lambda text: text[:30],
+)
+def test_a_query_that_may_not_run_is_refused_and_changes_nothing(memory: Repository, text: str) -> None:
+    memory.create(id="s").persist()
+    before = len(memory.store)
+    with pytest.raises(InvalidInput):
+        memory.query(text)
+    assert len(memory.store) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'SELECT ("SERVICE <http://x>" AS ?a) {}',
+        "SELECT ('''LOAD 'it' ''' AS ?a) {}",
+        "SELECT ?service ?load { ?service ?load 1 }",
+        "SELECT * { ?s <http://example.org/SERVICE> ?o } # SERVICE <http://x>",
+        "PREFIX load: <http://example.org/> SELECT * { ?s load:SERVICE ?o }",
+        "SELECT * { ?s a trails:Session }",
+    ],
+)
+def test_the_words_service_and_load_are_fine_where_they_reach_nobody(memory: Repository, text: str) -> None:
+    assert memory.query(text) is not None
+
+
+def test_parameters_of_catalogue_queries_are_checked(memory: Repository) -> None:
+    with pytest.raises(InvalidInput, match="needs the parameter 'session'"):
+        memory.query("lineage")
+    with pytest.raises(InvalidInput, match="has no parameter 'nobody'"):
+        memory.query("lineage", session="a", nobody="b")
+    with pytest.raises(InvalidInput, match="empty list"):
+        memory.query("records", sessions=[])
+    with pytest.raises(InvalidInput):
+        memory.query("lineage", session="a> } DROP ALL #")

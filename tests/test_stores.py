@@ -1,0 +1,121 @@
+"""Every store passes the public conformance suite; the embedded store keeps its further promises."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+import trails
+from trails import InvalidInput, StoreFailed, StoreLocked
+from trails.store import EmbeddedStore, QuadStore
+from trails.testing import StoreConformance
+
+
+class TestEmbeddedInMemory(StoreConformance):
+    cannot: ClassVar[frozenset[str]] = frozenset({"reopen"})
+
+    @pytest.fixture
+    def open_store(self) -> Callable[[], QuadStore]:
+        return lambda: EmbeddedStore(None)
+
+
+class TestEmbeddedOnDisk(StoreConformance):
+    @pytest.fixture
+    def open_store(self, tmp_path: Path) -> Callable[[], QuadStore]:
+        return lambda: EmbeddedStore(tmp_path / "store", create=True)
+
+
+class TestEmbeddedOnDiskForTheProcess(StoreConformance):
+    @pytest.fixture
+    def open_store(self, tmp_path: Path) -> Callable[[], QuadStore]:
+        return lambda: EmbeddedStore(tmp_path / "store", create=True, durability="process")
+
+
+def test_a_mistyped_path_is_an_error_and_creates_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no Trails store"):
+        trails.open(tmp_path / "agent.trials")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_something_else_is_left_alone_also_when_creating(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InvalidInput, match="is no Trails store"):
+        trails.open(tmp_path, create=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_file_is_no_store(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("text")
+    with pytest.raises(InvalidInput, match="is a file"):
+        trails.open(file, create=True)
+    assert file.read_text() == "text"
+
+
+def test_a_store_of_an_unknown_format_is_refused_and_named(tmp_path: Path) -> None:
+    trails.open(tmp_path / "s", create=True).close()
+    (tmp_path / "s" / "trails.json").write_text(json.dumps({"format": 999}))
+    with pytest.raises(StoreFailed, match="format 999"):
+        trails.open(tmp_path / "s")
+
+
+@pytest.mark.parametrize("location", ["", "a\0b", 3])
+def test_a_location_that_is_none_is_refused(location: object) -> None:
+    with pytest.raises((InvalidInput, TypeError)):
+        trails.open(location)  # type: ignore[arg-type] # that is the test
+
+
+def test_a_second_opener_learns_which_process_holds_the_store_since_when(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s", create=True):
+        with pytest.raises(StoreLocked, match=rf"process {os.getpid()} \(this process\) on host .* since 20"):
+            trails.open(tmp_path / "s")
+        code = f"import trails; trails.open({str(tmp_path / 's')!r})"
+        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert f"in use by process {os.getpid()} on host" in other.stderr
+        assert "StoreLocked" in other.stderr
+    trails.open(tmp_path / "s").close()
+
+
+def test_folders_and_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s", create=True) as store:
+        store.create().persist()
+    assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "s" / "quads").stat().st_mode) == 0o700
+    files = [path for path in (tmp_path / "s").rglob("*") if path.is_file()]
+    assert len(files) > 5
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+
+
+def test_a_forked_child_process_is_refused_and_the_parent_goes_on(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s", create=True) as store:
+        session = store.create(id="a")
+        session.append("user", "before")
+        session.persist()
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:  # pragma: no cover - the child's lines run in another process
+            try:
+                session.append("user", "in the child")
+                session.persist()
+                os.write(write, b"wrote")
+            except StoreFailed as error:
+                os.write(write, str(error).encode())
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.close(write)
+        with os.fdopen(read) as pipe:
+            assert "before this process was forked" in pipe.read()
+        session.append("user", "after")
+        session.persist()
+    with trails.open(tmp_path / "s") as store:
+        assert [turn.content for turn in store.load("a").turns] == ["before", "after"]
+        assert store.verify().ok

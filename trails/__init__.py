@@ -1,0 +1,107 @@
+"""Git for agent sessions, kept as a knowledge graph.
+
+>>> import trails
+>>> with trails.open(":memory:") as store:
+...     s = store.create(principal="alice", agent="planner")
+...     _ = s.append("user", "Plan a trip")
+...     _ = s.append("assistant", "Where to?")
+...     f = s.fork(at=1)
+...     _ = f.append("assistant", "By train?")
+...     (s.persist(), f.persist(), [turn.content for turn in store.load(f.id).turns])
+(0, 1, ['Plan a trip', 'By train?'])
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from trails.errors import (
+        ForkCycle,
+        ForkDepthExceeded,
+        HasChildren,
+        HeadConflict,
+        IndexGap,
+        IntegrityError,
+        InvalidInput,
+        ParentMissing,
+        PendingTurnsWarning,
+        SessionNotFound,
+        StoreFailed,
+        StoreLocked,
+        TrailsError,
+    )
+    from trails.model import MAX_FORK_DEPTH, Compaction, SessionRecord, ToolCall, ToolResult, Turn, VerifyReport
+    from trails.opening import open  # noqa: A004 - trails.open, as io.open
+    from trails.session.repository import Page, Repository
+    from trails.session.session import Session
+
+_HOMES = {
+    "trails.errors": (
+        "ForkCycle",
+        "ForkDepthExceeded",
+        "HasChildren",
+        "HeadConflict",
+        "IndexGap",
+        "IntegrityError",
+        "InvalidInput",
+        "ParentMissing",
+        "PendingTurnsWarning",
+        "SessionNotFound",
+        "StoreFailed",
+        "StoreLocked",
+        "TrailsError",
+    ),
+    "trails.model": (
+        "MAX_FORK_DEPTH",
+        "Compaction",
+        "SessionRecord",
+        "ToolCall",
+        "ToolResult",
+        "Turn",
+        "VerifyReport",
+    ),
+    "trails.opening": ("open",),
+    "trails.session.repository": ("Page", "Repository"),
+    "trails.session.session": ("Session",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "MAX_FORK_DEPTH",
+    "Compaction",
+    "ForkCycle",
+    "ForkDepthExceeded",
+    "HasChildren",
+    "HeadConflict",
+    "IndexGap",
+    "IntegrityError",
+    "InvalidInput",
+    "Page",
+    "ParentMissing",
+    "PendingTurnsWarning",
+    "Repository",
+    "Session",
+    "SessionNotFound",
+    "SessionRecord",
+    "StoreFailed",
+    "StoreLocked",
+    "ToolCall",
+    "ToolResult",
+    "TrailsError",
+    "Turn",
+    "VerifyReport",
+    "open",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: `import trails` and the command line's help stay quick."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'trails' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,34 @@
+"""The command line, `trails`: one module a topic, `base` under all of them, and rich only in `render`."""
+
+from __future__ import annotations
+
+import click
+
+import trails
+from trails.cli import asking, changing, completion, demo, integrity, moving, reading, upkeep
+from trails.cli.base import Commands, store_option
+
+_TOPICS = {
+    "Start": (demo.demo, changing.init, moving.import_files, changing.create, changing.append),
+    "Look": (reading.list_sessions, reading.show, reading.tree, reading.branches, reading.replay),
+    "Change": (changing.fork, changing.set_label, changing.detach, changing.flatten, changing.delete),
+    "Ask": (asking.query, asking.list_queries, asking.verify, asking.info),
+    "Prove": (integrity.checkpoint, integrity.proof, integrity.verify_proof),
+    "Erase": (upkeep.redact, upkeep.vacuum, upkeep.prune),
+    "Keep safe": (upkeep.backup, upkeep.restore, upkeep.dump, upkeep.load, upkeep.upgrade, upkeep.doctor),
+    "Take out": (moving.export, completion.completion),
+}
+
+
+@click.group(cls=Commands, topics=_TOPICS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(trails.__version__, prog_name="trails")
+@store_option(everywhere=True)
+def main() -> None:
+    """Git for agent sessions, kept as a knowledge graph.
+
+    The store is a folder: --store PATH (before or after the command), else the environment's TRAILS_STORE, else
+    ./.trails. It is never created by the way: `trails init` makes one, and so do import and demo with --create.
+
+    SESSION is always an id, an IRI or a label. Results go to stdout, everything else to stderr. Exit codes: 0 done; 1 a
+    negative result or a failure; 2 wrong usage or input; 130 interrupted.
+    """

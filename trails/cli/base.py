@@ -1,0 +1,256 @@
+"""The ground under every command: where the store is, how errors end a run, and the shared options.
+
+Only click is imported here, so that `trails --help` stays quick; commands import what they need when they run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+
+import click
+
+from trails.cli.text import one_line
+from trails.errors import InvalidInput, TrailsError
+
+if TYPE_CHECKING:
+    from trails import Repository
+
+DEFAULT_STORE: Final = "./.trails"
+_STORE: Final = "trails.store"
+_NAMED: Final = "trails.store.named"
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+"""As a shell reports a program that SIGINT or SIGPIPE ended."""
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Commands(click.Group):
+    """The group of all commands: lists them by topic, and ends every failed run with one line and no traceback.
+
+    Exit codes: 0 success; 1 a negative result (verify found something, nothing to import) or a failure in the store;
+    2 wrong usage or input that cannot be accepted; 130 interrupted; 141 the reader of the output went away.
+    """
+
+    def __init__(self, *args: Any, topics: Mapping[str, Sequence[click.Command]], **extra: Any) -> None:
+        super().__init__(*args, **extra)
+        self._topics = topics
+        for commands in topics.values():
+            for command in commands:
+                self.add_command(command)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in the order of their topics."""
+        return [str(command.name) for commands in self._topics.values() for command in commands]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under their topics."""
+        width = max(map(len, self.list_commands(ctx)))
+        for topic, commands in self._topics.items():
+            rows = [(f"{command.name:{width}}", command.get_short_help_str(limit=100)) for command in commands]
+            with formatter.section(topic):
+                formatter.write_dl(rows)
+
+    def main(  # type: ignore[override] # one signature for click's two overloads
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        *,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command line; with `standalone_mode`, exit the process with its code."""
+        run = partial(super().main, args, prog_name, standalone_mode=False, **extra)
+        if standalone_mode:
+            sys.exit(_exit_code(run))
+        return run()
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was named, and let a reader that went away end it quietly."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _silence_stdout()
+            ctx.exit(BROKEN_PIPE)
+        return result
+
+
+def _exit_code(run: Callable[[], Any]) -> int:
+    """Run a command line and return its exit code, with one line on stderr where it failed."""
+    _make_printable()
+    try:
+        code = run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence_stdout()
+        return BROKEN_PIPE
+    except (click.Abort, click.ClickException, TrailsError, OSError) as error:
+        return _failure(error)
+    return code if isinstance(code, int) else 0
+
+
+def _failure(error: Exception) -> int:
+    """Say what went wrong and return the exit code for it."""
+    code = 1
+    match error:
+        case click.Abort():
+            message, code = "interrupted", INTERRUPTED
+        case click.exceptions.NoArgsIsHelpError():
+            error.show()
+            return error.exit_code
+        case click.UsageError():
+            path = error.ctx.command_path if error.ctx else "trails"
+            message, code = f"{error.format_message().rstrip('.')}; see `{path} --help`", error.exit_code
+        case click.ClickException():
+            message, code = error.format_message(), error.exit_code
+        case OSError():
+            where = f"{error.filename}: " if error.filename else ""
+            message = f"{where}{error.strerror or error}; check the path, its permissions and the space on the disk"
+        case _:
+            message, code = str(error), 2 if isinstance(error, InvalidInput) else 1
+    with contextlib.suppress(OSError):  # where nobody reads the errors, the exit code still tells
+        click.echo(f"error: {one_line(message)}", err=True)
+    return code
+
+
+def _make_printable() -> None:
+    """Let a terminal that cannot show a character get an escape instead of ending the run."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure") and not _is_utf8(stream):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _is_utf8(stream: Any) -> bool:
+    return (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
+
+
+def _silence_stdout() -> None:
+    """Send what is still buffered nowhere: the interpreter would complain about it on exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+# --- the store
+
+
+def _remember_store(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.meta[_STORE] = value
+        ctx.meta[_NAMED] = ctx.get_parameter_source(str(parameter.name)) == click.core.ParameterSource.COMMANDLINE
+
+
+def store_option(*, everywhere: bool = False) -> Callable[[_Command], _Command]:
+    """Add `--store PATH`; the one of the whole program (`everywhere`) also reads TRAILS_STORE."""
+    return click.option(
+        "--store",
+        metavar="PATH",
+        envvar="TRAILS_STORE" if everywhere else None,
+        expose_value=False,
+        callback=_remember_store,
+        help=f"The folder of the store; default: the environment's TRAILS_STORE, else {DEFAULT_STORE}.",
+    )
+
+
+def store_location(*, named_only: bool = False) -> str | None:
+    """Return where the store is; with `named_only`, None unless the command line itself says so."""
+    meta = click.get_current_context().meta
+    if named_only and not meta.get(_NAMED):
+        return None
+    return str(meta.get(_STORE, DEFAULT_STORE))
+
+
+def open_store(*, create: bool = False) -> Repository:
+    """Open the store that the command line or the environment names; it is created only where `create` says so."""
+    import trails
+
+    try:
+        return trails.open(store_location() or "", create=create)
+    except trails.InvalidInput as error:
+        hint = "--store PATH or TRAILS_STORE names the store, `trails init` makes one"
+        raise trails.InvalidInput(f"{error} ({hint})") from error
+
+
+# --- options and output that many commands share
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text for people.")
+session_argument = click.argument("session", metavar="SESSION")
+
+
+def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a command that opens a store: its function, with `--store` added last."""
+
+    def wrap(function: Callable[..., Any]) -> click.Command:
+        make: Callable[..., click.Command] = click.command(name, **attributes)
+        made = make(store_option()(function))
+        made.params.sort(key=lambda parameter: parameter.name == "store")
+        return made
+
+    return wrap
+
+
+def print_json(value: Any) -> None:
+    """Print a value as indented JSON on stdout."""
+    click.echo(json.dumps(value, ensure_ascii=not _is_utf8(sys.stdout), indent=2))
+
+
+def note(message: str) -> None:
+    """Tell a person what was done, on stderr: stdout carries only results."""
+    click.echo(one_line(message), err=True)
+
+
+def refuse(message: str) -> NoReturn:
+    """End the command as wrong usage."""
+    raise click.UsageError(message, ctx=click.get_current_context())
+
+
+def time_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
+    """Add an option that takes a moment: ISO 8601 with a time zone, or a plain date, which is its midnight in UTC."""
+    return click.option(name, metavar="TIME", callback=_parse_time, help=help_text)
+
+
+def _parse_time(ctx: click.Context, parameter: click.Parameter, value: str | None) -> datetime | None:
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} is no time; write 2026-05-01 or 2026-05-01T12:00Z", ctx, parameter
+        ) from None
+    if moment.tzinfo is None and len(value) > len("2026-05-01"):
+        remedy = f"write {value}Z for UTC, or an offset as in {value}+02:00"
+        raise click.BadParameter(f"{value!r} has no time zone; {remedy}", ctx, parameter)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def read_stdin() -> str:
+    """Return all of stdin, which must be UTF-8, byte for byte."""
+    return decoded(sys.stdin.buffer.read(), "stdin")
+
+
+def decoded(data: bytes, source: str) -> str:
+    """Return UTF-8 text, or end the command as wrong usage, naming where the text came from."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        refuse(f"{source} is not UTF-8 text ({error.reason} at byte {error.start})")
+
+
+def pairs(values: Sequence[str], option: str) -> list[tuple[str, str]]:
+    """Return NAME=VALUE arguments as pairs; the value may hold further equals signs."""
+    found = []
+    for value in values:
+        key, equals, rest = value.partition("=")
+        if not equals or not key:
+            refuse(f"{option} takes NAME=VALUE, not {value!r}")
+        found.append((key, rest))
+    return found

@@ -1,0 +1,285 @@
+"""Commands for those who trust no disk: checkpoint, proof, verify-proof."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from trails.cli.base import command, decoded, json_option, note, open_store, print_json, refuse
+from trails.cli.text import one_line, shorten
+from trails.errors import IntegrityError, InvalidInput
+
+if TYPE_CHECKING:
+    from trails.integrity.note import Checkpoint
+    from trails.integrity.proofs import ConsistencyProof, InclusionProof, TurnProof
+
+    Proof = InclusionProof | ConsistencyProof | TurnProof
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+_NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+_KEY: Final = re.compile(r"PRIVATE\+KEY\+.*|[^+\s]+\+[0-9a-f]{8}\+\S+")
+
+# --- options that take keys and notes
+
+
+def _read_keys(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    keys: list[str] = []
+    for value in values:
+        if _KEY.fullmatch(value):
+            keys.append(value)
+            continue
+        try:
+            keys += decoded(Path(value).read_bytes(), value).split()
+        except OSError as error:
+            what = f"{value!r} is no verifier key, and no file that holds one can be read there ({error.strerror})"
+            raise click.BadParameter(what, ctx, parameter) from error
+    return keys
+
+
+def _read_note(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> str | None:
+    return None if value is None else decoded(value.read_bytes(), str(value))
+
+
+verifier_option = click.option(
+    "--verifier",
+    "verifiers",
+    metavar="KEY",
+    multiple=True,
+    callback=_read_keys,
+    help="The log's public key, or a file that holds it; again for further keys.",
+)
+
+
+def note_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
+    """Add an option that takes the file of a checkpoint and gives its text."""
+    return click.option(name, metavar="FILE", type=_FILE, callback=_read_note, help=help_text)
+
+
+# --- checkpoint
+
+
+@command("checkpoint")
+@click.option("--key", metavar="FILE", type=_NEW_FILE, required=True, help="The file of the log's secret key.")
+@click.option("--new-key", "name", metavar="NAME", help="Make the key instead, for a log of this name.")
+@click.option("-o", "--output", type=_NEW_FILE, help="The file to write, which may not be there yet; default: stdout.")
+@json_option
+def checkpoint(*, key: Path, name: str | None, output: Path | None, as_json: bool) -> None:
+    """Sign the state of the store's log, to be kept elsewhere.
+
+    Keep what this prints where the owner of the disk cannot change it.
+
+    With a checkpoint that was kept elsewhere, `trails verify --checkpoint` finds anything that was rewritten since.
+    Without one, whoever owns the disk can rewrite everything.
+
+    `trails checkpoint --new-key NAME --key FILE` makes the key first: the secret one in FILE, to be kept from others,
+    and the public one in FILE.pub and on stdout, to be given to all who verify. NAME is the log's name for good, best
+    like a URL without its scheme: example.com/trails.
+    """
+    if name is not None:
+        if output is not None:
+            refuse("--new-key makes a key and no checkpoint; leave --output out")
+        _make_key(name, key, as_json=as_json)
+        return
+    from trails.integrity.note import claimed_checkpoint, to_base64
+
+    if not key.is_file():
+        refuse(f"there is no key at {key}; make one with `trails checkpoint --new-key NAME --key {key}`")
+    _refuse_existing(output)
+    with open_store() as store:
+        made = store.checkpoint(decoded(key.read_bytes(), str(key)))
+    if output is not None:
+        _write_new(output, made.encode())
+        note(f"wrote the checkpoint to {output}: keep a copy where the owner of this disk cannot change it")
+    if as_json:
+        state = claimed_checkpoint(made)
+        print_json({"origin": state.origin, "size": state.size, "root": to_base64(state.root), "checkpoint": made})
+    elif output is None:
+        click.echo(made.encode(), nl=False)  # as bytes: a note must stay a note where the terminal knows no em dash
+
+
+def _make_key(name: str, path: Path, *, as_json: bool) -> None:
+    from trails.integrity.note import new_key
+
+    public = path.with_name(f"{path.name}.pub")
+    _refuse_existing(path, public)
+    signer, verifier = new_key(name)
+    _write_new(path, f"{signer}\n".encode(), mode=0o600)
+    try:
+        _write_new(public, f"{verifier}\n".encode())
+    except BaseException:
+        path.unlink()
+        raise
+    if as_json:
+        print_json({"name": name, "key": str(path), "public_key": str(public), "verifier": verifier})
+        return
+    click.echo(verifier)
+    note(
+        f"wrote the secret key to {path} and the public one to {public}: keep the first from others, give out the second"
+    )
+
+
+# --- proof
+
+
+@command("proof")
+@click.argument("session", metavar="[SESSION]", required=False)
+@click.argument("index", metavar="[INDEX]", required=False, type=click.IntRange(min=0))
+@note_option("--checkpoint", "The checkpoint to prove against.  [required]")
+@note_option("--since", "An older checkpoint: prove that the log only grew from it to the other.")
+@click.option(
+    "--without-content", is_flag=True, help="Prove the digest of the turn's content and withhold the content."
+)
+@click.option("-o", "--output", type=_NEW_FILE, help="The file to write, which may not be there yet; default: stdout.")
+@click.option("--json", is_flag=True, expose_value=False, help="A proof is JSON with or without this.")
+def proof(
+    *,
+    session: str | None,
+    index: int | None,
+    checkpoint: str | None,
+    since: str | None,
+    without_content: bool,
+    output: Path | None,
+) -> None:
+    """Prove a turn to someone without the store, or that the log only grew.
+
+    \b
+    trails proof SESSION INDEX --checkpoint FILE     the turn was in the transcript when FILE was signed
+    trails proof --since OLD --checkpoint FILE       what OLD covers is unchanged in FILE
+
+    SESSION is an id, an IRI or a label. The proof carries the checkpoint and all that `trails verify-proof` needs but
+    the public key. The other turns of the transcript stand in it as digests, with their roles, authors and times. With
+    the content comes its salt: whoever has it can try guesses at the arguments of the turn's tool calls.
+    """
+    if checkpoint is None:
+        refuse("a proof is against a checkpoint; give --checkpoint FILE")
+    if (since is None) == (session is None) or (session is None) != (index is None):
+        refuse("give SESSION and INDEX to prove a turn, or --since to prove growth")
+    if since is not None and without_content:
+        refuse("a proof of growth holds no content; leave --without-content out")
+    _refuse_existing(output)
+    with open_store() as store:
+        made: Proof
+        if since is not None:
+            made = store.prove_growth(since, checkpoint)
+        else:
+            assert session is not None and index is not None  # noqa: S101, PT018 - checked above
+            made = store.prove_turn(store.resolve(session), index, checkpoint, reveal=not without_content)
+    if output is None:
+        import json
+
+        print_json(json.loads(made.to_json()))
+    else:
+        _write_new(output, made.to_json().encode())
+        note(f"wrote the proof to {output}")
+
+
+# --- verify-proof
+
+
+@click.command("verify-proof")
+@click.argument("file", metavar="FILE", type=_FILE)
+@verifier_option
+@note_option("--kept", "For a proof of growth: the older checkpoint, as it was kept.")
+@json_option
+def verify_proof(*, file: Path, verifiers: list[str], kept: str | None, as_json: bool) -> None:
+    """Check a proof, without any store.
+
+    FILE is what `trails proof` wrote. The exit code is 0 where the proof holds, 1 where it does not, 2 for wrong usage.
+    A proof holds if the log's own key signed its checkpoint, and the checkpoint covers what is proven. It says nothing
+    of whether the times and names that were recorded are true.
+    """
+    if not verifiers:
+        refuse("without the log's public key no signature can be trusted; give --verifier KEY")
+    try:
+        shown = _verified(file.read_bytes(), verifiers, kept)
+    except IntegrityError as wrong:
+        if as_json:
+            print_json({"valid": False, "reason": str(wrong)})
+        else:
+            click.echo(f"not valid: {one_line(str(wrong))}")
+        click.get_current_context().exit(1)
+    if as_json:
+        print_json({"valid": True, **shown})
+        return
+    from trails.cli import render
+
+    click.echo("valid")
+    said = {name.replace("_", " "): _plain(value) for name, value in shown.items() if value is not None}
+    render.screen().print(render.grid(said))
+
+
+def _verified(data: bytes, verifiers: list[str], kept: str | None) -> dict[str, Any]:
+    """Return what a proof proves, or raise IntegrityError where it does not hold."""
+    from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
+
+    try:
+        found = read_proof(data)
+    except InvalidInput as wrong:  # a proof with a byte altered may be no JSON any more: it is not valid either way
+        raise IntegrityError(str(wrong)) from wrong
+    if isinstance(found, ConsistencyProof):
+        if kept is None:
+            refuse("this proves growth since an older checkpoint; give the one that was kept with --kept FILE")
+        return _growth_shown(found, found.verify(kept, verifiers))
+    if kept is not None:
+        refuse("--kept goes with a proof of growth, and this is none; leave it out")
+    state = found.verify(verifiers)
+    if isinstance(found, TurnProof):
+        return _turn_shown(found, state)
+    leaf = found.leaf.decode(errors="replace")
+    return {"proves": "leaf", "leaf": leaf, "leaf_index": found.index, "log": state.origin, "size": state.size}
+
+
+def _growth_shown(proof: ConsistencyProof, state: Checkpoint) -> dict[str, Any]:
+    return {"proves": "growth", "log": state.origin, "old_size": proof.old_size, "size": state.size}
+
+
+def _turn_shown(proof: TurnProof, state: Checkpoint) -> dict[str, Any]:
+    turn, said = proof.turn, proof.content
+    return {
+        "proves": "turn",
+        "session": proof.session_id,
+        "index": turn.index,
+        "branch": turn.branch,
+        "role": turn.role,
+        "author": turn.author,
+        "time": turn.time and turn.time.isoformat(),
+        "content": said and said.text,
+        "structured": said and said.structured,
+        "facts": proof.facts or None,
+        "digest": proof.digest,
+        "leaf_index": proof.leaf_index,
+        "log": state.origin,
+        "size": state.size,
+    }
+
+
+def _plain(value: Any) -> str:
+    return shorten(str(value), 500)
+
+
+# --- files
+
+
+def _refuse_existing(*paths: Path | None) -> None:
+    for path in paths:
+        if path is not None and path.exists():
+            refuse(f"{path} is there already, and keys, checkpoints and proofs are not written over; name another file")
+
+
+def _write_new(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+    """Write a new file and bring it to disk; a file that is there already is never touched."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise

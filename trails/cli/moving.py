@@ -1,0 +1,139 @@
+"""Commands that bring transcripts in and take sessions out: import, export."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+import click
+
+from trails.cli.base import command, json_option, note, open_store, print_json, refuse, session_argument
+from trails.cli.text import count, one_line, shorten
+from trails.errors import TrailsError
+
+if TYPE_CHECKING:
+    from trails import Repository
+    from trails.transcripts.report import ImportReport
+
+_PATHS = click.Path(exists=True, path_type=Path)
+_SHOWN_PROBLEMS = 20
+
+
+@command("import")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=_PATHS)
+@click.option(
+    "--format",
+    "format_",
+    metavar="NAME",
+    help="claude-code, pi, nquads or trig; told from the files' content unless given.",
+)
+@click.option("--restore", is_flag=True, help="Let exported sessions come back that were deleted here.")
+@click.option("--create", is_flag=True, help="Create the store if it is not there.")
+@json_option
+def import_files(*, paths: tuple[Path, ...], format_: str | None, restore: bool, create: bool, as_json: bool) -> None:
+    """Import transcripts: files, or folders with all below them.
+
+    Importing the same again adds nothing; a file that grew goes on where it ended. Lines that cannot be used are
+    reported on stderr and the exit code stays 0; it is 1 where nothing at all could be imported.
+    """
+    from trails.transcripts.report import ImportReport
+
+    report = ImportReport()
+    with open_store(create=create) as store:
+        try:
+            for path in paths:
+                report.add(_import_one(store, path, format_, restore=restore))
+        except TrailsError:
+            if _recognised(report):
+                _print_report(report, as_json=as_json)  # what came in before the failing path is there
+            raise
+    _print_report(report, as_json=as_json)
+    if not _recognised(report):
+        note("nothing could be imported")
+        click.get_current_context().exit(1)
+
+
+def _import_one(store: Repository, path: Path, format_: str | None, *, restore: bool) -> ImportReport:
+    from trails.cli import render
+    from trails.transcripts.formats import import_path
+
+    with render.progress("importing") as progress:
+        return import_path(store, path, format=format_, restore=restore, progress=progress)
+
+
+def _recognised(report: ImportReport) -> bool:
+    return any(
+        (report.sessions_created, report.forks_created, report.grown, report.unchanged, report.changed, report.deleted)
+    )
+
+
+def _print_report(report: ImportReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report.to_dict())
+        return
+    counts = f"{count(report.turns_added, 'turn')} from {count(report.files, 'file')}"
+    click.echo(f"imported {counts}")
+    for title, ids in (
+        ("new", report.sessions_created),
+        ("fork", report.forks_created),
+        ("grown", report.grown),
+        ("changed", report.changed),
+        ("unchanged", report.unchanged),
+        ("deleted here", report.deleted),
+    ):
+        for session_id in ids:
+            click.echo(f"  {title:<9} {one_line(session_id)}")
+    if report.deleted:
+        note("sessions that were deleted here are not imported again; --restore brings exported ones back")
+    for text in report.notes:
+        note(f"note: {text}")
+    for problem in report.problems[:_SHOWN_PROBLEMS]:
+        place = f"{problem.file}, line {problem.line}" if problem.line else problem.file
+        text = f": {shorten(problem.text, 60)}" if problem.text else ""
+        note(f"problem: {place}: {problem.reason}{text}")
+    if len(report.problems) > _SHOWN_PROBLEMS:
+        note(f"problem: {len(report.problems) - _SHOWN_PROBLEMS} more; --json lists them all")
+
+
+@command("export")
+@session_argument
+@click.option("--format", "format_", metavar="NAME", required=True, help="pi, nquads or trig.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The file to write; default: stdout."
+)
+@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+def export(session: str, format_: str, output: Path | None, force: bool) -> None:
+    """Write a session, with the ancestors that its transcript needs, to a file or stdout.
+
+    SESSION is an id, an IRI or a label. A file appears only once it is whole.
+    """
+    from trails.transcripts.formats import export_session
+
+    if output is not None and output.exists() and not force:
+        refuse(f"{output} is there already; give --force to replace it, or name another file")
+    with open_store() as store:
+        session_id = store.resolve(session)
+        if output is None:
+            export_session(store, session_id, format_, sys.stdout.buffer)
+            return
+        _write_whole(output, lambda out: export_session(store, session_id, format_, out))
+    note(f"wrote {session_id} to {output}")
+
+
+def _write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    """Write a file beside its place and move it there when it is whole."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    part = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            write(cast(BinaryIO, out))
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,316 @@
+"""Drawing with rich: tables, transcripts and trees, for people. Nothing here reads a store.
+
+On a terminal, text is wrapped to its width; in a pipe every row stays one line, so that `grep` and `cut` work.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from trails import parts
+from trails.cli.text import clean, count, one_line, shorten
+from trails.integrity import digests
+
+if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+
+    from trails.cli.forest import Twig
+    from trails.model import SessionRecord, ToolCall, ToolResult, Turn, VerifyReport
+
+WIDTH: Final = "trails.width"
+"""Where a command that runs others says how wide they print when stdout is no terminal."""
+_ENDLESS: Final = 100_000
+_ROLE_STYLES: Final = {"user": "cyan", "human": "cyan", "assistant": "green", "tool": "yellow", "summary": "magenta"}
+_SHORT_LINES: Final = 12
+_SHORT_TEXT: Final = 2000
+_INDENT: Final = "     "
+
+
+class Screen(Console):
+    """A console that leaves a vanished reader to the caller, and never takes brackets in content for markup."""
+
+    def on_broken_pipe(self) -> None:
+        """Let the command end as any other whose reader went away."""
+        raise BrokenPipeError
+
+
+def screen(*, stderr: bool = False) -> Screen:
+    """Return a console on stdout or stderr; colours only on a terminal, and none where NO_COLOR is set."""
+    stream = sys.stderr if stderr else sys.stdout
+    context = click.get_current_context(silent=True)
+    width = context.meta.get(WIDTH) if context else None
+    if width is None and not stream.isatty() and "COLUMNS" not in os.environ:
+        width = _ENDLESS
+    return Screen(file=stream, width=width, markup=False, highlight=False, emoji=False)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int, str], None] | None]:
+    """Give a function (done, total, name) that moves a bar on stderr, or None where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def move(done: int, total: int, name: str) -> None:
+            shown = f"{what} {shorten(name, 40)}" if name else what
+            bar.update(task, completed=done, total=total or None, description=shown)
+
+        yield move
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on stderr that something takes its time, where stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with screen(stderr=True).status(what):
+        yield
+
+
+def moment(time: datetime | None, *, seconds: bool = False) -> str:
+    """Return a time in UTC as people read it, or a dash where there is none."""
+    if time is None:
+        return "-"
+    return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
+
+
+def table(*columns: str, fold: Iterable[str] = (), right: Iterable[str] = ()) -> Table:
+    """Return an empty table; cells of the columns in `fold` may wrap, those of the columns in `right` are numbers."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    folding, numbers = set(fold), set(right)
+    for name in columns:
+        justify: JustifyMethod = "right" if name in numbers else "left"
+        made.add_column(name, overflow="fold", no_wrap=name not in folding, justify=justify)
+    return made
+
+
+def grid(rows: Mapping[str, Any]) -> Table:
+    """Return names and values, one pair a line."""
+    made = Table.grid(padding=(0, 2))
+    made.add_column(style="bold", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in rows.items():
+        made.add_row(Text(name), value if isinstance(value, Text) else Text(clean(str(value))))
+    return made
+
+
+def sessions(console: Console, records: Sequence[SessionRecord]) -> None:
+    """Print session records: as a table where it fits, else two lines each, so that an id is never cut or broken."""
+    labels = {record.id: record.label for record in records if record.label}
+    made = table("id", "label", "branch", "parent@index", "created (UTC)", "agent")
+    for record in records:
+        made.add_row(*_session_cells(record, labels))
+    if console.measure(made, options=console.options.update(max_width=_ENDLESS)).maximum <= console.width:
+        console.print(made)
+        return
+    for record in records:
+        name, label, *facts = (cell for cell in _session_cells(record, labels) if cell.plain)
+        console.print(Text("  ").join([name, label]) if record.label else name, soft_wrap=True)
+        console.print(Text("    ") + Text("  ").join(facts if record.label else [label, *facts]), soft_wrap=True)
+
+
+def _session_cells(record: SessionRecord, labels: Mapping[str, str]) -> tuple[Text, ...]:
+    return (
+        Text(clean(record.id), style="cyan"),
+        Text(clean(record.label or ""), style="bold green"),
+        Text(clean(record.branch)),
+        Text(clean(origin(record, labels)), style="yellow"),
+        Text(moment(record.created)),
+        Text(clean(record.agent)),
+    )
+
+
+def origin(record: SessionRecord, labels: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return where a session comes from: `parent@index` for a fork, `by parent` where spawned, else nothing.
+
+    A parent is called by its label where `labels` (by session id) has one.
+    """
+    if record.parent_session_id is not None:
+        return f"{labels.get(record.parent_session_id, record.parent_session_id)}@{record.forked_at_index}"
+    return "" if record.spawned_by is None else f"by {labels.get(record.spawned_by, record.spawned_by)}"
+
+
+# --- transcripts
+
+
+def session_head(
+    console: Console, record: SessionRecord, turns: Sequence[Turn], system: str | None, *, full: bool
+) -> None:
+    """Print what a session is, above its transcript."""
+    last = turns[-1].digest if turns else digests.GENESIS
+    rows = {
+        "session": record.id,
+        "label": record.label,
+        "branch": record.branch,
+        "from": origin(record) or None,
+        "principal": record.principal,
+        "agent": record.agent,
+        "created": None if record.created is None else f"{moment(record.created, seconds=True)} UTC",
+        "turns": f"{len(turns)} ({max(0, len(turns) - record.starts_at)} its own)"
+        if record.starts_at
+        else str(len(turns)),
+        "head": last if full else last[:8],
+        "system": None if system is None else system if full else shorten(system, 200),
+        "meta": ", ".join(f"{key}={value}" for key, value in record.meta.items()) or None,
+    }
+    console.print(grid({name: value for name, value in rows.items() if value is not None}))
+
+
+def transcript(console: Console, session_id: str, turns: Iterable[Turn], *, full: bool) -> None:
+    """Print turns one after the other: a line on each, its text indented below; inherited turns name their owner."""
+    names: dict[str, str] = {}
+    for turn in turns:
+        names |= {call.id: call.name for call in turn.tool_calls}
+        console.print()
+        console.print(_turn_line(session_id, turn))
+        _print_lines(console, _turn_lines(turn, names, None if full else _room(console)), full=full)
+
+
+def _turn_line(session_id: str, turn: Turn) -> Text:
+    style = _ROLE_STYLES.get(turn.role, "blue")
+    line = Text.assemble((f"{turn.index:>3}  ", "bold"), (clean(turn.role), f"bold {style}"))
+    facts = [turn.author, turn.model, None if turn.time is None else moment(turn.time, seconds=True)]
+    line.append("  ").append(" · ".join(clean(fact) for fact in facts if fact), style="dim")
+    if turn.session_id != session_id:
+        line.append(f"  from {clean(turn.session_id)}", style="italic blue")
+    return line
+
+
+_Line = tuple[str, str]
+"""A text, which may hold line ends, and its style."""
+
+
+def _turn_lines(turn: Turn, names: Mapping[str, str], room: int | None) -> Iterator[_Line]:
+    """Yield what a turn says; `room` is the length that a tool call's line is cut to, None for no cut."""
+    if turn.redacted:
+        yield "(redacted)", "dim"
+        return
+    content = turn.content
+    shown: set[str] = set()
+    if isinstance(content, str):
+        for result in turn.tool_results:
+            yield _result_line(result, names), "yellow"
+        yield content, ""
+    else:
+        for part in content:
+            shown |= {call.id for call in parts.calls_in([part])}
+            yield from _part_lines(part, names, room)
+    for call in turn.tool_calls:
+        if call.id not in shown:
+            yield _call_line(call, room), "yellow"
+
+
+def _part_lines(part: Any, names: Mapping[str, str], room: int | None) -> Iterator[_Line]:
+    calls, results = parts.calls_in([part]), parts.results_in([part])
+    for call in calls:
+        yield _call_line(call, room), "yellow"
+    for result in results:
+        yield _result_line(result, names), "yellow"
+    if not calls:
+        yield parts.plain_text([part]), "dim" if results else ""
+
+
+def _call_line(call: ToolCall, room: int | None) -> str:
+    line = f"-> {call.name} {'(redacted)' if call.arguments is None else call.arguments}"
+    return line if room is None else shorten(line, room)
+
+
+def _result_line(result: ToolResult, names: Mapping[str, str]) -> str:
+    return f"<- {names.get(result.call_id, result.call_id)}{' failed' if result.is_error else ''}"
+
+
+def _room(console: Console) -> int:
+    return max(20, min(console.width, 160) - len(_INDENT))
+
+
+def _print_lines(console: Console, lines: Iterable[_Line], *, full: bool) -> None:
+    for text, style in lines:
+        kept = text if full else "\n".join(text[:_SHORT_TEXT].split("\n", _SHORT_LINES)[:_SHORT_LINES])
+        for line in clean(kept).rstrip("\n").split("\n"):
+            for piece in Text(line, style=style).wrap(console, max(20, console.width - len(_INDENT))):
+                piece.rstrip()
+                console.print(Text(_INDENT) + piece if piece else "")
+        if left := len(text[len(kept) :].strip()):
+            console.print(Text(f"{_INDENT}… {count(left, 'more character')}; --full shows them", style="dim italic"))
+
+
+def replay(console: Console, turns: Iterable[Mapping[str, Any]]) -> None:
+    """Print replayed turns: index, role and whole text."""
+    for turn in turns:
+        style = _ROLE_STYLES.get(turn["role"], "blue")
+        console.print(Text.assemble((f"{turn['index']:>3}  ", "bold"), (clean(turn["role"]), f"bold {style}")))
+        _print_lines(console, [(parts.plain_text(turn["content"]), "")], full=True)
+
+
+# --- the forest
+
+
+def forest(console: Console, trees: Sequence[Twig]) -> None:
+    """Print trees of forks and spawned sessions."""
+    for top in trees:
+        drawn = Tree(_twig_label(top), guide_style="dim")
+        open_twigs = [(top, drawn)]
+        while open_twigs:
+            twig, branch = open_twigs.pop()
+            open_twigs += [(child, branch.add(_twig_label(child))) for child in twig.children]
+        console.print(drawn)
+
+
+def _twig_label(twig: Twig) -> Text:
+    node = twig.node
+    line = Text()
+    if node.relation == "fork":
+        line.append(f"@{node.forked_at} ", style="yellow")
+    elif node.relation == "spawned":
+        line.append("spawned ", style="magenta")
+    line.append(clean(node.label or node.id), style="bold cyan")
+    if node.label:
+        line.append(f" ({clean(node.id)})", style="cyan")
+    if node.status != "stored":
+        return line.append(f"  {node.status}", style="bold red")
+    line.append(f"  {count(node.turns, 'turn')}")
+    if node.forked_at:
+        line.append(f", {node.own_turns} own")
+    line.append(f"  {node.head[:8] if node.head else 'empty' if not node.turns else '-'}", style="green")
+    if twig.depth == 0 and node.relation != "root":
+        line.append(f"  of {clean(node.parent or node.spawner or '')}", style="dim")
+    if twig.again:
+        line.append("  (its lineage goes in a circle, or it has two parents: drawn once)", style="bold red")
+    return line
+
+
+# --- verdicts
+
+
+def verdict(console: Console, report: VerifyReport) -> None:
+    """Print what `verify` read and found."""
+    read = f"{count(report.sessions, 'session')} and {count(report.turns, 'turn')} read"
+    if report.ok:
+        console.print(Text.assemble(("ok", "bold green"), f": {read}, nothing is wrong"))
+        return
+    console.print(Text.assemble((count(len(report.findings), "finding"), "bold red"), f": {read}"))
+    made = table("code", "session", "turn", "what", fold=("session", "what"))
+    for finding in report.findings:
+        index = "" if finding.index is None else str(finding.index)
+        cells = (finding.code, finding.session_id or "", index, one_line(finding.message))
+        made.add_row(*(Text(clean(cell)) for cell in cells))
+    console.print(made)

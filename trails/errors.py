@@ -1,0 +1,58 @@
+"""Every error that Trails raises on purpose. A message says what happened, to which session, and what to do about it."""
+
+
+class TrailsError(Exception):
+    """The root of all errors raised on purpose by this package."""
+
+
+class InvalidInput(TrailsError, ValueError):
+    """An argument, id, text, query or file that cannot be accepted. Nothing was written."""
+
+
+class SessionNotFound(TrailsError, LookupError):
+    """No session has the id that was asked for (it may be deleted: the message says so)."""
+
+
+class ParentMissing(TrailsError):
+    """A session's parent is not in the store, so its shared prefix cannot be read."""
+
+
+class ForkDepthExceeded(TrailsError):
+    """A session has more than `MAX_FORK_DEPTH` ancestors by forks."""
+
+
+class ForkCycle(TrailsError):
+    """A session is its own ancestor: the lineage was altered by hand."""
+
+
+class IndexGap(TrailsError):
+    """A turn index is missing, doubled or out of order, so no true transcript can be given."""
+
+
+class HasChildren(TrailsError):
+    """A session cannot be deleted while forks or spawned sessions depend on it."""
+
+
+class HeadConflict(TrailsError):
+    """Another writer moved the session's head. `expected` and `actual` are the two head digests."""
+
+    def __init__(self, message: str, *, expected: str | None = None, actual: str | None = None) -> None:
+        super().__init__(message)
+        self.expected = expected
+        self.actual = actual
+
+
+class StoreLocked(TrailsError):
+    """Another process, or another handle in this process, owns the store."""
+
+
+class StoreFailed(TrailsError):
+    """The store cannot go on (a write failed, it is closed, or this process does not own it)."""
+
+
+class PendingTurnsWarning(UserWarning):
+    """A store was closed while turns were appended to one of its sessions and not persisted; they are not written."""
+
+
+class IntegrityError(TrailsError):
+    """What is stored contradicts itself: it was altered, or written by something else."""

@@ -1,0 +1,102 @@
+"""Checking a session's own turns against their digests: pure functions over rows as they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from trails import iris
+from trails.integrity import digests
+from trails.model import NO_FACTS, Facts, Finding, SealedTurn, SessionRecord, Turn
+
+
+class StoredTurn(NamedTuple):
+    """One turn's row: exactly what the store says, not yet believed."""
+
+    iri: str
+    index: int  # type: ignore[assignment] # hides tuple.index, which nobody calls here
+    role: str
+    text: str
+    structured: bool
+    redacted: bool
+    author_iri: str
+    digest: str
+    salt: str
+    branch: str
+    time: datetime | None
+    facts: Facts = NO_FACTS
+
+    def sealed(self, session_id: str) -> SealedTurn:
+        """Return the row as a turn with its salt."""
+        turn = Turn(
+            session_id=session_id,
+            index=self.index,
+            role=self.role,
+            branch=self.branch,
+            author_iri=self.author_iri,
+            time=self.time,
+            text=self.text,
+            structured=self.structured,
+            redacted=self.redacted,
+            digest=self.digest,
+            facts=self.facts,
+        )
+        return SealedTurn(turn=turn, salt=self.salt)
+
+
+def recomputed(row: StoredTurn, previous: str) -> str:
+    """Return the digest that a row should have after the turn with the digest `previous`.
+
+    A redacted turn has its content's digest in the place of the salt.
+    """
+    return digests.turn_digest(
+        previous=previous,
+        index=row.index,
+        branch=row.branch,
+        role=row.role,
+        author=iris.author_key(row.author_iri),
+        time=row.time,
+        content=row.salt if row.redacted else digests.content_digest(row.text, row.salt, structured=row.structured),
+        facts=digests.facts_digest(row.facts, row.salt),
+    )
+
+
+def check_run(record: SessionRecord, rows: Sequence[StoredTurn], previous: str) -> list[Finding]:
+    """Check the turns that a session owns, in order of index, from the digest before its first one.
+
+    Every turn is held against the digest stored for the turn before it, so that one altered turn gives one finding (its
+    own) and not one for each turn after it.
+    """
+    findings = []
+    wanted = record.starts_at
+    for row in rows:
+        if row.index != wanted:
+            kind = "duplicate-index" if row.index < wanted else "index-gap"
+            what = f"a second turn at index {row.index}" if row.index < wanted else f"no turn {wanted}"
+            findings.append(_finding(kind, record, min(row.index, wanted), f"has {what}"))
+        findings += _check_row(record, row, previous)
+        previous, wanted = row.digest, row.index + 1
+    return findings
+
+
+def _check_row(record: SessionRecord, row: StoredTurn, previous: str) -> Iterator[Finding]:
+    if recomputed(row, previous) != row.digest:
+        yield _finding(
+            "digest-mismatch", record, row.index, f"turn {row.index} was altered: its digest does not fit it"
+        )
+    if row.iri != iris.turn(record.iri, row.index, row.digest):
+        yield _finding("wrong-iri", record, row.index, f"turn {row.index} has the IRI of another turn: {row.iri}")
+    if row.branch != record.branch and row.index >= record.starts_at and record.parent_session_id is not None:
+        yield _finding(
+            "wrong-branch", record, row.index, f"turn {row.index} is of branch {row.branch!r}, not {record.branch!r}"
+        )
+
+
+def _finding(code: str, record: SessionRecord, index: int | None, what: str) -> Finding:
+    return Finding(code=code, session_id=record.id, index=index, message=f"session {record.id!r}: {what}")
+
+
+def first_by_index(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings with the first bad turn of each session first."""
+    return sorted(findings, key=lambda f: (f.session_id or "", f.index if f.index is not None else -1, f.code))

@@ -1,0 +1,132 @@
+"""The digest chain: each turn's digest commits to its own content and facts and to every turn before it.
+
+The encoding is our own and never the store's lexical forms, which the engine rewrites: a sequence of fields, each an
+8-byte big-endian length and its bytes, after a tag that names what is hashed. No session id and no IRI is hashed, so a
+copied turn (detach, flatten) keeps its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from datetime import UTC, datetime, timedelta
+from struct import Struct
+from typing import Any, Final
+
+from trails.model import Facts
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_LENGTH: Final = Struct(">Q").pack
+
+GENESIS: Final = hashlib.sha256(b"trails/genesis/1").hexdigest()
+"""What stands for "the turn before" at the start of every session; the head of a session without turns."""
+
+
+def new_salt() -> str:
+    """Return 128 random bits as 32 hex digits: without them, a redacted text could be found by guessing."""
+    return secrets.token_hex(16)
+
+
+def epoch_microseconds(time: datetime) -> int:
+    """Return an aware time as whole microseconds since 1970-01-01T00:00:00Z (negative before).
+
+    >>> epoch_microseconds(datetime(1970, 1, 1, 0, 0, 1, 5, tzinfo=UTC))
+    1000005
+    """
+    return (time - _EPOCH) // _MICROSECOND
+
+
+def _hash(tag: bytes, *fields: bytes) -> str:
+    return hashlib.sha256(tag + b"".join([_LENGTH(len(field)) + field for field in fields])).hexdigest()
+
+
+def salted(kind: str, salt: str, text: str) -> str:
+    """Return the digest of a salted text: what stays behind when the text itself is redacted.
+
+    `kind` says what the text is (`text`, `json`, `arguments`, `meta`), so that one can't stand for another.
+    """
+    return _hash(b"trails/salted/1", kind.encode(), salt.encode(), text.encode())
+
+
+def content_digest(text: str, salt: str, *, structured: bool) -> str:
+    """Return the digest of a turn's content and salt. After a redaction the salt's place holds this digest."""
+    return salted("json" if structured else "text", salt, text)
+
+
+def facts_digest(facts: Facts, salt: str) -> str:
+    """Return the digest over everything recorded with a turn beyond its text; "" where nothing was recorded."""
+    return facts_json_digest(facts_json(facts, salt))
+
+
+def facts_json_digest(text: str) -> str:
+    """Return the digest over what `facts_json` gave; "" for ""."""
+    return _hash(b"trails/facts/1", text.encode()) if text else ""
+
+
+def facts_json(facts: Facts, salt: str) -> str:
+    """Return everything recorded with a turn beyond its text as canonical JSON; "" where nothing was recorded.
+
+    Call arguments and metadata stand there as salted digests: they can be redacted, and the chain still verifies.
+    """
+    if facts.is_empty():
+        return ""
+    plain: dict[str, Any] = {}
+    if facts.model_call:
+        plain["model"] = [facts.model_call.model, facts.model_call.usage_json, facts.model_call.stop_reason]
+    if facts.tool_calls:
+        plain["calls"] = [
+            [call.id, call.name, call.withheld or salted("arguments", salt, call.arguments or "")]
+            for call in facts.tool_calls
+        ]
+    if facts.tool_results:
+        plain["results"] = [[result.call_id, result.is_error] for result in facts.tool_results]
+    if facts.compaction:
+        plain["compaction"] = facts.compaction.model_dump()
+    if facts.source_ids:
+        plain["source"] = list(facts.source_ids)
+    if facts.meta_json is not None or facts.meta_withheld:
+        plain["meta"] = facts.meta_withheld or salted("meta", salt, facts.meta_json or "")
+    return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def turn_digest(
+    *,
+    previous: str,
+    index: int,
+    branch: str,
+    role: str,
+    author: str,
+    time: datetime | None,
+    content: str,
+    facts: str,
+) -> str:
+    """Return a turn's digest as 64 hex digits.
+
+    `previous` is the digest of the turn before it in the transcript (the parent's, for a fork's first turn; `GENESIS`
+    at the start), `author` is `iris.author_key` of the author, `content` and `facts` are the digests made above. A head
+    digest so commits to all history, as in git.
+
+    >>> turn_digest(previous=GENESIS, index=0, branch="main", role="user", author="principal:a",
+    ...     time=None, content=content_digest("hi", "00", structured=False), facts="")[:8]
+    'f6546603'
+    """
+    return _hash(
+        b"trails/turn/1",
+        previous.encode(),
+        str(index).encode(),
+        branch.encode(),
+        role.encode(),
+        author.encode(),
+        b"" if time is None else str(epoch_microseconds(time)).encode(),
+        content.encode(),
+        facts.encode(),
+    )
+
+
+def prompt_digest(text: str, salt: str, *, version: int, effective_from: int) -> str:
+    """Return the digest of one version of a system prompt."""
+    return _hash(
+        b"trails/prompt/1", str(version).encode(), str(effective_from).encode(), salted("prompt", salt, text).encode()
+    )

@@ -1,0 +1,312 @@
+"""The Merkle tree of a transparency log: its root, and proofs that a leaf is in it or that it only ever grew.
+
+The tree is the one of RFC 6962, section 2.1 and RFC 9162, section 2.1, over SHA-256: leaves and inner nodes are hashed
+with different first bytes, so that one can't pass for the other, and a tree of any size splits at the largest power of
+two below its size. A node is named here by `(level, position)`: the root of the complete subtree over the leaves from
+`position << level` up to `(position + 1) << level` (exclusive). Sizes count leaves, indices start at 0.
+
+>>> tree = HashTree(leaf_hash(data) for data in (b"a", b"b", b"c"))
+>>> proof = tree.inclusion(2)
+>>> verify_inclusion(leaf_hash(b"c"), 2, 3, proof, tree.root())
+>>> verify_consistency(1, 3, tree.root(1), tree.root(), tree.consistency(1))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
+from typing import Final, TypeAlias
+
+from trails.errors import IntegrityError, InvalidInput
+
+HASH_SIZE: Final = 32
+"""Bytes in every hash of the tree."""
+
+EMPTY_ROOT: Final = sha256(b"").digest()
+"""The root of a tree without leaves (RFC 6962, section 2.1)."""
+
+NodeReader: TypeAlias = Callable[[int, int], bytes]
+"""Gives the hash of the complete subtree at `(level, position)`: from memory, from a file, wherever it is kept."""
+
+
+def leaf_hash(data: bytes) -> bytes:
+    """Return the hash of a leaf that holds `data`.
+
+    >>> leaf_hash(b"").hex()[:16]
+    '6e340b9cffb37a98'
+    """
+    return sha256(b"\x00" + data).digest()
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    """Return the hash of an inner node over the hashes of its two subtrees."""
+    return sha256(b"\x01" + left + right).digest()
+
+
+def root_of(leaf_hashes: Iterable[bytes]) -> bytes:
+    """Return the root of the tree over some leaf hashes, holding only O(log n) of them at a time."""
+    frontier = Frontier()
+    for leaf in leaf_hashes:
+        frontier.append(leaf)
+    return frontier.root()
+
+
+class Frontier:
+    """A growing tree of which only the right edge is kept: enough to append and to give the root, not for proofs.
+
+    The edge is one hash for each complete subtree, from the largest (leftmost) to the smallest: as many as `size` has
+    one bits. `Frontier(size, nodes)` goes on where another left off.
+    """
+
+    def __init__(self, size: int = 0, nodes: Iterable[bytes] = ()) -> None:
+        """Start empty, or from the `size` and `nodes` of another frontier (InvalidInput where they don't fit)."""
+        self._nodes = list(nodes)
+        self._size = size
+        if size < 0 or len(self._nodes) != size.bit_count():
+            raise InvalidInput(f"a tree of {size} leaves cannot have a frontier of {len(self._nodes)} hashes")
+        for node in self._nodes:
+            _check_hash(node, "a frontier hash", InvalidInput)
+
+    @property
+    def size(self) -> int:
+        """The number of leaves."""
+        return self._size
+
+    @property
+    def nodes(self) -> tuple[bytes, ...]:
+        """The hashes of the complete subtrees, from the largest to the smallest."""
+        return tuple(self._nodes)
+
+    def append(self, leaf: bytes) -> None:
+        """Add a leaf by its hash (`leaf_hash` of its data), in amortised constant time."""
+        _check_hash(leaf, "a leaf hash", InvalidInput)
+        below, node = self._size, leaf
+        while below & 1:
+            node = node_hash(self._nodes.pop(), node)
+            below >>= 1
+        self._nodes.append(node)
+        self._size += 1
+
+    def root(self) -> bytes:
+        """Return the root over all leaves, in at most log2(size) hashes."""
+        return _join(self._nodes)
+
+
+class HashTree:
+    """A growing tree that keeps the hash of every complete subtree: roots and proofs at any past size in O(log n).
+
+    Memory: 64 bytes a leaf. Leaves can be appended only, so what was proven once stays provable.
+    """
+
+    def __init__(self, leaf_hashes: Iterable[bytes] = ()) -> None:
+        """Start with some leaf hashes, in order."""
+        self._levels: list[bytearray] = [bytearray()]
+        self._size = 0
+        for leaf in leaf_hashes:
+            self.append(leaf)
+
+    @property
+    def size(self) -> int:
+        """The number of leaves."""
+        return self._size
+
+    def append(self, leaf: bytes) -> None:
+        """Add a leaf by its hash (`leaf_hash` of its data), in amortised constant time."""
+        _check_hash(leaf, "a leaf hash", InvalidInput)
+        levels, position, level, node = self._levels, self._size, 0, leaf
+        levels[0] += node
+        while position & 1:
+            node = node_hash(bytes(levels[level][-2 * HASH_SIZE : -HASH_SIZE]), node)
+            level, position = level + 1, position >> 1
+            if level == len(levels):
+                levels.append(bytearray())
+            levels[level] += node
+        self._size += 1
+
+    def node(self, level: int, position: int) -> bytes:
+        """Return the hash of a complete subtree; InvalidInput where this tree has none there (yet)."""
+        if level < 0 or position < 0 or (position + 1) << level > self._size:
+            raise InvalidInput(
+                f"a tree of {self._size} leaves has no complete subtree at level {level}, position {position}"
+            )
+        start = position * HASH_SIZE
+        return bytes(self._levels[level][start : start + HASH_SIZE])
+
+    def root(self, size: int | None = None) -> bytes:
+        """Return the root over the first `size` leaves (0 to all; default all)."""
+        return root_at(self.node, self._past(size))
+
+    def inclusion(self, index: int, size: int | None = None) -> list[bytes]:
+        """Return the proof that leaf `index` is in the tree of the first `size` leaves (default all)."""
+        return inclusion_proof(self.node, index, self._past(size))
+
+    def consistency(self, old_size: int, new_size: int | None = None) -> list[bytes]:
+        """Return the proof that the tree of `new_size` leaves (default all) begins with that of `old_size` leaves."""
+        return consistency_proof(self.node, old_size, self._past(new_size))
+
+    def _past(self, size: int | None) -> int:
+        if size is None:
+            return self._size
+        if not 0 <= size <= self._size:
+            raise InvalidInput(f"the tree has {self._size} leaves; there is no tree of {size}")
+        return size
+
+
+def root_at(node: NodeReader, size: int) -> bytes:
+    """Return the root over the first `size` leaves (0 or more), reading at most log2(size) stored hashes."""
+    if size < 0:
+        raise InvalidInput(f"a tree cannot have {size} leaves")
+    return _range_hash(node, 0, size)
+
+
+def inclusion_proof(node: NodeReader, index: int, size: int) -> list[bytes]:
+    """Return the hashes that lead from a leaf to the root, the leaf's sibling first.
+
+    Args: `node` reads stored subtree hashes, `index` is the leaf's (0 to size - 1), `size` the tree's.
+    Raises InvalidInput when there is no such leaf. Source: RFC 9162, section 2.1.3.1 (PATH).
+    """
+    if not 0 <= index < size:
+        raise InvalidInput(f"there is no leaf {index} in a tree of {size} leaves, so nothing to prove")
+    proof, start, end = [], 0, size
+    while end - start > 1:
+        middle = start + _split(end - start)
+        if index < middle:
+            proof.append(_range_hash(node, middle, end))
+            end = middle
+        else:
+            proof.append(_range_hash(node, start, middle))
+            start = middle
+    return proof[::-1]
+
+
+def consistency_proof(node: NodeReader, old_size: int, new_size: int) -> list[bytes]:
+    """Return the hashes that tie the root of a tree to the root of its first `old_size` leaves.
+
+    Empty when the sizes are equal or `old_size` is 0, where nothing needs a proof.
+    Args: `node` reads stored subtree hashes; 0 <= `old_size` <= `new_size`, else InvalidInput.
+    Source: RFC 9162, section 2.1.4.1 (PROOF and SUBPROOF).
+    """
+    if not 0 <= old_size <= new_size:
+        raise InvalidInput(f"a tree of {new_size} leaves cannot have grown from one of {old_size}")
+    if old_size in (0, new_size):
+        return []
+    proof, start, end = [], 0, new_size
+    while end != old_size:
+        middle = start + _split(end - start)
+        if old_size <= middle:
+            proof.append(_range_hash(node, middle, end))
+            end = middle
+        else:
+            proof.append(_range_hash(node, start, middle))
+            start = middle
+    if start:  # else this subtree is the whole old tree, whose root the verifier has
+        proof.append(_range_hash(node, start, end))
+    return proof[::-1]
+
+
+def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes) -> None:
+    """Check that a leaf is at `index` of the tree with `size` leaves and this `root`; silence means that it is.
+
+    Args: `leaf` is the leaf's hash, `proof` the hashes of `inclusion_proof`. Raises IntegrityError with what does not
+    fit. Source: RFC 9162, section 2.1.3.2.
+    """
+    if not 0 <= index < size:
+        raise IntegrityError(f"inclusion: there is no leaf {index} in a tree of {size} leaves")
+    _check_hash(leaf, "inclusion: the leaf hash")
+    _check_hash(root, "inclusion: the root")
+    # Up to level `inner` the path has siblings on both sides; above, it climbs the right edge: only left ones.
+    inner = (index ^ (size - 1)).bit_length()
+    _check_proof(proof, inner + (index >> inner).bit_count(), f"inclusion of leaf {index} in {size}")
+    reached = leaf
+    for level, sibling in enumerate(proof):
+        is_right = level >= inner or index >> level & 1
+        reached = node_hash(sibling, reached) if is_right else node_hash(reached, sibling)
+    if reached != root:
+        raise IntegrityError(
+            f"inclusion: leaf {index} of {size} leads to the root {reached.hex()}, not to {bytes(root).hex()}: "
+            "the leaf, the proof or the root was altered, or they belong to different trees"
+        )
+
+
+def verify_consistency(old_size: int, new_size: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> None:
+    """Check that the tree of `new_size` leaves begins with the very leaves of the old one; silence means that it does.
+
+    Everything extends the empty tree: from size 0, the old root must be `EMPTY_ROOT`, the proof empty, and nothing is
+    said about the new root. Raises IntegrityError with what does not fit. Source: RFC 9162, section 2.1.4.2.
+    """
+    if not 0 <= old_size <= new_size:
+        raise IntegrityError(f"consistency: a tree of {new_size} leaves cannot have grown from one of {old_size}")
+    _check_hash(old_root, "consistency: the old root")
+    _check_hash(new_root, "consistency: the new root")
+    for size, root in ((old_size, old_root), (new_size, new_root)):
+        if size == 0 and root != EMPTY_ROOT:
+            raise IntegrityError(f"consistency: the tree without leaves cannot have the root {bytes(root).hex()}")
+    if 0 < old_size < new_size:
+        _verify_growth(old_size, new_size, old_root, new_root, proof)
+        return
+    _check_proof(proof, 0, f"consistency from {old_size} to {new_size}")
+    if old_size == new_size:
+        _check_root(
+            old_root, new_root, f"consistency: two trees of size {new_size} must have one root, and the old one"
+        )
+
+
+def _verify_growth(old_size: int, new_size: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> None:
+    """Climb from the last complete subtree of the old tree to both roots, for 0 < old_size < new_size."""
+    what = f"consistency from {old_size} to {new_size}"
+    start = (old_size & -old_size).bit_length() - 1  # the level of that subtree
+    inner = ((old_size - 1) ^ (new_size - 1)).bit_length() - start
+    path = (old_size - 1) >> start
+    is_whole_old_tree = path == 0
+    _check_proof(proof, inner + (path >> inner).bit_count() + (not is_whole_old_tree), what)
+    old = new = old_root if is_whole_old_tree else proof[0]
+    for level, sibling in enumerate(proof if is_whole_old_tree else proof[1:]):
+        if level >= inner or path >> level & 1:
+            old, new = node_hash(sibling, old), node_hash(sibling, new)
+        else:
+            new = node_hash(new, sibling)
+    _check_root(old, old_root, f"{what}: the proof leads to another old root")
+    _check_root(new, new_root, f"{what}: the proof leads to another new root")
+
+
+def _split(size: int) -> int:
+    """Return the largest power of two below `size` (2 or more)."""
+    return 1 << ((size - 1).bit_length() - 1)
+
+
+def _range_hash(node: NodeReader, start: int, end: int) -> bytes:
+    """Return the hash over the leaves from `start` to `end` (exclusive), where `start` is a split point of the tree."""
+    parts = []
+    while start < end:
+        level = (end - start).bit_length() - 1
+        parts.append(node(level, start >> level))
+        start += 1 << level
+    return _join(parts)
+
+
+def _join(subtrees: Sequence[bytes]) -> bytes:
+    """Return the root over complete subtrees that shrink from left to right."""
+    if not subtrees:
+        return EMPTY_ROOT
+    root = subtrees[-1]
+    for left in reversed(subtrees[:-1]):
+        root = node_hash(left, root)
+    return root
+
+
+def _check_hash(value: bytes, what: str, error: type[IntegrityError | InvalidInput] = IntegrityError) -> None:
+    if len(value) != HASH_SIZE:
+        raise error(f"{what} has {len(value)} bytes; a SHA-256 hash has {HASH_SIZE}")
+
+
+def _check_proof(proof: Sequence[bytes], length: int, what: str) -> None:
+    if len(proof) != length:
+        trouble = "short" if len(proof) < length else "long"
+        raise IntegrityError(f"{what}: the proof is too {trouble}, {len(proof)} hashes where {length} belong")
+    for position, value in enumerate(proof):
+        _check_hash(value, f"{what}: hash {position} of the proof")
+
+
+def _check_root(found: bytes, expected: bytes, what: str) -> None:
+    if found != expected:
+        raise IntegrityError(f"{what}: {bytes(found).hex()} is not {bytes(expected).hex()}")

@@ -1,0 +1,168 @@
+"""The one place where IRIs are made and taken apart.
+
+A session's IRI is also the IRI of the graph that holds its turns. Names are percent-encoded (RFC 3986), so any
+accepted id has exactly one IRI and the other way round.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from urllib.parse import quote, unquote
+
+from trails.errors import InvalidInput
+
+_SESSION = "urn:trails:session:"
+_PRINCIPAL = "urn:trails:principal:"
+_AGENT = "urn:trails:agent:"
+_META = "urn:trails:meta:"
+_TURN_DELETION = re.compile(rf"{_SESSION}[^/]+/[0-9]+-[0-9a-f]+/deletion")
+_SAFE = "-._~:@+=,!*;$&()"
+
+
+@lru_cache(maxsize=4096)  # every turn that is written asks several times for the same few
+def _quoted(name: str) -> str:
+    return quote(name, safe=_SAFE)
+
+
+def session(session_id: str) -> str:
+    """Return the IRI of a session, which is its graph's IRI too.
+
+    >>> session("plan 1")
+    'urn:trails:session:plan%201'
+    """
+    return _SESSION + _quoted(session_id)
+
+
+def is_session(iri: str) -> bool:
+    """Tell whether an IRI is a session's (and not a turn's or another thing's).
+
+    >>> is_session("urn:trails:session:a"), is_session("urn:trails:session:a/0-00ff")
+    (True, False)
+    """
+    return iri.startswith(_SESSION) and "/" not in iri and len(iri) > len(_SESSION)
+
+
+def session_id(iri: str) -> str:
+    """Return the id of the session that an IRI names or belongs to: the session itself, a turn of it, a call in a turn.
+
+    >>> session_id("urn:trails:session:plan%201/3-00ff00ff00ff00ff/call/0")
+    'plan 1'
+    """
+    if not iri.startswith(_SESSION):
+        raise InvalidInput(f"{iri!r} is not the IRI of a Trails session; it would start with {_SESSION!r}")
+    return unquote(iri[len(_SESSION) :].partition("/")[0])
+
+
+def turn(session_iri: str, index: int, digest: str) -> str:
+    """Return a turn's IRI: its session's, its index, and the first 16 hex digits of its digest.
+
+    >>> turn("urn:trails:session:a", 3, "00112233445566778899")
+    'urn:trails:session:a/3-0011223344556677'
+    """
+    return f"{session_iri}/{index}-{digest[:16]}"
+
+
+def turn_of(part_iri: str) -> str:
+    """Return the IRI of the turn that a call, result or model call belongs to (a turn's own IRI is returned as it is)."""
+    session_part, _, rest = part_iri.partition("/")
+    return f"{session_part}/{rest.partition('/')[0]}"
+
+
+def turn_index(turn_iri: str) -> int:
+    """Return the index written in a turn's IRI, or in that of a part of it."""
+    number = turn_iri.partition("/")[2].partition("-")[0]
+    if not number.isdecimal():
+        raise InvalidInput(f"{turn_iri!r} is not the IRI of a turn")
+    return int(number)
+
+
+def model_call(turn_iri: str) -> str:
+    """Return the IRI of the model call that generated a turn."""
+    return f"{turn_iri}/model"
+
+
+def tool_call(turn_iri: str, position: int) -> str:
+    """Return the IRI of a turn's tool call, by its position from 0."""
+    return f"{turn_iri}/call/{position}"
+
+
+def tool_result(turn_iri: str, position: int) -> str:
+    """Return the IRI of a turn's tool result, by its position from 0."""
+    return f"{turn_iri}/result/{position}"
+
+
+def position(part_iri: str) -> int:
+    """Return the position written at the end of a call's or result's IRI."""
+    return int(part_iri.rpartition("/")[2])
+
+
+def system_prompt(session_iri: str, version: int) -> str:
+    """Return the IRI of one version of a session's system prompt, counted from 1."""
+    return f"{session_iri}/system/{version}"
+
+
+def deletion(session_iri: str) -> str:
+    """Return the IRI of the activity that deleted a session."""
+    return f"{session_iri}/deletion"
+
+
+def turn_deletion(turn_iri: str) -> str:
+    """Return the IRI of the activity that took a turn's content out."""
+    return f"{turn_iri}/deletion"
+
+
+def is_turn_deletion(iri: str) -> bool:
+    """Tell whether an IRI names the activity that took a turn's content out (and not one that deleted a session).
+
+    >>> is_turn_deletion("urn:trails:session:a/0-00ff/deletion"), is_turn_deletion("urn:trails:session:a/deletion")
+    (True, False)
+    """
+    return _TURN_DELETION.fullmatch(iri) is not None
+
+
+def principal(name: str) -> str:
+    """Return the IRI of a principal (a person or an organisation that sessions run for)."""
+    return _PRINCIPAL + _quoted(name)
+
+
+def agent(name: str) -> str:
+    """Return the IRI of a software agent."""
+    return _AGENT + _quoted(name)
+
+
+def is_agent(iri: str) -> bool:
+    """Tell whether an IRI names a software agent."""
+    return iri.startswith(_AGENT)
+
+
+def author_name(iri: str) -> str:
+    """Return the plain name of a principal or agent; another IRI is returned as it is.
+
+    >>> author_name("urn:trails:agent:planner")
+    'planner'
+    """
+    for prefix in (_PRINCIPAL, _AGENT):
+        if iri.startswith(prefix):
+            return unquote(iri[len(prefix) :])
+    return iri
+
+
+@lru_cache(maxsize=4096)
+def author_key(iri: str) -> str:
+    """Return what a digest covers of an author: its kind and name, not its IRI.
+
+    >>> author_key("urn:trails:principal:alice")
+    'principal:alice'
+    """
+    return unquote(iri.removeprefix("urn:trails:"))
+
+
+def meta(key: str) -> str:
+    """Return the property IRI of a key of a session's metadata."""
+    return _META + quote(key, safe=_SAFE)
+
+
+def meta_key(iri: str) -> str | None:
+    """Return the metadata key that a property IRI stands for, or None for another property."""
+    return unquote(iri[len(_META) :]) if iri.startswith(_META) else None

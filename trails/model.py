@@ -1,0 +1,302 @@
+"""The frozen values that everything else passes around: turns, what is recorded with them, and session records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from trails import iris
+
+MAX_FORK_DEPTH: Final = 32
+"""How many ancestors by forks a session may have; the 33rd is refused (ADR-0018a, "Fork depth guard")."""
+
+MAIN: Final = "main"
+"""The branch name of every session that is not a fork."""
+
+Trigger = Literal["overflow", "threshold", "manual", "periodic"]
+
+
+_set: Final = object.__setattr__
+
+
+class Value(BaseModel):
+    """A frozen value; fields cannot be assigned."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def trusted(cls, values: dict[str, Any]) -> Self:
+        """Return a value of fields that were validated before (on writing): thousands are made on every load."""
+        made = cls.__new__(cls)
+        _set(made, "__dict__", values)
+        _set(made, "__pydantic_fields_set__", _fields_of(cls))
+        _set(made, "__pydantic_extra__", None)
+        _set(made, "__pydantic_private__", None)
+        return made
+
+
+@cache
+def _fields_of(kind: type[Value]) -> set[str]:
+    """Return the names of a kind's fields: one set for all of its trusted values, which are frozen."""
+    return set(kind.model_fields)
+
+
+class ToolCall(Value):
+    """A tool that a turn asked for. `arguments` is JSON text, byte for byte as written.
+
+    Once redacted, `arguments` is None and `withheld` is the salted digest of what stood there.
+    """
+
+    id: str
+    name: str
+    arguments: str | None
+    withheld: str | None = None
+
+    @property
+    def input(self) -> Any:
+        """The arguments as Python values (a fresh copy each time), or None when they were redacted."""
+        return None if self.arguments is None else json.loads(self.arguments)
+
+
+class ToolResult(Value):
+    """A turn's answer to a tool call; `call_id` is the call's own id."""
+
+    call_id: str
+    is_error: bool = False
+
+
+class ModelCall(Value):
+    """The model call that generated a turn: model name, token usage as JSON text as reported, and why it stopped."""
+
+    model: str | None = None
+    usage_json: str | None = None
+    stop_reason: str | None = None
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        """The token usage as reported, under its source's names (a fresh copy each time)."""
+        return {} if self.usage_json is None else dict(json.loads(self.usage_json))
+
+
+class Compaction(Value):
+    """What a summary turn stands for: indices are of the session's own transcript, `summarised_through` inclusive."""
+
+    summarised_through: int | None = None
+    first_kept: int | None = None
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+    trigger: str | None = None
+
+
+class Facts(Value):
+    """Everything recorded with a turn beyond its text: who generated it, tools asked and answered, where it came from."""
+
+    model_call: ModelCall | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_results: tuple[ToolResult, ...] = ()
+    compaction: Compaction | None = None
+    source_ids: tuple[str, ...] = ()
+    meta_json: str | None = None
+    meta_withheld: str | None = None
+    """The salted digest of redacted metadata."""
+
+    def is_empty(self) -> bool:
+        """Tell whether nothing was recorded: the case of a plain turn."""
+        return self is NO_FACTS or self == NO_FACTS
+
+
+NO_FACTS: Final = Facts()
+
+
+class Turn(Value):
+    """One message of a session: immutable, chained to the turn before it by digest."""
+
+    session_id: str
+    index: int
+    role: str
+    branch: str
+    author_iri: str
+    time: datetime | None
+    text: str
+    """The content as stored: plain text, or the JSON text of structured parts."""
+    structured: bool
+    redacted: bool
+    digest: str
+    facts: Facts = NO_FACTS
+    old_iri: str | None = None
+    """The IRI of a turn from before digests existed, which cannot be told from its index and digest."""
+
+    @property
+    def content(self) -> Any:
+        """The text, or the list of parts (a fresh copy each time: the stored turn cannot be changed through it)."""
+        return json.loads(self.text) if self.structured else self.text
+
+    @property
+    def iri(self) -> str:
+        """The turn's IRI; provisional until the turn is persisted."""
+        return self.old_iri or iris.turn(iris.session(self.session_id), self.index, self.digest)
+
+    @property
+    def author(self) -> str:
+        """The plain name of the principal or agent that the turn is attributed to."""
+        return iris.author_name(self.author_iri)
+
+    @property
+    def model(self) -> str | None:
+        """The model that generated the turn, where one was recorded."""
+        return self.facts.model_call.model if self.facts.model_call else None
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        """The token usage reported for the turn, under its source's names; empty where none was recorded."""
+        return self.facts.model_call.usage if self.facts.model_call else {}
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tools that the turn asked for, in order."""
+        return self.facts.tool_calls
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        """The tool calls that the turn answers, in order."""
+        return self.facts.tool_results
+
+    @property
+    def source_ids(self) -> tuple[str, ...]:
+        """The ids of the source records that the turn was imported from, sorted; empty for a turn written here."""
+        return self.facts.source_ids
+
+    @property
+    def compaction(self) -> Compaction | None:
+        """What the turn summarises, where it is a summary turn."""
+        return self.facts.compaction
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """Whatever else was kept with the turn (a fresh copy each time)."""
+        return {} if self.facts.meta_json is None else dict(json.loads(self.facts.meta_json))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the turn as plain values, ready for JSON."""
+        plain: dict[str, Any] = {
+            "index": self.index,
+            "role": self.role,
+            "content": self.content,
+            "branch": self.branch,
+            "author": self.author,
+            "time": self.time.isoformat() if self.time else None,
+            "session": self.session_id,
+            "digest": self.digest,
+            "iri": self.iri,
+        }
+        if self.redacted:
+            plain["redacted"] = True
+        if self.facts.model_call:
+            call = self.facts.model_call
+            plain |= {"model": call.model, "usage": call.usage, "stop_reason": call.stop_reason}
+        if self.tool_calls:
+            plain["tool_calls"] = [{"id": c.id, "name": c.name, "arguments": c.input} for c in self.tool_calls]
+        if self.tool_results:
+            plain["tool_results"] = [r.model_dump() for r in self.tool_results]
+        if self.compaction:
+            plain["compaction"] = self.compaction.model_dump(exclude_none=True)
+        if self.source_ids:
+            plain["source_ids"] = list(self.source_ids)
+        if self.facts.meta_json:
+            plain["meta"] = self.meta
+        return plain
+
+
+class SealedTurn(Value):
+    """A turn with the salt that its digest was made with: what is written, copied and verified."""
+
+    turn: Turn
+    salt: str
+
+
+class SessionRecord(Value):
+    """A session's row in the catalog."""
+
+    id: str
+    parent_session_id: str | None = None
+    forked_at_index: int | None = None
+    fork_head: str | None = None
+    spawned_by: str | None = None
+    branch: str = MAIN
+    principal: str
+    agent: str
+    kind: str | None = None
+    state: str = "active"
+    created: datetime | None = None
+    label: str | None = None
+    key: str | None = None
+    system_version: int = 0
+    source_session: str | None = None
+    meta_json: str | None = None
+
+    @property
+    def iri(self) -> str:
+        """The session's IRI, which names its graph too."""
+        return iris.session(self.id)
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The session's metadata (a fresh copy each time)."""
+        return {} if self.meta_json is None else dict(json.loads(self.meta_json))
+
+    @property
+    def starts_at(self) -> int:
+        """The first index that the session itself owns: 0, or its fork index."""
+        return self.forked_at_index or 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as plain values, ready for JSON."""
+        plain = self.model_dump(exclude={"meta_json", "created"})
+        return plain | {
+            "created": self.created.isoformat() if self.created else None,
+            "meta": dict(self.meta),
+            "iri": self.iri,
+        }
+
+
+class SystemPrompt(Value):
+    """One version of a session's system prompt, in force from the turn `effective_from` on."""
+
+    session_id: str
+    version: int
+    text: str
+    effective_from: int
+    time: datetime | None
+    digest: str
+    salt: str
+
+
+class Finding(Value):
+    """One thing that `verify` found wrong: a stable code, the session (and turn) it is about, and a sentence."""
+
+    code: str
+    message: str
+    session_id: str | None = None
+    index: int | None = None
+
+
+class VerifyReport(Value):
+    """The verdict of `verify`: what was read, and all that is wrong with it."""
+
+    sessions: int
+    turns: int
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing was found wrong."""
+        return not self.findings
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, ready for JSON."""
+        return {"ok": self.ok, **self.model_dump()}

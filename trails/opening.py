@@ -1,0 +1,34 @@
+"""Opening a store by its location."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from trails.errors import InvalidInput
+from trails.session.repository import Repository
+from trails.store.contract import Durability
+from trails.store.embedded import EmbeddedStore
+
+
+def open(  # noqa: A001 - trails.open, as io.open
+    location: str | os.PathLike[str], *, create: bool = False, durability: Durability = "disk"
+) -> Repository:
+    """Return the store of sessions at a location: `:memory:` or a folder.
+
+    A folder is created only with `create=True`; a mistyped path is an error. `durability` says when a commit returns:
+    "disk" when it survives a power cut, "process" when it survives the death of this process (and is faster).
+
+    Raises `InvalidInput` where there is no store (or a folder that is something else), `StoreLocked` when another
+    process holds it, `StoreFailed` when it cannot be read.
+    """
+    place = os.fspath(location)
+    if not place:
+        raise InvalidInput("a store's location is a path or ':memory:', not an empty text")
+    if "\0" in place:
+        raise InvalidInput("a store's location holds a NUL character")
+    if place == ":memory:":
+        return Repository(EmbeddedStore(None))
+    if place.startswith(("http://", "https://")):
+        raise InvalidInput(f"{place}: stores behind a URL are not supported by this version; name a folder")
+    return Repository(EmbeddedStore(Path(place), create=create, durability=durability))

@@ -1,0 +1,129 @@
+"""Structured content: which parts ask for a tool, which answer one, and what a person would read of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from trails import validate
+from trails.errors import InvalidInput
+from trails.model import ToolCall, ToolResult
+
+# part type: (key of the call's id, key of the tool's name, key of the arguments)
+_CALLS = {
+    "tool_use": ("id", "name", "input"),  # Anthropic messages, Claude Code
+    "server_tool_use": ("id", "name", "input"),
+    "toolCall": ("id", "name", "arguments"),  # pi, OpenClaw
+    "function_call": ("call_id", "name", "arguments"),  # OpenAI responses, Codex
+    "custom_tool_call": ("call_id", "name", "input"),
+    "tool_call": ("id", "name", "arguments"),  # OpenTelemetry GenAI
+}
+# part type: key of the id of the call that is answered
+_RESULTS = {
+    "tool_result": "tool_use_id",
+    "function_call_output": "call_id",
+    "custom_tool_call_output": "call_id",
+    "tool_call_response": "id",
+}
+
+
+def arguments_json(value: Any) -> str:
+    """Return a tool's arguments as JSON text; text that is JSON already is kept byte for byte."""
+    if isinstance(value, str):
+        validate.text(value, "tool arguments")
+        try:
+            json.loads(value)
+        except ValueError:
+            return json.dumps(value, ensure_ascii=False)
+        return value
+    return validate.to_json(value, "tool arguments")
+
+
+def calls_in(parts: Iterable[Any]) -> tuple[ToolCall, ...]:
+    """Return the tool calls that stand among content parts, in order, in any of the shapes known above.
+
+    >>> calls_in([{"type": "tool_use", "id": "t1", "name": "ls", "input": {}}])
+    (ToolCall(id='t1', name='ls', arguments='{}', withheld=None),)
+    """
+    return tuple(_calls(parts))
+
+
+def _calls(parts: Iterable[Any]) -> Iterator[ToolCall]:
+    for part in parts:
+        if isinstance(part, Mapping) and isinstance(kind := part.get("type"), str) and kind in _CALLS:
+            id_key, name_key, arguments_key = _CALLS[kind]
+            call_id, tool = part.get(id_key), part.get(name_key)
+            if isinstance(call_id, str) and call_id and isinstance(tool, str) and tool:
+                yield ToolCall(id=call_id, name=tool, arguments=arguments_json(part.get(arguments_key)))
+
+
+def results_in(parts: Iterable[Any]) -> tuple[ToolResult, ...]:
+    """Return the answers to tool calls that stand among content parts, in order."""
+    return tuple(
+        ToolResult(call_id=part[_RESULTS[kind]], is_error=part.get("is_error") is True)
+        for part in parts
+        if isinstance(part, Mapping)
+        and isinstance(kind := part.get("type"), str)
+        and kind in _RESULTS
+        and isinstance(part.get(_RESULTS[kind]), str)
+        and part[_RESULTS[kind]]
+    )
+
+
+def given_calls(calls: Iterable[ToolCall | Mapping[str, Any]]) -> tuple[ToolCall, ...]:
+    """Return tool calls that a caller gave: `ToolCall` values, or mappings in OpenAI's or a plain shape.
+
+    A plain mapping has `id`, `name` and `arguments`; OpenAI's chat shape has `id` and `function` (name, arguments).
+    """
+    return tuple(_given_call(call) for call in calls)
+
+
+def _given_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
+    if isinstance(call, ToolCall):
+        return call
+    if not isinstance(call, Mapping):
+        raise InvalidInput(f"a tool call must be a mapping or a ToolCall, not {type(call).__name__}")
+    function = call.get("function")
+    named = function if isinstance(function, Mapping) else call
+    arguments = named.get("arguments", named.get("input"))
+    return ToolCall(
+        id=validate.name(call.get("id"), "a tool call's id"),
+        name=validate.name(named.get("name"), "a tool call's name"),
+        arguments=arguments_json({} if arguments is None else arguments),
+    )
+
+
+def plain_text(content: Any) -> str:
+    """Return what a person would read of a turn's content: its texts, and a line for each tool call and result.
+
+    >>> plain_text([{"type": "text", "text": "Look:"}, {"type": "tool_use", "id": "t", "name": "ls", "input": {"a": 1}}])
+    'Look:\\n[calls ls {"a": 1}]'
+    """
+    if isinstance(content, str):
+        return content
+    return (
+        "\n".join(filter(None, (_part_text(part) for part in content)))
+        if isinstance(content, Sequence)
+        else str(content)
+    )
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Mapping):
+        return json.dumps(part, ensure_ascii=False)
+    kind = part.get("type")
+    if isinstance(kind, str) and kind in _CALLS:
+        _, name_key, arguments_key = _CALLS[kind]
+        arguments = part.get(arguments_key)
+        shown = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        return f"[calls {part.get(name_key)} {shown}]"
+    if isinstance(kind, str) and kind in _RESULTS:
+        body = part.get("content", part.get("output", part.get("response")))
+        return plain_text(body) if isinstance(body, str | list) else json.dumps(body, ensure_ascii=False)
+    for key in ("text", "thinking", "content"):
+        if isinstance(part.get(key), str):
+            return str(part[key])
+    return f"[{kind or 'part'}]"

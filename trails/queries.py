@@ -1,0 +1,211 @@
+"""Finding, checking and binding the SPARQL files of `queries/`.
+
+Every file is a whole query that runs as it stands in any SPARQL console. What a caller may set stands on lines of its
+own, marked with a comment:
+
+- ``VALUES ?turn { <urn:example> } #: turn`` - the list between the braces is replaced by the values given;
+- any other line ending in ``#: name`` holds exactly one IRI or number, which is replaced.
+
+The header names purpose, parameters and columns::
+
+    # purpose: one sentence
+    # param turn (turn): what it is            - kinds: session, turn, iri, text, integer, time; "optional" may follow
+    # column source (iri): what it is
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pyoxigraph as ox
+
+from trails import iris, validate, vocab
+from trails.errors import InvalidInput
+
+_HEADER: Final = re.compile(r"#\s*(purpose|param|column)\s*(?:(\w+)\s*\((\w+)(,\s*optional)?\))?\s*:\s*(.+)")
+_MARKED: Final = re.compile(r"^(?P<line>.*?)\s*#:\s*(?P<name>\w+)\s*$")
+_LIST: Final = re.compile(r"\{[^{}]*\}")
+_CONSTANT: Final = re.compile(r"<[^<>\s=]*>|(?<![\w?:.-])\d+\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a caller may set in a query: a name, the kind of its value, whether it may be left out."""
+
+    name: str
+    kind: str
+    optional: bool
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a query's result."""
+
+    name: str
+    kind: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFile:
+    """One file of `queries/`, parsed: its header, its text, and the text cut at the places to bind."""
+
+    name: str
+    folder: str
+    purpose: str
+    parameters: tuple[Parameter, ...]
+    columns: tuple[Column, ...]
+    text: str
+    _pieces: tuple[str | _Slot, ...]
+
+    def bind(self, **values: Any) -> str:
+        """Return the query with its parameters set. A parameter takes a value or a list of values.
+
+        Raises `InvalidInput` for an unknown name, a missing one that is not optional, an empty list, or a value that is
+        not of the parameter's kind.
+
+        >>> "urn:trails:session:a>" in find("lineage").bind(session="a")
+        True
+        """
+        known = {parameter.name: parameter for parameter in self.parameters}
+        for name in values.keys() - known.keys():
+            raise InvalidInput(
+                f"the query {self.name!r} has no parameter {name!r}; it has: {', '.join(known) or 'none'}"
+            )
+        rendered: dict[str, list[str] | None] = {}
+        for parameter in self.parameters:
+            value = values.get(parameter.name)
+            if value is None:
+                if not parameter.optional:
+                    raise InvalidInput(
+                        f"the query {self.name!r} needs the parameter {parameter.name!r} ({parameter.kind})"
+                    )
+                rendered[parameter.name] = None
+            else:
+                many = (
+                    list(value) if isinstance(value, Sequence | set) and not isinstance(value, str | bytes) else [value]
+                )
+                if not many:
+                    raise InvalidInput(f"the parameter {parameter.name!r} of the query {self.name!r} is an empty list")
+                rendered[parameter.name] = [_render(item, parameter) for item in many]
+        return "".join(piece if isinstance(piece, str) else piece.fill(rendered[piece.name]) for piece in self._pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """A place in a query's text that a parameter fills; `default` is what stands in the file."""
+
+    name: str
+    is_list: bool
+    default: str
+
+    def fill(self, terms: list[str] | None) -> str:
+        if self.is_list:
+            return "{ " + ("UNDEF" if terms is None else " ".join(terms)) + " }"
+        if terms is None:
+            return self.default
+        if len(terms) != 1:
+            raise InvalidInput(f"the parameter {self.name!r} takes one value, not {len(terms)}")
+        return terms[0]
+
+
+def _render(value: Any, parameter: Parameter) -> str:
+    """Return a value as SPARQL text: the engine's own rendering of a validated term, so nothing can break out of it."""
+    try:
+        term = _term(value, parameter.kind)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"the parameter {parameter.name!r} takes {parameter.kind}: {error}") from error
+    return term.value if parameter.kind == "integer" else str(term)  # LIMIT takes no typed literal
+
+
+def _term(value: Any, kind: str) -> ox.NamedNode | ox.Literal:
+    if isinstance(value, ox.NamedNode | ox.Literal):
+        return value
+    if kind == "integer":
+        return ox.Literal(validate.index(value, "an integer parameter"))
+    if kind == "time":
+        moment = validate.time(datetime.fromisoformat(value) if isinstance(value, str) else value)
+        return ox.Literal(moment.isoformat().replace("+00:00", "Z"), datatype=vocab.DATE_TIME)
+    plain = validate.text(value, "a parameter")
+    if kind == "text":
+        return ox.Literal(plain)
+    if kind in _MINTED and not plain.startswith("urn:trails:"):
+        return ox.NamedNode(_MINTED[kind](plain))
+    return ox.NamedNode(plain)
+
+
+_MINTED: Final = {
+    "session": lambda plain: iris.session(validate.session_id(plain)),
+    "principal": iris.principal,
+    "agent": iris.agent,
+}
+"""The kinds whose values may be plain names."""
+
+
+def folder() -> Path:
+    """Return the folder of the query files: inside an installed package, or at the top of a source checkout."""
+    here = Path(__file__).parent
+    installed = here / "_data" / "queries"
+    return installed if installed.is_dir() else here.parent / "queries"
+
+
+@cache
+def load_all() -> dict[str, QueryFile]:
+    """Return every query file by name (its file name without `.rq`)."""
+    found = {path.stem: parse(path.stem, path.parent.name, path.read_text("utf-8")) for path in folder().rglob("*.rq")}
+    return dict(sorted(found.items()))
+
+
+def catalogue() -> dict[str, QueryFile]:
+    """Return the ready-made queries for users, by name."""
+    return {name: query for name, query in load_all().items() if query.folder != "core"}
+
+
+def find(name: str) -> QueryFile:
+    """Return a query file by name, or raise `InvalidInput` with the names there are."""
+    found = load_all().get(name)
+    if found is None:
+        raise InvalidInput(f"there is no query named {name!r}; the catalogue has: {', '.join(catalogue())}")
+    return found
+
+
+def parse(name: str, folder_name: str, text: str) -> QueryFile:
+    """Return a query file from its text; a header or marker that is not as documented raises `InvalidInput`."""
+    purpose, parameters, columns = "", [], []
+    pieces: list[str | _Slot] = []
+    for line in text.splitlines(keepends=True):
+        if header := _HEADER.match(line):
+            what, item, kind, optional, description = header.groups()
+            if what == "purpose":
+                purpose = description.strip()
+            elif what == "param":
+                parameters.append(Parameter(item, kind, bool(optional), description.strip()))
+            else:
+                columns.append(Column(item, kind, description.strip()))
+        if marked := _MARKED.match(line):
+            pieces += _cut(name, marked["line"], marked["name"])
+        else:
+            pieces.append(line)
+    slots = {piece.name for piece in pieces if isinstance(piece, _Slot)}
+    declared = {parameter.name for parameter in parameters}
+    if not purpose or slots != declared:
+        raise InvalidInput(f"query {name!r}: header and markers differ (purpose {purpose!r}, {declared} and {slots})")
+    return QueryFile(name, folder_name, purpose, tuple(parameters), tuple(columns), text, tuple(pieces))
+
+
+def _cut(name: str, line: str, parameter: str) -> list[str | _Slot]:
+    is_list = line.lstrip().startswith("VALUES")
+    found = list((_LIST if is_list else _CONSTANT).finditer(line))
+    if len(found) != 1:
+        raise InvalidInput(
+            f"query {name!r}: the marked line {line.strip()!r} needs one place to bind, has {len(found)}"
+        )
+    start, end = found[0].span()
+    return [line[:start], _Slot(parameter, is_list, line[start:end]), line[end:] + "\n"]

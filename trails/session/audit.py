@@ -1,0 +1,382 @@
+"""`verify`: whether what is stored is whole and was not altered.
+
+It reads raw rows, not sessions: what `load` would refuse is exactly what has to be named here. The common case is
+quick: a graph whose turns all check out, and whose counts of quads are those of plain turns, holds nothing else. Any
+other graph is walked quad by quad and held against what its own turns would be written as.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from pyoxigraph import NamedNode, Quad, QuerySolution
+
+from trails import history, iris, mapping, vocab
+from trails.errors import TrailsError
+from trails.integrity import chain, digests, leaves
+from trails.integrity.chain import StoredTurn
+from trails.integrity.leaves import Leaf
+from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn, VerifyReport
+from trails.session import logbook
+from trails.session.reader import Reader
+from trails.store.contract import QuadStore, Term
+
+_PLAIN = {
+    vocab.INDEX.value: 1,
+    vocab.ROLE.value: 1,
+    vocab.BRANCH.value: 1,
+    vocab.VALUE.value: 1,
+    vocab.ATTRIBUTED_TO.value: 1,
+    vocab.DIGEST.value: 1,
+    vocab.SALT.value: 1,
+    vocab.TYPE.value: 2,
+}
+"""How many quads of each property a plain turn has; its time, which may be unknown, comes on top."""
+Progress = Callable[[int, int, str], None]
+"""Called with (sessions done, all sessions, "") as a verification goes on."""
+_LINKS = frozenset({vocab.GENERATED_BY.value, vocab.TOOL_RESULT_OF.value})
+
+
+def verify(store: QuadStore, reader: Reader, session_id: str | None, progress: Progress | None = None) -> VerifyReport:
+    """Check one session and its ancestors, or (None) everything in the store, and report what is wrong."""
+    audit = _Audit(store, reader, progress)
+    if session_id is not None:
+        audit.lineage_of(session_id)
+    else:
+        audit.everything()
+    return VerifyReport(
+        sessions=audit.sessions, turns=audit.turns, findings=tuple(chain.first_by_index(audit.findings))
+    )
+
+
+class _Audit:
+    def __init__(self, store: QuadStore, reader: Reader, progress: Progress | None) -> None:
+        self._progress = progress
+        self._store = store
+        self._reader = reader
+        self.sessions = 0
+        self.turns = 0
+        self.findings: list[Finding] = []
+        self._counts: dict[str, dict[str, int]] = defaultdict(dict)
+        self._records: dict[str, SessionRecord] = {}
+        self._log: dict[str, logbook.SessionLog] = {}
+        self._logged: set[Leaf] = set()
+        self._made: dict[Leaf, str] = {}
+        self._redacted: set[str] = set()
+
+    def lineage_of(self, session_id: str) -> None:
+        """Check a session and its ancestors."""
+        self._records = {record.id: record for record in self._reader.lineage(session_id)}
+        self._count([NamedNode(record.iri) for record in self._records.values()])
+        self._read_log()
+        self._check_sessions()
+
+    def everything(self) -> None:
+        """Check the catalog, all sessions, and that there is nothing else."""
+        catalog = self._store.quads((None, None, None, vocab.CATALOG))
+        subjects: dict[str, list[Quad]] = defaultdict(list)
+        for quad in catalog:
+            subjects[str(getattr(quad.subject, "value", quad.subject))].append(quad)
+        for subject, quads in subjects.items():
+            self._subject(subject, quads)
+        for record in self._records.values():
+            self._agents(record, subjects)
+        self._count(None)
+        self._graphs(subjects)
+        self._read_log()
+        self._redactions()
+        for record in self._records.values():
+            self._lineage(record)
+        self._check_sessions()
+        self._gone(subjects)
+
+    def _check_sessions(self) -> None:
+        """Check the turns of all sessions: the engine reads for one while another's digests are computed."""
+        with ThreadPoolExecutor(max_workers=2, thread_name_prefix="trails-verify") as pool:
+            for done, turns in enumerate(pool.map(self._session, list(self._records.values())), 1):
+                self.sessions, self.turns = done, self.turns + turns
+                if self._progress:
+                    self._progress(done, len(self._records), "")
+
+    # --- the log
+
+    def _read_log(self) -> None:
+        lines = self._store.log.lines()
+        for number, what in leaves.check_links(lines):
+            self._add("bad-log", None, f"line {number} of the log: {what}")
+        self._log = logbook.by_session(lines)
+        self._logged = logbook.logged_redactions(lines)
+        self._made = dict(logbook.redactions(self._store))
+        self._redacted = {digest for leaf, digest in self._made.items() if leaf in self._logged}
+
+    def _redactions(self) -> None:
+        """Hold the redactions that the catalog knows against those that were logged."""
+        for leaf in self._logged ^ self._made.keys():
+            gone = leaf in self._logged
+            code, what = "unlogged", "has a redaction that was not logged"
+            if gone:
+                code, what = "row-altered", "was redacted, and the record of who did it was altered"
+            self._add(code, iris.session_id(leaf.session_iri), f"turn {leaf.count} {what}", leaf.count)
+
+    def _against_log(self, record: SessionRecord, rows: Sequence[StoredTurn]) -> None:
+        """Hold a session against what the log says of it: its row, and its head after every batch of turns."""
+        log = self._log.get(record.id)
+        if log is None or log.deleted:
+            self._add("unlogged", record.id, "is in the store and not in its log")
+            return
+        if logbook.row_leaf(self._store, "change", record.id).digest != log.row:
+            self._add("row-altered", record.id, "its row in the catalog is not the one that was logged last")
+        digest_at = {row.index: row.digest for row in rows}
+        for count, head, _ in log.heads:
+            if digest_at.get(count - 1) != head:
+                what = "is gone" if count - 1 not in digest_at else "is another one"
+                self._add("rolled-back", record.id, f"turn {count - 1}, which was logged, {what}", count - 1)
+                return
+        logged = log.heads[-1][0] if log.heads else record.starts_at
+        if rows and rows[-1].index >= logged:
+            self._add("unlogged", record.id, f"turn {logged} is in the store and not in its log", logged)
+
+    def _gone(self, subjects: dict[str, list[Quad]]) -> None:
+        """Find sessions that the log knows and the store does not, and tombstones that were altered."""
+        for session_id, log in self._log.items():
+            if session_id in self._records:
+                continue
+            if not any(quad.object == vocab.TOMBSTONE for quad in subjects.get(iris.session(session_id), [])):
+                self._add("rolled-back", session_id, "is in the log and neither in the store nor deleted")
+            elif logbook.row_leaf(self._store, "delete", session_id).digest != log.row:
+                self._add("row-altered", session_id, "its tombstone is not the one that was logged")
+
+    # --- the catalog
+
+    def _subject(self, subject: str, quads: list[Quad]) -> None:
+        types = {quad.object for quad in quads if quad.predicate == vocab.TYPE}
+        try:
+            expected = self._expected(subject, quads, types)
+        except (TrailsError, ValueError) as error:
+            self._add("bad-row", iris.session_id(subject) if iris.is_session(subject) else None, str(error))
+            return
+        for quad in set(quads) - expected:
+            self._stray(quad)
+        for quad in expected - set(quads):
+            self._missing(quad)
+
+    def _expected(self, subject: str, quads: list[Quad], types: set[Term]) -> set[Quad]:
+        """Return the quads that a subject of the catalog would have if it were written from what it says."""
+        rows = [(subject, quad.predicate.value, quad.object) for quad in quads]
+        about = {quad for quad in quads if quad.predicate == vocab.DERIVED_FROM}
+        if vocab.SESSION in types:
+            record = mapping.decode_records(rows)[iris.session_id(subject)]
+            self._records[record.id] = record
+            return {q for q in mapping.session_quads(record) if q.subject == NamedNode(subject)} | about
+        if vocab.TOMBSTONE in types:
+            return {q for q in quads if q.predicate in _TOMBSTONE}
+        if vocab.SYSTEM_PROMPT in types:
+            return self._prompt(subject)
+        if vocab.DELETION in types and iris.is_turn_deletion(subject):
+            return {q for q in quads if q.predicate in _REDACTION}  # the log says whether they are as they were
+        if vocab.DELETION in types:
+            return {q for q in quads if q.predicate in (vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH)}
+        kind = vocab.AGENT if iris.is_agent(subject) else vocab.PRINCIPAL
+        return {Quad(NamedNode(subject), vocab.TYPE, kind, vocab.CATALOG)} if kind in types else set()
+
+    def _prompt(self, subject: str) -> set[Quad]:
+        owner = iris.session_id(subject)
+        for prompt in self._reader.prompts([owner]).values():
+            if iris.system_prompt(iris.session(owner), prompt.version) != subject:
+                continue
+            right = digests.prompt_digest(
+                prompt.text, prompt.salt, version=prompt.version, effective_from=prompt.effective_from
+            )
+            if right != prompt.digest:
+                self._add("digest-mismatch", owner, f"version {prompt.version} of the system prompt was altered")
+            return set(mapping.prompt_quads(prompt))
+        return set()
+
+    def _agents(self, record: SessionRecord, subjects: dict[str, list[Quad]]) -> None:
+        """Check that the catalog says what a session's principal and agent are."""
+        for quad in mapping.session_quads(record):
+            if quad.subject != NamedNode(record.iri) and quad not in subjects.get(quad.subject.value, []):  # type: ignore[union-attr] # an IRI
+                self._missing(quad)
+
+    def _graphs(self, subjects: dict[str, list[Quad]]) -> None:
+        """Find graphs that belong to no session; those of deleted ones may still wait to be swept."""
+        for name in self._counts:
+            if iris.is_session(name) and iris.session_id(name) in self._records:
+                continue
+            if any(quad.predicate == vocab.PENDING_SWEEP for quad in subjects.get(name, [])):
+                continue
+            self._add("stray-graph", None, f"the graph {name} belongs to no session")
+
+    # --- sessions
+
+    def _lineage(self, record: SessionRecord) -> None:
+        try:
+            history.lineage(record.id, self._records)
+        except TrailsError as error:
+            self._add("bad-lineage", record.id, str(error))
+        if record.spawned_by is not None and record.spawned_by not in self._records:
+            self._add("bad-lineage", record.id, f"{record.spawned_by!r}, which spawned it, is not in the store")
+
+    def _session(self, record: SessionRecord) -> int:
+        """Check one session's turns and return how many there are."""
+        rows = self._rows(record.id)
+        own = [row for row in rows if row.index >= record.starts_at]
+        below = [row for row in rows if row.index < record.starts_at]
+        before = self._digest_before(record)
+        if before is not None and record.fork_head is not None and before != record.fork_head:
+            at = record.starts_at - 1
+            self._add(
+                "fork-head", record.id, f"was forked from a turn {at} with another digest: the parent was altered", at
+            )
+        self.findings += chain.check_run(record, own, before or record.fork_head or digests.GENESIS)
+        self._copies(record, below)
+        self._against_log(record, rows)
+        for row in rows:
+            if row.redacted and row.digest not in self._redacted:
+                what = f"turn {row.index} lost its content, and no redaction was logged"
+                self._add("unlogged", record.id, what, row.index)
+        if not self._is_plain(record, rows):
+            self._walk(record, rows)
+        return len(rows)
+
+    def _rows(self, session_id: str) -> list[StoredTurn]:
+        try:
+            facts = self._reader.facts(session_id)
+        except (TrailsError, ValueError, AttributeError) as error:
+            self._add("unreadable", session_id, f"what is recorded with its turns cannot be read: {error}")
+            facts = {}
+        rows = []
+        for row in self._reader.select("sealed_turns", session=session_id):
+            try:
+                rows.append(_stored_turn(row, facts))
+            except (TrailsError, ValueError, AttributeError) as error:
+                self._add("unreadable", session_id, f"{row[0]} holds values that Trails never writes: {error}")
+        rows.sort(key=lambda row: row.index)
+        return rows
+
+    def _digest_before(self, record: SessionRecord) -> str | None:
+        """Return the digest of the turn just before a session's own first one; None where it cannot be found."""
+        at = record.forked_at_index
+        if record.parent_session_id is None or not at:
+            return digests.GENESIS
+        try:
+            lineage = history.lineage(record.parent_session_id, self._records)
+        except TrailsError:
+            return None  # named by the check of the lineage
+        owner = next(run for run in history.segments(lineage, at) if run.end == at).record
+        found = self._reader.digest_at(owner.id, at - 1)
+        if found is None:
+            self._add("index-gap", owner.id, f"has no turn {at - 1}, after which {record.id!r} was forked", at - 1)
+        return found
+
+    def _copies(self, record: SessionRecord, below: Sequence[StoredTurn]) -> None:
+        """Check what lies below a fork's own indices: only copies of a detach that was cut short may be there."""
+        for row in below:
+            if not self._store.quads((NamedNode(row.iri), vocab.ALTERNATE_OF, None, NamedNode(record.iri))):
+                self._add(
+                    "stray", record.id, f"has a turn {row.index} below its fork index {record.starts_at}", row.index
+                )
+
+    # --- nothing else
+
+    def _count(self, graphs: Iterable[NamedNode] | None) -> None:
+        if graphs is None:
+            for graph, predicate, count in self._reader.select("predicate_counts"):
+                self._counts[graph.value][predicate.value] = int(count.value)
+            return
+        for graph in graphs:
+            for quad in self._store.quads((None, None, None, graph)):
+                counts = self._counts[graph.value]
+                counts[quad.predicate.value] = counts.get(quad.predicate.value, 0) + 1
+
+    def _is_plain(self, record: SessionRecord, rows: Sequence[StoredTurn]) -> bool:
+        expected = {predicate: many * len(rows) for predicate, many in _PLAIN.items()} if rows else {}
+        if timed := sum(row.time is not None for row in rows):
+            expected[vocab.TIME.value] = timed
+        if any(row.redacted for row in rows):  # the digest does not cover what stands in the text's place
+            return False
+        return self._counts.get(record.iri, {}) == expected
+
+    def _walk(self, record: SessionRecord, rows: Sequence[StoredTurn]) -> None:
+        """Hold every quad of a session's graph against what its turns would be written as."""
+        sealed = [row.sealed(record.id) for row in rows]
+        before = self._inherited(record) if any(row.facts.tool_results for row in rows) else []
+        turns: list[Turn] = [*before, *(each.turn for each in sealed if each.turn.index >= len(before))]
+        expected: set[Quad] = set()
+        for each in sealed:
+            answers = history.answered_calls(turns, each.turn) if each.turn.tool_results else {}
+            try:
+                expected |= {_comparable(quad) for quad in mapping.turn_quads(each, answers)}
+            except ValueError as error:
+                self._add("unreadable", record.id, f"turn {each.turn.index} cannot be read: {error}", each.turn.index)
+        actual = {_comparable(quad) for quad in self._store.quads((None, None, None, NamedNode(record.iri)))}
+        for quad in actual - expected:
+            if quad.predicate != vocab.ALTERNATE_OF:
+                self._stray(quad)
+        for quad in expected - actual:
+            self._missing(quad)
+
+    def _inherited(self, record: SessionRecord) -> list[Turn]:
+        if record.parent_session_id is None or not record.starts_at:
+            return []
+        try:
+            lineage = history.lineage(record.parent_session_id, self._records)
+            return self._reader.turns(lineage, record.starts_at)
+        except TrailsError:
+            return []  # named by the checks of lineage and indices
+
+    def _stray(self, quad: Quad) -> None:
+        self._add("stray", _owner(quad), f"a quad that belongs to nothing: {quad}")
+
+    def _missing(self, quad: Quad) -> None:
+        self._add("missing", _owner(quad), f"a quad is missing: {quad}")
+
+    def _add(self, code: str, session_id: str | None, what: str, index: int | None = None) -> None:
+        where = f"session {session_id!r}: " if session_id is not None else ""
+        self.findings.append(Finding(code=code, session_id=session_id, index=index, message=where + what))
+
+
+def _stored_turn(row: QuerySolution, facts: Mapping[str, Facts]) -> StoredTurn:
+    turn, index, role, value, author, digest, salt, branch, time = row
+    return StoredTurn(
+        iri=turn.value,
+        index=int(index.value),
+        role=role.value,
+        text=value.value,
+        structured=value.datatype == vocab.JSON,
+        redacted=value.datatype == vocab.REDACTED,
+        author_iri=author.value,
+        digest=digest.value,
+        salt=salt.value,
+        branch=branch.value,
+        time=None if time is None else mapping.parse_time(time.value),
+        facts=facts.get(turn.value, NO_FACTS),
+    )
+
+
+_REDACTION = frozenset(
+    {vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.DELETED_TURN, vocab.DIGEST, vocab.REASON}
+)
+_TOMBSTONE = frozenset({vocab.TYPE, vocab.DELETED_AT, vocab.INVALIDATED_BY, vocab.PENDING_SWEEP})
+
+
+def _comparable(quad: Quad) -> Quad:
+    """Return a quad in which a link to a tool call names the call by its turn and place, not by its session.
+
+    After a detach the same call stands in the original and in the copy, and a fork's link may name either.
+    """
+    if quad.predicate.value in _LINKS and isinstance(quad.object, NamedNode) and "/call/" in quad.object.value:
+        return Quad(
+            quad.subject, quad.predicate, NamedNode("urn:call:" + quad.object.value.partition("/")[2]), quad.graph_name
+        )
+    return quad
+
+
+def _owner(quad: Quad) -> str | None:
+    for node in (quad.graph_name, quad.subject):
+        name = str(getattr(node, "value", ""))
+        if iris.is_session(name):
+            return iris.session_id(name)
+    return None

@@ -1,0 +1,143 @@
+"""A turn on its way in: checked and frozen at `append`, its digest made anew whenever what it chains to changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from trails import iris, parts, validate
+from trails.errors import InvalidInput
+from trails.integrity import digests
+from trails.model import NO_FACTS, Compaction, Facts, ModelCall, SessionRecord, ToolCall, ToolResult, Turn
+
+_HUMAN_ROLES = frozenset({"user", "human"})
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Everything about a turn but its place in a session. Salt and time are drawn once, so a retry writes the same turn."""
+
+    role: str
+    text: str
+    structured: bool
+    time: datetime | None
+    author_iri: str | None
+    facts: Facts
+    salt: str
+
+    def turn(self, record: SessionRecord, index: int, previous: str) -> Turn:
+        """Return the turn that this draft is at an index of a session, after the turn with the digest `previous`."""
+        author_iri = self.author_iri or default_author(record, self.role)
+        return Turn.trusted(
+            {
+                "session_id": record.id,
+                "index": index,
+                "role": self.role,
+                "branch": record.branch,
+                "author_iri": author_iri,
+                "time": self.time,
+                "text": self.text,
+                "structured": self.structured,
+                "redacted": False,
+                "old_iri": None,
+                "facts": self.facts,
+                "digest": digests.turn_digest(
+                    previous=previous,
+                    index=index,
+                    branch=record.branch,
+                    role=self.role,
+                    author=iris.author_key(author_iri),
+                    time=self.time,
+                    content=digests.content_digest(self.text, self.salt, structured=self.structured),
+                    facts=digests.facts_digest(self.facts, self.salt),
+                ),
+            }
+        )
+
+
+def default_author(record: SessionRecord, role: str) -> str:
+    """Return whom a turn is attributed to: what a human says to the session's principal, all else to its agent."""
+    return iris.principal(record.principal) if role in _HUMAN_ROLES else iris.agent(record.agent)
+
+
+def make(
+    role: object,
+    content: object,
+    *,
+    author: str | None = None,
+    time: datetime | None = None,
+    timed: bool = True,
+    model: str | None = None,
+    usage: Mapping[str, Any] | None = None,
+    stop_reason: str | None = None,
+    tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
+    tool_call_id: str | None = None,
+    is_error: bool = False,
+    compaction: Compaction | None = None,
+    source_ids: Iterable[str] = (),
+    meta: Mapping[str, Any] | None = None,
+) -> Draft:
+    """Check everything about a turn and return it as a draft; raise `InvalidInput` for what cannot be kept.
+
+    Tool calls and results that stand among structured parts are found there; `tool_calls` and `tool_call_id` give
+    those of a turn whose content is plain text. `timed=False` is for imported records that have no time.
+    """
+    text, structured = validate.content(content)
+    calls = parts.given_calls(tool_calls) if tool_calls else ()
+    results: tuple[ToolResult, ...] = ()
+    if structured and not isinstance(content, str):
+        found: Any = content
+        calls = (*parts.calls_in(found), *calls)
+        results = parts.results_in(found)
+    if tool_call_id is not None:
+        results = (*results, ToolResult(call_id=validate.name(tool_call_id, "tool_call_id"), is_error=bool(is_error)))
+    sources = tuple(sorted({validate.text(source, "a source id") for source in source_ids})) if source_ids else ()
+    call, meta_json = _model_call(model, usage, stop_reason), validate.meta(meta)
+    facts = NO_FACTS
+    if call or calls or results or compaction or sources or meta_json is not None:
+        facts = Facts(
+            model_call=call,
+            tool_calls=calls,
+            tool_results=results,
+            compaction=compaction,
+            source_ids=sources,
+            meta_json=meta_json,
+        )
+    if time is not None:
+        moment: datetime | None = validate.time(time)
+    else:
+        moment = datetime.now(UTC) if timed else None
+    return Draft(
+        role=validate.role(role),
+        text=text,
+        structured=structured,
+        time=moment,
+        author_iri=author_iri(author),
+        facts=facts,
+        salt=digests.new_salt(),
+    )
+
+
+def author_iri(author: str | None) -> str | None:
+    """Return an author's IRI: a name is a principal's, `agent:NAME` an agent's, an IRI of ours is kept."""
+    if author is None:
+        return None
+    plain = validate.name(author, "author")
+    if plain.startswith("urn:trails:"):
+        named = validate.name(iris.author_name(plain), "author")
+        if plain not in (iris.principal(named), iris.agent(named)):
+            raise InvalidInput(f"author {plain!r} is not the IRI of a principal or an agent")
+        return plain
+    return iris.agent(plain[6:]) if plain.startswith("agent:") else iris.principal(plain)
+
+
+def _model_call(model: str | None, usage: Mapping[str, Any] | None, stop_reason: str | None) -> ModelCall | None:
+    if model is None and usage is None and stop_reason is None:
+        return None
+    return ModelCall(
+        model=None if model is None else validate.name(model, "model"),
+        usage_json=validate.usage(usage),
+        stop_reason=None if stop_reason is None else validate.name(stop_reason, "stop_reason"),
+    )

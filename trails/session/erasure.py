@@ -1,0 +1,305 @@
+"""Taking the content of a turn out of a store for good, so that the digest chain still verifies.
+
+A redacted turn keeps its place, author, time and digest. Its value becomes `""^^trails:Redacted`, its salt the digest
+of salt and content, its tool calls' arguments and its metadata become their salted digests: exactly what the turn's
+digest covers. A Deletion in the catalog says who did it and when, and carries the turn's digest, by which copies that
+come in later (an old export) are redacted too. The text itself leaves the store's files with `vacuum`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails import history, iris, mapping, validate, vocab
+from trails.errors import IntegrityError, InvalidInput, TrailsError
+from trails.integrity import digests
+from trails.integrity.leaves import Leaf
+from trails.model import SessionRecord, Turn, Value
+from trails.session import logbook
+from trails.session.reader import Reader
+from trails.store.contract import Change, PreconditionFailed, QuadStore
+
+_SHORTEST_QUOTE: Final = 4
+"""Characters below which a text says too little to be looked for elsewhere."""
+_QUOTE: Final = 200
+"""Characters of a text that are looked for: who quotes a text rarely quotes all of it."""
+_TEXT_KEYS: Final = frozenset({"text", "thinking", "content", "output"})
+
+TurnRef = tuple[str, int]
+"""A session's id and the index of one of the turns that it owns."""
+
+
+class Redaction(Value):
+    """What `redact` did, and where the text may still stand."""
+
+    digest: str
+    """The digest of the turn, which all its copies share."""
+    turns: tuple[TurnRef, ...]
+    """The turns whose content was taken out now; empty where that had happened before."""
+    summaries: tuple[TurnRef, ...]
+    """Later summary turns that stand for the redacted one, and may repeat what it said."""
+    quotes: tuple[TurnRef, ...]
+    """Other turns that hold the text, or its first 200 characters; looked for only while the text is there."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, ready for JSON."""
+        return self.model_dump()
+
+
+def redact(
+    store: QuadStore, reader: Reader, chain: Sequence[SessionRecord], index: int, *, by: str, reason: str | None
+) -> Redaction:
+    """Take the content out of a turn and all its copies in one commit; once redacted, nothing more happens."""
+    turn = _turn_at(reader, chain, index)
+    needles = _needles(turn)
+    done: list[TurnRef] = []
+    # A copy that another thread made meanwhile is found in a second round: see the requirement of `copy_turns`.
+    while found := _unredacted(store, turn.digest):
+        try:
+            _commit(store, found, turn.digest, by=by, reason=reason)
+        except PreconditionFailed:
+            continue
+        done += (_ref(node) for node in found)
+    return Redaction(
+        digest=turn.digest,
+        turns=tuple(sorted(done)),
+        summaries=tuple(sorted(_summaries(store, reader, turn.digest, index))),
+        quotes=tuple(sorted(_quotes(reader, needles, set(done)))),
+    )
+
+
+def _turn_at(reader: Reader, chain: Sequence[SessionRecord], index: int) -> Turn:
+    runs = history.segments(chain, index + 1)
+    found = reader.own_turns(history.Segment(runs[-1].record, index, index + 1)) if runs else []
+    if not found:
+        raise InvalidInput(f"session {chain[0].id!r} has no turn {index}")
+    if found[0].old_iri is not None:
+        raise InvalidInput(
+            f"turn {index} of session {chain[0].id!r} is from before turns had digests, so nothing could stand in its "
+            "place; delete the session instead"
+        )
+    return found[0]
+
+
+def _unredacted(store: QuadStore, digest: str) -> list[NamedNode]:
+    """Return the turns with a digest, in any session's graph, that still have their content."""
+    found = []
+    for quad in store.quads((None, vocab.DIGEST, Literal(digest), None)):
+        if isinstance(quad.graph_name, NamedNode) and isinstance(quad.subject, NamedNode):
+            values = store.quads((quad.subject, vocab.VALUE, None, quad.graph_name))
+            if any(_datatype(value) != vocab.REDACTED for value in values):
+                found.append(quad.subject)
+    return found
+
+
+def _datatype(quad: Quad) -> NamedNode | None:
+    return quad.object.datatype if isinstance(quad.object, Literal) else None
+
+
+def _ref(turn: NamedNode) -> TurnRef:
+    return iris.session_id(turn.value), iris.turn_index(turn.value)
+
+
+# --- the commit
+
+
+def _commit(store: QuadStore, turns: Sequence[NamedNode], digest: str, *, by: str, reason: str | None) -> None:
+    add: list[Quad] = []
+    remove: list[Quad] = []
+    made: list[Leaf] = []
+    now = datetime.now(UTC)
+    for turn in turns:
+        old, new = redacted(_quads_of(store, turn))
+        remove += old
+        add += new
+        node = NamedNode(iris.turn_deletion(turn.value))
+        if not store.quads((node, None, None, vocab.CATALOG)):
+            rows = _deletion(turn, digest, now, by=by, reason=reason)
+            add += rows
+            made.append(logbook.redaction_leaf(node, [quad for quad in rows if quad.subject == node]))
+    store.commit(Change(add=add, remove=remove, require=remove, leaves=lambda _: made))
+
+
+def _quads_of(store: QuadStore, turn: NamedNode) -> list[Quad]:
+    """Return the quads of a turn and of its tool calls, as they are stored."""
+    graph = NamedNode(iris.session(iris.session_id(turn.value)))
+    quads = store.quads((turn, None, None, graph))
+    for call in store.quads((None, vocab.STARTED_BY, turn, graph)):
+        quads += store.quads((call.subject, vocab.ARGUMENTS, None, graph))  # type: ignore[arg-type] # a call's IRI
+    return quads
+
+
+def redacted(quads: Iterable[Quad]) -> tuple[list[Quad], list[Quad]]:
+    """Return what goes and what comes when a turn, given with its calls' arguments, is redacted.
+
+    Raises `IntegrityError` for a turn that lacks its content or its salt.
+    """
+    found = list(quads)
+    values, salts = ([q for q in found if q.predicate == predicate] for predicate in (vocab.VALUE, vocab.SALT))
+    if not values or not salts:
+        raise IntegrityError(
+            f"{found[0].subject if found else 'a turn'} has no content or no salt: the store was altered; "
+            "`trails verify` says more"
+        )
+    salt = _text(salts[0])
+    content = digests.content_digest(_text(values[0]), salt, structured=_datatype(values[0]) == vocab.JSON)
+    remove: list[Quad] = []
+    add: list[Quad] = []
+    for quad in found:
+        stand_in = _stand_in(quad, salt, content)
+        if stand_in is not None and stand_in != quad.object:
+            remove.append(quad)
+            add.append(Quad(quad.subject, quad.predicate, stand_in, quad.graph_name))
+    return remove, add
+
+
+def _stand_in(quad: Quad, salt: str, content: str) -> Literal | None:
+    """Return what stands in a quad's place once its turn is redacted, or None for a quad that stays."""
+    if quad.predicate == vocab.VALUE:
+        return Literal("", datatype=vocab.REDACTED)
+    if quad.predicate == vocab.SALT:
+        return Literal(content)
+    if quad.predicate in (vocab.ARGUMENTS, vocab.META) and _datatype(quad) != vocab.REDACTED:
+        kind = "arguments" if quad.predicate == vocab.ARGUMENTS else "meta"
+        return Literal(digests.salted(kind, salt, _text(quad)), datatype=vocab.REDACTED)
+    return None
+
+
+def _text(quad: Quad) -> str:
+    return str(getattr(quad.object, "value", quad.object))
+
+
+def _deletion(turn: NamedNode, digest: str, time: datetime, *, by: str, reason: str | None) -> list[Quad]:
+    """Return what the catalog says of a redaction: who, when, which turn, and why."""
+    node, who = NamedNode(iris.turn_deletion(turn.value)), NamedNode(iris.principal(by))
+    rows: list[tuple[NamedNode, NamedNode, NamedNode | Literal]] = [
+        (node, vocab.TYPE, vocab.DELETION),
+        (node, vocab.ENDED_AT, mapping.time_literal(time)),
+        (node, vocab.ASSOCIATED_WITH, who),
+        (node, vocab.DELETED_TURN, turn),
+        (node, vocab.DIGEST, Literal(digest)),
+        (who, vocab.TYPE, vocab.PRINCIPAL),
+    ]
+    if reason is not None:
+        rows.append((node, vocab.REASON, Literal(validate.text(reason, "reason"))))
+    return [Quad(s, p, o, vocab.CATALOG) for s, p, o in rows]
+
+
+# --- where else the text may be
+
+
+def _summaries(store: QuadStore, reader: Reader, digest: str, index: int) -> Iterator[TurnRef]:
+    """Give the summary turns after a turn, in every session whose transcript has it."""
+    for session_id in _sessions_with(store, reader, digest, index):
+        for turn_iri, facts in reader.facts(session_id).items():
+            at, compaction = iris.turn_index(turn_iri), facts.compaction
+            if compaction is None or at <= index:
+                continue
+            if compaction.summarised_through is None or compaction.summarised_through >= index:
+                yield session_id, at
+
+
+def _sessions_with(store: QuadStore, reader: Reader, digest: str, index: int) -> set[str]:
+    """Return the sessions whose transcript has a turn: its owners, and the forks that inherit it."""
+    owners = {
+        iris.session_id(quad.graph_name.value)
+        for quad in store.quads((None, vocab.DIGEST, Literal(digest), None))
+        if isinstance(quad.graph_name, NamedNode)
+    }
+    below = {child for owner in owners for child, _ in reader.dependants(owner)}
+    return owners | {child for child in below if _inherits(reader, child, index, owners)}
+
+
+def _inherits(reader: Reader, session_id: str, index: int, owners: set[str]) -> bool:
+    try:
+        runs = history.segments(reader.lineage(session_id), index + 1)
+    except TrailsError:
+        return True  # it cannot be read, so nobody can say that it does not
+    return runs[-1].record.id in owners
+
+
+def _needles(turn: Turn) -> list[str]:
+    """Return texts to look for elsewhere: as they are, and as they stand in JSON."""
+    if turn.redacted:
+        return []
+    texts = _texts(turn.content) if turn.structured else [turn.text]
+    plain = {text.strip()[:_QUOTE] for text in texts}
+    plain = {text for text in plain if len(text) >= _SHORTEST_QUOTE}
+    return sorted(plain | {json.dumps(text, ensure_ascii=False)[1:-1] for text in plain})
+
+
+def _texts(part: Any) -> Iterator[str]:
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, dict):
+        for key in _TEXT_KEYS & part.keys():
+            yield from _texts(part[key])
+    elif isinstance(part, list):
+        for each in part:
+            yield from _texts(each)
+
+
+def _quotes(reader: Reader, needles: Sequence[str], done: set[TurnRef]) -> set[TurnRef]:
+    if not needles:
+        return set()
+    found = (iris.turn_of(row[0].value) for row in reader.select("quotes", text=list(needles)))
+    return {_ref(NamedNode(turn)) for turn in found} - done
+
+
+# --- sessions on their way in or out
+
+
+def deletions_of(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
+    """Return the Deletions that belong to the redacted turns among the quads of a session's graph, each once.
+
+    A copy that was made after the redaction has none of its own: its original's stands for it.
+    """
+    found: list[Quad] = []
+    every = list(quads)
+    hidden = {quad.subject for quad in every if quad.predicate == vocab.VALUE and _datatype(quad) == vocab.REDACTED}
+    for quad in every:
+        if quad.predicate == vocab.DIGEST and quad.subject in hidden:
+            own = iris.turn_deletion(str(quad.subject.value))  # type: ignore[union-attr] # a turn's IRI
+            nodes = {
+                str(each.subject.value)  # type: ignore[union-attr] # a deletion's IRI
+                for each in store.quads((None, vocab.DIGEST, quad.object, vocab.CATALOG))  # type: ignore[arg-type] # a literal
+            }
+            chosen = own if own in nodes else min(nodes, default=None)
+            if chosen is not None:
+                found += store.quads((NamedNode(chosen), None, None, vocab.CATALOG))
+    who = {quad.object for quad in found if quad.predicate == vocab.ASSOCIATED_WITH}
+    for principal in who:
+        found += store.quads((principal, vocab.TYPE, vocab.PRINCIPAL, vocab.CATALOG))  # type: ignore[arg-type] # an IRI
+    return list(dict.fromkeys(found))
+
+
+def keep_redacted(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
+    """Return quads of turns that are to be written, with every turn redacted that was redacted in this store."""
+    every = list(quads)
+    by_turn: dict[str, list[Quad]] = defaultdict(list)
+    for quad in every:
+        if isinstance(quad.graph_name, NamedNode):
+            by_turn[iris.turn_of(str(quad.subject.value))].append(quad)  # type: ignore[union-attr] # IRIs
+    kept = dict.fromkeys(every)
+    for turn, mine in by_turn.items():
+        if not _is_redacted_here(store, turn, mine):
+            continue
+        remove, add = redacted(q for q in mine if q.subject == NamedNode(turn) or q.predicate == vocab.ARGUMENTS)
+        for quad in remove:
+            del kept[quad]
+        kept.update(dict.fromkeys(add))
+    return list(kept)
+
+
+def _is_redacted_here(store: QuadStore, turn: str, quads: Sequence[Quad]) -> bool:
+    """Tell whether a turn that has its content was redacted in this store."""
+    digest = next((q.object for q in quads if q.predicate == vocab.DIGEST and q.subject == NamedNode(turn)), None)
+    if not isinstance(digest, Literal) or not store.quads((None, vocab.DIGEST, digest, vocab.CATALOG)):
+        return False
+    return any(quad.predicate == vocab.VALUE and _datatype(quad) != vocab.REDACTED for quad in quads)

@@ -1,0 +1,72 @@
+"""The one rule of deleting, for every path that deletes: refused while anything depends on the session."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails import iris, mapping, queries, vocab
+from trails.errors import HasChildren
+from trails.session import logbook
+from trails.session.reader import Reader
+from trails.store.contract import Change, Pattern, PreconditionFailed, QuadStore, Solutions
+
+
+def delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, cascade: bool) -> list[str]:
+    """Take the rows of a session (and, with `cascade`, of all that depend on it) out in one commit; return their ids.
+
+    Tombstones go in with the same commit, marked for `sweep_pending`. Raises `HasChildren` without `cascade`.
+    """
+    dependants = reader.dependants(session_id)
+    if dependants and not cascade:
+        children = sorted(child for child, parent in dependants if parent == session_id)
+        raise has_children(session_id, children)
+    doomed = list(dict.fromkeys([session_id, *(child for child, _ in dependants)]))
+    remove: list[Quad] = []
+    add: list[Quad] = []
+    forbid: list[Pattern] = []
+    now = datetime.now(UTC)
+    for doomed_id in doomed:
+        node = NamedNode(iris.session(doomed_id))
+        remove += store.quads((node, None, None, vocab.CATALOG))
+        for prompt in store.quads((None, vocab.PROMPT_OF, node, vocab.CATALOG)):
+            remove += store.quads((prompt.subject, None, None, vocab.CATALOG))  # type: ignore[arg-type] # an IRI
+        add += mapping.tombstone_quads(doomed_id, now, by)
+        add.append(Quad(node, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG))
+        if not cascade:
+            forbid += [(None, vocab.PARENT_SESSION, node, vocab.CATALOG), (None, vocab.SPAWNED_BY, node, vocab.CATALOG)]
+    require = [Quad(NamedNode(iris.session(d)), vocab.TYPE, vocab.SESSION, vocab.CATALOG) for d in doomed]
+    try:
+        store.commit(
+            Change(add=add, remove=remove, require=require, forbid=forbid, leaves=logbook.rows("delete", doomed))
+        )
+    except PreconditionFailed as failure:
+        if failure.present is None:
+            raise reader.not_found(session_id) from failure
+        child = iris.session_id(str(failure.present.subject.value))  # type: ignore[union-attr] # a session's IRI
+        raise has_children(session_id, [child]) from failure
+    return doomed
+
+
+def has_children(session_id: str, children: list[str]) -> HasChildren:
+    """Return the error for a session that others depend on."""
+    shown = ", ".join(repr(child) for child in children[:5]) + (", ..." if len(children) > 5 else "")
+    return HasChildren(
+        f"session {session_id!r} has {len(children)} dependent sessions ({shown}), which would lose what they inherit; "
+        'delete them too (children="cascade"), or make its forks independent first (children="detach")'
+    )
+
+
+def sweep_pending(store: QuadStore) -> int:
+    """Drop the graphs of deleted sessions in small steps and clear their marks; return the number of quads removed.
+
+    A sweep that was cut short goes on the next time the store is opened.
+    """
+    pending = store.query(queries.find("pending_sweeps").bind())
+    removed = 0
+    for row in pending if isinstance(pending, Solutions) else []:
+        graph = row[0]
+        removed += store.drop_graph(graph)
+        store.commit(Change(remove=[Quad(graph, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG)]))
+    return removed

@@ -1,0 +1,502 @@
+"""The open store as its users see it: sessions made, found, replayed, queried, deleted and verified."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import warnings
+import weakref
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+from uuid import uuid4
+
+from pyoxigraph import Literal as RdfLiteral
+from pyoxigraph import NamedNode, Quad
+
+from trails import iris, mapping, queries, sparql, validate, vocab
+from trails.errors import InvalidInput
+from trails.integrity.proofs import ConsistencyProof, TurnProof
+from trails.model import SessionRecord, VerifyReport
+from trails.session import audit, checkpoints, erasure, logbook, pruning, removal, rerooting
+from trails.session.erasure import Redaction
+from trails.session.pruning import Pruning
+from trails.session.reader import Reader
+from trails.session.session import Session, new_prompt
+from trails.store import dumping
+from trails.store.contract import Change, PreconditionFailed, QuadStore, Result
+from trails.store.embedded import EmbeddedStore
+from trails.store.maintenance import Vacuumed
+
+_FAR_PAST: Final = datetime(1, 1, 1, tzinfo=UTC)
+_FAR_FUTURE: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+MAX_PAGE: Final = 1000
+
+Children = Literal["refuse", "cascade", "detach"]
+_Ids = list[str]  # inside the class, `list` is the method
+
+
+class Page(list[SessionRecord]):
+    """One page of session records, newest first. `cursor` continues after it and is None at the end."""
+
+    def __init__(self, records: list[SessionRecord], cursor: str | None) -> None:
+        super().__init__(records)
+        self.cursor = cursor
+
+
+_OPEN: Final[weakref.WeakSet[Repository]] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """Close what the program left open: everything persisted is flushed, what is pending warns."""
+    for repository in list(_OPEN):
+        repository.close()
+
+
+class Repository:
+    """A store of sessions. Get one from `trails.open`, and close it with `with` or `close`."""
+
+    def __init__(self, store: QuadStore) -> None:
+        """Wrap a store of quads; `trails.open` does this for the stores that ship."""
+        self._store = store
+        self.reader = Reader(store)
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._closed = False
+        _OPEN.add(self)
+        try:
+            self.caught_up = logbook.catch_up(store)
+            """How many leaves of the log were made up for at opening, after a crash."""
+            removal.sweep_pending(store)
+        except BaseException:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<Repository {self._store.location}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store. Turns that were appended and not persisted warn (`PendingTurnsWarning`); they are not written."""
+        if not self._closed:
+            self._closed = True
+            try:
+                for session in list(self._sessions):
+                    session.warn_if_pending()
+            finally:
+                self._store.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True) and self._store.location != ":memory:":
+            warnings.warn(f"{self!r} was not closed; use `with trails.open(...)`", ResourceWarning, stacklevel=2)
+            self._closed = True
+            self._store.close()
+
+    @property
+    def store(self) -> QuadStore:
+        """The store of quads below: the place to read raw quads; writing past the session layer breaks its promises."""
+        return self._store
+
+    def _watch(self, session: Session) -> None:
+        self._sessions.add(session)
+
+    def _forget(self, session: Session) -> None:
+        self._sessions.discard(session)
+
+    def commit(self, change: Change) -> bool:
+        """Write a change made by this package (internal)."""
+        return self._store.commit(change)
+
+    # --- sessions
+
+    def create(
+        self,
+        *,
+        id: str | None = None,  # noqa: A002 - the public name
+        principal: str | None = None,
+        agent: str | None = None,
+        label: str | None = None,
+        key: str | None = None,
+        kind: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        system: str | None = None,
+        created: datetime | None = None,
+        spawned_by: str | None = None,
+        source_session: str | None = None,
+    ) -> Session:
+        """Return a new session; nothing is stored until its first `persist`.
+
+        `id` is made up unless given (1 to 200 characters without spaces). `principal` is whom it runs for and `agent`
+        what runs it. `label` (1 to 64 characters) is unique in the store. `meta` holds typed facts that queries can
+        find. `system` is the system prompt. `created` defaults to now. `spawned_by` is the id of the stored session that
+        started this one, which shares nothing with it. `source_session` names the session that this one is imported from.
+
+        Raises `InvalidInput` for values that cannot be kept, at once; for an id or label in use, at `persist`.
+        """
+        session_id = uuid4().hex if id is None else validate.session_id(id)
+        record = SessionRecord(
+            id=session_id,
+            principal=mapping.DEFAULT_PRINCIPAL if principal is None else validate.name(principal, "principal"),
+            agent=mapping.DEFAULT_AGENT if agent is None else validate.name(agent, "agent"),
+            kind=None if kind is None else validate.name(kind, "kind"),
+            key=None if key is None else validate.name(key, "key"),
+            created=datetime.now(UTC) if created is None else validate.time(created, "created"),
+            label=None if label is None else validate.label(label),
+            spawned_by=None if spawned_by is None else self.record(spawned_by).id,
+            source_session=None if source_session is None else validate.text(source_session, "source_session"),
+            meta_json=validate.meta(meta),
+        )
+        prompt = None if system is None else new_prompt(session_id, validate.text(system, "system"), 1, 0)
+        return Session(self, record, stored=False, prompt=prompt)
+
+    def load(self, session: str) -> Session:
+        """Return a session with its whole transcript, inherited turns stitched in, ready to append to.
+
+        `session` is an id or a session IRI. Raises `SessionNotFound`, `ParentMissing`, `ForkCycle`,
+        `ForkDepthExceeded`, `IndexGap` or `IntegrityError`; a transcript that is not whole is never returned.
+        """
+        chain = self.reader.lineage(self._id_of(session))
+        return Session(self, chain[0], ancestors=chain[1:], turns=self.reader.turns(chain), stored=True)
+
+    def replay(self, session: str, *, up_to_index: int | None = None) -> list[dict[str, Any]]:
+        """Return a session's stored transcript as plain dicts with role, content, index and branch; write nothing.
+
+        `session` is an id or a graph IRI; `up_to_index` is exclusive.
+        """
+        end = None if up_to_index is None else validate.index(up_to_index, "up_to_index")
+        chain = self.reader.lineage(self._id_of(session))
+        return [
+            {"role": turn.role, "content": turn.content, "index": turn.index, "branch": turn.branch}
+            for turn in self.reader.turns(chain, up_to=end)
+        ]
+
+    def _id_of(self, session: object) -> str:
+        if isinstance(session, NamedNode):
+            session = session.value
+        if isinstance(session, str) and session.startswith("urn:trails:"):
+            if not iris.is_session(session):
+                raise InvalidInput(f"{session!r} is not the IRI of a session")
+            return iris.session_id(session)
+        return validate.session_id(session)
+
+    def __contains__(self, session: object) -> bool:
+        """Tell whether a session with this id is stored."""
+        session_id = self._id_of(session)
+        return session_id in self.reader.records([session_id])
+
+    def record(self, session: str) -> SessionRecord:
+        """Return a session's record without its turns; raise `SessionNotFound` where there is none."""
+        return self.reader.record(self._id_of(session))
+
+    def branches(self, session: str) -> list[SessionRecord]:
+        """Return the records of a session's direct forks, oldest first."""
+        return self.reader.branches(self.record(session).id)
+
+    def resolve(self, name: str) -> str:
+        """Return the id of the session that an id, a session IRI or a label names; raise `SessionNotFound` for none."""
+        if name.startswith("urn:trails:"):
+            return self.record(name).id
+        found = self.reader.labelled(validate.text(name, "the name"))
+        try:
+            session_id = self._id_of(name)
+        except InvalidInput:
+            if found is None:
+                raise
+            return found
+        if session_id in self.reader.records([session_id]):
+            if found not in (None, session_id):
+                raise InvalidInput(f"{name!r} is the id of one session and the label of {found!r}; name it by its IRI")
+            return session_id
+        if found is None:
+            raise self.reader.not_found(session_id)
+        return found
+
+    def list(
+        self,
+        *,
+        principal: str | None = None,
+        agent: str | None = None,
+        label: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page:
+        """Return one page of session records by creation, newest first.
+
+        `since` is inclusive, `until` exclusive, both aware; `limit` is 1 to 1,000; `cursor` is the `cursor` of the page
+        before. Sessions made while one pages through do not shift the pages.
+
+        Raises `InvalidInput` for a cursor that no page gave.
+        """
+        if not 1 <= validate.index(limit, "limit") <= MAX_PAGE:
+            raise InvalidInput(f"limit must be 1 to {MAX_PAGE}, not {limit}")
+        start = _FAR_PAST if since is None else validate.time(since, "since")
+        end = _FAR_FUTURE if until is None else validate.time(until, "until")
+        if label is not None:
+            return self._labelled_page(validate.label(label), principal, agent, start, end)
+        records = self.reader.page(
+            limit=limit + 1,
+            since=start,
+            until=end,
+            after=(_FAR_FUTURE, "~") if cursor is None else _parse_cursor(cursor),
+            principal=None if principal is None else validate.name(principal, "principal"),
+            agent=None if agent is None else validate.name(agent, "agent"),
+        )
+        if len(records) <= limit:
+            return Page(records, None)
+        last = records[limit - 1]
+        return Page(records[:limit], f"{(last.created or _FAR_PAST).isoformat()} {last.iri}")
+
+    def _labelled_page(
+        self, label: str, principal: str | None, agent: str | None, since: datetime, until: datetime
+    ) -> Page:
+        found = self.reader.labelled(label)
+        records = [] if found is None else [self.reader.record(found)]
+        return Page(
+            [
+                record
+                for record in records
+                if principal in (None, record.principal)
+                and agent in (None, record.agent)
+                and since <= (record.created or _FAR_PAST) < until
+            ],
+            None,
+        )
+
+    def label(self, session: str, label: str | None) -> None:
+        """Give a session a label that no other session has, or take its label away with None."""
+        wanted = None if label is None else validate.label(label)
+        record = self.record(session)
+        if record.label == wanted:
+            return
+        node = NamedNode(record.iri)
+        old = [] if record.label is None else [Quad(node, vocab.LABEL, RdfLiteral(record.label), vocab.CATALOG)]
+        change = Change(
+            add=[] if wanted is None else [Quad(node, vocab.LABEL, RdfLiteral(wanted), vocab.CATALOG)],
+            remove=old,
+            require=[Quad(node, vocab.TYPE, vocab.SESSION, vocab.CATALOG), *old],
+            forbid=[] if wanted is None else [(None, vocab.LABEL, RdfLiteral(wanted), vocab.CATALOG)],
+            leaves=logbook.rows("change", [record.id]),
+        )
+        try:
+            self.commit(change)
+        except PreconditionFailed as failure:
+            if failure.present is None:
+                raise InvalidInput(f"session {record.id!r} was changed by another writer; try again") from failure
+            owner = self.reader.labelled(wanted or "")
+            raise InvalidInput(f"the label {wanted!r} belongs to session {owner!r}; choose another") from failure
+
+    def delete(self, session: str, *, children: Children = "refuse", by: str | None = None) -> _Ids:
+        """Delete a session, leaving a tombstone; return the ids of all sessions that were deleted.
+
+        While sessions depend on it (forks or spawned ones), `children` says what happens: "refuse" raises
+        `HasChildren`, "cascade" deletes them too, "detach" first copies to its forks what they inherit. The rows go in
+        one commit, the turns are swept afterwards. `by` names the principal who deletes; it defaults to the session's.
+        Deleted text stays in the store's files until `vacuum`, and in backups.
+        """
+        if children not in ("refuse", "cascade", "detach"):
+            raise InvalidInput(f'children is "refuse", "cascade" or "detach", not {children!r}')
+        record = self.record(session)
+        who = record.principal if by is None else validate.name(by, "by")
+        if children == "detach":
+            for branch in self.reader.branches(record.id):
+                self.detach(branch.id)
+        deleted = removal.delete(self._store, self.reader, record.id, by=who, cascade=children == "cascade")
+        removal.sweep_pending(self._store)
+        return deleted
+
+    def detach(self, session: str) -> None:
+        """Copy to a fork what it inherits and cut it loose from its parent; a root is left as it is."""
+        rerooting.detach(self._store, self.reader, self.record(session).id)
+
+    def flatten(self, session: str, *, new_id: str | None = None, label: str | None = None) -> Session:
+        """Return a new root session with a copy of a session's whole transcript."""
+        chain = self.reader.lineage(self._id_of(session))
+        made = rerooting.flatten(
+            self._store,
+            self.reader,
+            chain,
+            new_id=uuid4().hex if new_id is None else validate.session_id(new_id),
+            label=None if label is None else validate.label(label),
+        )
+        return self.load(made)
+
+    # --- erasure
+
+    def redact(self, session: str, index: int, *, by: str | None = None, reason: str | None = None) -> Redaction:
+        """Take the content out of a turn and of all its copies for good; return what was done, and what may repeat it.
+
+        `index` is of the session's transcript, inherited turns included. The turn keeps its place and digest, so the
+        chain still verifies; tool calls lose their arguments, and the turn its metadata. `by` names the principal who
+        redacts (the session's unless given) and `reason` says why; both stay. A turn that is redacted stays as it is.
+        The text stays in the store's files until `vacuum`, and in backups and exports; sessions that are loaded already
+        keep it in memory.
+
+        Raises `SessionNotFound`, or `InvalidInput` where there is no such turn.
+        """
+        chain = self.reader.lineage(self._id_of(session))
+        return erasure.redact(
+            self._store,
+            self.reader,
+            chain,
+            validate.index(index, "index"),
+            by=chain[0].principal if by is None else validate.name(by, "by"),
+            reason=None if reason is None else validate.text(reason, "reason"),
+        )
+
+    def prune(
+        self,
+        *,
+        older_than: timedelta | None = None,
+        keep_count: int | None = None,
+        keep_bytes: int | None = None,
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> Pruning:
+        """Delete sessions that nobody uses any more, the longest unused first; return which went, or would go.
+
+        Sessions go whose last turn is older than `older_than`; then the oldest, until at most `keep_count` are left and
+        the turns' texts have at most `keep_bytes` in UTF-8. A session that one which stays was forked from or spawned
+        by stays; one whose times are all unknown stays too. `by` names the principal who deletes (else each session's
+        own). What `delete` says of tombstones and of the store's files holds here.
+
+        Raises `InvalidInput` where no limit is given.
+        """
+        return pruning.prune(
+            self._store,
+            self.reader,
+            older_than=older_than,
+            keep_count=None if keep_count is None else validate.index(keep_count, "keep_count"),
+            keep_bytes=None if keep_bytes is None else validate.index(keep_bytes, "keep_bytes"),
+            dry_run=dry_run,
+            by=None if by is None else validate.name(by, "by"),
+        )
+
+    # --- upkeep
+
+    def vacuum(self) -> Vacuumed:
+        """Rebuild the store's files so that nothing deleted or redacted is in any of them; return their sizes.
+
+        Takes as much free space again as the store has; other threads read on meanwhile. Backups, dumps and exports
+        that were made before still hold the text. In memory there is nothing to do.
+        """
+        removal.sweep_pending(self._store)
+        return self._embedded("vacuum").vacuum()
+
+    def backup(self, destination: str | os.PathLike[str]) -> None:
+        """Write a whole copy of the store as it is now into a new folder, while other threads go on.
+
+        A backup is a store: `trails.session.recovery.restore` copies it back, and it can be opened where it stands.
+        Raises `InvalidInput` where something stands at `destination`, or for a store in memory.
+        """
+        self._embedded("back up").backup(Path(destination))
+
+    def dump(
+        self, file: str | os.PathLike[str], *, replace: bool = False, progress: dumping.Progress | None = None
+    ) -> int:
+        """Write everything to a gzip file of sorted N-Quads and return how many; equal stores give equal files.
+
+        `trails.session.recovery.load` makes a store of it. The log is not in it: see `backup`. Raises `InvalidInput`
+        where the file is there and `replace` is False.
+        """
+        return dumping.dump(self._embedded("dump"), Path(file), progress, replace=replace)
+
+    def _embedded(self, what: str) -> EmbeddedStore:
+        if not isinstance(self._store, EmbeddedStore):
+            raise InvalidInput(f"{self._store.location} is no store of this process: {what} it where it is kept")
+        return self._store
+
+    # --- questions
+
+    def query(self, text: str, /, *, union: bool = True, **parameters: Any) -> Result:
+        """Return the result of a SPARQL query, or of a query of the catalogue by name with its parameters.
+
+        SELECT gives rows that hold RDF terms by name or position (`to_dicts()` gives Python values), ASK a bool,
+        CONSTRUCT and DESCRIBE lists of triples. In a text of your own, patterns outside GRAPH match all graphs unless
+        `union` is False; queries of the catalogue say in full which graphs they read. The prefixes trails, prov, rdf,
+        rdfs and xsd are declared already.
+
+        Raises `InvalidInput` for text over 64 KiB, nested deeper than 200, using SERVICE or LOAD, or not SPARQL.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     store.query("SELECT (COUNT(?s) AS ?n) { ?s a trails:Session }").to_dicts()
+        [{'n': 0}]
+        """
+        if text in queries.load_all():
+            return self._store.query(queries.find(text).bind(**parameters))
+        if text.replace("_", "").replace("-", "").isalnum():
+            queries.find(text)  # raises, naming what there is
+        if parameters:
+            raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
+        sparql.check(validate.text(text, "the query"))
+        return self._store.query(text, union=union)
+
+    def verify(
+        self, session: str | None = None, *, checkpoint: str | None = None, verifiers: Iterable[str] = ()
+    ) -> VerifyReport:
+        """Check digests, indices and lineage of one session (with its ancestors) or of all, and report what is wrong.
+
+        With a `checkpoint` that was kept elsewhere, and the log's public keys in `verifiers`, also that nothing of what
+        was stored when it was signed has been rewritten since; without one, whoever owns the disk can rewrite
+        everything unnoticed. Raises `IntegrityError` where none of the keys signed the checkpoint.
+        """
+        wanted = None if session is None else self._id_of(session)
+        keys = list(verifiers)
+        if checkpoint is None and keys:
+            raise InvalidInput("verifier keys are to check a checkpoint, and none was given")
+        rewritten = [] if checkpoint is None else checkpoints.findings(self._store, checkpoint, keys)
+        report = audit.verify(self._store, self.reader, wanted)
+        if not report.ok:
+            with self._store.hold():  # half of what another thread was writing looks like damage: what stays is real
+                report = audit.verify(self._store, self.reader, wanted)
+        return report.model_copy(update={"findings": (*rewritten, *report.findings)}) if rewritten else report
+
+    def info(self) -> dict[str, Any]:
+        """Return counts and facts about the store: location, quads, sessions, forks, turns, tombstones."""
+        counts = self._store.query(queries.find("counts").bind())
+        row = counts.to_dicts()[0]  # type: ignore[union-attr] # a SELECT of one row
+        return {"location": self._store.location, "quads": len(self._store), **row}
+
+    # --- proofs for others
+
+    def checkpoint(self, signer: str) -> str:
+        """Return a signed note of the log as it stands, once all of it is on disk: keep it where others own the disk.
+
+        `signer` is the secret key of `trails.integrity.note.new_key`, whose name is the log's. Needs `cryptography`.
+        """
+        return checkpoints.make(self._store, signer)
+
+    def prove_turn(self, session: str, index: int, checkpoint_note: str, *, reveal: bool = True) -> TurnProof:
+        """Return the proof, to be verified without the store, that a turn stood in a transcript at a checkpoint.
+
+        With `reveal` False, the proof holds the content's digest instead of the content. Raises `InvalidInput` where
+        there is no such turn or it was written after the checkpoint, `IntegrityError` where store and log disagree.
+        """
+        session_id = self._id_of(session)
+        return checkpoints.prove_turn(self._store, self.reader, session_id, index, checkpoint_note, reveal=reveal)
+
+    def prove_growth(self, old_note: str, new_note: str) -> ConsistencyProof:
+        """Return the proof that between two checkpoints the log only grew: nothing that the old one covers was changed."""
+        return checkpoints.prove_growth(self._store, old_note, new_note)
+
+
+def _parse_cursor(cursor: str) -> tuple[datetime, str]:
+    time, _, iri = str(cursor).partition(" ")
+    try:
+        moment = validate.time(datetime.fromisoformat(time))
+    except (ValueError, InvalidInput) as error:
+        raise InvalidInput(f"{cursor!r} is no cursor; use the `cursor` of the page before") from error
+    if not iris.is_session(iri):
+        raise InvalidInput(f"{cursor!r} is no cursor; use the `cursor` of the page before")
+    return moment, iri

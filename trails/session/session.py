@@ -1,0 +1,539 @@
+"""The handle on one session: append, persist, fork, replay, and what else a single session can do."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails import history, iris, mapping, validate, vocab
+from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning, TrailsError
+from trails.integrity import digests
+from trails.integrity.leaves import Kind
+from trails.model import MAX_FORK_DEPTH, Compaction, SealedTurn, SessionRecord, SystemPrompt, ToolCall, Turn
+from trails.session import draft, logbook
+from trails.session.draft import Draft
+from trails.store.contract import Change, PreconditionFailed
+
+if TYPE_CHECKING:
+    from trails.session.repository import Repository
+
+
+class Session:
+    """A session: an editable chain of immutable turns. Made by `Repository.create`, `Repository.load` and `fork`.
+
+    What is appended stays in memory until `persist` writes it, all in one commit.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        record: SessionRecord,
+        *,
+        ancestors: Sequence[SessionRecord] = (),
+        turns: Sequence[Turn] = (),
+        stored: bool,
+        prompt: SystemPrompt | None = None,
+    ) -> None:
+        """Not for callers: `stored` tells whether the session's row is in the store, `ancestors` its lineage above it."""
+        self._repository = repository
+        self._record = record
+        self._ancestors = tuple(ancestors)
+        self._turns = list(turns)
+        self._drafts: list[Draft] = []
+        self._stored = stored
+        self._new_prompts: list[SystemPrompt] = [prompt] if prompt else []
+        self._as_tuple: tuple[Turn, ...] | None = None
+        self._alone = _OneThread(record.id)
+        repository._watch(self)
+
+    # --- what it is
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self._record.id
+
+    @property
+    def iri(self) -> str:
+        """The session's IRI, which is its graph's IRI too."""
+        return self._record.iri
+
+    @property
+    def record(self) -> SessionRecord:
+        """The session's row, as it is or will be stored."""
+        return self._record
+
+    @property
+    def parent_session_id(self) -> str | None:
+        """The id of the session that this one was forked from; None for a root."""
+        return self._record.parent_session_id
+
+    @property
+    def forked_at_index(self) -> int | None:
+        """The first index that the fork owns itself; None for a root."""
+        return self._record.forked_at_index
+
+    @property
+    def branch(self) -> str:
+        """`main`, or `fork-` and 8 hex digits."""
+        return self._record.branch
+
+    @property
+    def label(self) -> str | None:
+        """The session's unique label, where it has one."""
+        return self._record.label
+
+    @property
+    def agent(self) -> str:
+        """The agent that runs the session."""
+        return self._record.agent
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The session's metadata (a fresh copy each time)."""
+        return dict(self._record.meta)
+
+    @property
+    def principal(self) -> str:
+        """Whom the session runs for. It can be assigned until the session is first persisted."""
+        return self._record.principal
+
+    @principal.setter
+    def principal(self, name: str) -> None:
+        if self._stored:
+            raise InvalidInput(
+                f"session {self.id!r} is stored with the principal {self.principal!r}, which its turns are attributed to; "
+                "fork it with another principal instead"
+            )
+        self._record = self._record.model_copy(update={"principal": validate.name(name, "principal")})
+        self._redo_pending()
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """All turns of the transcript, those inherited from ancestors first, pending ones last."""
+        if self._as_tuple is None or len(self._as_tuple) != len(self._turns):
+            self._as_tuple = tuple(self._turns)
+        return self._as_tuple
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def __bool__(self) -> bool:
+        """A session is there, also without turns."""
+        return True
+
+    def __repr__(self) -> str:
+        pending = f", {len(self._drafts)} pending" if self._drafts else ""
+        return f"<Session {self.id!r} {self.branch}: {len(self)} turns{pending}>"
+
+    @property
+    def pending(self) -> int:
+        """How many turns are appended and not persisted."""
+        return len(self._drafts)
+
+    @property
+    def head(self) -> str:
+        """The digest of the last turn, which commits to all turns before it; provisional while turns are pending."""
+        return self._turns[-1].digest if self._turns else digests.GENESIS
+
+    # --- writing
+
+    def append(
+        self,
+        role: str,
+        content: str | Sequence[Any],
+        *,
+        author: str | None = None,
+        time: datetime | None = None,
+        model: str | None = None,
+        usage: Mapping[str, Any] | None = None,
+        stop_reason: str | None = None,
+        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
+        tool_call_id: str | None = None,
+        is_error: bool = False,
+        compaction: Compaction | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Turn:
+        """Add a turn at the end and return it; nothing is stored until `persist`.
+
+        `content` is text or a list of parts (mappings or strings). Parts that call a tool or answer a call are found in
+        Anthropic's, OpenAI's, pi's and OpenTelemetry's shapes; for plain text, `tool_calls` gives the calls and
+        `tool_call_id` (with `is_error`) the call that is answered. `author` defaults to the principal for the roles
+        "user" and "human" and to the agent for all others; `agent:NAME` names another agent. `time` is aware; it
+        defaults to now. `usage` is kept as reported; token counts and cost are queryable under their common names.
+
+        Raises `InvalidInput` for anything that cannot be kept exactly: lone surrogates, NaN, naive times, empty roles.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create()
+        ...     turn = s.append("user", "Plan a trip")
+        ...     turn.index, turn.role, turn.content, s.persist()
+        (0, 'user', 'Plan a trip', 1)
+        """
+        return self.append_draft(
+            draft.make(
+                role,
+                content,
+                author=author,
+                time=time,
+                model=model,
+                usage=usage,
+                stop_reason=stop_reason,
+                tool_calls=tool_calls,
+                tool_call_id=tool_call_id,
+                is_error=is_error,
+                compaction=compaction,
+                meta=meta,
+            )
+        )
+
+    def append_draft(self, made: Draft) -> Turn:
+        """Add a turn that `draft.make` has checked already (what importers use) and return it."""
+        with self._alone:
+            turn = made.turn(self._record, len(self._turns), self.head)
+            self._drafts.append(made)
+            self._turns.append(turn)
+            return turn
+
+    def discard_pending(self) -> int:
+        """Forget the turns that were appended and not persisted; return how many."""
+        with self._alone:
+            count = len(self._drafts)
+            if count:
+                del self._turns[-count:]
+            self._drafts.clear()
+            self._as_tuple = None
+            return count
+
+    def _redo_pending(self) -> None:
+        """Make the pending turns anew, after what they chain to or are attributed to has changed."""
+        if self._drafts:
+            del self._turns[-len(self._drafts) :]
+        drafts, self._drafts = self._drafts, []
+        self._as_tuple = None
+        for made in drafts:
+            self.append_draft(made)
+
+    def set_system(self, text: str) -> SystemPrompt:
+        """Set the system prompt from the next turn on, as a new version; it is stored by the next `persist`."""
+        current = self.system_prompt
+        made = new_prompt(
+            self.id, validate.text(text, "the system prompt"), (current.version if current else 0) + 1, len(self)
+        )
+        self._new_prompts.append(made)
+        return made
+
+    @property
+    def system_prompt(self) -> SystemPrompt | None:
+        """The version of the system prompt in force, own or inherited, or None."""
+        if self._new_prompts:
+            return self._new_prompts[-1]
+        if not self._stored and not self._record.system_version:
+            return None
+        return self._repository.reader.prompt((self._record, *self._ancestors))
+
+    @property
+    def system(self) -> str | None:
+        """The text of the system prompt in force, or None."""
+        prompt = self.system_prompt
+        return prompt.text if prompt else None
+
+    def persist(self) -> int:
+        """Write what is new in one commit, all or nothing; return the number of turns written.
+
+        Raises `HeadConflict` when another writer moved the head: nothing is written, and nothing here is lost.
+        Repeating a `persist` whose outcome is unknown is safe.
+        """
+        with self._alone:
+            if self._stored and not self._drafts and not self._new_prompts:
+                return 0
+            first = len(self._turns) - len(self._drafts)
+            try:
+                self._repository.commit(self._change(first))
+            except PreconditionFailed as failure:
+                raise self._refusal(failure, first) from failure
+            written = len(self._drafts)
+            self._stored = True
+            self._drafts.clear()
+            self._new_prompts.clear()
+            return written
+
+    def _change(self, first: int) -> Change:
+        """Return the commit that stores what is new; `first` is the index of the first pending turn."""
+        add: list[Quad] = []
+        require: list[Quad] = []
+        forbid: list[tuple[Any, Any, Any, Any]] = []
+        node = NamedNode(self.iri)
+        if self._stored:
+            require.append(_row_of(self.id))
+        else:
+            add += mapping.session_quads(self._record)
+            forbid.append((node, vocab.TYPE, None, vocab.CATALOG))
+            if self._record.label is not None:
+                forbid.append((None, vocab.LABEL, Literal(self._record.label), vocab.CATALOG))
+            if self._record.parent_session_id is not None:
+                require.append(_row_of(self._record.parent_session_id))
+            if self._record.spawned_by is not None:
+                require.append(_row_of(self._record.spawned_by))
+        if first > 0:
+            require.append(mapping.turn_type(self._turns[first - 1]))
+        for made, turn in zip(self._drafts, self._turns[first:], strict=True):
+            add += mapping.turn_quads(SealedTurn.trusted({"turn": turn, "salt": made.salt}), self._answers(turn))
+        if self._drafts:
+            forbid.append((None, vocab.INDEX, Literal(first), node))
+        for prompt in self._new_prompts:
+            add += mapping.prompt_quads(prompt)
+            forbid.append((NamedNode(iris.system_prompt(self.iri, prompt.version)), None, None, vocab.CATALOG))
+        return Change(add=add, require=require, forbid=forbid, leaves=self._leaves())
+
+    def _leaves(self) -> logbook.LeafMaker:
+        """Return the maker of the leaves for what is new."""
+        batch = [logbook.turns(self.id, len(self._turns), self.head)] if self._drafts else []
+        if self._stored and not self._new_prompts:
+            return lambda _: batch
+        fork = self._record.parent_session_id is not None
+        kind: Kind = "change" if self._stored else "fork" if fork else "create"
+        return lambda store: [logbook.row_leaf(store, kind, self.id, self._record.starts_at), *batch]
+
+    def _answers(self, turn: Turn) -> dict[str, str]:
+        """Return the IRIs of the tool calls that a turn answers, by call id: the latest call with that id before it."""
+        if not turn.tool_results:
+            return {}
+        return history.answered_calls(self._turns, turn)
+
+    def _refusal(self, failure: PreconditionFailed, first: int) -> Exception:
+        """Return the error that a failed precondition of `persist` means to the caller."""
+        reader = self._repository.reader
+        label = self._record.label
+        if failure.present is not None and failure.present.predicate == vocab.LABEL:
+            return InvalidInput(
+                f"the label {label!r} belongs to session {reader.labelled(label or '')!r}; choose another"
+            )
+        if failure.present is not None and failure.present.graph_name == vocab.CATALOG and not self._stored:
+            if reader.is_deleted(self.id):
+                return InvalidInput(f"session {self.id!r} was deleted, and its id is not used again; choose another id")
+            return InvalidInput(f"there is a session {self.id!r} already; load it, or choose another id")
+        if not self._stored and self._record.parent_session_id is not None:
+            parent_id = self._record.parent_session_id
+            if parent_id not in reader.records([parent_id]):
+                return reader.not_found(parent_id)
+        if self._stored and self.id not in reader.records([self.id]):
+            return reader.not_found(self.id)
+        stored = reader.turns(reader.lineage(self.id)) if self._stored else []
+        expected = self._turns[first - 1].digest if first else digests.GENESIS
+        actual = stored[-1].digest if stored else digests.GENESIS
+        return HeadConflict(
+            f"session {self.id!r} moved on while this handle held it: its head is {actual[:16]} after {len(stored)} turns, "
+            f"expected {expected[:16]} after {first}; nothing was written. Load it again and append there, or keep this "
+            "tail with keep_as_fork()",
+            expected=expected,
+            actual=actual,
+        )
+
+    def keep_as_fork(self, *, id: str | None = None) -> Session:  # noqa: A002 - the public name
+        """Store the pending turns as a fork at the point where this handle last agreed with the store; return the fork.
+
+        This is the remedy for `HeadConflict`: nothing that either writer wrote is lost. This handle then holds no
+        pending turns; load the session again to go on with what the other writer wrote.
+        """
+        with self._alone:
+            first = len(self._turns) - len(self._drafts)
+            drafts = self._drafts
+            fork = self._child(first, id=id, turns=self._turns[:first])
+            for made in drafts:
+                fork.append_draft(made)
+            fork.persist()
+            self._drafts = []
+            del self._turns[first:]
+            self._as_tuple = None
+            return fork
+
+    # --- forks
+
+    def fork(
+        self,
+        at: int | None = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the public name
+        principal: str | None = None,
+        agent: str | None = None,
+        label: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        created: datetime | None = None,
+        source_session: str | None = None,
+    ) -> Session:
+        """Return a new session that shares this one's turns below `at` and copies none of them.
+
+        `at` runs from 0 to `len(self)` and is the exclusive end of the shared prefix; the default is the end. Pending
+        turns are persisted first; the fork's own row is stored by its first `persist`, which may be without turns. The
+        fork has this session's principal and agent unless given, and the system prompt that was in force at `at`.
+
+        Raises `InvalidInput` for a fork index out of range and `ForkDepthExceeded` for a 33rd ancestor, both before
+        anything is written.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(); _ = s.append("user", "Plan a trip"); _ = s.append("assistant", "Where to?")
+        ...     f = s.fork(at=1); _ = f.append("assistant", "How long?"); written = f.persist()
+        ...     written, [t.content for t in f.turns], f.forked_at_index
+        (1, ['Plan a trip', 'How long?'], 1)
+        """
+        index = validate.fork_index(len(self._turns) if at is None else at, len(self._turns), self.id)
+        if len(self._ancestors) >= MAX_FORK_DEPTH:
+            raise history.depth_exceeded(f"a fork of {self.id}")
+        made = self._child(
+            index,
+            turns=self._turns[:index],
+            id=id,
+            principal=principal,
+            agent=agent,
+            label=label,
+            meta=meta,
+            created=created,
+            source_session=source_session,
+        )
+        self.persist()
+        prompt = self._repository.reader.prompt((self._record, *self._ancestors), at=index)
+        if prompt is not None:
+            made._record = made._record.model_copy(update={"system_version": prompt.version})
+        return made
+
+    def _child(
+        self,
+        index: int,
+        *,
+        turns: Sequence[Turn],
+        id: str | None = None,  # noqa: A002 - the public name
+        principal: str | None = None,
+        agent: str | None = None,
+        label: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        created: datetime | None = None,
+        source_session: str | None = None,
+    ) -> Session:
+        branch = f"fork-{secrets.token_hex(4)}"
+        record = SessionRecord(
+            id=branch_id(self.id, branch) if id is None else validate.session_id(id),
+            parent_session_id=self.id,
+            forked_at_index=index,
+            fork_head=turns[-1].digest if turns else digests.GENESIS,
+            branch=branch,
+            principal=self.principal if principal is None else validate.name(principal, "principal"),
+            agent=self.agent if agent is None else validate.name(agent, "agent"),
+            created=datetime.now(UTC) if created is None else validate.time(created, "created"),
+            source_session=None if source_session is None else validate.text(source_session, "source_session"),
+            label=None if label is None else validate.label(label),
+            meta_json=validate.meta(meta),
+        )
+        return Session(self._repository, record, ancestors=(self._record, *self._ancestors), turns=turns, stored=False)
+
+    def branches(self) -> list[SessionRecord]:
+        """Return the records of the direct forks of this session, oldest first."""
+        return self._repository.reader.branches(self.id)
+
+    def detach(self) -> Session:
+        """Copy the inherited turns into this fork and cut it loose from its parent; return the fork itself.
+
+        Pending turns are persisted first. Digests, salts, authors, times, indices and branch names stay, so the head
+        and anything that was proved about it stay true; copies have new IRIs, with `prov:alternateOf` the original.
+        A root is left as it is.
+        """
+        self.persist()
+        self._repository.detach(self.id)
+        self._reload()
+        return self
+
+    def flatten(self, *, id: str | None = None, label: str | None = None) -> Session:  # noqa: A002 - the public name
+        """Return a new root with a copy of this session's whole transcript; this session is left alone.
+
+        Pending turns are persisted first. Copies are made as by `detach`.
+        """
+        self.persist()
+        return self._repository.flatten(self.id, new_id=id, label=label)
+
+    def _reload(self) -> None:
+        fresh = self._repository.load(self.id)
+        self._record, self._ancestors, self._turns = fresh._record, fresh._ancestors, fresh._turns
+        self._as_tuple = None
+        self._repository._forget(fresh)
+
+    def replay(self, up_to_index: int | None = None) -> list[dict[str, Any]]:
+        """Return what is stored of this session as plain dicts (role, content, index, branch), below `up_to_index`."""
+        return self._repository.replay(self.id, up_to_index=up_to_index)
+
+    def set_label(self, label: str | None) -> None:
+        """Give the session a label that no other session has, or take it away with None; stored at once if it is."""
+        if self._stored:
+            self._repository.label(self.id, label)
+        wanted = None if label is None else validate.label(label)
+        self._record = self._record.model_copy(update={"label": wanted})
+
+    def warn_if_pending(self) -> None:
+        """Warn about turns that were appended and never persisted."""
+        if self._drafts:
+            warnings.warn(
+                f"session {self.id!r} is left with {len(self._drafts)} turns that were appended and not persisted; "
+                "call persist() before the store closes",
+                PendingTurnsWarning,
+                stacklevel=3,
+            )
+
+
+class _OneThread:
+    """A `with` block that one thread is in at a time: a second one is an error, never a wait.
+
+    A handle's turns and what is pending of them must fit; two threads that append to one handle would mix them up.
+    """
+
+    __slots__ = ("_lock", "_session_id")
+
+    def __init__(self, session_id: str) -> None:
+        self._lock = threading.RLock()
+        self._session_id = session_id
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise TrailsError(
+                f"this handle on session {self._session_id!r} is being used by another thread right now; nothing was done. "
+                "Give each thread its own handle (store.load), or let one thread at a time use this one"
+            )
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
+def branch_id(parent_id: str, branch: str) -> str:
+    """Return the id that a fork gets when none is given: its root's name and its branch, never too long.
+
+    >>> branch_id("plan", "fork-00ff00ff"), branch_id("plan~fork-00ff00ff", "fork-11111111")
+    ('plan~fork-00ff00ff', 'plan~fork-11111111')
+    """
+    stem = parent_id.partition("~fork-")[0]
+    return f"{stem[: validate.MAX_ID - len(branch) - 1]}~{branch}"
+
+
+@lru_cache(maxsize=256)
+def _row_of(session_id: str) -> Quad:
+    return Quad(NamedNode(iris.session(session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
+
+
+def new_prompt(session_id: str, text: str, version: int, effective_from: int) -> SystemPrompt:
+    """Return a version of a session's system prompt, salted and digested."""
+    salt = digests.new_salt()
+    return SystemPrompt(
+        session_id=session_id,
+        version=version,
+        text=text,
+        effective_from=effective_from,
+        time=datetime.now(UTC),
+        digest=digests.prompt_digest(text, salt, version=version, effective_from=effective_from),
+        salt=salt,
+    )

@@ -1,0 +1,153 @@
+"""The store contract: what a store of quads must do. `trails.testing` is its conformance suite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, overload
+
+import pyoxigraph as ox
+
+from trails import vocab
+from trails.errors import TrailsError
+from trails.integrity.leaves import Leaf
+from trails.store.leaflog import LeafLog
+
+Durability = Literal["disk", "process"]
+"""`disk`: a commit returns when it survives a power cut. `process`: when it survives the death of this process."""
+
+Term = ox.NamedNode | ox.Literal | ox.BlankNode | ox.Triple
+Pattern = tuple[
+    ox.NamedNode | None, ox.NamedNode | None, ox.NamedNode | ox.Literal | None, ox.NamedNode | ox.DefaultGraph | None
+]
+"""Subject, predicate, object, graph; None matches anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One commit: all of it happens or none.
+
+    `require` are quads that must exist and `forbid` patterns that must match nothing, both checked under the write lock.
+    `leaves` is called under the lock too, after the write, and returns what goes to the store's log before the commit is
+    acknowledged.
+    """
+
+    add: Sequence[ox.Quad] = ()
+    remove: Sequence[ox.Quad] = ()
+    require: Sequence[ox.Quad] = ()
+    forbid: Sequence[Pattern] = ()
+    leaves: Callable[[QuadStore], Sequence[Leaf]] | None = None
+
+
+class PreconditionFailed(TrailsError):
+    """A commit's precondition did not hold; nothing was written.
+
+    `missing` is the required quad that does not exist, or `present` the quad that matched a forbidden pattern.
+    """
+
+    def __init__(self, *, missing: ox.Quad | None = None, present: ox.Quad | None = None) -> None:
+        super().__init__(f"required but missing: {missing}" if missing else f"forbidden but present: {present}")
+        self.missing = missing
+        self.present = present
+
+
+class Solutions(Sequence[ox.QuerySolution]):
+    """The materialised rows of a SELECT; each row gives its RDF terms by name (`row["turn"]`) or position (`row[0]`)."""
+
+    def __init__(self, variables: tuple[str, ...], rows: list[ox.QuerySolution]) -> None:
+        self.variables = variables
+        self._rows = rows
+
+    @overload
+    def __getitem__(self, index: int) -> ox.QuerySolution: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[ox.QuerySolution]: ...
+    def __getitem__(self, index: int | slice) -> ox.QuerySolution | list[ox.QuerySolution]:
+        return self._rows[index]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[ox.QuerySolution]:
+        return iter(self._rows)
+
+    def __repr__(self) -> str:
+        return f"<Solutions {' '.join('?' + name for name in self.variables)}: {len(self)} rows>"
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return each row as a dict of Python values: numbers, booleans, times and strings; IRIs as strings; unbound None."""
+        return [{name: to_python(row[name]) for name in self.variables} for row in self._rows]
+
+
+Result = Solutions | bool | list[ox.Triple]
+"""SELECT gives solutions, ASK a bool, CONSTRUCT and DESCRIBE a list of triples."""
+
+
+def to_python(term: Term | None) -> Any:
+    """Return the Python value of an RDF term: JSON parsed, XSD values as rdflib maps them, text for all else."""
+    if not isinstance(term, ox.Literal):
+        return None if term is None else getattr(term, "value", str(term))
+    if term.datatype == vocab.STRING or term.language:
+        return term.value
+    if term.datatype == vocab.JSON:
+        return json.loads(term.value)
+    from rdflib import Literal as RdfLiteral  # noqa: PLC0415 - rdflib takes 150 ms to import and is needed only here
+    from rdflib import URIRef  # noqa: PLC0415
+
+    value = RdfLiteral(term.value, datatype=URIRef(term.datatype.value)).toPython()
+    return term.value if isinstance(value, RdfLiteral) else value
+
+
+class QuadStore(Protocol):
+    """A store of quads. Every method raises `StoreFailed` once the store is closed, failed, or in a forked child."""
+
+    @property
+    def location(self) -> str:
+        """The path, URL or `:memory:` that the store was opened with."""
+        ...
+
+    @property
+    def log(self) -> LeafLog:
+        """The append-only log of the store's commits."""
+        ...
+
+    def query(self, text: str, *, union: bool = False) -> Result:
+        """Return all results of a SPARQL query; with `union`, the default graph is the union of all graphs."""
+        ...
+
+    def commit(self, change: Change) -> bool:
+        """Do a change whole. Return True when it was written, False when it had all happened before (a retry).
+
+        Raises `PreconditionFailed` when a requirement does not hold, `StoreFailed` when writing failed.
+        """
+        ...
+
+    def quads(self, pattern: Pattern) -> list[ox.Quad]:
+        """Return all quads that match a pattern."""
+        ...
+
+    def load_new_graph(self, quads: Sequence[ox.Quad]) -> None:
+        """Write many quads of graphs that nothing refers to yet, faster than `commit` and without its atomicity."""
+        ...
+
+    def drop_graph(self, graph: ox.NamedNode) -> int:
+        """Remove a graph in small steps that let other writers in between; return the number of quads removed."""
+        ...
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Keep other threads from writing while it is held, with everything written so far logged."""
+        ...
+
+    def flush(self) -> None:
+        """Bring everything written so far to disk in its final files."""
+        ...
+
+    def close(self) -> None:
+        """Flush and release the store. Closing twice is allowed."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of quads."""
+        ...

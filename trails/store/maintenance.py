@@ -1,0 +1,237 @@
+"""The files of a store on disk: rebuilding them, putting right what a crash left, copying them out and in.
+
+A store's folder holds `trails.json` (its format), `lock` (ours), `log` (its leaves) and `quads` (the engine's files).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyoxigraph as ox
+
+from trails.errors import InvalidInput, StoreFailed
+from trails.store import marker
+from trails.store.leaflog import sync_folder
+from trails.store.lockfile import unlocked
+
+QUADS: Final = "quads"
+LOG: Final = "log"
+LOCK: Final = "lock"
+_NEW: Final = "quads.new"
+_OLD: Final = "quads.old"
+STAGE: Final = "backup.new"
+_NOT_COPIED: Final = frozenset({LOCK, "LOCK", f"{marker.NAME}.new", _NEW, _OLD, STAGE})
+"""What is no part of a store's data: locks (opening the engine's own would free it), and what a crash left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuumed:
+    """What `vacuum` did: the number of quads, and the bytes of the store's files before and after."""
+
+    quads: int
+    bytes_before: int
+    bytes_after: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, ready for JSON."""
+        return asdict(self)
+
+
+# --- rebuilding
+
+
+def rebuild(engine: ox.Store, folder: Path) -> int:
+    """Write all quads of an engine into new files beside its own, on disk when this returns; return how many.
+
+    Only what is there is written: nothing that was deleted or redacted. Raises `StoreFailed` where the copy does not
+    hold as many quads; the store is as it was then.
+    """
+    new = folder / _NEW
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        new.mkdir(mode=0o700)
+        count = _copy_quads(engine, new)
+        if count != len(engine):
+            raise StoreFailed(
+                f"{folder} was rebuilt with {count} quads instead of {len(engine)}; it was left as it was"
+            )
+        sync_tree(new)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    return count
+
+
+def _copy_quads(engine: ox.Store, new: Path) -> int:
+    copy = ox.Store(str(new))
+    copy.bulk_extend(engine.quads_for_pattern(None, None, None, None))
+    copy.flush()
+    count = len(copy)
+    del copy
+    gc.collect()  # the engine has no close()
+    return count
+
+
+def swap(folder: Path) -> None:
+    """Put the rebuilt files in the place of the old ones, which stay beside them. Nobody may have either open."""
+    (folder / QUADS).rename(folder / _OLD)
+    sync_folder(folder)
+    (folder / _NEW).rename(folder / QUADS)
+    sync_folder(folder)
+
+
+def drop_old(folder: Path) -> None:
+    """Delete the files that were replaced; raise `StoreFailed` where the disk refuses."""
+    try:
+        shutil.rmtree(folder / _OLD)
+        sync_folder(folder)
+    except OSError as error:
+        raise StoreFailed(
+            f"{folder / _OLD}, which still holds what was deleted, cannot be removed ({error}); remove it by hand"
+        ) from error
+
+
+def recover(folder: Path) -> None:
+    """Finish or undo what a crash left half done, and raise `StoreFailed` where the engine's files are not all there.
+
+    The rebuilt files count only from the moment when the old ones are out of the way: until then they may be in parts.
+    """
+    quads, new, old = folder / QUADS, folder / _NEW, folder / _OLD
+    if not quads.is_dir() and old.is_dir():
+        (new if new.is_dir() else old).rename(quads)
+        sync_folder(folder)
+    for path in left_over(folder):
+        shutil.rmtree(path)
+        sync_folder(folder)
+    trouble = missing_files(folder)
+    if trouble:
+        raise StoreFailed(f"the store {folder} cannot be opened: {trouble}; restore a backup")
+
+
+def left_over(folder: Path) -> list[Path]:
+    """Return what a vacuum or backup that was cut short has left in a store's folder."""
+    return [path for path in (folder / _NEW, folder / _OLD, folder / STAGE) if path.exists()]
+
+
+def missing_files(folder: Path) -> str | None:
+    """Return what is missing of the engine's files, or None: over such a folder the engine would begin an empty store."""
+    quads = folder / QUADS
+    if not quads.is_dir():
+        return f"its folder {QUADS!r} is missing"
+    if not (quads / "CURRENT").exists() and any(file.suffix in (".sst", ".log") for file in quads.iterdir()):
+        return f"the file CURRENT is missing in its folder {QUADS!r}"
+    return None
+
+
+def is_empty(folder: Path) -> bool:
+    """Tell whether a store holds no quads. The caller holds its lock: beside a writer, nothing that is read is sure."""
+    return next(iter(ox.Store.read_only(str(folder / QUADS))), None) is None
+
+
+# --- copying
+
+
+@contextmanager
+def staged(destination: Path) -> Iterator[Path]:
+    """Give a new folder that takes its place once it is whole: all of it appears there and on disk, or nothing.
+
+    Raises `InvalidInput` where something stands there already (an empty folder may).
+    """
+    if destination.exists() and not (destination.is_dir() and not any(destination.iterdir())):
+        raise InvalidInput(f"{destination} is there already; name a place where nothing is, or an empty folder")
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{destination.name}.", suffix=".part", dir=destination.parent))
+    try:
+        yield part
+        sync_tree(part)
+        part.rename(destination)
+        sync_folder(destination.parent)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def refuse_inside(folder: Path, destination: Path) -> None:
+    """Raise `InvalidInput` for a place within a store's own folder."""
+    if destination.resolve().is_relative_to(folder.resolve()):
+        raise InvalidInput(f"{destination} is inside the store {folder}; name a place outside of it")
+
+
+def stage_for(folder: Path, part: Path) -> Path:
+    """Return where the engine should put its copy: in `part` if that is on the store's own device.
+
+    There the engine links its files, in a moment; to another device it would copy them, and keep every writer waiting.
+    """
+    if folder.stat().st_dev == part.stat().st_dev:
+        return part / QUADS
+    stage = folder / STAGE
+    shutil.rmtree(stage, ignore_errors=True)
+    return stage
+
+
+def finish_backup(part: Path, stage: Path, *, note: bytes, log: bytes) -> None:
+    """Put the rest of a backup beside the engine's copy."""
+    if stage != part / QUADS:
+        shutil.copytree(stage, part / QUADS)
+        shutil.rmtree(stage)
+    (part / QUADS).chmod(0o700)
+    for name, data in ((LOG, log), (marker.NAME, note)):
+        descriptor = os.open(part / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+
+
+def copy_store(source: Path, part: Path, *, locked: bool = False) -> None:
+    """Copy the files of a store that nobody has open (a backup, for one) into a new folder.
+
+    `locked` says that the caller holds its lock. Raises `InvalidInput` for a folder that is no store, `StoreLocked` for
+    one that is open somewhere: a copy of that could not be opened.
+    """
+    if not (source / marker.NAME).is_file():
+        raise InvalidInput(f"{source} is no store and no backup of one: {marker.NAME} is missing")
+    with nullcontext() if locked else unlocked(source / LOCK):
+        for entry in sorted(source.iterdir()):
+            if entry.name in _NOT_COPIED:
+                continue
+            if entry.is_dir():
+                ignore = shutil.ignore_patterns("LOCK")
+                shutil.copytree(entry, part / entry.name, ignore=ignore)
+            else:
+                shutil.copy2(entry, part / entry.name)
+    if (part / QUADS).is_dir():
+        (part / QUADS).chmod(0o700)
+
+
+def sync_tree(folder: Path) -> None:
+    """Return once everything in a folder is on disk."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            sync_tree(entry)
+        else:
+            descriptor = os.open(entry, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    sync_folder(folder)
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files in a folder."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def keep_private(folder: Path) -> None:
+    """Take the engine's files away from everybody but their owner; the engine makes them as the process's umask says."""
+    for entry in os.scandir(folder):
+        with suppress(FileNotFoundError):  # the engine drops files as it goes
+            if entry.stat().st_mode & 0o077:
+                Path(entry.path).chmod(0o600)

@@ -1,0 +1,54 @@
+"""The file `trails.json`, which makes a folder a store and says in which format: written last, replaced whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from trails.errors import StoreFailed
+from trails.store.leaflog import sync_folder
+
+FORMAT: Final = 1
+"""The format that this version reads and writes. It grows with every change that older versions cannot read."""
+NAME: Final = "trails.json"
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """Return what a store's marker says; raise `StoreFailed` where it says no format."""
+    file = folder / NAME
+    try:
+        note = json.loads(file.read_text("utf-8"))
+        if type(note["format"]) is not int:
+            raise TypeError(f"its format is {note['format']!r}")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreFailed(f"{file} cannot be read ({error}); restore the store from a backup") from error
+    return dict(note)
+
+
+def write(folder: Path, note: dict[str, Any]) -> None:
+    """Write a store's marker: it is on disk as a whole, or the one before it is."""
+    temporary = folder / f"{NAME}.new"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(note, file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(folder / NAME)
+    sync_folder(folder)
+
+
+def check(folder: Path) -> None:
+    """Accept a store whose format this version reads; raise `StoreFailed`, with the remedy, for any other."""
+    found = read(folder)["format"]
+    if found < FORMAT:
+        raise StoreFailed(
+            f"the store {folder} has format {found}, and this version of Trails reads format {FORMAT}; "
+            f"bring it up with `trails upgrade --store {folder}` (a backup is made first)"
+        )
+    if found > FORMAT:
+        raise StoreFailed(
+            f"the store {folder} has format {found}, and this version of Trails reads formats up to {FORMAT}; "
+            "use the version of Trails that wrote it, or a newer one"
+        )

@@ -1,0 +1,187 @@
+"""The conformance suite for stores: subclass `StoreConformance` in a test module and give it an `open_store` fixture.
+
+Every store that ships with Trails passes it; a store of your own should too. A store that cannot do something declares
+it in `cannot`, and the test then checks that it refuses rather than does it wrongly.
+
+    class TestMyStore(StoreConformance):
+        @pytest.fixture
+        def open_store(self, tmp_path):
+            return lambda: MyStore(tmp_path / "store")
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import ClassVar
+
+import pytest
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
+
+from trails.errors import InvalidInput, StoreFailed
+from trails.store.contract import Change, PreconditionFailed, QuadStore, Solutions
+
+_P = NamedNode("https://example.org/p")
+_Q = NamedNode("https://example.org/q")
+_G = NamedNode("https://example.org/graph")
+_HOSTILE_TEXTS = (
+    "",
+    "plain",
+    'quote " and \\ backslash',
+    "line\nbreaks\r\nof\rall kinds\u2028\u2029",
+    "NUL \0 and tab \t",
+    "e\u0301 is not \u00e9",
+    "\u202eright to left",
+    "emoji \U0001f9ed",
+    "} ; DROP ALL ; INSERT DATA {",
+    "x" * 100_000,
+)
+
+
+def _node(number: int) -> NamedNode:
+    return NamedNode(f"https://example.org/s{number}")
+
+
+def _quad(number: int, text: str = "v", graph: NamedNode | DefaultGraph = _G) -> Quad:
+    return Quad(_node(number), _P, Literal(text), graph)
+
+
+class StoreConformance:
+    """What every store must do, as tests; `open_store` returns the same store again after it was closed, if it can."""
+
+    cannot: ClassVar[frozenset[str]] = frozenset()
+    """Any of "reopen", "threads": what a store declares that it does not do."""
+
+    def test_what_was_committed_is_found_by_query_and_by_pattern(self, open_store: Callable[[], QuadStore]) -> None:
+        store = open_store()
+        assert store.commit(Change(add=[_quad(1), _quad(2), _quad(3, graph=DefaultGraph())]))
+        assert len(store) == 3
+        assert store.quads((_node(1), None, None, None)) == [_quad(1)]
+        rows = store.query("SELECT ?s { GRAPH <https://example.org/graph> { ?s ?p ?o } } ORDER BY ?s")
+        assert isinstance(rows, Solutions)
+        assert [row["s"] for row in rows] == [_node(1), _node(2)]
+        assert store.query("ASK { <https://example.org/s3> ?p ?o }") is True
+        store.close()
+
+    def test_the_default_graph_is_its_own_unless_a_union_is_asked_for(
+        self, open_store: Callable[[], QuadStore]
+    ) -> None:
+        store = open_store()
+        store.commit(Change(add=[_quad(1), _quad(2, graph=DefaultGraph())]))
+        text = "SELECT ?s { ?s ?p ?o }"
+        alone, together = store.query(text), store.query(text, union=True)
+        assert isinstance(alone, Solutions)
+        assert isinstance(together, Solutions)
+        assert (len(alone), len(together)) == (1, 2)
+        store.close()
+
+    def test_every_text_comes_back_byte_for_byte(self, open_store: Callable[[], QuadStore]) -> None:
+        store = open_store()
+        store.commit(Change(add=[_quad(n, text) for n, text in enumerate(_HOSTILE_TEXTS)]))
+        store.commit(Change(add=[_quad(99, _HOSTILE_TEXTS[3])], remove=[_quad(0, "")]))
+        for number, text in list(enumerate(_HOSTILE_TEXTS))[1:]:
+            found = store.quads((_node(number), _P, None, _G))
+            assert [quad.object.value for quad in found] == [text]  # type: ignore[union-attr] # a literal
+        assert not store.quads((_node(0), None, None, None))
+        store.close()
+
+    def test_adding_and_removing_happen_together_or_not_at_all(self, open_store: Callable[[], QuadStore]) -> None:
+        store = open_store()
+        store.commit(Change(add=[_quad(1)]))
+        with pytest.raises(PreconditionFailed) as failed:
+            store.commit(Change(add=[_quad(2)], remove=[_quad(1)], require=[_quad(3)]))
+        assert failed.value.missing == _quad(3)
+        assert store.quads((None, None, None, None)) == [_quad(1)]
+        assert store.commit(Change(add=[_quad(2)], remove=[_quad(1)], require=[_quad(1)]))
+        assert store.quads((None, None, None, None)) == [_quad(2)]
+        store.close()
+
+    def test_a_forbidden_pattern_that_matches_stops_the_commit_and_says_what_matched(
+        self, open_store: Callable[[], QuadStore]
+    ) -> None:
+        store = open_store()
+        store.commit(Change(add=[_quad(1)]))
+        with pytest.raises(PreconditionFailed) as failed:
+            store.commit(Change(add=[_quad(2)], forbid=[(None, _P, Literal("v"), _G)]))
+        assert failed.value.present == _quad(1)
+        assert store.commit(Change(add=[_quad(2)], forbid=[(None, _Q, None, _G)]))
+        store.close()
+
+    def test_repeating_a_commit_that_happened_is_a_success_that_writes_nothing(
+        self, open_store: Callable[[], QuadStore]
+    ) -> None:
+        store = open_store()
+        store.commit(Change(add=[_quad(1)]))
+        change = Change(add=[_quad(2)], remove=[_quad(1)], require=[_quad(1)], forbid=[(_node(2), None, None, None)])
+        assert store.commit(change) is True
+        assert store.commit(change) is False
+        assert store.quads((None, None, None, None)) == [_quad(2)]
+        store.close()
+
+    def test_of_many_writers_to_one_place_exactly_one_wins_each_round(
+        self, open_store: Callable[[], QuadStore]
+    ) -> None:
+        if "threads" in self.cannot:
+            pytest.skip("this store declares that it has no compare-and-swap")
+        store = open_store()
+        rounds, writers = 25, 8
+        wins: list[tuple[int, int]] = []
+        barrier = threading.Barrier(writers)
+
+        def write(writer: int) -> None:
+            for number in range(rounds):
+                barrier.wait()
+                try:
+                    store.commit(
+                        Change(add=[_quad(number, f"writer {writer}")], forbid=[(_node(number), _P, None, _G)])
+                    )
+                except PreconditionFailed:
+                    continue
+                wins.append((number, writer))
+
+        threads = [threading.Thread(target=write, args=(n,)) for n in range(writers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(number for number, _ in wins) == list(range(rounds))
+        for number, writer in wins:
+            assert store.quads((_node(number), _P, None, _G)) == [_quad(number, f"writer {writer}")]
+        store.close()
+
+    def test_a_dropped_graph_is_gone_and_others_stay(self, open_store: Callable[[], QuadStore]) -> None:
+        store = open_store()
+        other = NamedNode("https://example.org/other")
+        store.commit(Change(add=[_quad(n) for n in range(1200)]))
+        store.commit(Change(add=[_quad(1, graph=other)]))
+        assert store.drop_graph(_G) == 1200
+        assert store.quads((None, None, None, None)) == [_quad(1, graph=other)]
+        assert store.drop_graph(_G) == 0
+        store.close()
+
+    def test_what_is_no_sparql_is_refused(self, open_store: Callable[[], QuadStore]) -> None:
+        store = open_store()
+        with pytest.raises(InvalidInput, match="not valid SPARQL"):
+            store.query("SELECT ?s WHERE { ?s")
+        store.close()
+
+    def test_a_closed_store_refuses_everything_and_closes_twice(self, open_store: Callable[[], QuadStore]) -> None:
+        store = open_store()
+        store.close()
+        store.close()
+        for use in (lambda: store.query("ASK {}"), lambda: store.commit(Change(add=[_quad(1)])), lambda: len(store)):
+            with pytest.raises(StoreFailed, match="closed"):
+                use()
+
+    def test_what_was_committed_is_there_after_closing_and_opening_again(
+        self, open_store: Callable[[], QuadStore]
+    ) -> None:
+        if "reopen" in self.cannot:
+            pytest.skip("this store declares that it keeps nothing")
+        store = open_store()
+        store.commit(Change(add=[_quad(1), _quad(2)]))
+        store.commit(Change(remove=[_quad(1)]))
+        store.close()
+        again = open_store()
+        assert again.quads((None, None, None, None)) == [_quad(2)]
+        again.close()

@@ -1,0 +1,374 @@
+"""Bringing transcripts into a store: one set of rules for every format.
+
+A session's id comes from its format and its id in the source, and every turn keeps the ids of the records that it came
+from. So a transcript can be imported again at any time: what is there is left alone, a grown source goes on where it
+ended, an earlier turn that changed in the source becomes a reported fork, and what was deleted here stays deleted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pyoxigraph import Literal
+
+from trails import iris, validate, vocab
+from trails.errors import InvalidInput, TrailsError
+from trails.model import Compaction, Turn
+from trails.session import Repository, Session, draft
+from trails.transcripts.report import FileProblem, ImportReport
+from trails.transcripts.source import SourceSession, SourceTurn, Transcript
+
+Progress = Callable[[int, int, str], None]
+"""Called with (done, total, what) as an import goes on."""
+
+
+def merge(
+    repository: Repository, transcript: Transcript, *, file: str = "", progress: Progress | None = None
+) -> ImportReport:
+    """Bring all sessions of a transcript into a store and return what was done; parents go before those that build on them.
+
+    A session that cannot be kept (a turn that the store refuses) is reported as a problem; the others are imported.
+    """
+    report = ImportReport(records=dict(transcript.records), notes=list(transcript.notes))
+    report.problems += [
+        FileProblem(file=file, line=problem.line, reason=problem.reason, text=problem.text)
+        for problem in transcript.problems
+    ]
+    ordered = _parents_first(transcript.sessions)
+    for done, session in enumerate(ordered):
+        if progress:
+            progress(done, len(ordered), session.id)
+        try:
+            _Merge(repository, session, report).run()
+        except TrailsError as error:
+            report.problems.append(FileProblem(file=file, line=0, reason=f"session {session.id!r}: {error}", text=""))
+    if progress:
+        progress(len(ordered), len(ordered), "")
+    return report
+
+
+def session_id(source: str, source_id: str) -> str:
+    """Return the id here of a source's session: `source:id`, percent-encoded where needed, cut with a hash if too long.
+
+    >>> session_id("pi", "01-ab"), session_id("pi", "a b")
+    ('pi:01-ab', 'pi:a%20b')
+    """
+    encoded = iris.session(f"{source}:{source_id}").removeprefix(iris.session(""))
+    if encoded == f"{source}:{source_id}" and len(encoded) <= validate.MAX_ID - 60:
+        return encoded
+    if len(encoded) > validate.MAX_ID - 60:
+        encoded = f"{encoded[:80]}~{hashlib.sha256(source_id.encode()).hexdigest()[:32]}"
+    return encoded
+
+
+def _parents_first(sessions: Sequence[SourceSession]) -> list[SourceSession]:
+    """Order sessions so that what a session builds on comes before it; sessions in a circle keep their order."""
+    owner = {
+        source_id: session.id
+        for session in reversed(sessions)
+        for path in session.paths
+        for turn in path
+        for source_id in turn.source_ids
+    }
+    by_id = {session.id: session for session in sessions}
+    ordered: dict[str, SourceSession] = {}
+    for session in sessions:
+        # An explicit stack: a chain of resumed sessions may be long.
+        stack, seen = [session], set[str]()
+        while stack:
+            top = stack[-1]
+            needs = (top.spawned_by, top.copied_from, owner.get(top.continues or ""))
+            waiting = [n for n in needs if n and n in by_id and n not in ordered and n not in seen and n != top.id]
+            seen.add(top.id)
+            if waiting:
+                stack.append(by_id[waiting[0]])
+            else:
+                ordered[top.id] = stack.pop()
+    return list(ordered.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """How far a stored session and a path of the source agree."""
+
+    length: int
+    """Turns of the stored session's transcript that the path confirms, those before `offset` included."""
+    rest: tuple[SourceTurn, ...]
+    """What the path has beyond those turns: whole turns, or the later records of a turn that is there in part."""
+    altered: bool
+    """Whether the stored session's next turn comes from a record of this path that now says something else."""
+
+
+class _Merge:
+    """The import of one source session."""
+
+    def __init__(self, repository: Repository, source: SourceSession, report: ImportReport) -> None:
+        self._repository = repository
+        self._source = source
+        self._report = report
+        self._id = session_id(source.source, source.id)
+        self._name = f"{source.source}:{source.id}"
+
+    def run(self) -> None:
+        if self._repository.reader.is_deleted(self._id):
+            self._report.deleted.append(self._id)
+            return
+        family = [self._repository.load(each) for each in self._stored_family()]
+        start = self._start()
+        for position, path in enumerate(self._source.paths or ((),)):
+            self._place(path, family, start, main=position == 0)
+
+    def _stored_family(self) -> list[str]:
+        """Return the ids of the stored sessions that came from this source session, the main one first."""
+        store = self._repository.store
+        quads = store.quads((None, vocab.SOURCE_SESSION, Literal(self._name), vocab.CATALOG))
+        found = sorted(iris.session_id(quad.subject.value) for quad in quads)  # type: ignore[union-attr] # sessions' IRIs
+        return sorted(found, key=lambda each: each != self._id)
+
+    def _start(self) -> tuple[Session, int] | None:
+        """Return the stored session, and the index in it, that this source session goes on from; None for a root."""
+        if self._source.continues is not None:
+            for turn in self._turns_from(self._source.continues):
+                owner = self._repository.load(turn[0])
+                return owner, turn[1] + 1
+            self._report.notes.append(
+                f"{self._id}: the record {self._source.continues!r} that it goes on from is not in the store; "
+                "imported as a root"
+            )
+        return None
+
+    def _turns_from(self, source_id: str) -> list[tuple[str, int]]:
+        """Return (session id, index) of the stored turns that came from a record, of this source's sessions."""
+        quads = self._repository.store.quads((None, vocab.SOURCE_ID, Literal(source_id), None))
+        found = [quad.subject.value for quad in quads]  # type: ignore[union-attr] # turns' IRIs
+        prefix = f"{self._source.source}:"
+        return sorted((iris.session_id(i), iris.turn_index(i)) for i in found if iris.session_id(i).startswith(prefix))
+
+    def _place(
+        self, path: tuple[SourceTurn, ...], family: list[Session], start: tuple[Session, int] | None, *, main: bool
+    ) -> None:
+        """Find where a path belongs: in a session as it is, at the end of one, or as a new session or fork."""
+        best: tuple[_Match, Session] | None = None
+        for session in family:
+            for offset in {0, session.forked_at_index or 0 if start else 0}:
+                match = compare(session.turns, path, offset)
+                if best is None or (match.length, -len(match.rest)) > (best[0].length, -len(best[0].rest)):
+                    best = match, session
+        if best is None:
+            self._create(path, family, start)
+            return
+        match, session = best
+        if not match.rest:
+            self._note_unchanged(session)
+        elif match.length == len(session):
+            self._grow(session, match.rest)
+        else:
+            self._branch(session, match, family, main=main)
+
+    def _note_unchanged(self, session: Session) -> None:
+        if session.id not in (*self._report.unchanged, *self._report.sessions_created, *self._report.grown):
+            self._report.unchanged.append(session.id)
+
+    def _grow(self, session: Session, rest: Iterable[SourceTurn]) -> None:
+        added = append_all(session, rest)
+        session.persist()
+        self._report.turns_added += added
+        if session.id not in (*self._report.grown, *self._report.sessions_created):
+            self._report.grown.append(session.id)
+
+    def _create(self, path: tuple[SourceTurn, ...], family: list[Session], start: tuple[Session, int] | None) -> None:
+        """Make the session itself: a fork of what it goes on from or repeats, else a root."""
+        source = self._source
+        rest: Iterable[SourceTurn] = path
+        shared = start or self._copied(path)
+        meta = dict(source.meta) | ({"title": source.title} if source.title else {})
+        created = source.created or next((turn.time for turn in path if turn.time), None)
+        if shared is not None:
+            parent, at = shared
+            rest = shifted(path, at) if start else compare(parent.turns, path, 0).rest
+            session = parent.fork(
+                at,
+                id=self._id,
+                principal=source.principal,
+                agent=source.agent,
+                meta=meta,
+                created=created,
+                source_session=self._name,
+            )
+            self._report.forks_created.append(session.id)
+        else:
+            session = self._repository.create(
+                id=self._id,
+                principal=source.principal,
+                agent=source.agent,
+                meta=meta,
+                created=created,
+                system=source.system,
+                spawned_by=self._spawner(),
+                source_session=self._name,
+            )
+            self._report.sessions_created.append(session.id)
+        try:
+            added = append_all(session, rest)
+            session.persist()
+        except TrailsError:
+            made = self._report.forks_created if shared else self._report.sessions_created
+            made.remove(session.id)
+            session.discard_pending()
+            raise
+        self._report.turns_added += added
+        family.append(session)
+
+    def _spawner(self) -> str | None:
+        if self._source.spawned_by is None:
+            return None
+        spawner = session_id(self._source.source, self._source.spawned_by)
+        if spawner in self._repository:
+            return spawner
+        self._report.notes.append(f"{self._id}: {spawner!r}, which spawned it, is not in the store")
+        return None
+
+    def _copied(self, path: Sequence[SourceTurn]) -> tuple[Session, int] | None:
+        """Return the session whose first turns this one repeats, and how many of them; None if it repeats none."""
+        if self._source.copied_from is None:
+            return None
+        parent_id = session_id(self._source.source, self._source.copied_from)
+        family = (
+            [parent_id, *(r.id for r in self._repository.branches(parent_id))] if parent_id in self._repository else []
+        )
+        best: tuple[Session, int] | None = None
+        for candidate in family:
+            session = self._repository.load(candidate)
+            shared = compare(session.turns, path, 0).length
+            if shared and (best is None or shared > best[1]):
+                best = session, shared
+        if best is None:
+            self._report.notes.append(
+                f"{self._id}: {parent_id!r}, which it names as its parent, shares no turn with it here"
+            )
+        return best
+
+    def _branch(self, session: Session, match: _Match, family: list[Session], *, main: bool) -> None:
+        """Make a fork of a stored session for a path that leaves it."""
+        fork_id = branch_id(self._id, match.rest)
+        if self._repository.reader.is_deleted(fork_id):
+            self._report.deleted.append(fork_id)
+            return
+        first = next((turn.time for turn in match.rest if turn.time), None)
+        fork = session.fork(match.length, id=fork_id, created=first, source_session=self._name)
+        try:
+            self._report.turns_added += append_all(fork, match.rest)
+            fork.persist()
+        except TrailsError:
+            fork.discard_pending()
+            raise
+        family.append(fork)
+        (self._report.changed if match.altered else self._report.forks_created).append(fork.id)
+        if match.altered:
+            self._report.notes.append(
+                f"{fork.id}: the source's turn {match.length} differs from the one imported before into {session.id!r}; "
+                "both are kept"
+            )
+        elif main and session.id == self._id:
+            self._report.notes.append(
+                f"{fork.id}: holds the source's main branch now; {session.id!r} was left as it was"
+            )
+
+
+def branch_id(base: str, rest: Sequence[SourceTurn]) -> str:
+    """Return the id of a fork for a path that leaves a stored session: the same whenever the same path comes again."""
+    hasher = hashlib.sha256()
+    for turn in rest[:1]:
+        text, structured = validate.content(turn.content)
+        for part in (*turn.source_ids, turn.role, str(structured), text):
+            hasher.update(f"{len(part)}:".encode() + part.encode())
+    return f"{base}~{hasher.hexdigest()[:16]}"
+
+
+def append_all(session: Session, turns: Iterable[SourceTurn]) -> int:
+    """Append source turns to a session; return how many."""
+    count = 0
+    for turn in turns:
+        session.append_draft(
+            draft.make(
+                turn.role,
+                turn.content,
+                author=turn.author,
+                time=turn.time,
+                timed=False,
+                model=turn.model,
+                usage=turn.usage,
+                stop_reason=turn.stop_reason,
+                tool_call_id=turn.tool_call_id,
+                is_error=turn.is_error,
+                compaction=turn.compaction,
+                source_ids=turn.source_ids,
+                meta=turn.meta or None,
+            )
+        )
+        count += 1
+    return count
+
+
+def compare(stored: Sequence[Turn], path: Sequence[SourceTurn], offset: int) -> _Match:
+    """Compare a stored transcript, from index `offset` on, with a path of the source.
+
+    A stored turn is confirmed when one source turn holds all its records and says the same with those alone: what a
+    message got from records that came later is then the rest of it, and goes on the end as a turn of its own.
+    """
+    place = {source_id: (i, turn) for i, turn in enumerate(path) for source_id in turn.source_ids}
+    confirmed: set[str] = set()
+    length, reached, altered = offset, -1, False
+    for turn in stored[offset:]:
+        position, source = place.get(turn.source_ids[0], (-1, None)) if turn.source_ids else (-1, None)
+        ids = frozenset(turn.source_ids)
+        if source is None or not ids <= frozenset(source.source_ids):
+            break
+        if not _same(turn, source.restricted(ids)) or _skipped(path, reached, position, confirmed):
+            altered = True
+            break
+        confirmed |= ids
+        reached = max(reached, position)
+        length += 1
+    rest = []
+    for source in path:
+        missing = [source_id for source_id in source.source_ids if source_id not in confirmed]
+        if missing:
+            rest.append(source if len(missing) == len(source.source_ids) else source.restricted(frozenset(missing)))
+    rest = shifted(rest, offset)
+    return _Match(length, tuple(rest), altered)
+
+
+def shifted(path: Sequence[SourceTurn], offset: int) -> list[SourceTurn]:
+    """Return turns of a path that starts at an index other than 0, the indices that its summaries name moved along."""
+    return [
+        replace(turn, compaction=_moved(turn.compaction, offset)) if offset and turn.compaction else turn
+        for turn in path
+    ]
+
+
+def _moved(compaction: Compaction, offset: int) -> Compaction:
+    through, kept = compaction.summarised_through, compaction.first_kept
+    return compaction.model_copy(
+        update={
+            "summarised_through": None if through is None else through + offset,
+            "first_kept": None if kept is None else kept + offset,
+        }
+    )
+
+
+def _skipped(path: Sequence[SourceTurn], reached: int, position: int, confirmed: set[str]) -> bool:
+    """Tell whether the source has a whole turn, between those confirmed and a next one, that is not stored."""
+    return any(not confirmed & set(turn.source_ids) for turn in path[reached + 1 : position])
+
+
+def _same(turn: Turn, source: SourceTurn) -> bool:
+    if turn.redacted:  # what it said is gone on purpose: its records are known, and that is all that can be compared
+        return True
+    try:
+        text, structured = validate.content(source.content)
+    except InvalidInput:
+        return False
+    return (turn.role, turn.text, turn.structured) == (source.role, text, structured)

@@ -1,0 +1,400 @@
+"""Sessions as RDF, exactly: N-Quads or TriG out and in again, with every digest, salt and row.
+
+A file holds a session and its ancestors whole: their rows and system prompts in the default graph, their turns in one
+named graph each. There are no blank nodes, so sorted N-Quads is the canonical form: a session that is exported,
+imported into another store and exported again gives the same bytes. Sessions beside or below it are not in the file.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import BinaryIO, Final
+
+import pyoxigraph as ox
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails import iris, validate, vocab
+from trails.errors import InvalidInput, ParentMissing, TrailsError
+from trails.integrity.leaves import Kind
+from trails.model import SessionRecord
+from trails.session import Repository, erasure, logbook, removal
+from trails.session.reader import Reader
+from trails.store.contract import Change, Pattern, PreconditionFailed, QuadStore
+from trails.store.embedded import EmbeddedStore
+from trails.transcripts.report import FileProblem, ImportReport
+
+FORMATS: Final = {"nquads": ox.RdfFormat.N_QUADS, "trig": ox.RdfFormat.TRIG}
+_PREFIXES: Final = {name: vocab.PREFIXES[name] for name in ("trails", "prov", "xsd", "rdf")}
+_DELETIONS: Final = frozenset({vocab.TOMBSTONE, vocab.DELETION})
+_SHOWN: Final = 3
+"""How many of a file's faults an error names."""
+
+
+def export_session(repository: Repository, session_id: str, format: str, out: BinaryIO) -> None:  # noqa: A002
+    """Write a session and its ancestors to a binary file as `nquads` (sorted lines) or `trig`.
+
+    Raises as `Repository.load` does where the session is missing or its transcript is not whole; nothing is written
+    then.
+    """
+    form = _form(format)
+    record = repository.record(session_id)
+    chain = repository.reader.lineage(record.id)
+    repository.reader.turns(chain)  # raises where anything is missing: no export promises what it does not hold
+    quads = [quad for each in chain for quad in session_quads(repository.store, each)]
+    if form == ox.RdfFormat.N_QUADS:
+        out.writelines(sorted(_line(quad) for quad in set(quads)))
+    else:
+        ordered = sorted(set(quads), key=lambda quad: (_graph_name(quad), _line(quad)))
+        ox.serialize(ordered, out, format=form, prefixes=_PREFIXES)
+
+
+def _line(quad: Quad) -> bytes:
+    return ox.serialize([quad], format=ox.RdfFormat.N_QUADS) or b""
+
+
+def _form(name: str) -> ox.RdfFormat:
+    if name not in FORMATS:
+        raise InvalidInput(f"{name!r} is no RDF format for sessions; there are: {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def _graph_name(quad: Quad) -> str:
+    return quad.graph_name.value if isinstance(quad.graph_name, NamedNode) else ""
+
+
+def session_quads(store: QuadStore, record: SessionRecord) -> list[Quad]:
+    """Return all quads of one session: row, whom it names, system prompts, graph, and who redacted what in that."""
+    node = NamedNode(record.iri)
+    graph = store.quads((None, None, None, node))
+    quads = [*_row(store, node), *graph, *erasure.deletions_of(store, graph)]
+    for who, kind in ((iris.principal(record.principal), vocab.PRINCIPAL), (iris.agent(record.agent), vocab.AGENT)):
+        quads += store.quads((NamedNode(who), vocab.TYPE, kind, vocab.CATALOG))
+    return quads
+
+
+def _row(store: QuadStore, node: NamedNode) -> list[Quad]:
+    quads = store.quads((node, None, None, vocab.CATALOG))
+    for version in _prompts(store, node):
+        quads += store.quads((version, None, None, vocab.CATALOG))
+    return quads
+
+
+def _prompts(store: QuadStore, node: NamedNode) -> list[NamedNode]:
+    found = [quad.subject for quad in store.quads((None, vocab.PROMPT_OF, node, vocab.CATALOG))]
+    return [subject for subject in found if isinstance(subject, NamedNode)]
+
+
+# --- in
+
+
+def import_rdf(
+    repository: Repository,
+    data: bytes,
+    format: str,  # noqa: A002 - the public name
+    *,
+    restore: bool = False,
+) -> ImportReport:
+    """Bring the sessions of an export into a store and return what was done; importing it again adds nothing.
+
+    The whole file is checked before anything is written: terms, rows, lineage (in the file or the store), indices,
+    every digest. Then each session is written in one commit, parents first. A session that is there already gets what
+    the file has beyond it; it is left alone where it has more, and reported as changed where it has other turns. A
+    session that was deleted here stays deleted unless `restore` is set, which lifts its tombstone in the same commit.
+
+    Raises `InvalidInput` for a file that does not hold whole, unaltered sessions and `ParentMissing` for one whose
+    parents are neither in it nor in the store; nothing is written then.
+    """
+    file = _load(repository, _parse(data, _form(format)), restore=restore)
+    report = ImportReport()
+    ordered = sorted(file.records, key=lambda record: (len(file.reader.lineage(record.id)), record.id))
+    report.records = {
+        "trails:Session": len(ordered),
+        "trails:Turn": sum(len(file.repository.store.quads(_turns_of(record))) for record in ordered),
+    }
+    for record in ordered:
+        try:
+            _Import(repository, file.repository, record, report, restore=restore).run()
+        except TrailsError as error:
+            _problem(report, f"session {record.id!r} was not imported: {error}")
+    return report
+
+
+def _turns_of(record: SessionRecord) -> Pattern:
+    return (None, vocab.TYPE, vocab.TURN, NamedNode(record.iri))
+
+
+def _problem(report: ImportReport, reason: str) -> None:
+    report.problems.append(FileProblem(file="", line=0, reason=reason, text=""))
+
+
+def _parse(data: bytes, form: ox.RdfFormat) -> list[Quad]:
+    """Return the quads of a file, or raise for what cannot be part of an export whatever else it holds."""
+    try:
+        quads = list(ox.parse(data, format=form))
+    except (SyntaxError, ValueError) as error:
+        raise InvalidInput(f"the file is not valid {form.name}: {error}; nothing was imported") from error
+    for quad in quads:
+        terms = (quad.subject, quad.object, quad.graph_name)
+        if any(isinstance(term, ox.BlankNode | ox.Triple) for term in terms):
+            raise InvalidInput(
+                f"blank nodes and quoted triples are in no export of Trails: {quad}; nothing was imported"
+            )
+        redaction = quad.object == vocab.DELETION and iris.is_turn_deletion(str(getattr(quad.subject, "value", "")))
+        if (quad.object in _DELETIONS and not redaction) or quad.predicate == vocab.PENDING_SWEEP:
+            raise InvalidInput(f"deletions of sessions are in no export of Trails: {quad}; nothing was imported")
+    return quads
+
+
+class _File:
+    """The sessions of a file, in a store of their own where they can be read and verified like any others."""
+
+    def __init__(self, repository: Repository, records: Sequence[SessionRecord]) -> None:
+        self.repository = repository
+        self.reader = repository.reader
+        self.records = records
+        """The sessions that the file itself holds: ancestors may be there that the target store gave."""
+
+
+def _load(target: Repository, quads: Sequence[Quad], *, restore: bool) -> _File:
+    """Return the file's sessions, checked, or raise."""
+    sessions = {
+        str(quad.subject.value)  # type: ignore[union-attr] # no blank nodes and triples here
+        for quad in quads
+        if quad.predicate == vocab.TYPE and quad.object == vocab.SESSION and quad.graph_name == vocab.CATALOG
+    }
+    if not sessions:
+        raise InvalidInput("the file holds no session (no row of the type trails:Session); nothing was imported")
+    if restore:
+        removal.sweep_pending(target.store)
+    scratch = EmbeddedStore(None)
+    # Who spawned a session is not part of its history, and need not be at hand: the row keeps it, the check skips it.
+    scratch.commit(Change(add=[quad for quad in quads if quad.predicate != vocab.SPAWNED_BY]))
+    _check_owners(scratch, sessions, quads)
+    ids = sorted(iris.session_id(iri) for iri in sessions)
+    try:
+        records = Reader(scratch).records(ids)
+        for session_id in records:
+            validate.session_id(session_id)
+        _borrow_ancestors(target, scratch, records)
+        _join_leftovers(target, scratch, records)
+        file = Repository(scratch)
+        report = file.verify()
+    except (ValueError, AttributeError) as error:
+        raise _refused([str(error)]) from error
+    if not report.ok:
+        raise _refused([finding.message for finding in report.findings])
+    scratch.commit(Change(add=[quad for quad in quads if quad.predicate == vocab.SPAWNED_BY]))
+    return _File(file, list(file.reader.records(ids).values()))
+
+
+def _refused(faults: Sequence[str]) -> InvalidInput:
+    more = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
+    return InvalidInput(
+        f"the file does not hold whole, unaltered sessions: {'; '.join(faults[:_SHOWN])}{more}; nothing was imported. "
+        "Export the session again, or restore it from a backup"
+    )
+
+
+def _check_owners(scratch: QuadStore, sessions: set[str], quads: Iterable[Quad]) -> None:
+    """Raise unless every quad belongs to one of the sessions: its row, its prompts, whom it names, its graph."""
+    named = set(sessions)
+    for iri in sessions:
+        node = NamedNode(iri)
+        named |= {version.value for version in _prompts(scratch, node)}
+        for predicate in (vocab.ATTRIBUTED_TO, vocab.SESSION_AGENT):
+            found = scratch.quads((node, predicate, None, vocab.CATALOG))
+            named |= {quad.object.value for quad in found if isinstance(quad.object, NamedNode)}
+        redactions = erasure.deletions_of(scratch, scratch.quads((None, None, None, node)))
+        named |= {str(quad.subject.value) for quad in redactions}  # type: ignore[union-attr] # deletions and principals
+    for quad in quads:
+        graph = quad.graph_name
+        home = graph.value if isinstance(graph, NamedNode) else str(quad.subject.value)  # type: ignore[union-attr] # IRIs
+        if home not in (sessions if isinstance(graph, NamedNode) else named):
+            raise _refused([f"this belongs to no session in it: {quad}"])
+        if quad.predicate == vocab.SPAWNED_BY and not (
+            isinstance(quad.object, NamedNode) and iris.is_session(quad.object.value)
+        ):
+            raise _refused([f"this names no session: {quad}"])
+
+
+def _borrow_ancestors(target: Repository, scratch: EmbeddedStore, records: dict[str, SessionRecord]) -> None:
+    """Put beside the file's sessions those ancestors that only the target store has."""
+    for record in records.values():
+        parent = record.parent_session_id
+        if parent is None or parent in records:
+            continue
+        try:
+            chain = target.reader.lineage(parent)
+        except TrailsError as error:
+            raise ParentMissing(
+                f"session {record.id!r} cannot be imported: its parent {parent!r} is not in the file and cannot be "
+                f"read in the store ({error}); import an export that holds both. Nothing was imported"
+            ) from error
+        borrowed = [quad for each in chain if each.id not in records for quad in session_quads(target.store, each)]
+        scratch.commit(Change(add=[quad for quad in borrowed if quad.predicate != vocab.SPAWNED_BY]))
+
+
+def _join_leftovers(target: Repository, scratch: EmbeddedStore, records: dict[str, SessionRecord]) -> None:
+    """Put to the file's turns those that the target still has of sessions whose rows are gone."""
+    stored = target.reader.records(list(records))
+    for record in records.values():
+        if record.id not in stored and not target.reader.is_deleted(record.id):
+            scratch.commit(Change(add=target.store.quads((None, None, None, NamedNode(record.iri)))))
+
+
+class _Import:
+    """The import of one session, after its parents."""
+
+    def __init__(
+        self, target: Repository, file: Repository, record: SessionRecord, report: ImportReport, *, restore: bool
+    ) -> None:
+        self._target = target
+        self._file = file
+        self._record = record
+        self._report = report
+        self._restore = restore
+        self._node = NamedNode(record.iri)
+
+    def run(self) -> None:
+        deleted = self._target.reader.is_deleted(self._record.id)
+        if deleted and not self._restore:
+            self._report.deleted.append(self._record.id)
+        elif self._record.id in self._target:
+            self._continue()
+        elif self._parent_fits():
+            self._create(deleted=deleted)
+
+    def _digests(self, repository: Repository, session_id: str) -> list[str]:
+        return [turn.digest for turn in repository.reader.turns(repository.reader.lineage(session_id))]
+
+    def _parent_fits(self) -> bool:
+        """Tell whether the store has the turns that the session inherits; if not, say so."""
+        parent, at = self._record.parent_session_id, self._record.starts_at
+        if parent is None:
+            return True
+        if parent not in self._target:
+            _problem(
+                self._report,
+                f"session {self._record.id!r} was not imported: its parent {parent!r} is not in the store "
+                "(a deleted one comes back with restore)",
+            )
+            return False
+        mine, theirs = self._digests(self._file, self._record.id), self._digests(self._target, parent)
+        if mine[:at] == theirs[:at]:
+            return True
+        self._differs(f"its parent {parent!r} has other turns here below index {at}")
+        return False
+
+    def _differs(self, what: str) -> None:
+        self._report.changed.append(self._record.id)
+        _problem(self._report, f"session {self._record.id!r} was not imported: {what}, and nothing of it was written")
+
+    def _create(self, *, deleted: bool) -> None:
+        """Write a session that is not there, its tombstone lifted in the same commit."""
+        store, scratch = self._target.store, self._file.store
+        add = self._arriving(session_quads(scratch, self._record))
+        require: list[Quad] = []
+        remove: list[Quad] = []
+        forbid: list[Pattern] = [(self._node, vocab.TYPE, None, vocab.CATALOG)]
+        if deleted:
+            remove = _tombstone(store, self._node)
+            require = [Quad(self._node, vocab.TYPE, vocab.TOMBSTONE, vocab.CATALOG)]
+            forbid = [(self._node, vocab.TYPE, vocab.SESSION, vocab.CATALOG)]
+        if self._record.parent_session_id is not None:
+            parent = NamedNode(iris.session(self._record.parent_session_id))
+            require.append(Quad(parent, vocab.TYPE, vocab.SESSION, vocab.CATALOG))
+        if (label := self._record.label) is not None:
+            taken = self._target.reader.labelled(label)
+            if taken is None:
+                forbid.append((None, vocab.LABEL, Literal(label), vocab.CATALOG))
+            else:
+                add = [quad for quad in add if quad.predicate != vocab.LABEL or quad.graph_name != vocab.CATALOG]
+                _problem(
+                    self._report,
+                    f"session {self._record.id!r} was imported without its label {label!r}, which {taken!r} has here",
+                )
+        self._commit(Change(add=add, remove=remove, require=require, forbid=forbid, leaves=self._leaves(add, new=True)))
+        made = self._report.sessions_created if self._record.parent_session_id is None else self._report.forks_created
+        made.append(self._record.id)
+        self._report.turns_added += len(scratch.quads(_turns_of(self._record)))
+
+    def _continue(self) -> None:
+        """Add to a session that is there what the file has beyond it."""
+        mine = self._file.reader.turns(self._file.reader.lineage(self._record.id))
+        theirs = self._digests(self._target, self._record.id)
+        digests = [turn.digest for turn in mine]
+        if theirs[: len(mine)] == digests and len(theirs) > len(mine):
+            self._report.unchanged.append(self._record.id)
+            return
+        if digests[: len(theirs)] != theirs or len(theirs) < self._record.starts_at:
+            self._differs("it is in the store with other turns")
+            return
+        new = mine[len(theirs) :]
+        turns = self._quads_of({turn.iri for turn in new})
+        add = self._missing_prompts() + self._arriving(turns + erasure.deletions_of(self._file.store, turns))
+        if not add:
+            self._report.unchanged.append(self._record.id)
+            return
+        require = [Quad(self._node, vocab.TYPE, vocab.SESSION, vocab.CATALOG)]
+        forbid: list[Pattern] = [(None, vocab.INDEX, Literal(len(theirs)), self._node)] if new else []
+        self._commit(Change(add=add, require=require, forbid=forbid, leaves=self._leaves(add, new=False)))
+        self._report.grown.append(self._record.id)
+        self._report.turns_added += len(new)
+
+    def _missing_prompts(self) -> list[Quad]:
+        store, scratch = self._target.store, self._file.store
+        return [
+            quad
+            for version in _prompts(scratch, self._node)
+            if not store.quads((version, None, None, vocab.CATALOG))
+            for quad in scratch.quads((version, None, None, vocab.CATALOG))
+        ]
+
+    def _quads_of(self, turn_iris: set[str]) -> list[Quad]:
+        by_turn: dict[str, list[Quad]] = defaultdict(list)
+        for quad in self._file.store.quads((None, None, None, self._node)):
+            by_turn[iris.turn_of(str(quad.subject.value))].append(quad)  # type: ignore[union-attr] # IRIs, as verified
+        return [quad for iri in turn_iris for quad in by_turn[iri]]
+
+    def _arriving(self, quads: Sequence[Quad]) -> list[Quad]:
+        """Return quads of the file as they may come in: what was redacted here stays so, and who did it is kept."""
+        store = self._target.store
+        kept = erasure.keep_redacted(store, quads)
+        known = {
+            quad.subject
+            for quad in kept
+            if quad.predicate == vocab.DELETED_TURN and store.quads((quad.subject, None, None, vocab.CATALOG))  # type: ignore[arg-type] # an IRI
+        }
+        return [quad for quad in kept if quad.subject not in known]
+
+    def _leaves(self, add: Sequence[Quad], *, new: bool) -> logbook.LeafMaker:
+        """Return the maker of what goes to the store's log: the row as it then is, the head, and what is redacted."""
+        record = self._record
+        kind: Kind = "change" if not new else "create" if record.parent_session_id is None else "fork"
+        turns = self._file.reader.turns(self._file.reader.lineage(record.id))
+        has_own = len(turns) > record.starts_at
+        batch = [logbook.turns(record.id, len(turns), turns[-1].digest)] if has_own else []
+        redacted = [
+            logbook.redaction_leaf(node, [each for each in add if each.subject == node])
+            for node in (quad.subject for quad in add if quad.predicate == vocab.DELETED_TURN)
+            if isinstance(node, NamedNode)
+        ]
+        row = record.starts_at if new else 0
+        return lambda store: [logbook.row_leaf(store, kind, record.id, row), *batch, *redacted]
+
+    def _commit(self, change: Change) -> None:
+        try:
+            self._target.commit(change)
+        except PreconditionFailed as failure:
+            raise InvalidInput(
+                "another writer changed it, its parent or its label meanwhile; import again"
+            ) from failure
+
+
+def _tombstone(store: QuadStore, node: NamedNode) -> list[Quad]:
+    """Return what stands of a deleted session: its tombstone and the deletion that made it."""
+    return [
+        *store.quads((node, None, None, vocab.CATALOG)),
+        *store.quads((NamedNode(iris.deletion(node.value)), None, None, vocab.CATALOG)),
+    ]

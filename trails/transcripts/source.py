@@ -1,0 +1,113 @@
+"""What a transcript file says, in one shape for all formats: the result of parsing, before anything is stored.
+
+A format's parser is a pure function from bytes to `Transcript`. `merge.py` then brings transcripts into a store, with
+the same rules for every format: nothing twice, grown files go on, changed prefixes become reported forks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from trails.model import Compaction
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One record of the source that a turn, or a part of one, came from.
+
+    `content` is plain text, or the list of parts that this record adds to the turn.
+    """
+
+    source_id: str
+    content: str | tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTurn:
+    """One message, made of one record or of several (an API message that its source split over lines)."""
+
+    role: str
+    pieces: tuple[Piece, ...]
+    time: datetime | None = None
+    author: str | None = None
+    """As in `Session.append`: a principal's name, or `agent:NAME`; None for the session's own."""
+    model: str | None = None
+    usage: Mapping[str, Any] | None = None
+    stop_reason: str | None = None
+    tool_call_id: str | None = None
+    """The call that a turn of plain text answers; answers among structured parts are found by themselves."""
+    is_error: bool = False
+    compaction: Compaction | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else the record says and an export needs; keys of up to 100 characters, values that JSON can carry."""
+
+    @property
+    def source_ids(self) -> tuple[str, ...]:
+        """The ids of the records, in the source's order."""
+        return tuple(piece.source_id for piece in self.pieces)
+
+    @property
+    def content(self) -> str | list[Any]:
+        """The content to store: the text of a single text record, or all parts in order (text becomes a text part)."""
+        if len(self.pieces) == 1:
+            only = self.pieces[0].content
+            return only if isinstance(only, str) else list(only)
+        parts: list[Any] = []
+        for piece in self.pieces:
+            parts += [{"type": "text", "text": piece.content}] if isinstance(piece.content, str) else piece.content
+        return parts
+
+    def restricted(self, source_ids: frozenset[str]) -> SourceTurn:
+        """Return the turn made of only those of its records that have the ids given."""
+        return replace(self, pieces=tuple(piece for piece in self.pieces if piece.source_id in source_ids))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSession:
+    """One session of a transcript: every path from its first turn to a leaf, the main one first.
+
+    Paths share their common beginning (the same `SourceTurn` values). Only real forks make a second path; a parser
+    links all records first and then decides which of the branchings that it sees are forks.
+    """
+
+    source: str
+    """The format's name, as in `claude-code`; with `id` it makes the session's id here."""
+    id: str
+    paths: tuple[tuple[SourceTurn, ...], ...]
+    title: str | None = None
+    created: datetime | None = None
+    principal: str | None = None
+    agent: str | None = None
+    system: str | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    spawned_by: str | None = None
+    """The source id of the session that spawned this one."""
+    continues: str | None = None
+    """The source id of a record in another session that the first turn follows: all that comes before is shared."""
+    copied_from: str | None = None
+    """The source id of a session whose first records this one repeats: what is equal is shared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A line (counted from 1; 0 is the file itself) that could not be used, why, and its text."""
+
+    line: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """All that one file (or one folder that belongs together) says."""
+
+    sessions: tuple[SourceSession, ...]
+    problems: tuple[Problem, ...] = ()
+    records: Mapping[str, int] = field(default_factory=Counter)
+    """How many records of each type the file holds, those that make no turn too."""
+    notes: Sequence[str] = ()
+    """What a reader should know of how the file was read: a rule of the format that was followed, a link not found."""

@@ -1,0 +1,188 @@
+"""What may enter: every check of outside values stands here, and raises `InvalidInput` before anything is written."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final
+
+from trails.errors import InvalidInput
+
+MAX_ID: Final = 200
+MAX_LABEL: Final = 64
+MAX_NAME: Final = 200
+MAX_META_KEY: Final = 100
+MAX_JSON_DEPTH: Final = 100
+_COMMON_ROLES: Final = frozenset({"user", "assistant", "tool", "system"})
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_FORBIDDEN_IN_IDS = frozenset('<>"{}|\\^`')
+
+
+def _show(value: object) -> str:
+    try:
+        shown = repr(value)
+    except RecursionError:
+        shown = f"a deeply nested {type(value).__name__}"
+    return shown if len(shown) <= 80 else f"{shown[:77]}..."
+
+
+def text(value: object, what: str = "content") -> str:
+    """Return `value` unchanged if it is a string that UTF-8 can carry (no lone surrogates)."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what} must be a string, not {type(value).__name__}")
+    if not value.isascii() and (found := _SURROGATE.search(value)):
+        raise InvalidInput(f"{what} holds a lone surrogate ({found[0]!r} at {found.start()}), which UTF-8 cannot carry")
+    return value
+
+
+def _plain_name(value: object, what: str, limit: int, *, spaces: bool) -> str:
+    name = text(value, what)
+    if not 1 <= len(name) <= limit:
+        raise InvalidInput(f"{what} must have 1 to {limit} characters, not {len(name)}: {_show(name)}")
+    for character in name:
+        category = unicodedata.category(character)
+        if category[0] == "C" or category in ("Zl", "Zp"):
+            raise InvalidInput(f"{what} holds a control or unassigned character ({character!r}): {_show(name)}")
+        if not spaces and category == "Zs":
+            raise InvalidInput(f"{what} holds a space: {_show(name)}")
+    if name != name.strip():
+        raise InvalidInput(f"{what} starts or ends with a space: {_show(name)}")
+    return name
+
+
+def session_id(value: object) -> str:
+    """Return a session id: 1 to 200 characters; no spaces, no control characters, none of ``<>"{}|\\^` ``, no IRI of ours."""
+    name = _plain_name(value, "session id", MAX_ID, spaces=False)
+    if bad := _FORBIDDEN_IN_IDS & set(name):
+        raise InvalidInput(f"session id holds {min(bad)!r}, which IRIs do not allow: {_show(name)}")
+    if name.startswith("urn:trails:"):
+        raise InvalidInput(f"session id {_show(name)} would be taken for an IRI of Trails; leave out urn:trails:")
+    return name
+
+
+def label(value: object) -> str:
+    """Return a session label: 1 to 64 characters, spaces allowed inside."""
+    return _plain_name(value, "label", MAX_LABEL, spaces=True)
+
+
+def name(value: object, what: str) -> str:
+    """Return a name of a principal, agent, kind, model or tool: 1 to 200 characters, spaces allowed inside."""
+    return _plain_name(value, what, MAX_NAME, spaces=True)
+
+
+def role(value: object) -> str:
+    """Return a role: 1 to 64 characters without spaces."""
+    if isinstance(value, str) and value in _COMMON_ROLES:
+        return value
+    return _plain_name(value, "role", MAX_LABEL, spaces=False)
+
+
+def time(value: object, what: str = "time") -> datetime:
+    """Return an aware time in UTC, which keeps its microseconds; naive times are refused, never guessed."""
+    if not isinstance(value, datetime):
+        raise InvalidInput(f"{what} must be a datetime, not {type(value).__name__}")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise InvalidInput(f"{what} {value.isoformat()} has no time zone; give an aware time (datetime.now(UTC))")
+    try:
+        return value.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidInput(f"{what} {value.isoformat()} is outside the years 1 to 9999 in UTC") from error
+
+
+def index(value: object, what: str) -> int:
+    """Return a turn index or count: a whole number from 0 (True and False are refused)."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(f"{what} must be a whole number, not {_show(value)}")
+    if value < 0:
+        raise InvalidInput(f"{what} must be 0 or more, not {value}")
+    return value
+
+
+def fork_index(value: object, length: int, session: str) -> int:
+    """Return a fork point: `0 <= at <= length`, the exclusive end of the shared prefix."""
+    at = index(value, "the fork index")
+    if at > length:
+        raise InvalidInput(
+            f"cannot fork session {session!r} at {at}: it has {length} turns (0 to {length} is possible)"
+        )
+    return at
+
+
+def _check_json(value: object, what: str, depth: int) -> None:
+    if depth > MAX_JSON_DEPTH:
+        raise InvalidInput(f"{what} is nested deeper than {MAX_JSON_DEPTH}")
+    if isinstance(value, str):
+        text(value, what)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            text(key, f"a key of {what}")
+            _check_json(item, what, depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_json(item, what, depth + 1)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidInput(f"{what} holds {value}, which JSON cannot carry")
+    elif not (value is None or isinstance(value, bool | int)):
+        raise InvalidInput(f"{what} holds a {type(value).__name__}, which JSON cannot carry")
+
+
+def to_json(value: object, what: str) -> str:
+    """Return the JSON text of a value, keys in the order given: strings, finite numbers, booleans, null, lists, mappings."""
+    _check_json(value, what, 0)
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{what} cannot be written as JSON: {error}") from error
+
+
+def content(value: object) -> tuple[str, bool]:
+    """Return content as stored: (text, False) for a string, (JSON text, True) for a list of parts.
+
+    >>> content([{"type": "text", "text": "hi"}])
+    ('[{"type":"text","text":"hi"}]', True)
+    """
+    if isinstance(value, str):
+        return text(value), False
+    if isinstance(value, list | tuple):
+        for part in value:
+            if not isinstance(part, Mapping | str):
+                raise InvalidInput(f"a content part must be a mapping or a string, not {type(part).__name__}")
+        return to_json(value, "content"), True
+    raise InvalidInput(f"content must be a string or a list of parts, not {type(value).__name__}")
+
+
+def usage(value: object) -> str | None:
+    """Return token usage as JSON text, or None for no usage."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"usage must be a mapping of names to numbers, not {type(value).__name__}")
+    return to_json(value, "usage") if value else None
+
+
+def meta(value: object) -> str | None:
+    """Return metadata as JSON text, or None for none: keys of 1 to 100 characters, values that JSON can carry."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"meta must be a mapping, not {type(value).__name__}")
+    for key in value:
+        _plain_name(key, "a meta key", MAX_META_KEY, spaces=True)
+    return to_json(value, "meta") if value else None
+
+
+def decimal(value: int | float | Decimal) -> str:
+    """Return a number's canonical xsd:decimal form, as the engine keeps it.
+
+    >>> decimal(0.0220), decimal(3)
+    ('0.022', '3')
+    """
+    plain = format(Decimal(str(value)), "f")
+    return plain.rstrip("0").rstrip(".") if "." in plain else plain

@@ -1,0 +1,123 @@
+"""The RDF terms that Trails writes, as pyoxigraph nodes. `ontology/trails.ttl` defines each of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyoxigraph import DefaultGraph, NamedNode
+
+TRAILS: Final = "https://w3id.org/trails#"
+PROV: Final = "http://www.w3.org/ns/prov#"
+RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+RDFS: Final = "http://www.w3.org/2000/01/rdf-schema#"
+XSD: Final = "http://www.w3.org/2001/XMLSchema#"
+
+PREFIXES: Final = {"trails": TRAILS, "prov": PROV, "rdf": RDF, "rdfs": RDFS, "xsd": XSD}
+"""The prefixes that every query may use without declaring them."""
+
+CATALOG: Final = DefaultGraph()
+"""The catalog: sessions, lineage, principals, labels and tombstones stand in the default graph; turns in one graph a session."""
+
+
+def _trails(name: str) -> NamedNode:
+    return NamedNode(TRAILS + name)
+
+
+def _prov(name: str) -> NamedNode:
+    return NamedNode(PROV + name)
+
+
+TYPE: Final = NamedNode(RDF + "type")
+
+# classes
+SESSION: Final = _trails("Session")
+TURN: Final = _trails("Turn")
+SUMMARY_TURN: Final = _trails("SummaryTurn")
+MODEL_CALL: Final = _trails("ModelCall")
+TOOL_CALL: Final = _trails("ToolCall")
+TOOL_RESULT: Final = _trails("ToolResult")
+SYSTEM_PROMPT: Final = _trails("SystemPrompt")
+TOMBSTONE: Final = _trails("Tombstone")
+DELETION: Final = _trails("Deletion")
+PRINCIPAL: Final = _trails("Principal")
+AGENT: Final = _trails("Agent")
+ENTITY: Final = _prov("Entity")
+
+# a turn
+INDEX: Final = _trails("index")
+ROLE: Final = _trails("role")
+BRANCH: Final = _trails("branch")
+VALUE: Final = _prov("value")
+TIME: Final = _prov("generatedAtTime")
+ATTRIBUTED_TO: Final = _prov("wasAttributedTo")
+GENERATED_BY: Final = _prov("wasGeneratedBy")
+DIGEST: Final = _trails("digest")
+SALT: Final = _trails("salt")
+SOURCE_ID: Final = _trails("sourceId")
+META: Final = _trails("meta")
+ALTERNATE_OF: Final = _prov("alternateOf")
+DERIVED_FROM: Final = _prov("wasDerivedFrom")
+
+# what a summary turn stands for
+SUMMARISED_THROUGH: Final = _trails("summarisedThrough")
+FIRST_KEPT: Final = _trails("firstKept")
+TOKENS_BEFORE: Final = _trails("tokensBefore")
+TOKENS_AFTER: Final = _trails("tokensAfter")
+TRIGGER: Final = _trails("trigger")
+
+# the activities around a turn
+MODEL: Final = _trails("model")
+USAGE: Final = _trails("usage")
+INPUT_TOKENS: Final = _trails("inputTokens")
+OUTPUT_TOKENS: Final = _trails("outputTokens")
+CACHE_READ_TOKENS: Final = _trails("cacheReadTokens")
+CACHE_WRITE_TOKENS: Final = _trails("cacheWriteTokens")
+TOTAL_TOKENS: Final = _trails("totalTokens")
+COST: Final = _trails("cost")
+STOP_REASON: Final = _trails("stopReason")
+CALL_ID: Final = _trails("callId")
+TOOL_NAME: Final = _trails("toolName")
+ARGUMENTS: Final = _trails("arguments")
+STARTED_BY: Final = _prov("wasStartedBy")
+TOOL_RESULT_OF: Final = _trails("answers")
+HAS_RESULT: Final = _trails("toolResult")
+IS_ERROR: Final = _trails("isError")
+
+# a session's row
+PARENT_SESSION: Final = _trails("parentSession")
+FORKED_AT_INDEX: Final = _trails("forkedAtIndex")
+FORK_HEAD: Final = _trails("forkHead")
+SPAWNED_BY: Final = _trails("spawnedBy")
+SESSION_AGENT: Final = _trails("agent")
+KIND: Final = _trails("kind")
+STATE: Final = _trails("state")
+LABEL: Final = _trails("label")
+KEY: Final = _trails("key")
+SYSTEM_VERSION: Final = _trails("systemVersion")
+SOURCE_SESSION: Final = _trails("sourceSession")
+
+# a version of a system prompt
+PROMPT_OF: Final = _trails("promptOf")
+VERSION: Final = _trails("version")
+EFFECTIVE_FROM: Final = _trails("effectiveFrom")
+
+# what is left of a deleted session
+DELETED_AT: Final = _prov("invalidatedAtTime")
+INVALIDATED_BY: Final = _prov("wasInvalidatedBy")
+ASSOCIATED_WITH: Final = _prov("wasAssociatedWith")
+ENDED_AT: Final = _prov("endedAtTime")
+PENDING_SWEEP: Final = _trails("pendingSweep")
+
+# what says of a redacted turn who took its content out
+DELETED_TURN: Final = _trails("deletedTurn")
+REASON: Final = _trails("reason")
+
+# datatypes
+REDACTED: Final = _trails("Redacted")
+JSON: Final = NamedNode(RDF + "JSON")
+STRING: Final = NamedNode(XSD + "string")
+INTEGER: Final = NamedNode(XSD + "integer")
+DECIMAL: Final = NamedNode(XSD + "decimal")
+DOUBLE: Final = NamedNode(XSD + "double")
+BOOLEAN: Final = NamedNode(XSD + "boolean")
+DATE_TIME: Final = NamedNode(XSD + "dateTime")
