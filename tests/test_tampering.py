@@ -247,18 +247,6 @@ def test_deleting_a_session_that_holds_copies_is_no_tampering(tmp_path: Path) ->
         assert store.verify().ok
 
 
-def _copied_alive(source: Path, destination: Path) -> None:
-    """Copy a store that is open, as a crash would leave it; the engine may drop files while they are copied."""
-    for _ in range(50):
-        try:
-            shutil.copytree(source, destination)
-        except shutil.Error:
-            shutil.rmtree(destination)
-        else:
-            return
-    pytest.fail("the engine never kept still")
-
-
 def test_a_deletion_that_was_rolled_back_is_found_also_after_a_crash(tmp_path: Path) -> None:
     store = trails.open(tmp_path / "s", create=True)
     _conversation(store)
@@ -268,9 +256,9 @@ def test_a_deletion_that_was_rolled_back_is_found_also_after_a_crash(tmp_path: P
     store = trails.open(tmp_path / "s")
     store.delete("root")
     store.store.flush()
-    _copied_alive(tmp_path / "s", tmp_path / "crashed")
+    # Without the engine's own files, which it goes on tidying while they are copied; older ones take their place.
+    shutil.copytree(tmp_path / "s", tmp_path / "crashed", ignore=shutil.ignore_patterns("quads"))
     store.close()
-    shutil.rmtree(tmp_path / "crashed" / "quads")
     shutil.copytree(tmp_path / "older", tmp_path / "crashed" / "quads")
     with trails.open(tmp_path / "crashed") as rolled_back:
         assert not rolled_back.verify().ok

@@ -1,0 +1,1 @@
+"""What differs between two transcripts: alignment, word diffs, patches. Pure functions over turns."""

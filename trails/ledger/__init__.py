@@ -1,0 +1,1 @@
+"""What happens around turns and is no part of the chain: inbox, exchanges, events, deliveries."""
