@@ -47,8 +47,8 @@ _TOKEN_FIELDS: Final = (
 
 def time_literal(time: datetime) -> Literal:
     """Return a time as xsd:dateTime in the engine's own canonical form: UTC, `Z`, no trailing zeros."""
-    plain = time.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00")
-    return Literal(plain.rstrip("0").rstrip(".") + "Z", datatype=v.DATE_TIME)
+    plain = (time if time.tzinfo is UTC else time.astimezone(UTC)).isoformat(timespec="microseconds")
+    return Literal(plain[:-6].rstrip("0").rstrip(".") + "Z", datatype=v.DATE_TIME)
 
 
 def parse_time(lexical: str) -> datetime:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from trails import iris, parts, validate
 from trails.errors import InvalidInput
@@ -15,8 +14,7 @@ from trails.model import NO_FACTS, Compaction, Facts, ModelCall, SessionRecord, 
 _HUMAN_ROLES = frozenset({"user", "human"})
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """Everything about a turn but its place in a session. Salt and time are drawn once, so a retry writes the same turn."""
 
     role: str

@@ -51,6 +51,8 @@ class Session:
         self._new_prompts: list[SystemPrompt] = [prompt] if prompt else []
         self._as_tuple: tuple[Turn, ...] | None = None
         self._alone = _OneThread(record.id)
+        self._seen: int | None = None
+        """What the store had removed when the row and the last stored turn were last seen there."""
         repository._watch(self)
 
     # --- what it is
@@ -256,10 +258,12 @@ class Session:
             if self._stored and not self._drafts and not self._new_prompts:
                 return 0
             first = len(self._turns) - len(self._drafts)
+            removals = self._repository.store.removals
             try:
                 self._repository.commit(self._change(first))
             except PreconditionFailed as failure:
                 raise self._refusal(failure, first) from failure
+            self._seen = removals
             written = len(self._drafts)
             self._stored = True
             self._drafts.clear()
@@ -292,7 +296,7 @@ class Session:
         for prompt in self._new_prompts:
             add += mapping.prompt_quads(prompt)
             forbid.append((NamedNode(iris.system_prompt(self.iri, prompt.version)), None, None, vocab.CATALOG))
-        return Change(add=add, require=require, forbid=forbid, leaves=self._leaves())
+        return Change(add=add, require=require, forbid=forbid, seen=self._seen, leaves=self._leaves())
 
     def _leaves(self) -> logbook.LeafMaker:
         """Return the maker of the leaves for what is new."""

@@ -31,13 +31,15 @@ class Change:
 
     `require` are quads that must exist and `forbid` patterns that must match nothing, both checked under the write lock.
     `leaves` is called under the lock too, after the write, and returns what goes to the store's log before the commit is
-    acknowledged.
+    acknowledged. `seen` says when `require` was last seen to hold: the store's `removals` before that; until something is
+    removed again, it still holds and is not looked up.
     """
 
     add: Sequence[ox.Quad] = ()
     remove: Sequence[ox.Quad] = ()
     require: Sequence[ox.Quad] = ()
     forbid: Sequence[Pattern] = ()
+    seen: int | None = None
     leaves: Callable[[QuadStore], Sequence[Leaf]] | None = None
 
 
@@ -111,6 +113,11 @@ class QuadStore(Protocol):
     @property
     def log(self) -> LeafLog:
         """The append-only log of the store's commits."""
+        ...
+
+    @property
+    def removals(self) -> int:
+        """How many writes so far may have removed quads: while it stays the same, what was there is there."""
         ...
 
     def query(self, text: str, *, union: bool = False) -> Result:

@@ -56,6 +56,7 @@ class EmbeddedStore:
         self._gate = Gate()
         self._unlogged: deque[tuple[int, Sequence[Leaf]]] = deque()
         self._failed: str | None = None
+        self._removals = 0
         self._unflushed = 0
         self._flusher: threading.Thread | None = None
         self._lock_file: LockFile | None = None
@@ -116,6 +117,10 @@ class EmbeddedStore:
     def log(self) -> LeafLog:
         return self._log
 
+    @property
+    def removals(self) -> int:
+        return self._removals
+
     def __len__(self) -> int:
         with self._gate:
             return len(self._engine())
@@ -159,40 +164,53 @@ class EmbeddedStore:
         try:
             yield
         except (OSError, RuntimeError) as error:
-            raise StoreFailed(f"the store {self.location} cannot be read: {error}; restore a backup") from error
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> StoreFailed:
+        return StoreFailed(f"the store {self.location} cannot be read: {error}; restore a backup")
 
     def commit(self, change: Change) -> bool:
         with self._write_lock:
             engine = self._engine()
-            with self._reading():
-                unmet = _unmet(engine, change)
-                if unmet is not None and _happened(engine, change):
-                    return False
-            if unmet is not None:
-                raise unmet
-            with self._whole_or_failed():
+            if not self._is_due(engine, change):
+                return False
+            try:
                 self._write(engine, change)
                 ticket = self._journal.wrote() if self._journal else 0
                 self._unlogged.append((ticket, change.leaves(self) if change.leaves else ()))
-        with self._whole_or_failed():
+            except BaseException as error:
+                self._fail_as_interrupted(error)
+                raise
+        try:
             self._make_durable(ticket)
+        except BaseException as error:
+            self._fail_as_interrupted(error)
+            raise
         self._flush_when_due(len(change.add) + len(change.remove))
         return True
 
-    @contextlib.contextmanager
-    def _whole_or_failed(self) -> Iterator[None]:
-        """Let a store go on only with commits that are written and logged: also Ctrl-C may come between the two."""
+    def _is_due(self, engine: ox.Store, change: Change) -> bool:
+        """Tell whether a change is still to be written; raise `PreconditionFailed` where it may not be."""
         try:
-            yield
-        except BaseException as error:
-            if self._failed is None:
-                self._failed = f"interrupted by {error!r}"
-            raise
+            unmet = _unmet(engine, change, self._removals)
+            if unmet is not None and _happened(engine, change):
+                return False
+        except (OSError, RuntimeError) as error:
+            raise self._unreadable(error) from error
+        if unmet is not None:
+            raise unmet
+        return True
+
+    def _fail_as_interrupted(self, error: BaseException) -> None:
+        """Let a store go on only with commits that are written and logged: also Ctrl-C may come between the two."""
+        if self._failed is None:
+            self._failed = f"interrupted by {error!r}"
 
     def _write(self, engine: ox.Store, change: Change) -> None:
         try:
             self._log.begin()
             if change.remove:
+                self._removals += 1
                 engine.update(_update_text(change))
             else:
                 engine.extend(change.add)
@@ -267,6 +285,7 @@ class EmbeddedStore:
         return len(doomed)
 
     def _forget_graph(self, engine: ox.Store, graph: ox.NamedNode) -> None:
+        self._removals += 1
         try:
             engine.remove_graph(graph)
         except (OSError, RuntimeError) as error:
@@ -468,10 +487,11 @@ def _is_barely_begun(path: Path) -> bool:
     return not others and (not quads.exists() or (quads.is_dir() and not any(quads.iterdir())))
 
 
-def _unmet(engine: ox.Store, change: Change) -> PreconditionFailed | None:
-    for quad in change.require:
-        if quad not in engine:
-            return PreconditionFailed(missing=quad)
+def _unmet(engine: ox.Store, change: Change, removals: int) -> PreconditionFailed | None:
+    if change.seen != removals:
+        for quad in change.require:
+            if quad not in engine:
+                return PreconditionFailed(missing=quad)
     for pattern in change.forbid:
         present = next(engine.quads_for_pattern(*pattern), None)
         if present is not None:
