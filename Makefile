@@ -10,16 +10,19 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # What tries the engine's promises for minutes says nothing about how the package was built: not repeated for the wheel.
 ENGINE_TESTS := crashes power_cuts faults state_machine concurrency tampering malformed soak
+# Tests in which a store and a model go through the same random steps: 10,000 of them with --long.
+STATE_MACHINES := tests/test_state_machine.py
 SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test long lint style types layers wheel-test bench clean
+.PHONY: help demo test long state-machines lint style types layers wheel-test bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo        install into $(VENV) and show in a minute what Trails does"
 	@echo "make test        install into $(VENV) and run the tests"
 	@echo "make long        the tests with their long figures"
+	@echo "make state-machines   10,000 random steps against a model (some minutes)"
 	@echo "make lint        style (ruff), types (mypy), layers (import-linter)"
 	@echo "make wheel-test  build the wheel and run the tests against it, away from these sources"
 	@echo "make bench       run the benchmarks"
@@ -33,6 +36,9 @@ test: $(VENV)/.test
 
 long: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) --long
+
+state-machines: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) --long $(STATE_MACHINES)
 
 lint: style types layers
 

@@ -18,8 +18,10 @@ RESULTS_OF = {
     "forks": ["fork", "ten-forks", "fork-memory"],
     "depth": ["depth"],
     "branches": ["branches"],
+    "compare": ["compare"],
     "listing": ["listing"],
     "startup": ["startup"],
+    "diff": ["diff"],
 }
 
 

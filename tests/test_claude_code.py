@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -335,6 +336,14 @@ def test_records_that_follow_each_other_in_a_circle_do_not_hang() -> None:
     transcript = parsed(user("u1", "u3", 0), user("u2", "u1", 1), user("u3", "u2", 2), user("u4", "u4", 3))
     assert ids(transcript.sessions[0].paths[0]) == ["u1", "u2", "u3", "u4"]
     assert "2 record(s), the first in line 1, follow each other in a circle" in transcript.notes[0]
+
+
+def test_however_four_records_name_each_other_each_is_read_once() -> None:
+    names = ("u1", "u2", "u3", "u4")
+    for follows in product(names, repeat=4):
+        transcript = parsed(*(user(name, parent, n) for n, (name, parent) in enumerate(zip(names, follows, strict=True))))
+        read = {each for path in transcript.sessions[0].paths for each in ids(path)}
+        assert read == set(names), follows
 
 
 def test_the_same_record_twice_is_there_once() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
@@ -17,7 +18,7 @@ import pytest
 
 import trails
 from trails import InvalidInput, Repository, TrailsError, queries
-from trails.transcripts import claude_code, pi, rdf
+from trails.transcripts import chatgpt, claude_code, codex, gemini, otel, pi, rdf, swe_agent
 from trails.transcripts.merge import merge
 from trails.transcripts.source import Transcript
 
@@ -132,11 +133,13 @@ class Junk:
                     del holder[key]
                 else:
                     other = self.chance.choice(lines)
-                    holder[key] = self.chance.choice(
-                        (
-                            self.json(),
-                            holder[self.chance.choice(list(holder))],
-                            other.get(key) if isinstance(other, dict) else 1,
+                    holder[key] = copy.deepcopy(  # never a value within itself
+                        self.chance.choice(
+                            (
+                                self.json(),
+                                holder[self.chance.choice(list(holder))],
+                                other.get(key) if isinstance(other, dict) else 1,
+                            )
                         )
                     )
                 break
@@ -186,6 +189,64 @@ _CLAUDE: list[dict[str, Any]] = [
      "compactMetadata": {"trigger": "auto", "preTokens": 5}},
     {"type": "user", "uuid": "u6", "parentUuid": "u5", "isCompactSummary": True, "sessionId": "c1", "timestamp": "2026-01-02T03:04:10.678Z", "message": {"role": "user", "content": "so far"}},
     {"type": "user", "uuid": "u7", "parentUuid": "u2", "isSidechain": False, "sessionId": "c1", "timestamp": "2026-01-02T03:05:10.678Z", "message": {"role": "user", "content": "again"}},
+]  # fmt: skip
+_CHATGPT: list[dict[str, Any]] = [
+    {"conversation_id": "g1", "title": "t", "create_time": 1704067200.5, "current_node": "n4", "mapping": {
+        "n1": {"id": "n1", "parent": None, "children": ["n2"], "message": None},
+        "n2": {"id": "n2", "parent": "n1", "children": ["n3", "n4"], "message": {"id": "n2", "author": {"role": "user", "name": None}, "create_time": 1704067201,
+               "content": {"content_type": "text", "parts": ["hi"]}, "metadata": {}, "weight": 1.0}},
+        "n3": {"id": "n3", "parent": "n2", "children": [], "message": {"id": "n3", "author": {"role": "assistant"}, "create_time": 1704067202,
+               "content": {"content_type": "code", "language": "py", "text": "1"}, "metadata": {"model_slug": "m", "finish_details": {"type": "stop"}}}},
+        "n4": {"id": "n4", "parent": "n2", "children": [], "message": {"id": "n4", "author": {"role": "tool", "name": "py"}, "create_time": None,
+               "content": {"content_type": "multimodal_text", "parts": [{"content_type": "image"}, "see"]}}}}},
+    {"id": "g2", "mapping": {"m1": {"id": "m1", "parent": None, "children": [], "message": {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["x"]}}}}},
+]  # fmt: skip
+_CODEX: list[dict[str, Any]] = [
+    {"timestamp": "2026-01-02T03:04:05.000Z", "type": "session_meta", "payload": {"id": "x1", "timestamp": "2026-01-02T03:04:05.000Z", "cwd": "/h", "forked_from_id": "x0",
+     "source": {"subagent": {"thread_spawn": {"parent_thread_id": "x0"}}}, "base_instructions": {"text": "be"}}},
+    {"timestamp": "2026-01-02T03:04:06.000Z", "type": "turn_context", "payload": {"model": "m", "cwd": "/h"}},
+    {"timestamp": "2026-01-02T03:04:07.000Z", "type": "event_msg", "payload": {"type": "user_message", "message": "hi"}},
+    {"timestamp": "2026-01-02T03:04:07.001Z", "type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}},
+    {"timestamp": "2026-01-02T03:04:08.000Z", "type": "event_msg", "payload": {"type": "agent_reasoning", "text": "hm"}},
+    {"timestamp": "2026-01-02T03:04:08.001Z", "type": "response_item", "payload": {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}},
+    {"timestamp": "2026-01-02T03:04:09.000Z", "type": "response_item", "payload": {"type": "function_call", "name": "ls", "arguments": "{}", "call_id": "c1"}},
+    {"timestamp": "2026-01-02T03:04:10.000Z", "type": "response_item", "payload": {"type": "function_call_output", "call_id": "c1", "output": {"content": "f", "success": False}}},
+    {"timestamp": "2026-01-02T03:04:10.500Z", "type": "event_msg", "payload": {"type": "token_count", "info": {"total_token_usage": {"total_tokens": 3}, "last_token_usage": {"total_tokens": 3}}}},
+    {"timestamp": "2026-01-02T03:04:11.000Z", "type": "compacted", "payload": {"message": "so far", "replacement_history": [{"type": "message"}]}},
+    {"timestamp": "2026-01-02T03:04:12.000Z", "type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 1}},
+    {"timestamp": "2026-01-02T03:04:13.000Z", "type": "event_msg", "payload": {"type": "agent_message", "message": "bye"}},
+]  # fmt: skip
+_GEMINI: list[dict[str, Any]] = [
+    {"sessionId": "m1", "projectHash": "p", "startTime": "2026-01-02T03:04:05.000Z", "kind": "main"},
+    {"id": "a", "timestamp": "2026-01-02T03:04:06.000Z", "type": "user", "content": "hi"},
+    {"id": "b", "timestamp": "2026-01-02T03:04:07.000Z", "type": "gemini", "content": [{"text": "x"}], "model": "m", "tokens": {"input": 1, "total": 2},
+     "thoughts": [{"subject": "s", "description": "d"}],
+     "toolCalls": [{"id": "c", "name": "ls", "args": {}, "status": "error", "result": [{"functionResponse": {"id": "c", "name": "ls", "response": {"error": "no"}}}]}]},
+    {"$set": {"messages": [{"id": "a", "type": "user", "content": {"text": "hi"}}]}},
+    {"id": "d", "timestamp": "2026-01-02T03:04:08.000Z", "type": "info", "content": "note"},
+    {"$rewindTo": "d"},
+]  # fmt: skip
+_SWE_AGENT: list[dict[str, Any]] = [
+    {"environment": "main", "history": [
+        {"role": "system", "content": "s", "agent": "main", "message_type": "system_prompt"}, {"role": "user", "content": "demo", "is_demo": True},
+        {"role": "assistant", "content": "t", "thought": "t", "action": "ls", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}]},
+        {"role": "tool", "content": [{"type": "text", "text": "f"}], "tool_call_ids": ["c1"]}],
+     "trajectory": [{"action": "ls", "observation": "f", "response": "t", "thought": "t", "execution_time": 0.1, "state": "{}"}],
+     "info": {"exit_status": "submitted", "submission": "x"}, "replay_config": "{\"agent\": {\"model\": {\"name\": \"m\"}}, \"problem_statement\": {\"id\": \"p\"}}"},
+]  # fmt: skip
+_OTEL: list[dict[str, Any]] = [
+    {"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "t1", "spanId": "s1", "name": "chat", "startTimeUnixNano": "1767322800000000000", "endTimeUnixNano": "1767322801000000000",
+        "attributes": [{"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}}, {"key": "gen_ai.conversation.id", "value": {"stringValue": "o1"}},
+                       {"key": "gen_ai.usage.input_tokens", "value": {"intValue": "3"}},
+                       {"key": "gen_ai.input.messages", "value": {"stringValue": "[{\"role\": \"user\", \"parts\": [{\"type\": \"text\", \"content\": \"q\"}]}]"}},
+                       {"key": "gen_ai.output.messages", "value": {"arrayValue": {"values": []}}}]}]}]}]},
+    {"trace_id": "t1", "span_id": "s2", "parent_span_id": "s3", "name": "chat", "start_time": "2026-01-02T03:04:05Z", "attributes": {"gen_ai.operation.name": "chat", "gen_ai.response.model": "m",
+     "gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": "q"}]}], "gen_ai.output.messages": [
+         {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "f", "arguments": {}}], "finish_reason": "tool_call"}]}},
+    {"trace_id": "t1", "span_id": "s3", "name": "agent", "attributes": {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "guide", "gen_ai.system_instructions": "[{\"content\": \"be\"}]"}},
+    {"trace_id": "t1", "span_id": "s4", "name": "tool", "attributes": {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.id": "c1", "gen_ai.tool.call.result": {"a": 1}}, "status": {"code": 2}},
+    {"context": {"trace_id": "0xt2", "span_id": "0xs"}, "name": "old", "attributes": {}, "events": [
+        {"name": "gen_ai.user.message", "attributes": {"content": "q"}}, {"name": "gen_ai.choice", "attributes": {"message": "{\"content\": \"a\"}"}}]},
 ]  # fmt: skip
 _NQUADS = (
     b"<urn:trails:session:r1> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <https://w3id.org/trails#Session> .\n"
@@ -281,6 +342,21 @@ class Attempts:
     def claude_code(self) -> None:
         self._merge(claude_code.parse([("c.jsonl", self._junk.mutated(_CLAUDE))]))
 
+    def chatgpt(self) -> None:
+        self._merge(chatgpt.parse([("conversations.json", self._junk.mutated(_CHATGPT))]))
+
+    def codex(self) -> None:
+        self._merge(codex.parse([("rollout.jsonl", self._junk.mutated(_CODEX))]))
+
+    def gemini(self) -> None:
+        self._merge(gemini.parse([("session.jsonl", self._junk.mutated(_GEMINI))]))
+
+    def swe_agent(self) -> None:
+        self._merge(swe_agent.parse([("run.traj", self._junk.mutated(_SWE_AGENT))]))
+
+    def otel(self) -> None:
+        self._merge(otel.parse([("spans.jsonl", self._junk.mutated(_OTEL))]))
+
     def _merge(self, transcript: Transcript) -> None:
         if (
             self._chance.random() < 0.25
@@ -293,7 +369,23 @@ class Attempts:
         rdf.import_rdf(self._store, self._junk.garbled(data), self._chance.choice(("nquads", "trig")))
 
 
-_KINDS = ("append", "append", "create", "name", "name", "query", "query", "pi", "claude_code", "rdf")
+_KINDS = (
+    "append",
+    "append",
+    "create",
+    "name",
+    "name",
+    "query",
+    "query",
+    "pi",
+    "claude_code",
+    "chatgpt",
+    "codex",
+    "gemini",
+    "swe_agent",
+    "otel",
+    "rdf",
+)
 _FRESH_EVERY = 1000
 """Inputs that one store takes: many sessions pile up in it."""
 

@@ -104,6 +104,17 @@ class Tamperer:
         quads.add(extra)
         return f"added {extra}"
 
+    def retype(self, quads: ox.Store) -> str | None:
+        quad = self._any(quads)
+        text = str(getattr(quad.object, "value", quad.object))
+        kind = self._chance.choice((vocab.STRING, vocab.JSON, NamedNode("urn:example:type")))
+        changed = Quad(quad.subject, quad.predicate, Literal(text, datatype=kind), quad.graph_name)
+        if changed == quad:
+            return None
+        quads.remove(quad)
+        quads.add(changed)
+        return f"retyped {quad} to {changed}"
+
     def add_elsewhere(self, quads: ox.Store) -> str | None:
         quad, other = self._any(quads), self._any(quads)
         extra = Quad(quad.subject, other.predicate, other.object, quad.graph_name)
@@ -181,6 +192,7 @@ def _tamper(store: Path, older: tuple[Path, ...], chance: random.Random) -> str 
         hand.alter,
         hand.alter,
         hand.add,
+        hand.retype,
         hand.add_elsewhere,
         hand.remove,
         hand.remove,

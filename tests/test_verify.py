@@ -47,6 +47,12 @@ def _altered(quad: Quad, chance: random.Random) -> Quad:
     return Quad(quad.subject, quad.predicate, value, quad.graph_name)
 
 
+def _of_another_type(quad: Quad) -> Quad:
+    """Return a quad whose object reads the same and is something else: another datatype, or a literal for an IRI."""
+    text = str(getattr(quad.object, "value", quad.object))
+    return Quad(quad.subject, quad.predicate, Literal(text, datatype=NamedNode("urn:example:type")), quad.graph_name)
+
+
 def test_no_quad_of_turns_or_catalog_can_be_altered_removed_or_added_unnoticed(memory: Repository) -> None:
     _sound(memory)
     memory.load("deep").flatten(id="flat", label="a copy")
@@ -60,6 +66,7 @@ def test_no_quad_of_turns_or_catalog_can_be_altered_removed_or_added_unnoticed(m
             Change(remove=[quad]),
             Change(add=[_altered(quad, chance)], remove=[quad]),
             Change(add=[_altered(quad, chance)]),
+            Change(add=[_of_another_type(quad)], remove=[quad]),
         ):
             memory.store.commit(change)
             assert not memory.verify().ok, f"unnoticed: {change}"

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from trails.diff.model import Diff
     from trails.errors import (
+        ExchangeInterrupted,
         ForkCycle,
         ForkDepthExceeded,
         HasChildren,
@@ -34,13 +36,19 @@ if TYPE_CHECKING:
         StoreLocked,
         TrailsError,
     )
+    from trails.ledger import Ledger
     from trails.model import MAX_FORK_DEPTH, Compaction, SessionRecord, ToolCall, ToolResult, Turn, VerifyReport
     from trails.opening import open  # noqa: A004 - trails.open, as io.open
+    from trails.session.entries import Delivery, Event, Exchange
+    from trails.session.feed import Notice
+    from trails.session.comparison import Comparison
     from trails.session.repository import Page, Repository
     from trails.session.session import Session
 
 _HOMES = {
+    "trails.diff.model": ("Diff",),
     "trails.errors": (
+        "ExchangeInterrupted",
         "ForkCycle",
         "ForkDepthExceeded",
         "HasChildren",
@@ -55,6 +63,7 @@ _HOMES = {
         "StoreLocked",
         "TrailsError",
     ),
+    "trails.ledger": ("Ledger",),
     "trails.model": (
         "MAX_FORK_DEPTH",
         "Compaction",
@@ -65,6 +74,9 @@ _HOMES = {
         "VerifyReport",
     ),
     "trails.opening": ("open",),
+    "trails.session.entries": ("Delivery", "Event", "Exchange"),
+    "trails.session.feed": ("Notice",),
+    "trails.session.comparison": ("Comparison",),
     "trails.session.repository": ("Page", "Repository"),
     "trails.session.session": ("Session",),
 }
@@ -73,6 +85,12 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "MAX_FORK_DEPTH",
     "Compaction",
+    "Comparison",
+    "Delivery",
+    "Diff",
+    "Event",
+    "Exchange",
+    "ExchangeInterrupted",
     "ForkCycle",
     "ForkDepthExceeded",
     "HasChildren",
@@ -80,6 +98,8 @@ __all__ = [
     "IndexGap",
     "IntegrityError",
     "InvalidInput",
+    "Ledger",
+    "Notice",
     "Page",
     "ParentMissing",
     "PendingTurnsWarning",

@@ -30,7 +30,15 @@ class IndexGap(TrailsError):
 
 
 class HasChildren(TrailsError):
-    """A session cannot be deleted while forks or spawned sessions depend on it."""
+    """A session cannot be deleted while forks or spawned sessions depend on it, or tags name it."""
+
+
+class NothingToSummarise(InvalidInput):
+    """A compaction was asked for where all turns are to be kept as they are. Nothing was written."""
+
+
+class ContextOverflow(TrailsError):
+    """What has to be shown does not fit a model's context window. A host's model call raises it to say so, too."""
 
 
 class HeadConflict(TrailsError):
@@ -40,6 +48,10 @@ class HeadConflict(TrailsError):
         super().__init__(message)
         self.expected = expected
         self.actual = actual
+
+
+class ExchangeInterrupted(TrailsError):
+    """A session's exchange was under way when its process died: it must be retried or failed before others begin."""
 
 
 class StoreLocked(TrailsError):

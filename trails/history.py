@@ -80,13 +80,16 @@ def segments(chain: Sequence[SessionRecord], up_to: int | None = None) -> list[S
     return runs[::-1]
 
 
-def check_dense(session_id: str, turns: Sequence[Turn], runs: Sequence[Segment]) -> None:
-    """Accept turns in order of index if they are the whole transcript, or raise `IndexGap` at the first wrong place."""
-    for position, turn in enumerate(turns):
+def check_dense(session_id: str, turns: Sequence[Turn], runs: Sequence[Segment], start: int = 0) -> None:
+    """Accept turns in order of index if they are the whole transcript, or raise `IndexGap` at the first wrong place.
+
+    `start` is the index that they begin with, where only the end of a transcript was read.
+    """
+    for position, turn in enumerate(turns, start):
         if turn.index == position:
             continue
         if turn.index < position:
-            twin = turns[position - 1]
+            twin = turns[position - start - 1]
             raise IndexGap(
                 f"session {session_id!r} has two turns at index {turn.index} ({twin.iri} and {turn.iri}): two writers "
                 "raced, or the store was altered; `trails verify` names the true one, or restore from a backup"
@@ -96,8 +99,8 @@ def check_dense(session_id: str, turns: Sequence[Turn], runs: Sequence[Segment])
         return
     last = runs[-1]  # the session's own run may end early; an ancestor's may not
     expected = last.start if last.end is None or last.record.id == session_id else last.end
-    if len(turns) < expected:
-        raise _gap(session_id, len(turns), runs)
+    if start + len(turns) < expected:
+        raise _gap(session_id, start + len(turns), runs)
 
 
 def _gap(session_id: str, missing: int, runs: Sequence[Segment]) -> IndexGap:

@@ -16,7 +16,11 @@ _SESSION = "urn:trails:session:"
 _PRINCIPAL = "urn:trails:principal:"
 _AGENT = "urn:trails:agent:"
 _META = "urn:trails:meta:"
+_TAG = "urn:trails:tag:"
+_NOTE = "urn:trails:note:"
 _TURN_DELETION = re.compile(rf"{_SESSION}[^/]+/[0-9]+-[0-9a-f]+/deletion")
+_REMOVAL = re.compile(rf"(?:{_TAG}|{_NOTE})[^/]+/deletion/[0-9a-f]+")
+_ENTRY = re.compile(rf"{_SESSION}[^/]+/ledger/([1-9][0-9]*)")
 _SAFE = "-._~:@+=,!*;$&()"
 
 
@@ -82,6 +86,11 @@ def model_call(turn_iri: str) -> str:
     return f"{turn_iri}/model"
 
 
+def compaction(turn_iri: str) -> str:
+    """Return the IRI of the compaction that generated a summary turn."""
+    return f"{turn_iri}/compaction"
+
+
 def tool_call(turn_iri: str, position: int) -> str:
     """Return the IRI of a turn's tool call, by its position from 0."""
     return f"{turn_iri}/call/{position}"
@@ -119,6 +128,77 @@ def is_turn_deletion(iri: str) -> bool:
     (True, False)
     """
     return _TURN_DELETION.fullmatch(iri) is not None
+
+
+def tag(name: str) -> str:
+    """Return the IRI of a tag.
+
+    >>> tag("release/1")
+    'urn:trails:tag:release%2F1'
+    """
+    return _TAG + _quoted(name)
+
+
+def tag_name(iri: str) -> str | None:
+    """Return the name of the tag that an IRI stands for, or None for an IRI of anything else."""
+    return unquote(iri[len(_TAG) :]) if iri.startswith(_TAG) and "/" not in iri and len(iri) > len(_TAG) else None
+
+
+def note(note_id: str) -> str:
+    """Return the IRI of a note on a turn, by the note's id."""
+    return _NOTE + _quoted(note_id)
+
+
+def note_id(iri: str) -> str | None:
+    """Return the id of the note that an IRI stands for, or None for an IRI of anything else."""
+    return unquote(iri[len(_NOTE) :]) if iri.startswith(_NOTE) and "/" not in iri and len(iri) > len(_NOTE) else None
+
+
+def removal(named_iri: str, token: str) -> str:
+    """Return the IRI of the activity that removed a tag or a note; `token` tells removals of one name apart."""
+    return f"{named_iri}/deletion/{token}"
+
+
+def is_removal(iri: str) -> bool:
+    """Tell whether an IRI names the activity that removed a tag or a note.
+
+    >>> is_removal("urn:trails:tag:v1/deletion/00ff"), is_removal("urn:trails:tag:v1")
+    (True, False)
+    """
+    return _REMOVAL.fullmatch(iri) is not None
+
+
+def ledger(session_iri: str) -> str:
+    """Return the IRI of a session's ledger, which is the IRI of the graph that holds its entries too.
+
+    >>> ledger("urn:trails:session:a")
+    'urn:trails:session:a/ledger'
+    """
+    return f"{session_iri}/ledger"
+
+
+def is_ledger(iri: str) -> bool:
+    """Tell whether an IRI is a session's ledger's (and not that of an entry in it).
+
+    >>> is_ledger("urn:trails:session:a/ledger"), is_ledger("urn:trails:session:a/ledger/1")
+    (True, False)
+    """
+    return iri.endswith("/ledger") and is_session(iri.removesuffix("/ledger"))
+
+
+def ledger_entry(session_iri: str, number: int) -> str:
+    """Return the IRI of an entry of a session's ledger, by its number from 1."""
+    return f"{session_iri}/ledger/{number}"
+
+
+def entry_number(iri: str) -> int | None:
+    """Return the number of the ledger's entry that an IRI names, or None for an IRI of anything else.
+
+    >>> entry_number("urn:trails:session:a/ledger/12"), entry_number("urn:trails:session:a/0-00ff")
+    (12, None)
+    """
+    found = _ENTRY.fullmatch(iri)
+    return int(found[1]) if found else None
 
 
 def principal(name: str) -> str:

@@ -19,11 +19,14 @@ from trails import iris, validate
 from trails import vocab as v
 from trails.errors import IntegrityError
 from trails.model import (
+    INPUT_TOKEN_NAMES,
     MAIN,
     NO_FACTS,
+    OUTPUT_TOKEN_NAMES,
     Compaction,
     Facts,
     ModelCall,
+    Quote,
     SealedTurn,
     SessionRecord,
     SystemPrompt,
@@ -36,10 +39,16 @@ Term = NamedNode | Literal | BlankNode | Triple
 Graph = NamedNode | DefaultGraph | BlankNode
 
 _TOKEN_FIELDS: Final = (
-    (v.INPUT_TOKENS, ("input_tokens", "prompt_tokens", "input")),
-    (v.OUTPUT_TOKENS, ("output_tokens", "completion_tokens", "output")),
-    (v.CACHE_READ_TOKENS, ("cache_read_input_tokens", "cache_read_tokens", "cacheRead", "cached")),
-    (v.CACHE_WRITE_TOKENS, ("cache_creation_input_tokens", "cache_write_tokens", "cacheWrite")),
+    (v.INPUT_TOKENS, INPUT_TOKEN_NAMES),
+    (v.OUTPUT_TOKENS, OUTPUT_TOKEN_NAMES),
+    (
+        v.CACHE_READ_TOKENS,
+        ("cache_read_input_tokens", "cache_read_tokens", "cacheRead", "cached", "cached_input_tokens", "cache_read.input_tokens"),
+    ),
+    (
+        v.CACHE_WRITE_TOKENS,
+        ("cache_creation_input_tokens", "cache_write_tokens", "cacheWrite", "cache_creation.input_tokens"),
+    ),
     (v.TOTAL_TOKENS, ("total_tokens", "totalTokens", "total")),
 )
 """Which names of token counts, as their sources report them, become which property."""
@@ -54,7 +63,8 @@ def time_literal(time: datetime) -> Literal:
 def parse_time(lexical: str) -> datetime:
     """Return the aware UTC time that an xsd:dateTime stands for; raise `IntegrityError` for what Trails never writes."""
     try:
-        return validate.time(datetime.fromisoformat(lexical))
+        time = datetime.fromisoformat(lexical)
+        return time if time.tzinfo is UTC else validate.time(time)
     except ValueError as error:
         raise IntegrityError(f"{lexical!r} is stored as a time and is none in UTC: the store was altered") from error
 
@@ -120,8 +130,13 @@ def _fact_triples(iri: str, turn: Turn, answers: Mapping[str, str]) -> Iterator[
         yield node, v.META, Literal(facts.meta_withheld, datatype=v.REDACTED)
     elif facts.meta_json is not None:
         yield node, v.META, Literal(facts.meta_json, datatype=v.JSON)
+    if facts.quoted_from:
+        yield node, v.QUOTED_FROM, NamedNode(facts.quoted_from.iri)
+        yield node, v.QUOTED_DIGEST, Literal(facts.quoted_from.digest)
     if facts.compaction:
         yield from _compaction_triples(node, facts.compaction)
+        if facts.compaction.has_activity:
+            yield from _compacting_triples(iri, turn, facts.compaction)
     if facts.model_call:
         yield from _model_call_triples(iri, turn.author_iri, facts.model_call)
     for position, call in enumerate(facts.tool_calls):
@@ -137,11 +152,35 @@ def _compaction_triples(node: NamedNode, compaction: Compaction) -> Iterator[_Ro
         (v.FIRST_KEPT, compaction.first_kept),
         (v.TOKENS_BEFORE, compaction.tokens_before),
         (v.TOKENS_AFTER, compaction.tokens_after),
+        (v.SUMMARISED_FROM, compaction.summarised_from),
+        (v.SUMMARISED_TURNS, compaction.summarised_turns),
     ):
         if number is not None:
             yield node, predicate, Literal(number)
     if compaction.trigger is not None:
         yield node, v.TRIGGER, Literal(compaction.trigger)
+
+
+def _compacting_triples(iri: str, turn: Turn, compaction: Compaction) -> Iterator[_Row]:
+    """Yield the activity that made a summary. Which turns it used follows from the indices, and is not stored."""
+    node = NamedNode(iris.compaction(iri))
+    yield NamedNode(iri), v.GENERATED_BY, node
+    yield node, v.TYPE, v.COMPACTION
+    yield node, v.ASSOCIATED_WITH, _node(turn.author_iri)
+    if turn.time is not None:
+        yield node, v.ENDED_AT, time_literal(turn.time)
+    if compaction.previous_summary is not None:
+        yield node, v.USED, NamedNode(compaction.previous_summary)
+    if compaction.request_withheld:
+        yield node, v.REQUEST, Literal(compaction.request_withheld, datatype=v.REDACTED)
+    elif compaction.request is not None:
+        yield node, v.REQUEST, Literal(compaction.request)
+    if compaction.max_summary_tokens is not None:
+        yield node, v.MAX_SUMMARY_TOKENS, Literal(compaction.max_summary_tokens)
+    if compaction.max_summary_rule is not None:
+        yield node, v.MAX_SUMMARY_RULE, _short(compaction.max_summary_rule)
+    if compaction.duration_ms is not None:
+        yield node, v.DURATION_MS, Literal(compaction.duration_ms)
 
 
 def _model_call_triples(iri: str, author_iri: str, call: ModelCall) -> Iterator[_Row]:
@@ -199,7 +238,8 @@ def _tool_result_triples(iri: str, position: int, result: ToolResult, call_iri: 
 
 FACT_PREDICATES: Final = (
     v.SOURCE_ID, v.META, v.SUMMARISED_THROUGH, v.FIRST_KEPT, v.TOKENS_BEFORE, v.TOKENS_AFTER, v.TRIGGER, v.MODEL,
-    v.STOP_REASON, v.USAGE, v.CALL_ID, v.TOOL_NAME, v.ARGUMENTS, v.IS_ERROR,
+    v.STOP_REASON, v.USAGE, v.CALL_ID, v.TOOL_NAME, v.ARGUMENTS, v.IS_ERROR, v.QUOTED_FROM, v.QUOTED_DIGEST,
+    v.SUMMARISED_FROM, v.SUMMARISED_TURNS, v.REQUEST, v.MAX_SUMMARY_TOKENS, v.MAX_SUMMARY_RULE, v.DURATION_MS, v.USED,
 )  # fmt: skip
 """The predicates that `decode_facts` needs; the other quads of a turn's facts follow from these (and types)."""
 
@@ -266,10 +306,11 @@ def _facts_of(parts: Mapping[str, _Properties]) -> Facts:
             ToolResult(call_id=_one(properties, v.CALL_ID) or "", is_error=_one(properties, v.IS_ERROR) == "true")
             for properties in _numbered(parts, "result/")
         ),
-        compaction=_compaction_of(own),
+        compaction=_compaction_of(own, parts.get("compaction", {})),
         source_ids=tuple(sorted(value.value for value in own.get(v.SOURCE_ID.value, []))),
         meta_json=meta,
         meta_withheld=meta_withheld,
+        quoted_from=_quote_of(own),
     )
     return NO_FACTS if facts.is_empty() else facts
 
@@ -282,16 +323,34 @@ def _model_call_of(properties: _Properties) -> ModelCall:
     )
 
 
-def _compaction_of(properties: _Properties) -> Compaction | None:
+def _compaction_of(properties: _Properties, activity: _Properties) -> Compaction | None:
     if not any(value == v.SUMMARY_TURN for value in properties.get(v.TYPE.value, [])):
         return None
+    request, withheld = _withheld(activity, v.REQUEST)
     return Compaction(
         summarised_through=_int(properties, v.SUMMARISED_THROUGH),
         first_kept=_int(properties, v.FIRST_KEPT),
         tokens_before=_int(properties, v.TOKENS_BEFORE),
         tokens_after=_int(properties, v.TOKENS_AFTER),
         trigger=_one(properties, v.TRIGGER),
+        summarised_from=_int(properties, v.SUMMARISED_FROM),
+        summarised_turns=_int(properties, v.SUMMARISED_TURNS),
+        previous_summary=_one(activity, v.USED),
+        request=request,
+        request_withheld=withheld,
+        max_summary_tokens=_int(activity, v.MAX_SUMMARY_TOKENS),
+        max_summary_rule=_one(activity, v.MAX_SUMMARY_RULE),
+        duration_ms=_int(activity, v.DURATION_MS),
     )
+
+
+def _quote_of(properties: _Properties) -> Quote | None:
+    source, digest = _one(properties, v.QUOTED_FROM), _one(properties, v.QUOTED_DIGEST)
+    if source is None and digest is None:
+        return None
+    if source is None or digest is None:
+        raise IntegrityError(f"a turn says only half of what it was quoted from ({source or digest}): it was altered")
+    return Quote(session_id=iris.session_id(source), index=iris.turn_index(source), digest=digest)
 
 
 def session_quads(record: SessionRecord) -> list[Quad]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from functools import cache
 from typing import Any, Final, Literal, Self
 
@@ -20,6 +21,10 @@ MAIN: Final = "main"
 
 Trigger = Literal["overflow", "threshold", "manual", "periodic"]
 
+
+INPUT_TOKEN_NAMES: Final = ("input_tokens", "prompt_tokens", "input")
+OUTPUT_TOKEN_NAMES: Final = ("output_tokens", "completion_tokens", "output")
+"""What sources of usage call the tokens that a model read and wrote."""
 
 _set: Final = object.__setattr__
 
@@ -82,15 +87,74 @@ class ModelCall(Value):
         """The token usage as reported, under its source's names (a fresh copy each time)."""
         return {} if self.usage_json is None else dict(json.loads(self.usage_json))
 
+    @property
+    def spent(self) -> tuple[int, int, Decimal]:
+        """Input tokens, output tokens and cost as reported; what was not reported counts as 0."""
+        usage = self.usage
+        read, written = (
+            next((int(usage[name]) for name in names if type(usage.get(name)) is int), 0)
+            for names in (INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES)
+        )
+        cost = usage.get("cost")
+        price = cost.get("total") if isinstance(cost, Mapping) else cost
+        return read, written, Decimal(str(price)) if type(price) in (int, float) else Decimal(0)
+
 
 class Compaction(Value):
-    """What a summary turn stands for: indices are of the session's own transcript, `summarised_through` inclusive."""
+    """What a summary turn stands for, and how it was made.
+
+    Indices are of the session's own transcript, `summarised_through` inclusive. `trigger` is one of `Trigger` where
+    Trails made it ("overflow" is what others call context_limit), or as the source of an import says.
+    """
 
     summarised_through: int | None = None
     first_kept: int | None = None
     tokens_before: int | None = None
     tokens_after: int | None = None
     trigger: str | None = None
+    summarised_from: int | None = None
+    """The first index that the summary was made from; what lies before it is in the summary before, which it was given."""
+    summarised_turns: int | None = None
+    """How many turns it was made from, the summary before it not counted."""
+    previous_summary: str | None = None
+    """The IRI of the summary turn before it that it was made from too."""
+    request: str | None = None
+    """What the summariser was asked for. Once redacted, None, and `request_withheld` its salted digest."""
+    request_withheld: str | None = None
+    max_summary_tokens: int | None = None
+    """The greatest length that was asked for, in tokens."""
+    max_summary_rule: str | None = None
+    """Whether that length was `fixed`, or `computed` from what was summarised."""
+    duration_ms: int | None = None
+    """How long the summariser took, in milliseconds."""
+
+    @property
+    def has_activity(self) -> bool:
+        """Whether more is known of the compaction than its result, so that it is stored as an activity of its own."""
+        return any(getattr(self, name) is not None for name in _OF_ACTIVITY)
+
+
+_OF_ACTIVITY: Final = (
+    "previous_summary",
+    "request",
+    "request_withheld",
+    "max_summary_tokens",
+    "max_summary_rule",
+    "duration_ms",
+)
+
+
+class Quote(Value):
+    """The turn that another one was picked from: its owner then, its index and its digest, which copies share."""
+
+    session_id: str
+    index: int
+    digest: str
+
+    @property
+    def iri(self) -> str:
+        """The IRI of the turn that was quoted; it names nothing any more once that is deleted."""
+        return iris.turn(iris.session(self.session_id), self.index, self.digest)
 
 
 class Facts(Value):
@@ -104,6 +168,8 @@ class Facts(Value):
     meta_json: str | None = None
     meta_withheld: str | None = None
     """The salted digest of redacted metadata."""
+    quoted_from: Quote | None = None
+    """The turn that this one was cherry-picked from."""
 
     def is_empty(self) -> bool:
         """Tell whether nothing was recorded: the case of a plain turn."""
@@ -177,6 +243,11 @@ class Turn(Value):
         return self.facts.compaction
 
     @property
+    def quoted_from(self) -> Quote | None:
+        """The turn that this one was cherry-picked from, where it was."""
+        return self.facts.quoted_from
+
+    @property
     def meta(self) -> dict[str, Any]:
         """Whatever else was kept with the turn (a fresh copy each time)."""
         return {} if self.facts.meta_json is None else dict(json.loads(self.facts.meta_json))
@@ -207,6 +278,8 @@ class Turn(Value):
             plain["compaction"] = self.compaction.model_dump(exclude_none=True)
         if self.source_ids:
             plain["source_ids"] = list(self.source_ids)
+        if self.quoted_from:
+            plain["quoted_from"] = self.quoted_from.model_dump()
         if self.facts.meta_json:
             plain["meta"] = self.meta
         return plain
@@ -262,6 +335,53 @@ class SessionRecord(Value):
             "meta": dict(self.meta),
             "iri": self.iri,
         }
+
+
+class Tag(Value):
+    """A name for the first `length` turns of a session's transcript; `digest` is that of the last of them."""
+
+    name: str
+    session_id: str
+    length: int
+    digest: str
+    author_iri: str
+    time: datetime
+
+    @property
+    def author(self) -> str:
+        """The plain name of the principal or agent who made the tag."""
+        return iris.author_name(self.author_iri)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the tag as plain values, ready for JSON."""
+        plain = self.model_dump(exclude={"author_iri", "session_id"})
+        return plain | {"session": self.session_id, "by": self.author, "time": self.time.isoformat()}
+
+
+class Note(Value):
+    """What somebody wrote about a turn afterwards. It is the turn's and all its copies', by the turn's digest."""
+
+    id: str
+    session_id: str
+    """A session that owns the turn, or a copy of it."""
+    index: int
+    turn_digest: str
+    text: str
+    author_iri: str
+    time: datetime
+    digest: str
+    """The digest of salt and text, by which `verify` knows that the text was not altered."""
+    salt: str
+
+    @property
+    def author(self) -> str:
+        """The plain name of the principal or agent who wrote the note."""
+        return iris.author_name(self.author_iri)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the note as plain values, ready for JSON."""
+        plain = self.model_dump(include={"id", "index", "turn_digest", "text"})
+        return plain | {"session": self.session_id, "by": self.author, "time": self.time.isoformat()}
 
 
 class SystemPrompt(Value):

@@ -17,13 +17,16 @@ _CALLS = {
     "toolCall": ("id", "name", "arguments"),  # pi, OpenClaw
     "function_call": ("call_id", "name", "arguments"),  # OpenAI responses, Codex
     "custom_tool_call": ("call_id", "name", "input"),
+    "local_shell_call": ("call_id", "name", "action"),
     "tool_call": ("id", "name", "arguments"),  # OpenTelemetry GenAI
 }
+_SHELL_CALL = "local_shell_call"  # OpenAI responses: a call that names no tool
 # part type: key of the id of the call that is answered
 _RESULTS = {
     "tool_result": "tool_use_id",
     "function_call_output": "call_id",
     "custom_tool_call_output": "call_id",
+    "local_shell_call_output": "call_id",
     "tool_call_response": "id",
 }
 
@@ -50,10 +53,10 @@ def calls_in(parts: Iterable[Any]) -> tuple[ToolCall, ...]:
 
 
 def _calls(parts: Iterable[Any]) -> Iterator[ToolCall]:
-    for part in parts:
+    for part in map(_typed, parts):
         if isinstance(part, Mapping) and isinstance(kind := part.get("type"), str) and kind in _CALLS:
             id_key, name_key, arguments_key = _CALLS[kind]
-            call_id, tool = part.get(id_key), part.get(name_key)
+            call_id, tool = part.get(id_key), "local_shell" if kind == _SHELL_CALL else part.get(name_key)
             if isinstance(call_id, str) and call_id and isinstance(tool, str) and tool:
                 yield ToolCall(id=call_id, name=tool, arguments=arguments_json(part.get(arguments_key)))
 
@@ -61,14 +64,43 @@ def _calls(parts: Iterable[Any]) -> Iterator[ToolCall]:
 def results_in(parts: Iterable[Any]) -> tuple[ToolResult, ...]:
     """Return the answers to tool calls that stand among content parts, in order."""
     return tuple(
-        ToolResult(call_id=part[_RESULTS[kind]], is_error=part.get("is_error") is True)
-        for part in parts
+        ToolResult(call_id=part[_RESULTS[kind]], is_error=_is_error(part))
+        for part in map(_typed, parts)
         if isinstance(part, Mapping)
         and isinstance(kind := part.get("type"), str)
         and kind in _RESULTS
         and isinstance(part.get(_RESULTS[kind]), str)
         and part[_RESULTS[kind]]
     )
+
+
+def without_call(part: Any) -> Any:
+    """Return a content part without what identifies a call (its ids, drawn anew each time) and without its arguments.
+
+    >>> without_call({"type": "tool_use", "id": "t1", "name": "ls", "input": {"path": "/"}})
+    {'type': 'tool_use', 'name': 'ls'}
+    """
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if not isinstance(kind, str) or (kind not in _CALLS and kind not in _RESULTS):
+        return part
+    id_key, _, arguments_key = _CALLS[kind] if kind in _CALLS else (_RESULTS[kind], "", "")
+    return {key: value for key, value in part.items() if key not in ("id", id_key, arguments_key)}
+
+
+def _typed(part: Any) -> Any:
+    """Return a part that has no type and names one by its only key (the Gemini API) as the tool part that it is."""
+    if isinstance(part, Mapping) and "type" not in part:
+        if isinstance(call := part.get("functionCall"), Mapping):
+            arguments = {} if call.get("args") is None else call["args"]
+            return {"type": "tool_call", "id": call.get("id"), "name": call.get("name"), "arguments": arguments}
+        if isinstance(answer := part.get("functionResponse"), Mapping):
+            return {"type": "tool_call_response", "id": answer.get("id"), "response": answer.get("response")}
+    return part
+
+
+def _is_error(part: Mapping[str, Any]) -> bool:
+    output = part.get("output")
+    return part.get("is_error") is True or (isinstance(output, Mapping) and output.get("success") is False)
 
 
 def given_calls(calls: Iterable[ToolCall | Mapping[str, Any]]) -> tuple[ToolCall, ...]:
@@ -112,6 +144,7 @@ def plain_text(content: Any) -> str:
 def _part_text(part: Any) -> str:
     if isinstance(part, str):
         return part
+    part = _typed(part)
     if not isinstance(part, Mapping):
         return json.dumps(part, ensure_ascii=False)
     kind = part.get("type")
@@ -119,11 +152,14 @@ def _part_text(part: Any) -> str:
         _, name_key, arguments_key = _CALLS[kind]
         arguments = part.get(arguments_key)
         shown = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        return f"[calls {part.get(name_key)} {shown}]"
+        return f"[calls {'local_shell' if kind == _SHELL_CALL else part.get(name_key)} {shown}]"
     if isinstance(kind, str) and kind in _RESULTS:
-        body = part.get("content", part.get("output", part.get("response")))
+        body = part.get("content", part.get("output", part.get("response", part.get("result"))))
         return plain_text(body) if isinstance(body, str | list) else json.dumps(body, ensure_ascii=False)
-    for key in ("text", "thinking", "content"):
-        if isinstance(part.get(key), str):
-            return str(part[key])
-    return f"[{kind or 'part'}]"
+    texts: list[Any] = [part[key] for key in _TEXT_KEYS if isinstance(part.get(key), str)]
+    texts += [part[key] for key in _NESTED_KEYS if isinstance(part.get(key), list) and part[key]]
+    return plain_text(texts[0]) if texts else f"[{kind or part.get('content_type') or 'part'}]"
+
+
+_TEXT_KEYS = ("text", "thinking", "content", "description", "result")
+_NESTED_KEYS = ("parts", "thoughts", "content", "summary")  # ChatGPT's content, OpenAI's reasoning

@@ -18,7 +18,9 @@ from typing import ClassVar
 import pytest
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
+from trails import vocab
 from trails.errors import InvalidInput, StoreFailed
+from trails.store import tsv
 from trails.store.contract import Change, PreconditionFailed, QuadStore, Solutions
 
 _P = NamedNode("https://example.org/p")
@@ -63,6 +65,20 @@ class StoreConformance:
         assert store.query("ASK { <https://example.org/s3> ?p ?o }") is True
         store.close()
 
+    def test_a_pattern_with_a_number_matches_that_number_and_no_other(self, open_store: Callable[[], QuadStore]) -> None:
+        """Engines look numbers up in ranges of bytes: the ends of a range are where that goes wrong."""
+        store = open_store()
+        graph, other = NamedNode("urn:numbers"), NamedNode("urn:others")
+        add = [Quad(NamedNode(f"urn:s{n}"), vocab.INDEX, Literal(n), graph) for n in (0, 254, 255, 256, 510, 511, 512)]
+        store.commit(Change(add=[*add, Quad(NamedNode("urn:s"), vocab.INDEX, Literal(256), other)]))
+        for number in (0, 254, 255, 256, 511):
+            for pattern in ((None, vocab.INDEX, Literal(number), graph), (None, None, Literal(number), None)):
+                assert {str(quad.object) for quad in store.quads(pattern)} == {str(Literal(number))}
+        assert store.quads((None, vocab.INDEX, Literal(255), other)) == []
+        forbid = [(None, vocab.INDEX, Literal(255), other)]
+        assert store.commit(Change(add=[Quad(NamedNode("urn:s"), vocab.INDEX, Literal(255), other)], forbid=forbid))
+        store.close()
+
     def test_the_default_graph_is_its_own_unless_a_union_is_asked_for(
         self, open_store: Callable[[], QuadStore]
     ) -> None:
@@ -73,6 +89,16 @@ class StoreConformance:
         assert isinstance(alone, Solutions)
         assert isinstance(together, Solutions)
         assert (len(alone), len(together)) == (1, 2)
+        store.close()
+
+    def test_a_table_gives_every_text_byte_for_byte_and_an_unbound_variable_as_nothing(
+        self, open_store: Callable[[], QuadStore]
+    ) -> None:
+        store = open_store()
+        store.commit(Change(add=[_quad(n, text) for n, text in enumerate(_HOSTILE_TEXTS)]))
+        rows = store.table("SELECT ?o ?none { GRAPH <https://example.org/graph> { ?s ?p ?o } }")
+        assert sorted(tsv.string(text) for text, _ in rows) == sorted(_HOSTILE_TEXTS)
+        assert {unbound for _, unbound in rows} == {""}
         store.close()
 
     def test_every_text_comes_back_byte_for_byte(self, open_store: Callable[[], QuadStore]) -> None:

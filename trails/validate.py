@@ -66,6 +66,18 @@ def session_id(value: object) -> str:
     return name
 
 
+def is_session_id(value: object) -> bool:
+    """Tell whether a value could be a session's id.
+
+    >>> is_session_id("plan-1"), is_session_id("plan 1")
+    (True, False)
+    """
+    try:
+        return session_id(value) == value
+    except InvalidInput:
+        return False
+
+
 def label(value: object) -> str:
     """Return a session label: 1 to 64 characters, spaces allowed inside."""
     return _plain_name(value, "label", MAX_LABEL, spaces=True)

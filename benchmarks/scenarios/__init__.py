@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from benchmarks.harness import Result, Setting
-from benchmarks.scenarios import append, branches, depth, forks, listing, load, startup
+from benchmarks.scenarios import append, branches, compare, depth, diff, forks, listing, load, startup
 
 SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "append": append.run,
@@ -14,7 +14,9 @@ SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "forks": forks.run,
     "depth": depth.run,
     "branches": branches.run,
+    "compare": compare.run,
     "listing": listing.run,
     "startup": startup.run,
+    "diff": diff.run,
 }
 """Every scenario by the name that `--only` takes."""

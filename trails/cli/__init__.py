@@ -5,14 +5,38 @@ from __future__ import annotations
 import click
 
 import trails
-from trails.cli import asking, changing, completion, demo, integrity, moving, reading, upkeep
+from trails.cli import (
+    annotating,
+    asking,
+    changing,
+    comparing,
+    completion,
+    demo,
+    diffing,
+    history_log,
+    integrity,
+    ledger,
+    moving,
+    reading,
+    searching,
+    tailing,
+    upkeep,
+)
 from trails.cli.base import Commands, store_option
 
 _TOPICS = {
     "Start": (demo.demo, changing.init, moving.import_files, changing.create, changing.append),
-    "Look": (reading.list_sessions, reading.show, reading.tree, reading.branches, reading.replay),
-    "Change": (changing.fork, changing.set_label, changing.detach, changing.flatten, changing.delete),
-    "Ask": (asking.query, asking.list_queries, asking.verify, asking.info),
+    "Look": (
+        *(reading.list_sessions, reading.show, reading.tree, reading.branches),
+        *(diffing.diff, comparing.compare, reading.replay),
+        *(history_log.log, searching.blame, searching.bisect, annotating.tags, annotating.notes),
+    ),
+    "Follow": (ledger.head, ledger.inbox, ledger.exchanges, ledger.events, tailing.tail),
+    "Change": (
+        *(changing.fork, changing.set_label, annotating.tag, annotating.write_note, annotating.cherry_pick),
+        *(changing.detach, changing.flatten, changing.delete),
+    ),
+    "Ask": (searching.search, asking.query, asking.list_queries, asking.verify, asking.info),
     "Prove": (integrity.checkpoint, integrity.proof, integrity.verify_proof),
     "Erase": (upkeep.redact, upkeep.vacuum, upkeep.prune),
     "Keep safe": (upkeep.backup, upkeep.restore, upkeep.dump, upkeep.load, upkeep.upgrade, upkeep.doctor),
@@ -29,6 +53,7 @@ def main() -> None:
     The store is a folder: --store PATH (before or after the command), else the environment's TRAILS_STORE, else
     ./.trails. It is never created by the way: `trails init` makes one, and so do import and demo with --create.
 
-    SESSION is always an id, an IRI or a label. Results go to stdout, everything else to stderr. Exit codes: 0 done; 1 a
-    negative result or a failure; 2 wrong usage or input; 130 interrupted.
+    SESSION is always an id, an IRI or a label; a REF may also be a tag, or end in @ and a number of turns. Results go to
+    stdout, everything else to stderr. Exit codes: 0 done; 1 a negative result or a failure; 2 wrong usage or input; 130
+    interrupted.
     """

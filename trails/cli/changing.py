@@ -91,9 +91,9 @@ def append(*, session: str, role: str, text: str, author: str | None, model: str
 
 
 @command("fork")
-@session_argument
+@click.argument("ref", metavar="REF")
 @click.option(
-    "--at", type=click.IntRange(min=0), metavar="INDEX", help="Share the turns below this index; default: all."
+    "--at", type=click.IntRange(min=0), metavar="INDEX", help="Share the turns below this index; default: all of REF."
 )
 @click.option("--id", "id_", metavar="ID", help="The fork's id; made up unless given.")
 @click.option("--label", metavar="LABEL", help="A name for it that no other session has.")
@@ -102,7 +102,7 @@ def append(*, session: str, role: str, text: str, author: str | None, model: str
 @json_option
 def fork(
     *,
-    session: str,
+    ref: str,
     at: int | None,
     id_: str | None,
     label: str | None,
@@ -112,12 +112,19 @@ def fork(
 ) -> None:
     """Fork a session at an index and print the fork's id.
 
-    SESSION is an id, an IRI or a label. The fork shares the turns below INDEX and copies
-    none; what it appends is its own.
+    REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it. The fork shares
+    the turns below INDEX and copies none; what it appends is its own.
     """
     facts = dict(pairs(meta, "--meta")) or None
+    from trails.session import refs
+
     with open_store() as store:
-        made = store.load(store.resolve(session)).fork(at, id=id_, label=label, principal=principal, meta=facts)
+        place = refs.place(store, ref)
+        if at is not None and place.end is not None and at > place.end:
+            refuse(f"{ref!r} has {count(place.end, 'turn')}, so it cannot be forked at {at}")
+        made = store.load(place.session_id).fork(
+            place.end if at is None else at, id=id_, label=label, principal=principal, meta=facts
+        )
         made.persist()
     if as_json:
         print_json({"session": made.record.to_dict()})

@@ -17,7 +17,11 @@ Status = Literal["stored", "deleted", "missing"]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A session's place in the forest. `head` is the digest of its last turn, own or inherited; None without one."""
+    """A session's place in the forest.
+
+    `last` is the index of the last turn that it owns, and `head` the digest of its last turn, own or inherited; None
+    without one.
+    """
 
     id: str
     status: Status = "stored"
@@ -28,6 +32,7 @@ class Node:
     forked_at: int | None = None
     spawner: str | None = None
     own_turns: int = 0
+    last: int | None = None
     head: str | None = None
 
     @property
@@ -91,7 +96,9 @@ def read(reader: Reader) -> dict[str, Node]:
         session_id = iris.session_id(row["session"].value) if iris.is_session(row["session"].value) else ""
         if session_id in nodes:
             node = nodes[session_id]
-            nodes[session_id] = replace(node, own_turns=int(row["turns"].value), head=_text(row["head"]) or node.head)
+            head = _text(row["head"]) or node.head
+            own, last = int(row["turns"].value), int(row["last"].value)
+            nodes[session_id] = replace(node, own_turns=own, last=last, head=head)
     return nodes
 
 

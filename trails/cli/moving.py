@@ -29,7 +29,8 @@ _SHOWN_PROBLEMS = 20
     "--format",
     "format_",
     metavar="NAME",
-    help="claude-code, pi, nquads or trig; told from the files' content unless given.",
+    help="claude-code, pi, codex, gemini-cli, chatgpt, swe-agent, otel, nquads or trig; told from the files' content "
+    "unless given.",
 )
 @click.option("--restore", is_flag=True, help="Let exported sessions come back that were deleted here.")
 @click.option("--create", is_flag=True, help="Create the store if it is not there.")
@@ -120,11 +121,11 @@ def export(session: str, format_: str, output: Path | None, force: bool) -> None
         if output is None:
             export_session(store, session_id, format_, sys.stdout.buffer)
             return
-        _write_whole(output, lambda out: export_session(store, session_id, format_, out))
+        write_whole(output, lambda out: export_session(store, session_id, format_, out))
     note(f"wrote {session_id} to {output}")
 
 
-def _write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
+def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Write a file beside its place and move it there when it is whole."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     part = Path(name)

@@ -64,18 +64,22 @@ def list_sessions(
 
 
 @command("show")
-@session_argument
+@click.argument("ref", metavar="REF")
 @click.option("--full", is_flag=True, help="Whole texts, tool arguments and digests.")
 @json_option
-def show(session: str, full: bool, as_json: bool) -> None:
+def show(ref: str, full: bool, as_json: bool) -> None:
     """Show a session's transcript for reading.
 
-    SESSION is an id, an IRI or a label. Turns that come from an ancestor name the session that owns them. Long texts
-    and tool arguments are shortened without --full; JSON is always whole.
+    REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it. Turns that come
+    from an ancestor name the session that owns them. Long texts and tool arguments are shortened without --full; JSON is
+    always whole.
     """
+    from trails.session import refs
+
     with open_store() as store:
-        loaded = store.load(store.resolve(session))
-        record, turns, system = loaded.record, loaded.turns, loaded.system
+        place = refs.place(store, ref)
+        loaded = store.load(place.session_id)
+        record, turns, system = loaded.record, loaded.turns[: place.end], loaded.system
     if as_json:
         print_json({"session": record.to_dict(), "system": system, "turns": [turn.to_dict() for turn in turns]})
         return
@@ -135,17 +139,22 @@ def branches(session: str, as_json: bool) -> None:
 
 
 @command("replay")
-@session_argument
+@click.argument("ref", metavar="REF")
 @click.option("--up-to", type=click.IntRange(min=0), metavar="INDEX", help="Stop before the turn with this index.")
 @json_option
-def replay(session: str, up_to: int | None, as_json: bool) -> None:
+def replay(ref: str, up_to: int | None, as_json: bool) -> None:
     """Print what a model would be sent again: role and content of each turn, in order.
 
-    SESSION is an id, an IRI or a label. Nothing is shortened and nothing is written.
+    REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it. Nothing
+    is shortened and nothing is written.
     """
+    from trails.session import refs
+
     with open_store() as store:
-        session_id = store.resolve(session)
-        turns = store.replay(session_id, up_to_index=up_to)
+        place = refs.place(store, ref)
+        session_id = place.session_id
+        ends = [end for end in (up_to, place.end) if end is not None]
+        turns = store.replay(session_id, up_to_index=min(ends, default=None))
     if as_json:
         print_json({"session": session_id, "turns": turns})
         return

@@ -86,6 +86,11 @@ def working(what: str) -> Iterator[None]:
         yield
 
 
+def role_style(role: str) -> str:
+    """Return the colour of those who speak in a role."""
+    return _ROLE_STYLES.get(role, "blue")
+
+
 def moment(time: datetime | None, *, seconds: bool = False) -> str:
     """Return a time in UTC as people read it, or a dash where there is none."""
     if time is None:

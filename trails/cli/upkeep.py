@@ -82,6 +82,11 @@ def redact(*, session: str, index: int, by: str | None, reason: str | None, yes:
     for title, refs in (("summary that may repeat it", report.summaries), ("turn that quotes it", report.quotes)):
         for each, at in refs:
             note(f"{title}: {each} {at}")
+    for each in report.notes:
+        note(f"note on it, or that holds its text: {each} (`trails note --remove {each}` takes it away)")
+    for title, iris in (("text taken out of", report.entries), ("ledger's entry that quotes it", report.ledger_quotes)):
+        for iri in iris:
+            note(f"{title}: {iri}")
     note(f"the text is in the store's files until `trails vacuum`; {_OLDER}")
 
 
@@ -167,7 +172,7 @@ def prune(
     done = "would go" if dry_run else "went"
     note(f"{count(len(report.sessions), 'session')} {done}, with {report.text_bytes:,} bytes of text")
     if report.needed:
-        note(f"{count(len(report.needed), 'session')} of that age stay: others depend on them")
+        note(f"{count(len(report.needed), 'session')} of that age stay: others depend on them, or tags name them")
     if report.sessions and not dry_run:
         note(f"the text is in the store's files until `trails vacuum`; {_OLDER}")
 

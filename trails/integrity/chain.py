@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -69,28 +69,26 @@ def check_run(record: SessionRecord, rows: Sequence[StoredTurn], previous: str) 
     own) and not one for each turn after it.
     """
     findings = []
-    wanted = record.starts_at
+    wanted, session_iri, is_fork = record.starts_at, record.iri, record.parent_session_id is not None
     for row in rows:
-        if row.index != wanted:
-            kind = "duplicate-index" if row.index < wanted else "index-gap"
-            what = f"a second turn at index {row.index}" if row.index < wanted else f"no turn {wanted}"
-            findings.append(_finding(kind, record, min(row.index, wanted), f"has {what}"))
-        findings += _check_row(record, row, previous)
-        previous, wanted = row.digest, row.index + 1
+        index = row.index
+        if index != wanted:
+            kind = "duplicate-index" if index < wanted else "index-gap"
+            what = f"a second turn at index {index}" if index < wanted else f"no turn {wanted}"
+            findings.append(_finding(kind, record, min(index, wanted), f"has {what}"))
+        if recomputed(row, previous) != row.digest:
+            findings.append(
+                _finding("digest-mismatch", record, index, f"turn {index} was altered: its digest does not fit it")
+            )
+        if row.iri != iris.turn(session_iri, index, row.digest):
+            findings.append(
+                _finding("wrong-iri", record, index, f"turn {index} has the IRI of another turn: {row.iri}")
+            )
+        if is_fork and row.branch != record.branch and index >= record.starts_at:
+            what = f"turn {index} is of branch {row.branch!r}, not {record.branch!r}"
+            findings.append(_finding("wrong-branch", record, index, what))
+        previous, wanted = row.digest, index + 1
     return findings
-
-
-def _check_row(record: SessionRecord, row: StoredTurn, previous: str) -> Iterator[Finding]:
-    if recomputed(row, previous) != row.digest:
-        yield _finding(
-            "digest-mismatch", record, row.index, f"turn {row.index} was altered: its digest does not fit it"
-        )
-    if row.iri != iris.turn(record.iri, row.index, row.digest):
-        yield _finding("wrong-iri", record, row.index, f"turn {row.index} has the IRI of another turn: {row.iri}")
-    if row.branch != record.branch and row.index >= record.starts_at and record.parent_session_id is not None:
-        yield _finding(
-            "wrong-branch", record, row.index, f"turn {row.index} is of branch {row.branch!r}, not {record.branch!r}"
-        )
 
 
 def _finding(code: str, record: SessionRecord, index: int | None, what: str) -> Finding:

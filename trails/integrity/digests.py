@@ -11,10 +11,11 @@ import hashlib
 import json
 import secrets
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
-from trails.model import Facts
+from trails.model import Compaction, Facts
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -42,12 +43,22 @@ def _hash(tag: bytes, *fields: bytes) -> str:
     return hashlib.sha256(tag + b"".join([_LENGTH(len(field)) + field for field in fields])).hexdigest()
 
 
+@lru_cache(maxsize=4096)
+def _name(text: str) -> bytes:
+    """Return a field that many turns share: a role, a branch, an author."""
+    data = text.encode()
+    return _LENGTH(len(data)) + data
+
+
 def salted(kind: str, salt: str, text: str) -> str:
     """Return the digest of a salted text: what stays behind when the text itself is redacted.
 
-    `kind` says what the text is (`text`, `json`, `arguments`, `meta`), so that one can't stand for another.
+    `kind` says what the text is (`text`, `json`, `arguments`, `meta`, `request`), so that one can't stand for another.
     """
-    return _hash(b"trails/salted/1", kind.encode(), salt.encode(), text.encode())
+    data, grain = text.encode(), salt.encode()
+    return hashlib.sha256(
+        b"".join((b"trails/salted/1", _name(kind), _LENGTH(len(grain)), grain, _LENGTH(len(data)), data))
+    ).hexdigest()
 
 
 def content_digest(text: str, salt: str, *, structured: bool) -> str:
@@ -68,7 +79,8 @@ def facts_json_digest(text: str) -> str:
 def facts_json(facts: Facts, salt: str) -> str:
     """Return everything recorded with a turn beyond its text as canonical JSON; "" where nothing was recorded.
 
-    Call arguments and metadata stand there as salted digests: they can be redacted, and the chain still verifies.
+    Call arguments, metadata and the request of a compaction stand there as salted digests: they can be redacted, and
+    the chain still verifies.
     """
     if facts.is_empty():
         return ""
@@ -83,12 +95,29 @@ def facts_json(facts: Facts, salt: str) -> str:
     if facts.tool_results:
         plain["results"] = [[result.call_id, result.is_error] for result in facts.tool_results]
     if facts.compaction:
-        plain["compaction"] = facts.compaction.model_dump()
+        plain["compaction"] = _compaction(facts.compaction, salt)
     if facts.source_ids:
         plain["source"] = list(facts.source_ids)
+    if facts.quoted_from:
+        plain["quote"] = [facts.quoted_from.index, facts.quoted_from.digest]
     if facts.meta_json is not None or facts.meta_withheld:
         plain["meta"] = facts.meta_withheld or salted("meta", salt, facts.meta_json or "")
     return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+_COMPACTION_1: Final = ("summarised_through", "first_kept", "tokens_before", "tokens_after", "trigger")
+"""The fields of a compaction that the first digests covered, unset ones too; all later ones stand only where set."""
+
+
+def _compaction(compaction: Compaction, salt: str) -> dict[str, Any]:
+    plain = compaction.model_dump()
+    plain = {name: value for name, value in plain.items() if name in _COMPACTION_1 or value is not None}
+    request, withheld = plain.pop("request", None), plain.pop("request_withheld", None)
+    if withheld or request is not None:
+        plain["request"] = withheld or salted("request", salt, request)
+    if compaction.previous_summary is not None:  # its index and digest, and no IRI: copies have other IRIs
+        plain["previous_summary"] = compaction.previous_summary.rpartition("/")[2]
+    return plain
 
 
 def turn_digest(
@@ -112,17 +141,28 @@ def turn_digest(
     ...     time=None, content=content_digest("hi", "00", structured=False), facts="")[:8]
     'f6546603'
     """
-    return _hash(
-        b"trails/turn/1",
-        previous.encode(),
-        str(index).encode(),
-        branch.encode(),
-        role.encode(),
-        author.encode(),
-        b"" if time is None else str(epoch_microseconds(time)).encode(),
-        content.encode(),
-        facts.encode(),
-    )
+    place = b"%d" % index
+    moment = b"" if time is None else b"%d" % epoch_microseconds(time)
+    return hashlib.sha256(
+        b"".join(
+            (
+                b"trails/turn/1",
+                _LENGTH(len(previous)),
+                previous.encode(),
+                _LENGTH(len(place)),
+                place,
+                _name(branch),
+                _name(role),
+                _name(author),
+                _LENGTH(len(moment)),
+                moment,
+                _LENGTH(len(content)),
+                content.encode(),
+                _LENGTH(len(facts)),
+                facts.encode(),
+            )
+        )
+    ).hexdigest()
 
 
 def prompt_digest(text: str, salt: str, *, version: int, effective_from: int) -> str:

@@ -10,6 +10,9 @@ and the very same lines are the leaves of the Merkle tree (RFC 6962).
     change  the session's row, after it was changed                  count 0, digest of the row
     redact  a turn whose content was taken out                       count: its index, digest of its deletion
     delete  a deletion                                               count 0, digest of the tombstone
+    received, sent, delivered             an entry of the session's ledger, as it stands after the commit: an event that
+    pending, streaming, completed, failed came or went, a delivery, an exchange in that state; count: the entry's number,
+                                          digest: of the entry without the texts that can be taken out of it
     sync    all lines before this one are on disk                    session "-", count 0, digest "-"
     close   the store was closed in good order                       session "-", count 0, digest "-"
 """
@@ -26,7 +29,14 @@ from pyoxigraph import Quad
 
 from trails.errors import IntegrityError
 
-Kind = Literal["create", "fork", "turns", "change", "redact", "delete", "sync", "close"]
+Kind = Literal[
+    "create", "fork", "turns", "change", "redact", "delete", "sync", "close",
+    "received", "sent", "delivered", "pending", "streaming", "completed", "failed",
+]  # fmt: skip
+LEDGER_KINDS: Final[tuple[Kind, ...]] = (
+    "received", "sent", "delivered", "pending", "streaming", "completed", "failed",
+)  # fmt: skip
+"""The kinds of leaves that tell of an entry of a session's ledger."""
 _NOTHING: Final = "-"
 _LINE: Final = re.compile(
     rf"({'|'.join(get_args(Kind))}) (urn:trails:session:[^ ]+|-) ([0-9]+) ([0-9a-f]{{64}}|-) ([0-9a-f]{{16}})"

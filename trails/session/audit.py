@@ -1,17 +1,17 @@
 """`verify`: whether what is stored is whole and was not altered.
 
 It reads raw rows, not sessions: what `load` would refuse is exactly what has to be named here. The common case is
-quick: a graph whose turns all check out, and whose counts of quads are those of plain turns, holds nothing else. Any
+quick: a graph whose turns all check out, and which has as many quads as plain turns have, holds nothing else. Any
 other graph is walked quad by quad and held against what its own turns would be written as.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from pyoxigraph import NamedNode, Quad, QuerySolution
+from pyoxigraph import NamedNode, Quad
 
 from trails import history, iris, mapping, vocab
 from trails.errors import TrailsError
@@ -19,21 +19,13 @@ from trails.integrity import chain, digests, leaves
 from trails.integrity.chain import StoredTurn
 from trails.integrity.leaves import Leaf
 from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn, VerifyReport
-from trails.session import logbook
+from trails.session import ledgerbook, logbook, marks
 from trails.session.reader import Reader
+from trails.store import tsv
 from trails.store.contract import QuadStore, Term
 
-_PLAIN = {
-    vocab.INDEX.value: 1,
-    vocab.ROLE.value: 1,
-    vocab.BRANCH.value: 1,
-    vocab.VALUE.value: 1,
-    vocab.ATTRIBUTED_TO.value: 1,
-    vocab.DIGEST.value: 1,
-    vocab.SALT.value: 1,
-    vocab.TYPE.value: 2,
-}
-"""How many quads of each property a plain turn has; its time, which may be unknown, comes on top."""
+_PLAIN = 9
+"""How many quads a plain turn has, beside its time, which may be unknown."""
 Progress = Callable[[int, int, str], None]
 """Called with (sessions done, all sessions, "") as a verification goes on."""
 _LINKS = frozenset({vocab.GENERATED_BY.value, vocab.TOOL_RESULT_OF.value})
@@ -59,9 +51,10 @@ class _Audit:
         self.sessions = 0
         self.turns = 0
         self.findings: list[Finding] = []
-        self._counts: dict[str, dict[str, int]] = defaultdict(dict)
+        self._quads = 0
         self._records: dict[str, SessionRecord] = {}
         self._log: dict[str, logbook.SessionLog] = {}
+        self._entries: ledgerbook.Logged = {}
         self._logged: set[Leaf] = set()
         self._made: dict[Leaf, str] = {}
         self._redacted: set[str] = set()
@@ -69,9 +62,9 @@ class _Audit:
     def lineage_of(self, session_id: str) -> None:
         """Check a session and its ancestors."""
         self._records = {record.id: record for record in self._reader.lineage(session_id)}
-        self._count([NamedNode(record.iri) for record in self._records.values()])
         self._read_log()
         self._check_sessions()
+        self.findings += marks.findings(self._store, self._reader, self._records, every=False)
 
     def everything(self) -> None:
         """Check the catalog, all sessions, and that there is nothing else."""
@@ -83,20 +76,19 @@ class _Audit:
             self._subject(subject, quads)
         for record in self._records.values():
             self._agents(record, subjects)
-        self._count(None)
-        self._graphs(subjects)
         self._read_log()
         self._redactions()
         for record in self._records.values():
             self._lineage(record)
         self._check_sessions()
+        self._graphs(subjects, len(catalog))
         self._gone(subjects)
 
     def _check_sessions(self) -> None:
         """Check the turns of all sessions: the engine reads for one while another's digests are computed."""
-        with ThreadPoolExecutor(max_workers=2, thread_name_prefix="trails-verify") as pool:
-            for done, turns in enumerate(pool.map(self._session, list(self._records.values())), 1):
-                self.sessions, self.turns = done, self.turns + turns
+        with ThreadPoolExecutor(max_workers=3, thread_name_prefix="trails-verify") as pool:
+            for done, (turns, quads) in enumerate(pool.map(self._session, list(self._records.values())), 1):
+                self.sessions, self.turns, self._quads = done, self.turns + turns, self._quads + quads
                 if self._progress:
                     self._progress(done, len(self._records), "")
 
@@ -107,6 +99,7 @@ class _Audit:
         for number, what in leaves.check_links(lines):
             self._add("bad-log", None, f"line {number} of the log: {what}")
         self._log = logbook.by_session(lines)
+        self._entries = ledgerbook.logged(lines)
         self._logged = logbook.logged_redactions(lines)
         self._made = dict(logbook.redactions(self._store))
         self._redacted = {digest for leaf, digest in self._made.items() if leaf in self._logged}
@@ -174,10 +167,10 @@ class _Audit:
             return {q for q in quads if q.predicate in _TOMBSTONE}
         if vocab.SYSTEM_PROMPT in types:
             return self._prompt(subject)
-        if vocab.DELETION in types and iris.is_turn_deletion(subject):
-            return {q for q in quads if q.predicate in _REDACTION}  # the log says whether they are as they were
-        if vocab.DELETION in types:
-            return {q for q in quads if q.predicate in (vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH)}
+        if vocab.TAG in types or vocab.NOTE in types:
+            return set(marks.quads_as_written(subject, quads))
+        if vocab.DELETION in types:  # the log says whether what it says is as it was
+            return {q for q in quads if q.predicate in _said_of(subject)}
         kind = vocab.AGENT if iris.is_agent(subject) else vocab.PRINCIPAL
         return {Quad(NamedNode(subject), vocab.TYPE, kind, vocab.CATALOG)} if kind in types else set()
 
@@ -200,14 +193,23 @@ class _Audit:
             if quad.subject != NamedNode(record.iri) and quad not in subjects.get(quad.subject.value, []):  # type: ignore[union-attr] # an IRI
                 self._missing(quad)
 
-    def _graphs(self, subjects: dict[str, list[Quad]]) -> None:
+    def _graphs(self, subjects: dict[str, list[Quad]], in_catalog: int) -> None:
         """Find graphs that belong to no session; those of deleted ones may still wait to be swept."""
-        for name in self._counts:
-            if iris.is_session(name) and iris.session_id(name) in self._records:
+        known = in_catalog + self._quads
+        for (graph,) in self._reader.select("graphs"):
+            if iris.is_session(graph.value) and iris.session_id(graph.value) in self._records:
                 continue
-            if any(quad.predicate == vocab.PENDING_SWEEP for quad in subjects.get(name, [])):
+            quads = len(self._store.quads((None, None, None, graph)))
+            known += quads
+            is_ledger = iris.is_ledger(graph.value)
+            home = graph.value.removesuffix("/ledger") if is_ledger else graph.value
+            if is_ledger and iris.session_id(home) in self._records:
                 continue
-            self._add("stray-graph", None, f"the graph {name} belongs to no session")
+            if quads and not any(quad.predicate == vocab.PENDING_SWEEP for quad in subjects.get(home, [])):
+                what = "is the ledger of a session that is not there" if is_ledger else "belongs to no session"
+                self._add("stray-graph", None, f"the graph {graph.value} {what}")
+        if len(self._store) != known:
+            self._add("stray", None, f"{len(self._store) - known} quads stand in graphs that the store does not list")
 
     # --- sessions
 
@@ -219,8 +221,8 @@ class _Audit:
         if record.spawned_by is not None and record.spawned_by not in self._records:
             self._add("bad-lineage", record.id, f"{record.spawned_by!r}, which spawned it, is not in the store")
 
-    def _session(self, record: SessionRecord) -> int:
-        """Check one session's turns and return how many there are."""
+    def _session(self, record: SessionRecord) -> tuple[int, int]:
+        """Check one session's turns; return how many turns and how many quads its graph has."""
         rows = self._rows(record.id)
         own = [row for row in rows if row.index >= record.starts_at]
         below = [row for row in rows if row.index < record.starts_at]
@@ -237,9 +239,11 @@ class _Audit:
             if row.redacted and row.digest not in self._redacted:
                 what = f"turn {row.index} lost its content, and no redaction was logged"
                 self._add("unlogged", record.id, what, row.index)
-        if not self._is_plain(record, rows):
+        [(count,)] = self._reader.select("quad_count", session=record.id)
+        quads = int(count.value)
+        if not _is_plain(quads, rows):
             self._walk(record, rows)
-        return len(rows)
+        return len(rows), quads
 
     def _rows(self, session_id: str) -> list[StoredTurn]:
         try:
@@ -248,7 +252,7 @@ class _Audit:
             self._add("unreadable", session_id, f"what is recorded with its turns cannot be read: {error}")
             facts = {}
         rows = []
-        for row in self._reader.select("sealed_turns", session=session_id):
+        for row in self._reader.table("sealed_turns", session=session_id):
             try:
                 rows.append(_stored_turn(row, facts))
             except (TrailsError, ValueError, AttributeError) as error:
@@ -280,24 +284,6 @@ class _Audit:
                 )
 
     # --- nothing else
-
-    def _count(self, graphs: Iterable[NamedNode] | None) -> None:
-        if graphs is None:
-            for graph, predicate, count in self._reader.select("predicate_counts"):
-                self._counts[graph.value][predicate.value] = int(count.value)
-            return
-        for graph in graphs:
-            for quad in self._store.quads((None, None, None, graph)):
-                counts = self._counts[graph.value]
-                counts[quad.predicate.value] = counts.get(quad.predicate.value, 0) + 1
-
-    def _is_plain(self, record: SessionRecord, rows: Sequence[StoredTurn]) -> bool:
-        expected = {predicate: many * len(rows) for predicate, many in _PLAIN.items()} if rows else {}
-        if timed := sum(row.time is not None for row in rows):
-            expected[vocab.TIME.value] = timed
-        if any(row.redacted for row in rows):  # the digest does not cover what stands in the text's place
-            return False
-        return self._counts.get(record.iri, {}) == expected
 
     def _walk(self, record: SessionRecord, rows: Sequence[StoredTurn]) -> None:
         """Hold every quad of a session's graph against what its turns would be written as."""
@@ -338,24 +324,44 @@ class _Audit:
         self.findings.append(Finding(code=code, session_id=session_id, index=index, message=where + what))
 
 
-def _stored_turn(row: QuerySolution, facts: Mapping[str, Facts]) -> StoredTurn:
+def _is_plain(quads: int, rows: Sequence[StoredTurn]) -> bool:
+    """Tell whether a graph of so many quads holds nothing but these turns, all of them plain.
+
+    Each row has every property of a turn, so with as many quads as plain turns have there is room for nothing else.
+    """
+    if any(row.redacted for row in rows):  # the digest does not cover what stands in the text's place
+        return False
+    return quads == _PLAIN * len(rows) + sum(row.time is not None for row in rows)
+
+
+def _stored_turn(row: Sequence[str], facts: Mapping[str, Facts]) -> StoredTurn:
     turn, index, role, value, author, digest, salt, branch, time = row
+    iri, when = tsv.iri(turn), tsv.date_time(time)
+    text, structured, redacted = tsv.content(value)
     return StoredTurn(
-        iri=turn.value,
-        index=int(index.value),
-        role=role.value,
-        text=value.value,
-        structured=value.datatype == vocab.JSON,
-        redacted=value.datatype == vocab.REDACTED,
-        author_iri=author.value,
-        digest=digest.value,
-        salt=salt.value,
-        branch=branch.value,
-        time=None if time is None else mapping.parse_time(time.value),
-        facts=facts.get(turn.value, NO_FACTS),
+        iri=iri,
+        index=tsv.integer(index),
+        role=tsv.string(role),
+        text=text,
+        structured=structured,
+        redacted=redacted,
+        author_iri=tsv.iri(author),
+        digest=tsv.string(digest),
+        salt=tsv.string(salt),
+        branch=tsv.string(branch),
+        time=None if when is None else mapping.parse_time(when),
+        facts=facts.get(iri, NO_FACTS),
     )
 
 
+def _said_of(deletion: str) -> frozenset[NamedNode]:
+    """Return the properties of a deletion: of a turn's content, of a tag or a note, or of a session."""
+    if iris.is_removal(deletion):
+        return marks.REMOVAL
+    return _REDACTION if iris.is_turn_deletion(deletion) else _DELETION
+
+
+_DELETION = frozenset({vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH})
 _REDACTION = frozenset(
     {vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.DELETED_TURN, vocab.DIGEST, vocab.REASON}
 )

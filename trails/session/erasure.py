@@ -1,9 +1,10 @@
 """Taking the content of a turn out of a store for good, so that the digest chain still verifies.
 
 A redacted turn keeps its place, author, time and digest. Its value becomes `""^^trails:Redacted`, its salt the digest
-of salt and content, its tool calls' arguments and its metadata become their salted digests: exactly what the turn's
-digest covers. A Deletion in the catalog says who did it and when, and carries the turn's digest, by which copies that
-come in later (an old export) are redacted too. The text itself leaves the store's files with `vacuum`.
+of salt and content, its tool calls' arguments, its metadata and the request that a summary answers become their salted
+digests: exactly what the turn's digest covers. A Deletion in the catalog says who did it and when, and carries the
+turn's digest, by which copies that come in later (an old export) are redacted too. The text itself leaves the store's
+files with `vacuum`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.integrity import digests
 from trails.integrity.leaves import Leaf
 from trails.model import SessionRecord, Turn, Value
-from trails.session import logbook
+from trails.session import ledgerbook, logbook, marks
 from trails.session.reader import Reader
 from trails.store.contract import Change, PreconditionFailed, QuadStore
 
@@ -30,6 +31,8 @@ _SHORTEST_QUOTE: Final = 4
 _QUOTE: Final = 200
 """Characters of a text that are looked for: who quotes a text rarely quotes all of it."""
 _TEXT_KEYS: Final = frozenset({"text", "thinking", "content", "output"})
+_SALTED: Final = {vocab.ARGUMENTS: "arguments", vocab.META: "meta", vocab.REQUEST: "request"}
+"""The properties, beside the content, whose texts a redaction replaces by their salted digests; and their kinds."""
 
 TurnRef = tuple[str, int]
 """A session's id and the index of one of the turns that it owns."""
@@ -45,7 +48,14 @@ class Redaction(Value):
     summaries: tuple[TurnRef, ...]
     """Later summary turns that stand for the redacted one, and may repeat what it said."""
     quotes: tuple[TurnRef, ...]
-    """Other turns that hold the text, or its first 200 characters; looked for only while the text is there."""
+    """Other turns that were picked from it, or hold the text, or its first 200 characters; the text is looked for only
+    while it is there."""
+    notes: tuple[str, ...] = ()
+    """The ids of notes on the turn, and of others that hold the text; they stay until they are removed."""
+    entries: tuple[str, ...] = ()
+    """The IRIs of the entries of ledgers whose text went with it: messages that it says, what was sent in its place."""
+    ledger_quotes: tuple[str, ...] = ()
+    """The IRIs of other entries of ledgers that hold the text: messages that still wait, deliveries, errors."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON."""
@@ -59,18 +69,23 @@ def redact(
     turn = _turn_at(reader, chain, index)
     needles = _needles(turn)
     done: list[TurnRef] = []
+    entries: list[str] = []
     # A copy that another thread made meanwhile is found in a second round: see the requirement of `copy_turns`.
     while found := _unredacted(store, turn.digest):
         try:
-            _commit(store, found, turn.digest, by=by, reason=reason)
+            entries += _commit(store, found, turn.digest, by=by, reason=reason)
         except PreconditionFailed:
             continue
         done += (_ref(node) for node in found)
+    quotes, ledger_quotes = _quotes(reader, needles, set(done))
     return Redaction(
         digest=turn.digest,
         turns=tuple(sorted(done)),
         summaries=tuple(sorted(_summaries(store, reader, turn.digest, index))),
-        quotes=tuple(sorted(_quotes(reader, needles, set(done)))),
+        quotes=tuple(sorted(quotes | (_picks(store, turn.digest) - set(done)))),
+        notes=tuple(sorted(_notes(store, turn.digest, needles))),
+        entries=tuple(sorted(entries)),
+        ledger_quotes=tuple(sorted(ledger_quotes)),
     )
 
 
@@ -109,7 +124,8 @@ def _ref(turn: NamedNode) -> TurnRef:
 # --- the commit
 
 
-def _commit(store: QuadStore, turns: Sequence[NamedNode], digest: str, *, by: str, reason: str | None) -> None:
+def _commit(store: QuadStore, turns: Sequence[NamedNode], digest: str, *, by: str, reason: str | None) -> list[str]:
+    """Take the content out of turns, and of what repeats it in ledgers; return the IRIs of the ledgers' entries."""
     add: list[Quad] = []
     remove: list[Quad] = []
     made: list[Leaf] = []
@@ -123,16 +139,20 @@ def _commit(store: QuadStore, turns: Sequence[NamedNode], digest: str, *, by: st
             rows = _deletion(turn, digest, now, by=by, reason=reason)
             add += rows
             made.append(logbook.redaction_leaf(node, [quad for quad in rows if quad.subject == node]))
+    old, new = ledgerbook.withhold_with(store, turns)
+    remove += old
+    add += new
     store.commit(Change(add=add, remove=remove, require=remove, leaves=lambda _: made))
+    return [str(quad.subject.value) for quad in new]  # type: ignore[union-attr] # an entry's IRI
 
 
 def _quads_of(store: QuadStore, turn: NamedNode) -> list[Quad]:
-    """Return the quads of a turn and of its tool calls, as they are stored."""
+    """Return the quads of a turn, of its tool calls and of the request that it answers as a summary, as they are stored."""
     graph = NamedNode(iris.session(iris.session_id(turn.value)))
     quads = store.quads((turn, None, None, graph))
     for call in store.quads((None, vocab.STARTED_BY, turn, graph)):
         quads += store.quads((call.subject, vocab.ARGUMENTS, None, graph))  # type: ignore[arg-type] # a call's IRI
-    return quads
+    return quads + store.quads((NamedNode(iris.compaction(turn.value)), vocab.REQUEST, None, graph))
 
 
 def redacted(quads: Iterable[Quad]) -> tuple[list[Quad], list[Quad]]:
@@ -165,8 +185,8 @@ def _stand_in(quad: Quad, salt: str, content: str) -> Literal | None:
         return Literal("", datatype=vocab.REDACTED)
     if quad.predicate == vocab.SALT:
         return Literal(content)
-    if quad.predicate in (vocab.ARGUMENTS, vocab.META) and _datatype(quad) != vocab.REDACTED:
-        kind = "arguments" if quad.predicate == vocab.ARGUMENTS else "meta"
+    kind = _SALTED.get(quad.predicate)
+    if kind is not None and _datatype(quad) != vocab.REDACTED:
         return Literal(digests.salted(kind, salt, _text(quad)), datatype=vocab.REDACTED)
     return None
 
@@ -245,11 +265,39 @@ def _texts(part: Any) -> Iterator[str]:
             yield from _texts(each)
 
 
-def _quotes(reader: Reader, needles: Sequence[str], done: set[TurnRef]) -> set[TurnRef]:
+def _quotes(reader: Reader, needles: Sequence[str], done: set[TurnRef]) -> tuple[set[TurnRef], set[str]]:
+    """Return the turns that hold one of the texts, and the entries of ledgers that do."""
     if not needles:
-        return set()
-    found = (iris.turn_of(row[0].value) for row in reader.select("quotes", text=list(needles)))
-    return {_ref(NamedNode(turn)) for turn in found} - done
+        return set(), set()
+    found = {row[0].value for row in reader.select("quotes", text=list(needles))}
+    entries = {part for part in found if iris.entry_number(part) is not None}
+    return {_ref(NamedNode(iris.turn_of(part))) for part in found - entries} - done, entries
+
+
+def _picks(store: QuadStore, digest: str) -> set[TurnRef]:
+    """Return the turns that were cherry-picked from a turn, or from those, and still have their content."""
+    found: set[TurnRef] = set()
+    seen, open_digests = {digest}, [digest]
+    while open_digests:
+        for quad in store.quads((None, vocab.QUOTED_DIGEST, Literal(open_digests.pop()), None)):
+            graph, turn = quad.graph_name, quad.subject
+            if not isinstance(graph, NamedNode) or not isinstance(turn, NamedNode):
+                continue
+            if any(_datatype(value) != vocab.REDACTED for value in store.quads((turn, vocab.VALUE, None, graph))):
+                found.add(_ref(turn))
+            new = {_text(each) for each in store.quads((turn, vocab.DIGEST, None, graph))} - seen
+            seen |= new
+            open_digests += new
+    return found
+
+
+def _notes(store: QuadStore, digest: str, needles: Sequence[str]) -> set[str]:
+    """Return the ids of the notes on a turn, and of all others that hold one of the texts."""
+    return {
+        note.id
+        for note in marks.notes(store)
+        if note.turn_digest == digest or any(needle in note.text for needle in needles)
+    }
 
 
 # --- sessions on their way in or out
@@ -290,7 +338,7 @@ def keep_redacted(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
     for turn, mine in by_turn.items():
         if not _is_redacted_here(store, turn, mine):
             continue
-        remove, add = redacted(q for q in mine if q.subject == NamedNode(turn) or q.predicate == vocab.ARGUMENTS)
+        remove, add = redacted(q for q in mine if q.subject == NamedNode(turn) or q.predicate in _SALTED)
         for quad in remove:
             del kept[quad]
         kept.update(dict.fromkeys(add))

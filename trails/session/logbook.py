@@ -13,6 +13,7 @@ from trails import iris, vocab
 from trails.errors import IntegrityError, StoreFailed
 from trails.integrity import leaves
 from trails.integrity.leaves import Kind, Leaf
+from trails.session import ledgerbook, marks
 from trails.session.reader import Reader
 from trails.store.contract import QuadStore
 
@@ -23,9 +24,9 @@ LeafMaker = Callable[[QuadStore], Sequence[Leaf]]
 def row_of(store: QuadStore, session_id: str) -> list[Quad]:
     """Return everything that is said of a session and that no turn's digest covers.
 
-    That is its row, its system prompts, its deletion, and which of its turns are copies of which. Copies below a fork's
-    own indices are those of a detach that is not done: they do not count yet, and those of a deleted session, which
-    wait to be swept, do not count any more.
+    That is its row, its system prompts, its tags and notes, its deletion, and which of its turns are copies of which.
+    Copies below a fork's own indices are those of a detach that is not done: they do not count yet, and those of a
+    deleted session, which wait to be swept, do not count any more.
     """
     node = NamedNode(iris.session(session_id))
     quads = store.quads((node, None, None, vocab.CATALOG))
@@ -34,6 +35,7 @@ def row_of(store: QuadStore, session_id: str) -> list[Quad]:
     quads += store.quads((NamedNode(iris.deletion(node.value)), None, None, vocab.CATALOG))
     if any(quad.object == vocab.TOMBSTONE for quad in quads):
         return [quad for quad in quads if quad.predicate != vocab.PENDING_SWEEP]
+    quads += marks.logged(store, node)
     start = next((int(quad.object.value) for quad in quads if quad.predicate == vocab.FORKED_AT_INDEX), 0)  # type: ignore[union-attr] # a literal
     copies = store.quads((None, vocab.ALTERNATE_OF, None, node))
     return quads + [quad for quad in copies if iris.turn_index(str(quad.subject.value)) >= start]  # type: ignore[union-attr] # an IRI
@@ -167,6 +169,7 @@ def catch_up(store: QuadStore) -> int:
         )
     logged = logged_redactions(re.findall("^redact .*", text, re.MULTILINE))
     missing += [leaf for leaf, _ in redactions(store) if leaf not in logged]
+    missing += ledgerbook.missing_leaves(store, text)
     if missing:
         try:
             store.log.append(missing)

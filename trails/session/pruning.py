@@ -17,7 +17,7 @@ from pyoxigraph import Literal, NamedNode
 from trails import iris, mapping, vocab
 from trails.errors import HasChildren, InvalidInput, SessionNotFound
 from trails.model import Value
-from trails.session import removal
+from trails.session import marks, removal
 from trails.session.reader import Reader
 from trails.store.contract import QuadStore
 
@@ -30,7 +30,7 @@ class Pruning(Value):
     sessions: tuple[str, ...]
     """The ids of the sessions that went, in that order."""
     needed: tuple[str, ...]
-    """Sessions that were old enough to go and stay, because a session that stays depends on them."""
+    """Sessions that were old enough to go and stay, because a session that stays depends on them or a tag names them."""
     text_bytes: int
     """How much text they held, in UTF-8 bytes; `vacuum` gives its space back."""
     dry_run: bool
@@ -48,6 +48,8 @@ class Candidate:
     last: datetime | None
     """When its last own turn was made, or else the session itself; None where nothing is known: such a one stays."""
     needs: frozenset[str] = frozenset()
+    tagged: bool = False
+    """Whether a tag names it: then it stays, as what a tag names does in git."""
 
 
 def prune(
@@ -67,7 +69,7 @@ def prune(
         )
     if older_than is not None and older_than < timedelta(0):
         raise InvalidInput(f"older_than must not be negative, and is {older_than}")
-    found = candidates(reader)
+    found = candidates(store, reader)
     before = None if older_than is None else _ago(older_than)
     sizes = {} if keep_bytes is None else {each.id: text_bytes(store, each.id) for each in found}
     doomed = plan(found, before=before, keep_count=keep_count, keep_bytes=keep_bytes, sizes=sizes)
@@ -119,7 +121,11 @@ def plan(
     alive = {each.id: each for each in found}
     needed = Counter(need for each in alive.values() for need in each.needs)
     size = sum((sizes or {}).values())
-    free = [(each.last, each.id) for each in alive.values() if each.last is not None and not needed[each.id]]
+    free = [
+        (each.last, each.id)
+        for each in alive.values()
+        if each.last is not None and not each.tagged and not needed[each.id]
+    ]
     heapq.heapify(free)
     doomed: list[str] = []
     while free:
@@ -134,25 +140,26 @@ def plan(
         for need in alive.pop(gone).needs & alive.keys():
             needed[need] -= 1
             last = alive[need].last
-            if not needed[need] and last is not None:
+            if not needed[need] and last is not None and not alive[need].tagged:
                 heapq.heappush(free, (last, need))
     return doomed
 
 
-def candidates(reader: Reader) -> list[Candidate]:
-    """Return all sessions with the time of their last turn and what they depend on."""
+def candidates(store: QuadStore, reader: Reader) -> list[Candidate]:
+    """Return all sessions with the time of their last turn, what they depend on, and whether a tag names them."""
     last = {
         iris.session_id(row["session"].value): mapping.parse_time(row["last"].value)
         for row in reader.select("last_times")
         if row["last"] is not None
     }
-    found = []
+    found, tagged = [], {tag.session_id for tag in marks.tags(store)}
     for row in reader.select("tree"):
         if row["stored"].value == "true":
             session_id = iris.session_id(row["session"].value)
             created = None if row["created"] is None else mapping.parse_time(row["created"].value)
             needs = {iris.session_id(row[name].value) for name in ("parent", "spawner") if row[name] is not None}
-            found.append(Candidate(session_id, last.get(session_id, created), frozenset(needs)))
+            used = last.get(session_id, created)
+            found.append(Candidate(session_id, used, frozenset(needs), tagged=session_id in tagged))
     return found
 
 

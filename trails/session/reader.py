@@ -34,6 +34,10 @@ class Reader:
         assert isinstance(result, Solutions)  # noqa: S101 - the core queries are all SELECT
         return result
 
+    def table(self, name: str, **values: Any) -> list[list[str]]:
+        """Return the rows of one of the project's own queries, each term as text: `trails.store.tsv` reads them."""
+        return self._store.table(queries.find(name).bind(**values))
+
     def _records(self, rows: Iterable[QuerySolution]) -> dict[str, SessionRecord]:
         return mapping.decode_records((row[0].value, row[1].value, row[2]) for row in rows)
 
@@ -126,12 +130,34 @@ class Reader:
             facts = self.facts(session_id)
             turns = [_turn(session_id, row, facts) for row in rows]
         except (ValueError, AttributeError) as error:  # an IRI for a literal, or a literal of another kind
-            raise IntegrityError(
-                f"session {session_id!r} holds values that Trails never writes ({error}): the store was altered; "
-                "`trails verify` names them; restore the session from an export or a backup"
-            ) from error
+            raise self._strange(session_id, error) from error
         turns.sort(key=attrgetter("index"))
         return turns if all(turn.digest for turn in turns) else self._with_digests(turns)
+
+    def turns_at(self, session_id: str, indices: Sequence[int]) -> list[Turn]:
+        """Return the turns that a session itself owns at some indices, in order of index, reading nothing else of it.
+
+        An index at which it owns no turn is left out; two turns at one index both come.
+        """
+        rows = self.select("turns_at", session=session_id, indices=indices) if indices else []
+        if not rows:
+            return []
+        try:
+            owner = iris.session(session_id)
+            written = [iris.turn(owner, int(row[0].value), row[4].value) for row in rows if row[4] is not None]
+            found = self.select("facts_of", session=session_id, turns=written) if written else []
+            facts = mapping.decode_facts((row[0].value, row[1].value, row[2]) for row in found)
+            turns = [_turn(session_id, row, facts) for row in rows]
+        except (ValueError, AttributeError) as error:
+            raise self._strange(session_id, error) from error
+        turns.sort(key=attrgetter("index"))
+        return turns if all(turn.digest for turn in turns) else self._with_digests(turns)
+
+    def _strange(self, session_id: str, error: Exception) -> IntegrityError:
+        return IntegrityError(
+            f"session {session_id!r} holds values that Trails never writes ({error}): the store was altered; "
+            "`trails verify` names them; restore the session from an export or a backup"
+        )
 
     def _with_digests(self, turns: list[Turn]) -> list[Turn]:
         """Give turns from before digests existed one that later turns can chain to: of their content with an empty salt."""
@@ -181,6 +207,10 @@ class Reader:
             for digest in self._store.quads((turn.subject, vocab.DIGEST, None, graph)):  # type: ignore[arg-type] # an IRI
                 return str(digest.object.value)  # type: ignore[union-attr] # a literal
         return None
+
+    def owns(self, session_id: str, index: int) -> bool:
+        """Tell whether a session itself owns a turn at an index (or a copy that a detach has begun to make there)."""
+        return bool(self._store.quads((None, vocab.INDEX, Literal(index), NamedNode(iris.session(session_id)))))
 
     def salts(self, session_id: str) -> dict[str, str]:
         """Return the salts of a session's own turns, by turn IRI."""

@@ -8,7 +8,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, mapping, queries, vocab
 from trails.errors import HasChildren
-from trails.session import logbook
+from trails.session import logbook, marks
 from trails.session.reader import Reader
 from trails.store.contract import Change, Pattern, PreconditionFailed, QuadStore, Solutions
 
@@ -22,6 +22,8 @@ def delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, cascad
     if dependants and not cascade:
         children = sorted(child for child, parent in dependants if parent == session_id)
         raise has_children(session_id, children)
+    if not cascade:
+        refuse_tagged(store, session_id)
     doomed = list(dict.fromkeys([session_id, *(child for child, _ in dependants)]))
     remove: list[Quad] = []
     add: list[Quad] = []
@@ -36,17 +38,45 @@ def delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, cascad
         add.append(Quad(node, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG))
         if not cascade:
             forbid += [(None, vocab.PARENT_SESSION, node, vocab.CATALOG), (None, vocab.SPAWNED_BY, node, vocab.CATALOG)]
-    require = [Quad(NamedNode(iris.session(d)), vocab.TYPE, vocab.SESSION, vocab.CATALOG) for d in doomed]
+            forbid.append((None, vocab.TAG_OF, node, vocab.CATALOG))
+    rows = [Quad(NamedNode(iris.session(d)), vocab.TYPE, vocab.SESSION, vocab.CATALOG) for d in doomed]
     try:
-        store.commit(
-            Change(add=add, remove=remove, require=require, forbid=forbid, leaves=logbook.rows("delete", doomed))
-        )
+        _commit(store, doomed, Change(add=add, remove=remove, require=rows, forbid=forbid))
     except PreconditionFailed as failure:
         if failure.present is None:
             raise reader.not_found(session_id) from failure
+        if failure.present.predicate == vocab.TAG_OF:
+            return delete(store, reader, session_id, by=by, cascade=cascade)  # which names the tag
         child = iris.session_id(str(failure.present.subject.value))  # type: ignore[union-attr] # a session's IRI
         raise has_children(session_id, [child]) from failure
     return doomed
+
+
+def _commit(store: QuadStore, doomed: list[str], change: Change) -> None:
+    """Commit a deletion with what becomes of the tags and notes of its sessions, also of those made in between."""
+    logged = logbook.rows("delete", doomed)
+    while True:
+        going, coming, homes = marks.leaving(store, doomed)
+        whole = Change(
+            add=[*change.add, *coming],
+            remove=[*change.remove, *going],
+            require=[*change.require, *going, *marks.rows_of(homes)],
+            forbid=change.forbid,
+            leaves=_both(logged, logbook.rows("change", homes)),
+        )
+        try:
+            store.commit(whole)
+        except PreconditionFailed as failure:
+            if failure.missing is None or failure.missing in change.require:
+                raise
+            continue  # a note was removed meanwhile, or the session that it was to move to
+        if not marks.leaving(store, doomed)[0]:
+            return
+        change, logged = Change(), logbook.rows("change", [])
+
+
+def _both(one: logbook.LeafMaker, other: logbook.LeafMaker) -> logbook.LeafMaker:
+    return lambda store: [*one(store), *other(store)]
 
 
 def has_children(session_id: str, children: list[str]) -> HasChildren:
@@ -55,6 +85,18 @@ def has_children(session_id: str, children: list[str]) -> HasChildren:
     return HasChildren(
         f"session {session_id!r} has {len(children)} dependent sessions ({shown}), which would lose what they inherit; "
         'delete them too (children="cascade"), or make its forks independent first (children="detach")'
+    )
+
+
+def refuse_tagged(store: QuadStore, session_id: str) -> None:
+    """Raise `HasChildren` for a session that tags name: like git, what a tag names is kept."""
+    names = [tag.name for tag in marks.tags(store, session_id)]
+    if not names:
+        return
+    shown = ", ".join(repr(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
+    raise HasChildren(
+        f"session {session_id!r} is kept by the tags that name it ({shown}); remove those first, or delete them with it "
+        '(children="cascade")'
     )
 
 
@@ -68,5 +110,6 @@ def sweep_pending(store: QuadStore) -> int:
     for row in pending if isinstance(pending, Solutions) else []:
         graph = row[0]
         removed += store.drop_graph(graph)
+        removed += store.drop_graph(NamedNode(iris.ledger(graph.value)))
         store.commit(Change(remove=[Quad(graph, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG)]))
     return removed

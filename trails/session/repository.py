@@ -6,11 +6,11 @@ import atexit
 import os
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from uuid import uuid4
 
 from pyoxigraph import Literal as RdfLiteral
@@ -25,10 +25,16 @@ from trails.session.erasure import Redaction
 from trails.session.pruning import Pruning
 from trails.session.reader import Reader
 from trails.session.session import Session, new_prompt
+from trails.session.verbs import RepositoryVerbs
 from trails.store import dumping
 from trails.store.contract import Change, PreconditionFailed, QuadStore, Result
 from trails.store.embedded import EmbeddedStore
 from trails.store.maintenance import Vacuumed
+
+if TYPE_CHECKING:
+    from trails.diff import Diff
+    from trails.session.comparison import Comparison
+    from trails.session.feed import Callback, Changes, Feed, Subscription
 
 _FAR_PAST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _FAR_FUTURE: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
@@ -56,7 +62,7 @@ def _close_at_exit() -> None:
         repository.close()
 
 
-class Repository:
+class Repository(RepositoryVerbs):
     """A store of sessions. Get one from `trails.open`, and close it with `with` or `close`."""
 
     def __init__(self, store: QuadStore) -> None:
@@ -65,6 +71,7 @@ class Repository:
         self.reader = Reader(store)
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._closed = False
+        self._feed: Feed | None = None
         _OPEN.add(self)
         try:
             self.caught_up = logbook.catch_up(store)
@@ -92,6 +99,8 @@ class Repository:
             try:
                 for session in list(self._sessions):
                     session.warn_if_pending()
+                if self._feed is not None:
+                    self._feed.close()
             finally:
                 self._store.close()
 
@@ -132,6 +141,9 @@ class Repository:
         created: datetime | None = None,
         spawned_by: str | None = None,
         source_session: str | None = None,
+        max_tokens: int | None = None,
+        pinned_count: int = 1,
+        counter: Callable[[str], int] | None = None,
     ) -> Session:
         """Return a new session; nothing is stored until its first `persist`.
 
@@ -139,6 +151,7 @@ class Repository:
         what runs it. `label` (1 to 64 characters) is unique in the store. `meta` holds typed facts that queries can
         find. `system` is the system prompt. `created` defaults to now. `spawned_by` is the id of the stored session that
         started this one, which shares nothing with it. `source_session` names the session that this one is imported from.
+        `max_tokens`, `pinned_count` and `counter` give it a window, as for `load`.
 
         Raises `InvalidInput` for values that cannot be kept, at once; for an id or label in use, at `persist`.
         """
@@ -156,16 +169,7 @@ class Repository:
             meta_json=validate.meta(meta),
         )
         prompt = None if system is None else new_prompt(session_id, validate.text(system, "system"), 1, 0)
-        return Session(self, record, stored=False, prompt=prompt)
-
-    def load(self, session: str) -> Session:
-        """Return a session with its whole transcript, inherited turns stitched in, ready to append to.
-
-        `session` is an id or a session IRI. Raises `SessionNotFound`, `ParentMissing`, `ForkCycle`,
-        `ForkDepthExceeded`, `IndexGap` or `IntegrityError`; a transcript that is not whole is never returned.
-        """
-        chain = self.reader.lineage(self._id_of(session))
-        return Session(self, chain[0], ancestors=chain[1:], turns=self.reader.turns(chain), stored=True)
+        return Session(self, record, stored=False, prompt=prompt)._windowed(max_tokens, pinned_count, counter)
 
     def replay(self, session: str, *, up_to_index: int | None = None) -> list[dict[str, Any]]:
         """Return a session's stored transcript as plain dicts with role, content, index and branch; write nothing.
@@ -300,7 +304,8 @@ class Repository:
         """Delete a session, leaving a tombstone; return the ids of all sessions that were deleted.
 
         While sessions depend on it (forks or spawned ones), `children` says what happens: "refuse" raises
-        `HasChildren`, "cascade" deletes them too, "detach" first copies to its forks what they inherit. The rows go in
+        `HasChildren`, "cascade" deletes them too, "detach" first copies to its forks what they inherit. A session that
+        a tag names is kept, unless "cascade" takes the tag too; notes go with the last copy of their turn. The rows go in
         one commit, the turns are swept afterwards. `by` names the principal who deletes; it defaults to the session's.
         Deleted text stays in the store's files until `vacuum`, and in backups.
         """
@@ -309,6 +314,7 @@ class Repository:
         record = self.record(session)
         who = record.principal if by is None else validate.name(by, "by")
         if children == "detach":
+            removal.refuse_tagged(self._store, record.id)
             for branch in self.reader.branches(record.id):
                 self.detach(branch.id)
         deleted = removal.delete(self._store, self.reader, record.id, by=who, cascade=children == "cascade")
@@ -330,6 +336,26 @@ class Repository:
             label=None if label is None else validate.label(label),
         )
         return self.load(made)
+
+    def diff(self, a: Session | str, b: Session | str) -> Diff:
+        """Return what differs between two sessions: the prefix that they share, and their tails aligned turn by turn.
+
+        `a` and `b` are ids, labels, IRIs or tags, or such a name with `@` and an exclusive end: "plan@5" is the first
+        five turns of plan; or sessions, pending turns and all. What they share is told from lineage and digests: none
+        of its turns is read. Turns are equal that agree in role, content and tool calls, whenever they were written.
+
+        Raises `SessionNotFound`, `InvalidInput` for an index past the end, and what `load` raises for the tails.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="plan"); _ = s.append("user", "Plan a trip"); _ = s.append("assistant", "Where to?")
+        ...     written = s.persist(); found = store.diff("plan@1", "plan")
+        ...     found.common, found.kinds, bool(store.diff("plan", "plan"))
+        (1, {'equal': 0, 'changed': 0, 'left': 0, 'right': 1}, False)
+        """
+        from trails.session.diffing import diff_of  # noqa: PLC0415 - only those who compare need it
+
+        return diff_of(self, a, b)
 
     # --- erasure
 
@@ -367,8 +393,8 @@ class Repository:
 
         Sessions go whose last turn is older than `older_than`; then the oldest, until at most `keep_count` are left and
         the turns' texts have at most `keep_bytes` in UTF-8. A session that one which stays was forked from or spawned
-        by stays; one whose times are all unknown stays too. `by` names the principal who deletes (else each session's
-        own). What `delete` says of tombstones and of the store's files holds here.
+        by stays, and one that a tag names; one whose times are all unknown stays too. `by` names the principal who
+        deletes (else each session's own). What `delete` says of tombstones and of the store's files holds here.
 
         Raises `InvalidInput` where no limit is given.
         """
@@ -381,6 +407,31 @@ class Repository:
             dry_run=dry_run,
             by=None if by is None else validate.name(by, "by"),
         )
+
+    # --- who follows
+
+    def subscribe(
+        self, callback: Callback, *, kinds: Collection[str] | None = None, session: str | None = None
+    ) -> Subscription:
+        """Call a function for new turns, forks and changes of state from now on, in the order of the commits.
+
+        It gets a `Notice` once the commit is logged, on a thread of the feed; what it raises is logged and stops nothing.
+        `kinds` (of `trails.session.feed.KINDS`) and `session`, an id or an IRI, say which; all by default.
+        """
+        session_id = None if session is None else self._id_of(session)
+        return self._following().subscribe(callback, kinds=kinds, session_id=session_id)
+
+    def changes(self, *, kinds: Collection[str] | None = None, session: str | None = None) -> Changes:
+        """Return an async iterator over the same notices, until the store closes: `async for notice in store.changes():`."""
+        from trails.session.feed import Changes  # noqa: PLC0415 - asyncio takes a while to import
+
+        return Changes(self._following(), kinds=kinds, session_id=None if session is None else self._id_of(session))
+
+    def _following(self) -> Feed:
+        from trails.session.feed import Feed  # noqa: PLC0415 - asyncio takes a while to import
+
+        self._feed = self._feed or Feed(self._store.log)
+        return self._feed
 
     # --- upkeep
 
@@ -417,6 +468,44 @@ class Repository:
         return self._store
 
     # --- questions
+
+    def compare(
+        self,
+        root: str,
+        *,
+        at: int | None = None,
+        columns: str | Sequence[str] | None = None,
+        group_by: str | Sequence[str] | None = None,
+        sort_by: str | Sequence[str] | None = None,
+        descending: bool = False,
+    ) -> Comparison:
+        """Return a session and all its forks, theirs too, side by side: a row a branch, read without any transcript.
+
+        `root` is an id, a session IRI or a label. With `at`, only the branches of that fork point have a row: the
+        sessions whose transcript leaves the root's at that index. Columns are the names in
+        `trails.session.comparison.COLUMNS` and `meta.KEY` for each metadata key that a branch has. `turns` and what
+        starts with `total_` count the whole transcript; tokens, cost, tools, models and the last answer are those of a
+        branch's own turns. `columns` says which are shown (default: all). Rows come as in a tree unless `sort_by` names
+        columns: smallest first, or greatest first where `descending`; missing values last. `group_by` puts rows with
+        the same values together, in order of those values, with mean, least and greatest of every numeric column shown.
+
+        Raises `SessionNotFound`; `InvalidInput` for an unknown column (it names those there are) or for an index that
+        no branch leaves at; `IndexGap` where turns are missing.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="prompt"); _ = s.append("user", "Plan a trip")
+        ...     for heat in (0.2, 0.9):
+        ...         f = s.fork(meta={"temperature": heat}); _ = f.append("assistant", f"At {heat}"); _ = f.persist()
+        ...     found = store.compare("prompt", at=1, columns=["meta.temperature", "own_turns", "last_answer"])
+        ...     [tuple(row.values()) for row in found]
+        [(0.2, 1, 'At 0.2'), (0.9, 1, 'At 0.9')]
+        """
+        from trails.session import comparing  # noqa: PLC0415 - needed only here, and `import trails` stays quick
+
+        fork_point = None if at is None else validate.index(at, "at")
+        found = comparing.compare(self.reader, self.resolve(validate.text(root, "root")), fork_point)
+        return found.arranged(columns=columns, group_by=group_by, sort_by=sort_by, descending=descending)
 
     def query(self, text: str, /, *, union: bool = True, **parameters: Any) -> Result:
         """Return the result of a SPARQL query, or of a query of the catalogue by name with its parameters.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableSequence, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,15 +17,17 @@ from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning, Trail
 from trails.integrity import digests
 from trails.integrity.leaves import Kind
 from trails.model import MAX_FORK_DEPTH, Compaction, SealedTurn, SessionRecord, SystemPrompt, ToolCall, Turn
-from trails.session import draft, logbook
+from trails.session import draft, logbook, quoting
 from trails.session.draft import Draft
+from trails.session.verbs import SessionVerbs
 from trails.store.contract import Change, PreconditionFailed
 
 if TYPE_CHECKING:
+    from trails.diff import Diff
     from trails.session.repository import Repository
 
 
-class Session:
+class Session(SessionVerbs):
     """A session: an editable chain of immutable turns. Made by `Repository.create`, `Repository.load` and `fork`.
 
     What is appended stays in memory until `persist` writes it, all in one commit.
@@ -45,7 +47,7 @@ class Session:
         self._repository = repository
         self._record = record
         self._ancestors = tuple(ancestors)
-        self._turns = list(turns)
+        self._turns: MutableSequence[Turn] = turns if isinstance(turns, MutableSequence) else list(turns)
         self._drafts: list[Draft] = []
         self._stored = stored
         self._new_prompts: list[SystemPrompt] = [prompt] if prompt else []
@@ -203,6 +205,7 @@ class Session:
             turn = made.turn(self._record, len(self._turns), self.head)
             self._drafts.append(made)
             self._turns.append(turn)
+            self._entered(turn)
             return turn
 
     def discard_pending(self) -> int:
@@ -248,20 +251,24 @@ class Session:
         prompt = self.system_prompt
         return prompt.text if prompt else None
 
-    def persist(self) -> int:
+    def persist(self, also: Change | None = None) -> int:
         """Write what is new in one commit, all or nothing; return the number of turns written.
 
         Raises `HeadConflict` when another writer moved the head: nothing is written, and nothing here is lost.
-        Repeating a `persist` whose outcome is unknown is safe.
+        Repeating a `persist` whose outcome is unknown is safe. `also` is for this package: what goes into the same commit.
         """
         with self._alone:
-            if self._stored and not self._drafts and not self._new_prompts:
+            if self._stored and not self._drafts and not self._new_prompts and also is None:
                 return 0
             first = len(self._turns) - len(self._drafts)
             removals = self._repository.store.removals
             try:
-                self._repository.commit(self._change(first))
+                change = self._change(first)
+                self._repository.commit(change if also is None else change.joined(also))
             except PreconditionFailed as failure:
+                if also is not None and also.asked_for(failure):
+                    raise
+                quoting.check_sources(failure)
                 raise self._refusal(failure, first) from failure
             self._seen = removals
             written = len(self._drafts)
@@ -293,6 +300,7 @@ class Session:
             add += mapping.turn_quads(SealedTurn.trusted({"turn": turn, "salt": made.salt}), self._answers(turn))
         if self._drafts:
             forbid.append((None, vocab.INDEX, Literal(first), node))
+            require += quoting.sources(self._turns[first:])
         for prompt in self._new_prompts:
             add += mapping.prompt_quads(prompt)
             forbid.append((NamedNode(iris.system_prompt(self.iri, prompt.version)), None, None, vocab.CATALOG))
@@ -437,11 +445,28 @@ class Session:
             label=None if label is None else validate.label(label),
             meta_json=validate.meta(meta),
         )
-        return Session(self._repository, record, ancestors=(self._record, *self._ancestors), turns=turns, stored=False)
+        above = (self._record, *self._ancestors)
+        return Session(self._repository, record, ancestors=above, turns=turns, stored=False)._windowed_as(self)
 
     def branches(self) -> list[SessionRecord]:
         """Return the records of the direct forks of this session, oldest first."""
         return self._repository.reader.branches(self.id)
+
+    def diff(self, other: Session | str) -> Diff:
+        """Return what differs between this session and another: the prefix they share, and their tails turn by turn.
+
+        `other` is a session, or a reference as for `Repository.diff`. Pending turns count; nothing is written.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(); _ = s.append("user", "Plan a trip"); _ = s.append("assistant", "Where to?")
+        ...     f = s.fork(at=1); _ = f.append("assistant", "Where to go?"); found = f.diff(s); written = f.persist()
+        ...     found.common, [(span.side, span.text) for span in found.entries[0].detail.text]
+        (1, [('equal', 'Where to'), ('left', ' go'), ('equal', '?')])
+        """
+        from trails.session.diffing import diff_of  # noqa: PLC0415 - only those who compare need it
+
+        return diff_of(self._repository, self, other)
 
     def detach(self) -> Session:
         """Copy the inherited turns into this fork and cut it loose from its parent; return the fork itself.

@@ -42,6 +42,23 @@ class Change:
     seen: int | None = None
     leaves: Callable[[QuadStore], Sequence[Leaf]] | None = None
 
+    def joined(self, other: Change) -> Change:
+        """Return the one commit that does both changes."""
+        makers = [maker for maker in (self.leaves, other.leaves) if maker is not None]
+        return Change(
+            add=[*self.add, *other.add],
+            remove=[*self.remove, *other.remove],
+            require=[*self.require, *other.require],
+            forbid=[*self.forbid, *other.forbid],
+            leaves=lambda store: [leaf for maker in makers for leaf in maker(store)],
+        )
+
+    def asked_for(self, failure: PreconditionFailed) -> bool:
+        """Tell whether a precondition that did not hold was one of this change's own."""
+        if failure.present is None:
+            return failure.missing in self.require
+        return any(failure.present.subject == pattern[0] for pattern in self.forbid)
+
 
 class PreconditionFailed(TrailsError):
     """A commit's precondition did not hold; nothing was written.
@@ -122,6 +139,10 @@ class QuadStore(Protocol):
 
     def query(self, text: str, *, union: bool = False) -> Result:
         """Return all results of a SPARQL query; with `union`, the default graph is the union of all graphs."""
+        ...
+
+    def table(self, text: str) -> list[list[str]]:
+        """Return all rows of a SELECT as terms written as in TSV (`store.tsv` reads them); quick beside other threads."""
         ...
 
     def commit(self, change: Change) -> bool:

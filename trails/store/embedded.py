@@ -17,6 +17,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Final
 
@@ -25,7 +26,7 @@ import pyoxigraph as ox
 from trails import vocab
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.integrity.leaves import Leaf
-from trails.store import maintenance, marker
+from trails.store import maintenance, marker, tsv
 from trails.store.contract import Change, Durability, Pattern, PreconditionFailed, Result, Solutions
 from trails.store.gate import Gate
 from trails.store.journal import Journal
@@ -142,12 +143,24 @@ class EmbeddedStore:
 
     def query(self, text: str, *, union: bool = False) -> Result:
         """Return all results of a SPARQL query, materialised: a live iterator on another thread aborts the process."""
+        with self._asking():
+            result = self._engine().query(text, use_default_graph_as_union=union, prefixes=vocab.PREFIXES)
+            if isinstance(result, ox.QuerySolutions):
+                return Solutions(tuple(variable.value for variable in result.variables), list(result))
+            return bool(result) if isinstance(result, ox.QueryBoolean) else list(result)
+
+    def table(self, text: str) -> list[list[str]]:
+        with self._asking():
+            result = self._engine().query(text, prefixes=vocab.PREFIXES)
+            assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
+            data = result.serialize(format=ox.QueryResultsFormat.TSV)
+        return tsv.table(data or b"")
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
         try:
             with self._gate:
-                result = self._engine().query(text, use_default_graph_as_union=union, prefixes=vocab.PREFIXES)
-                if isinstance(result, ox.QuerySolutions):
-                    return Solutions(tuple(variable.value for variable in result.variables), list(result))
-                return bool(result) if isinstance(result, ox.QueryBoolean) else list(result)
+                yield
         except SyntaxError as error:
             raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
         except (OSError, RuntimeError, ValueError) as error:
@@ -157,7 +170,7 @@ class EmbeddedStore:
         with self._gate:
             engine = self._engine()
             with self._reading():
-                return list(engine.quads_for_pattern(*pattern))
+                return list(_matching(engine, pattern))
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
@@ -493,10 +506,25 @@ def _unmet(engine: ox.Store, change: Change, removals: int) -> PreconditionFaile
             if quad not in engine:
                 return PreconditionFailed(missing=quad)
     for pattern in change.forbid:
-        present = next(engine.quads_for_pattern(*pattern), None)
+        present = next(_matching(engine, pattern), None)
         if present is not None:
             return PreconditionFailed(present=present)
     return None
+
+
+def _matching(engine: ox.Store, pattern: Pattern) -> Iterator[ox.Quad]:
+    """Yield the quads that match a pattern, and only those.
+
+    On disk, the engine (0.5.13) follows the quads with an integer of which the last byte is 255 with up to 255 others,
+    whose integers are greater.
+    """
+    found = engine.quads_for_pattern(*pattern)
+    wanted = pattern[2]
+    if not isinstance(wanted, ox.Literal) or wanted.datatype != vocab.INTEGER:
+        return found
+    if pattern[1] is None or pattern[3] is None:
+        return (quad for quad in found if quad.object == wanted)
+    return takewhile(lambda quad: quad.object == wanted, found)  # those that match come first
 
 
 def _happened(engine: ox.Store, change: Change) -> bool:

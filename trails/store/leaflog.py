@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,8 @@ class LeafLog:
         self._memory: list[str] = []
         self._lock = threading.Lock()
         self._dirty = False
+        self.listener: Callable[[Sequence[Leaf]], None] | None = None
+        """Called with the leaves of commits once they are in the log, under its lock: only to take note of them."""
         self._descriptor = -1
         self._last: str | None = None
         if path is not None:
@@ -43,7 +45,12 @@ class LeafLog:
     def append(self, made: Iterable[Leaf]) -> None:
         """Add leaves in one write; they are on disk after the next `sync`. Raises OSError when the disk refuses."""
         with self._lock:
-            self._append(made)
+            if self.listener is None:
+                self._append(made)
+                return
+            leaves_made = list(made)
+            self._append(leaves_made)
+            self.listener(leaves_made)
 
     def _append(self, made: Iterable[Leaf]) -> None:
         previous = self._link

@@ -125,7 +125,7 @@ def _break_circles(parents: dict[str, str | None], note: Callable[[str, str], No
         if current is not None and current in on_walk:
             first = min(walk[walk.index(current) :], key=order.__getitem__)
             parents[first] = None
-            if first in before and (before[first] in safe or not _hangs_on(before[first], first, parents)):
+            if first in before and not _hangs_on(before[first], first, parents):
                 parents[first] = before[first]
             note("circle", first)
         safe |= on_walk

@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 
 from trails.errors import InvalidInput
 from trails.session import Repository
-from trails.transcripts import claude_code, pi, pi_export, rdf
+from trails.transcripts import chatgpt, claude_code, codex, gemini, otel, pi, pi_export, rdf, swe_agent
 from trails.transcripts.merge import Progress, merge
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Transcript
@@ -26,13 +26,26 @@ class Format:
     sniff: Callable[[bytes], bool]
     find_files: Callable[[Path], list[Path]]
     parse: Callable[[Sequence[tuple[str, bytes]]], Transcript]
+    alone: bool = False
+    """Whether each file stands by itself: those of a folder are then read one at a time."""
 
 
 TRANSCRIPTS: Final = (
     Format("claude-code", claude_code.sniff, claude_code.find_files, claude_code.parse),
     Format("pi", pi.sniff, pi.find_files, pi.parse),
+    Format("codex", codex.sniff, codex.find_files, codex.parse),
+    Format("gemini-cli", gemini.sniff, gemini.find_files, gemini.parse),
+    Format("chatgpt", chatgpt.sniff, chatgpt.find_files, chatgpt.parse, alone=True),
+    Format("swe-agent", swe_agent.sniff, swe_agent.find_files, swe_agent.parse, alone=True),
+    Format("otel", otel.sniff, otel.find_files, otel.parse),
 )
+"""The formats that are recognised, in the order in which they are tried."""
 _RDF: Final = {".nq": "nquads", ".trig": "trig"}
+_SURE: Final = frozenset({".jsonl", *_RDF})
+"""The endings of files in a folder that are taken for transcripts of the format given."""
+_MAYBE: Final = frozenset({".json", ".traj"})
+_NAMED: Final = 5
+"""How many files of no known format a note names."""
 IMPORT_FORMATS: Final = (*(known.name for known in TRANSCRIPTS), *_RDF.values())
 EXPORT_FORMATS: Final = ("pi", *_RDF.values())
 
@@ -48,8 +61,9 @@ def import_path(
     """Import a file, or every transcript in a folder and below, and return what was done.
 
     The format is told from each file's content unless given. In a folder, files of no known format are reported as
-    problems; a single file of no known format raises `InvalidInput`, as an empty one does. `restore` lets an exported
-    session come back that was deleted here. Importing the same again adds nothing.
+    problems (`.json` files, which may be anything, in one note); a single file of no known format raises `InvalidInput`,
+    as an empty one does. `restore` lets an exported session come back that was deleted here. Importing the same again
+    adds nothing.
     """
     if format is not None and format not in IMPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to import; there are: {', '.join(IMPORT_FORMATS)}")
@@ -82,18 +96,26 @@ def _groups(path: Path, wanted: str | None, report: ImportReport) -> Iterator[tu
         yield name, _companions(name, path)
         return
     found: dict[tuple[str, Path], list[Path]] = {}
-    for file in sorted(each for each in path.rglob("*") if each.suffix in {".jsonl", *_RDF} and each.is_file()):
-        name = wanted or _format_of(file)
-        if name is None:
+    strange: list[Path] = []
+    for file in sorted(each for each in path.rglob("*") if each.suffix in _SURE | _MAYBE and each.is_file()):
+        name = _format_of(file) if wanted is None or file.suffix in _MAYBE else wanted
+        if name is not None and wanted in (None, name):
+            found.setdefault((name, _folder_of(file)), []).append(file)
+        elif file.suffix == ".json" or name is not None:
+            strange.append(file)
+        else:
             report.problems.append(
                 FileProblem(file=str(file), line=0, reason="is no transcript of a known format", text="")
             )
-        else:
-            found.setdefault((name, _folder_of(file)), []).append(file)
     if not found and not report.problems:
-        raise InvalidInput(f"the folder {path} holds no transcripts (*.jsonl, *.nq, *.trig)")
+        raise InvalidInput(f"the folder {path} holds no transcripts (*.jsonl, *.json, *.traj, *.nq, *.trig)")
+    if strange:
+        more = f" and {len(strange) - _NAMED} more" if len(strange) > _NAMED else ""
+        names = ", ".join(str(file.relative_to(path)) for file in strange[:_NAMED])
+        report.notes.append(f"{len(strange)} file(s) are no transcripts of {wanted or 'a known format'}: {names}{more}")
+    single = {known.name for known in TRANSCRIPTS if known.alone} | set(_RDF.values())
     for (name, _), files in found.items():
-        if name in _RDF.values():
+        if name in single:
             yield from ((name, [file]) for file in files)
         else:
             yield name, files
@@ -108,7 +130,9 @@ def _companions(name: str, path: Path) -> list[Path]:
 
 def _folder_of(file: Path) -> Path:
     """Return the folder whose files are read together: sub-agents' files go with their session's."""
-    return file.parent.parent.parent if file.parent.name == "subagents" else file.parent
+    if file.parent.name == "subagents":  # Claude Code
+        return file.parent.parent.parent
+    return file.parent.parent if file.parent.parent.name == "chats" else file.parent  # Gemini CLI
 
 
 def _format_of(file: Path) -> str | None:

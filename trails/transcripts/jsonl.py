@@ -1,9 +1,10 @@
-"""Lines of JSON, read so that nothing is lost: what can be used, numbered, and what cannot, with the reason."""
+"""JSON files, read so that nothing is lost: what can be used, with its line, and what cannot, with the reason."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from codecs import BOM_UTF8
 from typing import Any, Final, NoReturn
 
@@ -40,13 +41,66 @@ def read_lines(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Prob
     return objects, problems
 
 
+def read_values(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Problem]]:
+    r"""Return the JSON objects of a file in any layout, each with the line where it begins, and what is none.
+
+    The objects stand in one array, or one after the other (on lines of their own, or over several lines each). The rules
+    are those of `read_lines`. What cannot be read is one `Problem`; reading goes on at the next line that begins with
+    `{`, and not at all within an array, where nothing says where the next object begins.
+
+    >>> read_values(b'[{"a": 1},\n {"b": [2]}]')[0]
+    [(1, {'a': 1}), (2, {'b': [2]})]
+    >>> objects, [cut] = read_values(b'[{"a": 1}, {"b"')
+    >>> objects, cut.reason
+    ([(1, {'a': 1})], "is not JSON: Expecting ':' delimiter, and the rest of the file cannot be read")
+    """
+    text = data.removeprefix(BOM_UTF8).decode("utf-8", errors="surrogateescape")
+    objects: list[tuple[int, dict[str, Any]]] = []
+    problems: list[Problem] = []
+    at, counted, line, in_array = _after(_BLANK, text, 0), 0, 1, False
+    while at < len(text):
+        line, counted = line + text.count("\n", counted, at), at
+        if text[at] == "[" and not in_array:
+            at, in_array = _after(_BLANK, text, at + 1), True
+            continue
+        if text[at] == "]" and in_array:
+            at, in_array = _after(_BLANK, text, at + 1), False
+            continue
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError, _UnusableError) as error:
+            end = len(text) if in_array else _next_object(text, at)
+            reason = _why(error) + (", and the rest of the file cannot be read" if in_array else "")
+            problems.append(problem(line, reason, text[at:end]))
+            in_array = False
+        else:
+            try:
+                objects.append((line, _checked(value, text, at, end)))
+            except _UnusableError as error:
+                problems.append(problem(line, str(error), text[at:end]))
+        at = _after(_BETWEEN if in_array else _BLANK, text, end)
+    if in_array:
+        problems.append(problem(line, "is an array that has no end: the file is cut", ""))
+    return objects, problems
+
+
+def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
+def _next_object(text: str, at: int) -> int:
+    found = text.find("\n{", at)
+    return len(text) if found < 0 else found
+
+
 def problem(line: int, reason: str, raw: bytes | str) -> Problem:
     """Return the problem of a line, with its text cut at `MAX_SHOWN` characters where it is longer (and saying so)."""
     text = raw.decode("utf-8", errors="replace") if isinstance(raw, bytes) else raw
     text = text.rstrip("\r\n")
     if len(text) > MAX_SHOWN:
         text = f"{text[:MAX_SHOWN]}… ({len(text) - MAX_SHOWN:,} more characters)"
-    return Problem(line=line, reason=reason, text=text)
+    return Problem(line=line, reason=reason, text=text.encode("utf-8", errors="replace").decode("utf-8"))
 
 
 class _UnusableError(Exception):
@@ -60,18 +114,39 @@ def _object(line: bytes) -> dict[str, Any]:
         raise _UnusableError(f"is not UTF-8 (byte {error.start + 1} of the line)") from None
     try:
         value: Any = json.loads(text, parse_constant=_refuse, parse_float=_finite)
-        if "\\u" in text:  # only an escape can name half of a surrogate pair: decoded UTF-8 has none
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
-        raise _UnusableError(f"is not JSON: {error.msg} (column {error.colno})") from None
-    except UnicodeEncodeError:
+        raise _UnusableError(f"{_why(error)} (column {error.colno})") from None
+    except (ValueError, RecursionError) as error:
+        raise _UnusableError(_why(error)) from None
+    return _checked(value, text, 0, len(text))
+
+
+def _why(error: Exception) -> str:
+    """Return why a text could not be read as JSON."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"is not JSON: {error.msg}"
+    if isinstance(error, RecursionError):
+        return _TOO_DEEP
+    if isinstance(error, ValueError):  # an integer of more digits than Python reads
+        return f"is not JSON that can be read: {error}"
+    return str(error)
+
+
+def _checked(value: Any, text: str, start: int, end: int) -> dict[str, Any]:
+    """Return a value that stands in a text from `start` to `end`, if it is an object that can be kept."""
+    if text.count("{", start, end) + text.count("[", start, end) > MAX_DEPTH and _is_deeper_than_allowed(value):
+        raise _UnusableError(_TOO_DEEP)
+    try:
+        if text.find("\\u", start, end) >= 0:  # only an escape can name half of a surrogate pair
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        elif not text.isascii():  # bytes that were no UTF-8 stand as such halves too
+            text[start:end].encode("utf-8")
+    except UnicodeEncodeError as error:
+        if "\udc80" <= error.object[error.start] <= "\udcff" and text.find(error.object[error.start], start, end) >= 0:
+            raise _UnusableError("is not UTF-8") from None
         raise _UnusableError("has half of a surrogate pair, which no text can carry") from None
     except RecursionError:
         raise _UnusableError(_TOO_DEEP) from None
-    except ValueError as error:  # an integer of more digits than Python reads
-        raise _UnusableError(f"is not JSON that can be read: {error}") from None
-    if text.count("{") + text.count("[") > MAX_DEPTH and _is_deeper_than_allowed(value):
-        raise _UnusableError(_TOO_DEEP)
     if not isinstance(value, dict):
         raise _UnusableError(f"is not a JSON object but {_KINDS[type(value)]}")
     return value
@@ -112,3 +187,8 @@ def _finite(digits: str) -> float:
 
 def _refuse(constant: str) -> NoReturn:
     raise _UnusableError(f"is not JSON: {constant} is no JSON value")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+_BLANK: Final = re.compile(r"[ \t\r\n]*")
+_BETWEEN: Final = re.compile(r"[ \t\r\n]*,?[ \t\r\n]*")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyoxigraph import Literal
 
@@ -64,7 +65,10 @@ def session_id(source: str, source_id: str) -> str:
 
 
 def _parents_first(sessions: Sequence[SourceSession]) -> list[SourceSession]:
-    """Order sessions so that what a session builds on comes before it; sessions in a circle keep their order."""
+    """Order sessions so that what a session builds on comes before it; sessions in a circle keep their order.
+
+    Several of one id (a file and a later copy of it) follow each other, each as it was given.
+    """
     owner = {
         source_id: session.id
         for session in reversed(sessions)
@@ -72,21 +76,23 @@ def _parents_first(sessions: Sequence[SourceSession]) -> list[SourceSession]:
         for turn in path
         for source_id in turn.source_ids
     }
-    by_id = {session.id: session for session in sessions}
-    ordered: dict[str, SourceSession] = {}
+    by_id: dict[str, list[SourceSession]] = {}
     for session in sessions:
+        by_id.setdefault(session.id, []).append(session)
+    ordered: dict[str, list[SourceSession]] = {}
+    for start in by_id:
         # An explicit stack: a chain of resumed sessions may be long.
-        stack, seen = [session], set[str]()
+        stack, seen = [start], set[str]()
         while stack:
             top = stack[-1]
-            needs = (top.spawned_by, top.copied_from, owner.get(top.continues or ""))
-            waiting = [n for n in needs if n and n in by_id and n not in ordered and n not in seen and n != top.id]
-            seen.add(top.id)
+            needs = (n for s in by_id[top] for n in (s.spawned_by, s.copied_from, owner.get(s.continues or "")))
+            waiting = [n for n in needs if n and n in by_id and n not in ordered and n not in seen and n != top]
+            seen.add(top)
             if waiting:
-                stack.append(by_id[waiting[0]])
+                stack.append(waiting[0])
             else:
-                ordered[top.id] = stack.pop()
-    return list(ordered.values())
+                ordered[top] = by_id[stack.pop()]
+    return [session for same in ordered.values() for session in same]
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +307,7 @@ def append_all(session: Session, turns: Iterable[SourceTurn]) -> int:
                 model=turn.model,
                 usage=turn.usage,
                 stop_reason=turn.stop_reason,
+                tool_calls=turn.tool_calls,
                 tool_call_id=turn.tool_call_id,
                 is_error=turn.is_error,
                 compaction=turn.compaction,
@@ -320,6 +327,8 @@ def compare(stored: Sequence[Turn], path: Sequence[SourceTurn], offset: int) -> 
     """
     place = {source_id: (i, turn) for i, turn in enumerate(path) for source_id in turn.source_ids}
     confirmed: set[str] = set()
+    counted: dict[int, dict[str, Any]] = {}
+    """The usage that the stored part of a source turn carries: its rest must not count it again."""
     length, reached, altered = offset, -1, False
     for turn in stored[offset:]:
         position, source = place.get(turn.source_ids[0], (-1, None)) if turn.source_ids else (-1, None)
@@ -330,13 +339,17 @@ def compare(stored: Sequence[Turn], path: Sequence[SourceTurn], offset: int) -> 
             altered = True
             break
         confirmed |= ids
+        counted[position] = turn.usage
         reached = max(reached, position)
         length += 1
     rest = []
-    for source in path:
+    for position, source in enumerate(path):
         missing = [source_id for source_id in source.source_ids if source_id not in confirmed]
-        if missing:
-            rest.append(source if len(missing) == len(source.source_ids) else source.restricted(frozenset(missing)))
+        if len(missing) == len(source.source_ids):
+            rest.append(source)
+        elif missing:
+            again = counted.get(position) == source.usage
+            rest.append(replace(source.restricted(frozenset(missing)), usage=None if again else source.usage))
     rest = shifted(rest, offset)
     return _Match(length, tuple(rest), altered)
 

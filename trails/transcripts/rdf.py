@@ -1,7 +1,7 @@
 """Sessions as RDF, exactly: N-Quads or TriG out and in again, with every digest, salt and row.
 
-A file holds a session and its ancestors whole: their rows and system prompts in the default graph, their turns in one
-named graph each. There are no blank nodes, so sorted N-Quads is the canonical form: a session that is exported,
+A file holds a session and its ancestors whole: their rows, system prompts, tags and notes in the default graph, their
+turns in one named graph each. There are no blank nodes, so sorted N-Quads is the canonical form: a session that is exported,
 imported into another store and exported again gives the same bytes. Sessions beside or below it are not in the file.
 """
 
@@ -16,9 +16,9 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput, ParentMissing, TrailsError
-from trails.integrity.leaves import Kind
+from trails.integrity.leaves import Kind, Leaf
 from trails.model import SessionRecord
-from trails.session import Repository, erasure, logbook, removal
+from trails.session import Repository, erasure, ledgerbook, logbook, marks, removal
 from trails.session.reader import Reader
 from trails.store.contract import Change, Pattern, PreconditionFailed, QuadStore
 from trails.store.embedded import EmbeddedStore
@@ -64,10 +64,11 @@ def _graph_name(quad: Quad) -> str:
 
 
 def session_quads(store: QuadStore, record: SessionRecord) -> list[Quad]:
-    """Return all quads of one session: row, whom it names, system prompts, graph, and who redacted what in that."""
+    """Return all quads of one session: row, whom it names, prompts, tags, notes, graph, ledger, and who redacted what."""
     node = NamedNode(record.iri)
     graph = store.quads((None, None, None, node))
-    quads = [*_row(store, node), *graph, *erasure.deletions_of(store, graph)]
+    book = store.quads((None, None, None, NamedNode(iris.ledger(record.iri))))
+    quads = [*_row(store, node), *marks.exported(store, node), *graph, *book, *erasure.deletions_of(store, graph)]
     for who, kind in ((iris.principal(record.principal), vocab.PRINCIPAL), (iris.agent(record.agent), vocab.AGENT)):
         quads += store.quads((NamedNode(who), vocab.TYPE, kind, vocab.CATALOG))
     return quads
@@ -205,12 +206,14 @@ def _check_owners(scratch: QuadStore, sessions: set[str], quads: Iterable[Quad])
         for predicate in (vocab.ATTRIBUTED_TO, vocab.SESSION_AGENT):
             found = scratch.quads((node, predicate, None, vocab.CATALOG))
             named |= {quad.object.value for quad in found if isinstance(quad.object, NamedNode)}
+        named |= {str(quad.subject.value) for quad in marks.exported(scratch, node)}  # type: ignore[union-attr] # IRIs
         redactions = erasure.deletions_of(scratch, scratch.quads((None, None, None, node)))
         named |= {str(quad.subject.value) for quad in redactions}  # type: ignore[union-attr] # deletions and principals
     for quad in quads:
         graph = quad.graph_name
         home = graph.value if isinstance(graph, NamedNode) else str(quad.subject.value)  # type: ignore[union-attr] # IRIs
-        if home not in (sessions if isinstance(graph, NamedNode) else named):
+        owner = home.removesuffix("/ledger") if iris.is_ledger(home) else home
+        if owner not in sessions if isinstance(graph, NamedNode) else home not in named:
             raise _refused([f"this belongs to no session in it: {quad}"])
         if quad.predicate == vocab.SPAWNED_BY and not (
             isinstance(quad.object, NamedNode) and iris.is_session(quad.object.value)
@@ -293,7 +296,9 @@ class _Import:
     def _create(self, *, deleted: bool) -> None:
         """Write a session that is not there, its tombstone lifted in the same commit."""
         store, scratch = self._target.store, self._file.store
-        add = self._arriving(session_quads(scratch, self._record))
+        every = session_quads(scratch, self._record)
+        marked = [quad for quad in every if marks.is_mark(quad)]
+        add = [*self._arriving([quad for quad in every if not marks.is_mark(quad)]), *self._arriving_marks(marked)]
         require: list[Quad] = []
         remove: list[Quad] = []
         forbid: list[Pattern] = [(self._node, vocab.TYPE, None, vocab.CATALOG)]
@@ -325,22 +330,52 @@ class _Import:
         theirs = self._digests(self._target, self._record.id)
         digests = [turn.digest for turn in mine]
         if theirs[: len(mine)] == digests and len(theirs) > len(mine):
-            self._report.unchanged.append(self._record.id)
+            self._add_marks()
             return
         if digests[: len(theirs)] != theirs or len(theirs) < self._record.starts_at:
             self._differs("it is in the store with other turns")
             return
         new = mine[len(theirs) :]
         turns = self._quads_of({turn.iri for turn in new})
-        add = self._missing_prompts() + self._arriving(turns + erasure.deletions_of(self._file.store, turns))
-        if not add:
+        book, gone = self._grown_ledger()
+        add = self._missing_prompts() + self._arriving(turns + erasure.deletions_of(self._file.store, turns), book)
+        add += self._arriving_marks(marks.exported(self._file.store, self._node))
+        if not add and not gone:
             self._report.unchanged.append(self._record.id)
             return
         require = [Quad(self._node, vocab.TYPE, vocab.SESSION, vocab.CATALOG)]
         forbid: list[Pattern] = [(None, vocab.INDEX, Literal(len(theirs)), self._node)] if new else []
-        self._commit(Change(add=add, require=require, forbid=forbid, leaves=self._leaves(add, new=False)))
+        self._commit(Change(add=add, remove=gone, require=require, forbid=forbid, leaves=self._leaves(add, new=False)))
         self._report.grown.append(self._record.id)
         self._report.turns_added += len(new)
+
+    def _add_marks(self) -> None:
+        """Add tags and notes to a session that has all of the file's turns, and more."""
+        add = self._arriving_marks(marks.exported(self._file.store, self._node))
+        if not add:
+            self._report.unchanged.append(self._record.id)
+            return
+        require = [Quad(self._node, vocab.TYPE, vocab.SESSION, vocab.CATALOG)]
+        self._commit(Change(add=add, require=require, leaves=logbook.rows("change", [self._record.id])))
+        self._report.grown.append(self._record.id)
+
+    def _arriving_marks(self, quads: Sequence[Quad]) -> list[Quad]:
+        """Return the tags and notes of the file that are new here, and report tags whose names are in use."""
+        new, clashes = marks.arriving(self._target.store, quads)
+        for name, owner in clashes:
+            what = f"without its tag {name!r}, which is in use for {owner!r} here"
+            _problem(self._report, f"session {self._record.id!r} was imported {what}")
+        return new
+
+    def _grown_ledger(self) -> tuple[list[Quad], list[Quad]]:
+        """Return what comes to the ledger that is there, and what goes of it; nothing where it went another way."""
+        graph: Pattern = (None, None, None, NamedNode(iris.ledger(self._record.iri)))
+        here, there = self._target.store.quads(graph), self._file.store.quads(graph)
+        found = ledgerbook.grown(self._record.id, here, there)
+        if found is None and ledgerbook.grown(self._record.id, there, here) is None:
+            what = f"the ledger of session {self._record.id!r} was not imported: it has other entries here"
+            _problem(self._report, what)
+        return found or ([], [])
 
     def _missing_prompts(self) -> list[Quad]:
         store, scratch = self._target.store, self._file.store
@@ -357,10 +392,10 @@ class _Import:
             by_turn[iris.turn_of(str(quad.subject.value))].append(quad)  # type: ignore[union-attr] # IRIs, as verified
         return [quad for iri in turn_iris for quad in by_turn[iri]]
 
-    def _arriving(self, quads: Sequence[Quad]) -> list[Quad]:
+    def _arriving(self, quads: Sequence[Quad], book: Sequence[Quad] = ()) -> list[Quad]:
         """Return quads of the file as they may come in: what was redacted here stays so, and who did it is kept."""
         store = self._target.store
-        kept = erasure.keep_redacted(store, quads)
+        kept = ledgerbook.keep_withheld(store, [*erasure.keep_redacted(store, quads), *book])
         known = {
             quad.subject
             for quad in kept
@@ -381,7 +416,13 @@ class _Import:
             if isinstance(node, NamedNode)
         ]
         row = record.starts_at if new else 0
-        return lambda store: [logbook.row_leaf(store, kind, record.id, row), *batch, *redacted]
+        book = NamedNode(iris.ledger(record.iri))
+
+        def made(store: QuadStore) -> list[Leaf]:
+            entries = ledgerbook.leaves_of(record.id, store.quads((None, None, None, book)), add)
+            return [logbook.row_leaf(store, kind, record.id, row), *batch, *redacted, *entries]
+
+        return made
 
     def _commit(self, change: Change) -> None:
         try:

@@ -41,6 +41,8 @@ class SourceTurn:
     tool_call_id: str | None = None
     """The call that a turn of plain text answers; answers among structured parts are found by themselves."""
     is_error: bool = False
+    tool_calls: tuple[Mapping[str, Any], ...] = ()
+    """The calls that a turn of plain text asks for, as in `Session.append`; those among parts are found by themselves."""
     compaction: Compaction | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Whatever else the record says and an export needs; keys of up to 100 characters, values that JSON can carry."""

@@ -1,0 +1,282 @@
+"""A diff as text: what each entry shows, as blocks for every output, and the Markdown and patch outputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trails import parts
+from trails.cli.text import clean, count, one_line
+from trails.diff import sequences
+from trails.diff.words import Span
+
+if TYPE_CHECKING:
+    from trails.diff import CallChange, Diff, Edit, End, Entry
+    from trails.model import Turn
+
+CONTEXT: Final = 3
+"""How many lines of a patch stand before and after a difference, and equal turns elsewhere, as in git."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of an entry: what it is ("" for the text itself), and its spans."""
+
+    label: str
+    spans: tuple[Span, ...]
+
+
+def blocks(entry: Entry) -> tuple[Block, ...]:
+    """Return what an entry shows: a turn's text on one side, or all that differs between the two."""
+    if entry.kind == "changed":
+        return tuple(_changes(entry))
+    turn = entry.left or entry.right
+    side = entry.kind
+    return (Block("", (Span(side, readable(turn)),)),) if turn else ()
+
+
+def readable(turn: Turn) -> str:
+    """Return what a person reads of a turn: its text, then the tool calls that do not stand in it."""
+    if turn.redacted:
+        return "(redacted)"
+    content = turn.content
+    inside = {call.id for call in parts.calls_in(content)} if turn.structured else set()
+    calls = (
+        f"[calls {call.name} {'(redacted)' if call.arguments is None else call.arguments}]"
+        for call in turn.tool_calls
+        if call.id not in inside
+    )
+    return "\n".join(filter(None, (parts.plain_text(content), *calls)))
+
+
+def _changes(entry: Entry) -> Iterator[Block]:
+    detail = entry.detail
+    if detail.withheld:
+        yield Block("redacted, so not compared", _sides(*(_state(turn) for turn in (entry.left, entry.right))))
+    if detail.text or not (detail.parts or detail.withheld):
+        yield from _text_block(entry, detail.text)
+    for edit in detail.parts:
+        yield Block(edit.path, _edit_spans(edit))
+    for call in detail.calls:
+        yield from _call_blocks(call)
+    if detail.answers:
+        yield Block("answers", _sides(*(", ".join(names) for names in detail.answers)))
+    if detail.form and not detail.text:
+        forms = ("parts" if turn and turn.structured else "plain text" for turn in (entry.left, entry.right))
+        yield Block("form", _sides(*forms))
+
+
+def _text_block(entry: Entry, text: tuple[Span, ...]) -> Iterator[Block]:
+    """Yield the word diff, or the text that both turns have: what else differs is easier to read below it."""
+    if not text and entry.left is not None:
+        content = entry.left.content
+        same = content if isinstance(content, str) else [part for part in content if not parts.calls_in([part])]
+        text = (Span("equal", parts.plain_text(same)),)
+    if text and text[0].text:
+        yield Block("", text)
+
+
+def _state(turn: Turn | None) -> str:
+    if turn is None:
+        return ""
+    return "(redacted)" if turn.redacted else readable(turn)
+
+
+def _sides(left: str, right: str) -> tuple[Span, ...]:
+    if left == right:
+        return (Span("equal", left),)
+    return tuple(span for span in (Span("left", left), Span("right", right)) if span.text)
+
+
+def _edit_spans(edit: Edit) -> tuple[Span, ...]:
+    return edit.words or _sides(edit.left or "", edit.right or "")
+
+
+def _call_blocks(call: CallChange) -> Iterator[Block]:
+    title = f"calls {call.name}"
+    if call.kind == "changed" and call.edits:
+        for edit in call.edits:
+            yield Block(f"{title} {edit.path}", _edit_spans(edit))
+        return
+    left, right = (None if each is None else each.arguments or "(redacted)" for each in (call.left, call.right))
+    if call.kind == "equal":
+        yield Block(title, (Span("equal", left or ""),))
+    elif call.kind == "changed":
+        yield Block(f"{title}, arguments", _sides(left or "", right or ""))
+    else:
+        yield Block(title, (Span(call.kind, left or right or ""),))
+
+
+def place(entry: Entry) -> str:
+    """Return an entry's indices: `4` where both sides have the same one, `4/6` where not."""
+    indices = [turn.index for turn in (entry.left, entry.right) if turn is not None]
+    return "/".join(str(index) for index in dict.fromkeys(indices))
+
+
+def summary(diff: Diff) -> list[str]:
+    """Return what the two sides share and how their tails compare, in one or two sentences."""
+    ancestor = diff.ancestor
+    shared = "they share no turns"
+    if ancestor:
+        last = f"the last is turn {ancestor.turns - 1} of {ancestor.session_id}, {ancestor.digest[:8]}"
+        shared = f"they share {count(ancestor.turns, 'turn')} by {ancestor.found_by}; {last}"
+    kinds = diff.kinds
+    if not diff.entries:
+        return [shared, "nothing differs"]
+    words = {"equal": "equal", "changed": "changed", "left": "only left", "right": "only right"}
+    counted = ", ".join(f"{number} {words[kind]}" for kind, number in kinds.items() if number)
+    return [shared, f"after that: {counted}" if diff else f"nothing differs: {counted}"]
+
+
+def count_rows(diff: Diff) -> list[tuple[str, str, str]]:
+    """Return what is counted in each tail: a name, the left side's number, the right side's; tools by name."""
+    left, right = diff.left.counts, diff.right.counts
+    rows = [("turns", f"{left.turns:,}", f"{right.turns:,}")]
+    if left.input_tokens or right.input_tokens or left.output_tokens or right.output_tokens:
+        rows.append(("input tokens", f"{left.input_tokens:,}", f"{right.input_tokens:,}"))
+        rows.append(("output tokens", f"{left.output_tokens:,}", f"{right.output_tokens:,}"))
+    if left.cost or right.cost:
+        rows.append(("cost", f"{left.cost:f}", f"{right.cost:f}"))
+    mine, other = left.tools, right.tools
+    return rows + [
+        (f"calls {name}", str(mine.get(name, 0)), str(other.get(name, 0))) for name in sorted({*mine, *other})
+    ]
+
+
+def title(end: End) -> str:
+    """Return a side's name, its length and its head, on one clean line."""
+    head = f", {end.head[:8]}" if end.head and end.turns else ""
+    return one_line(f"{end.name} ({count(end.turns, 'turn')}{head})")
+
+
+def runs(entries: Sequence[Entry]) -> Iterator[tuple[Entry, ...] | int]:
+    """Yield entries in order, one a tuple; a number stands for equal turns that are far from any difference."""
+    differ = [number for number, entry in enumerate(entries) if entry.kind != "equal"]
+    near = {close for number in differ for close in range(number - CONTEXT, number + CONTEXT + 1)}
+    hidden = 0
+    for number, entry in enumerate(entries):
+        if number in near or len(entries) <= 2 * CONTEXT:
+            if hidden:
+                yield hidden
+                hidden = 0
+            yield (entry,)
+        else:
+            hidden += 1
+    if hidden:
+        yield hidden
+
+
+# --- Markdown
+
+
+def markdown(diff: Diff) -> str:
+    """Return a diff as Markdown: tables of counts, and each turn that differs in a fence of its own."""
+    left, right = _escaped(diff.left.name), _escaped(diff.right.name)
+    lines = [f"# {left} and {right}", ""]
+    lines += [f"- left: {_escaped(title(diff.left))}", f"- right: {_escaped(title(diff.right))}"]
+    lines += [f"- {_escaped(line)}" for line in summary(diff)]
+    lines += ["", f"| after that | {left} | {right} |", "|---|---:|---:|"]
+    lines += [f"| {_escaped(name)} | {mine} | {other} |" for name, mine, other in count_rows(diff)]
+    for run in runs(diff.entries):
+        if isinstance(run, int):
+            lines += ["", f"*{count(run, 'equal turn')}*"]
+        else:
+            lines += ["", *_markdown_entry(run[0])]
+    return "\n".join(lines) + "\n"
+
+
+_WORDS: Final = {"equal": "equal", "changed": "changed", "left": "only left", "right": "only right"}
+
+
+def _markdown_entry(entry: Entry) -> Iterator[str]:
+    yield f"### {place(entry)} {_escaped(entry.role)}: {_WORDS[entry.kind]}"
+    for block in blocks(entry):
+        text = clean(marked(block.spans) if entry.kind == "changed" else "".join(span.text for span in block.spans))
+        sign = {"left": "-", "right": "+"}.get(entry.kind, "")
+        fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", text) or [""]))
+        yield ""
+        if block.label:
+            yield f"{_escaped(one_line(block.label))}:"
+            yield ""
+        yield f"{fence}{'diff' if sign else 'text'}"
+        yield from (f"{sign}{line}" for line in text.split("\n"))
+        yield fence
+
+
+def marked(spans: Sequence[Span]) -> str:
+    """Return spans as one text, with `[-...-]` around what is only left and `{+...+}` around what is only right."""
+    marks = {"equal": ("", ""), "left": ("[-", "-]"), "right": ("{+", "+}")}
+    return "".join(f"{marks[span.side][0]}{span.text}{marks[span.side][1]}" for span in spans)
+
+
+def _escaped(text: str) -> str:
+    """Return text on one line that Markdown takes for nothing but text."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~!&])", r"\\\1", one_line(text))
+
+
+# --- the patch
+
+
+def patch(diff: Diff) -> str:
+    """Return a diff as a unified patch of the two tails, each written as text; empty where nothing differs."""
+    if diff.is_empty:
+        return ""
+    lines = list(_lines(diff.entries))
+    head = [f"diff --trails {one_line(diff.left.name)} {one_line(diff.right.name)}"]
+    if diff.ancestor:
+        head.append(f"common {diff.ancestor.turns} {diff.ancestor.digest}")
+    head += [f"--- {title(diff.left)}", f"+++ {title(diff.right)}"]
+    return "\n".join([*head, *_hunks(lines)]) + "\n"
+
+
+def _lines(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield the lines of both tails, each after a space (both), a minus (left) or a plus (right)."""
+    for entry in entries:
+        left = _turn_lines(entry.left) if entry.left else []
+        right = _turn_lines(entry.right) if entry.right else []
+        if entry.kind == "equal":
+            yield from (f" {line}" for line in left)
+            continue
+        i = j = 0
+        for row, column in (*sequences.matches(left, right), (len(left), len(right))):
+            yield from (f"-{line}" for line in left[i:row])
+            yield from (f"+{line}" for line in right[j:column])
+            if row < len(left):
+                yield f" {left[row]}"
+            i, j = row + 1, column + 1
+
+
+def _turn_lines(turn: Turn) -> list[str]:
+    return [f"[{one_line(turn.role)}]", *(clean(line) for line in readable(turn).split("\n")), ""]
+
+
+def _hunks(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the hunks: what differs with a few lines around it, and where that stands on each side."""
+    left = right = 1
+    number = 0
+    while number < len(lines):
+        changed = next((n for n in range(number, len(lines)) if lines[n][0] != " "), None)
+        if changed is None:
+            return
+        start = max(number, changed - CONTEXT)
+        left, right = left + start - number, right + start - number
+        end = _hunk_end(lines, changed)
+        hunk = lines[start:end]
+        mine = sum(line[0] != "+" for line in hunk)
+        other = sum(line[0] != "-" for line in hunk)
+        yield f"@@ -{left if mine else left - 1},{mine} +{right if other else right - 1},{other} @@"
+        yield from hunk
+        left, right, number = left + mine, right + other, end
+
+
+def _hunk_end(lines: Sequence[str], changed: int) -> int:
+    """Return where a hunk ends: after its last difference, with what follows close by, and a few lines."""
+    last = changed
+    for number in range(changed, len(lines)):
+        if lines[number][0] != " ":
+            last = number
+        elif number - last > 2 * CONTEXT:
+            break
+    return min(len(lines), last + CONTEXT + 1)

@@ -1,0 +1,203 @@
+"""Commands that show what happens around turns: head, inbox, exchanges, events. They write nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trails.cli.base import command, json_option, note, open_store, print_json, session_argument
+from trails.cli.text import count, shorten
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from trails.session.entries import Delivery, Event, Exchange
+
+_CELL = 60
+
+
+@command("head")
+@session_argument
+@click.option("--moves", is_flag=True, help="Also how the head got there, one line a commit.")
+@json_option
+def head(session: str, moves: bool, as_json: bool) -> None:
+    """Show a session's current turn: the last one stored.
+
+    SESSION is an id, an IRI or a label. With --moves, each move of the head: from which digest to which, when, and by
+    which exchange.
+    """
+    from trails.ledger import Ledger
+
+    with open_store() as store:
+        session_id = store.resolve(session)
+        ledger = Ledger(store)
+        turn = ledger.head(session_id)
+        made = ledger.head_moves(session_id) if moves else []
+    if as_json:
+        plain: dict[str, Any] = {"session": session_id, "head": None if turn is None else turn.to_dict()}
+        print_json(plain | ({"moves": [move.to_dict() for move in made]} if moves else {}))
+        return
+    if turn is None:
+        note(f"session {session_id!r} has no turns")
+        return
+    text = "[redacted]" if turn.redacted else turn.text
+    click.echo(f"{turn.index} {turn.digest} {turn.role}: {shorten(text, _CELL)}")
+    if moves:
+        _print(
+            ("turns", "from", "to", "when (UTC)", "exchange"),
+            [(str(m.length), m.before[:16], m.after[:16], _when(m.time), _number(m.exchange)) for m in made],
+            right=("turns", "exchange"),
+        )
+
+
+@command("inbox")
+@session_argument
+@json_option
+def inbox(session: str, as_json: bool) -> None:
+    """List the messages of a session that no exchange has taken up yet.
+
+    SESSION is an id, an IRI or a label.
+    """
+    from trails.ledger import Ledger
+
+    with open_store() as store:
+        session_id = store.resolve(session)
+        events = Ledger(store).inbox(session_id)
+    if as_json:
+        print_json({"session": session_id, "messages": [event.to_dict() for event in events]})
+    elif not events:
+        note(f"no message waits in the inbox of session {session_id!r}")
+    else:
+        rows = [(str(e.number), e.mode or "", _when(e.received), _address(e), _text(e)) for e in events]
+        _print(("entry", "mode", "received (UTC)", "from", "message"), rows, right=("entry",), fold=("message",))
+
+
+@command("exchanges")
+@session_argument
+@click.option(
+    "--state",
+    type=click.Choice(["pending", "streaming", "completed", "failed"]),
+    help="Only those in this state.",
+)
+@json_option
+def exchanges(session: str, state: Any, as_json: bool) -> None:
+    """List a session's exchanges: the work on each message, and how it ended.
+
+    SESSION is an id, an IRI or a label. An exchange that is streaming here was interrupted: its process died.
+    """
+    from trails.ledger import Ledger
+
+    with open_store() as store:
+        session_id = store.resolve(session)
+        found = Ledger(store).exchanges(session_id, state=state)
+    if as_json:
+        print_json({"session": session_id, "exchanges": [exchange.to_dict() for exchange in found]})
+    elif not found:
+        note(f"session {session_id!r} has no exchanges{f' that are {state}' if state else ''}")
+    else:
+        rows = [(str(e.number), _state(e), _numbers(e.events), _when(e.queued), _when(e.ended), _how(e)) for e in found]
+        _print(
+            ("entry", "state", "took up", "queued (UTC)", "ended (UTC)", "what"), rows, right=("entry",), fold=("what",)
+        )
+
+
+@command("events")
+@session_argument
+@json_option
+def events(session: str, as_json: bool) -> None:
+    """List the messages that came to a session, the answers that went out, and the attempts to deliver those.
+
+    SESSION is an id, an IRI or a label.
+    """
+    from trails.ledger import Ledger
+
+    with open_store() as store:
+        session_id = store.resolve(session)
+        ledger = Ledger(store)
+        found = ledger.events(session_id)
+        said = {event.number: ledger.content(event) for event in found}
+        attempts = ledger.deliveries(session_id)
+    if as_json:
+        plain = [event.to_dict() | {"content": said[event.number]} for event in found]
+        print_json({"session": session_id, "events": plain, "deliveries": [each.to_dict() for each in attempts]})
+    elif not found and not attempts:
+        note(f"session {session_id!r} has no events")
+    else:
+        rows = [(e.number, _event_row(e, said[e.number])) for e in found] + [(d.number, _sent_row(d)) for d in attempts]
+        _print(
+            ("entry", "what", "time (UTC)", "where", "id", "text"),
+            [row for _, row in sorted(rows)],
+            right=("entry",),
+            fold=("text",),
+        )
+
+
+def _event_row(event: Event, said: Any) -> tuple[str, ...]:
+    what = "in" if event.direction == "inbound" else "out"
+    text = "[taken out]" if said is None else _cell(said)
+    return str(event.number), what, _when(event.received or event.time), _address(event), event.event_id or "", text
+
+
+def _sent_row(each: Delivery) -> tuple[str, ...]:
+    why = f": {each.reason}" if each.reason else ""
+    what = f"attempt {each.attempt}: {each.outcome}{why}"
+    text = "[taken out]" if each.words is not None and each.words.withheld else each.text or ""
+    return str(each.number), what, _when(each.time), each.channel, "", shorten(text, _CELL)
+
+
+def _state(exchange: Exchange) -> str:
+    return "interrupted" if exchange.interrupted else exchange.state
+
+
+def _how(exchange: Exchange) -> str:
+    retried = f"again after {exchange.retry_of}; " if exchange.retry_of is not None else ""
+    kept = f"; kept as {exchange.kept_as}" if exchange.kept_as is not None else ""
+    match exchange.state:
+        case "completed":
+            return f"{retried}{count(len(exchange.turn_iris), 'turn')}, head {(exchange.head_after or '')[:8]}"
+        case "failed":
+            return f"{retried}{shorten(exchange.error or '[taken out]', _CELL)}{kept}"
+        case _:
+            return retried.removesuffix("; ")
+
+
+def _address(event: Event) -> str:
+    return " ".join(each for each in (event.source, event.channel, event.account, event.peer) if each)
+
+
+def _text(event: Event) -> str:
+    return "[taken out]" if event.content is None else _cell(event.content)
+
+
+def _cell(content: Any) -> str:
+    return shorten(content if isinstance(content, str) else str(content), _CELL)
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _number(number: int | None) -> str:
+    return "" if number is None else str(number)
+
+
+def _when(time: datetime | None) -> str:
+    from trails.cli import render
+
+    return render.moment(time, seconds=True)
+
+
+def _print(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), fold: Sequence[str] = ()
+) -> None:
+    from rich.text import Text
+
+    from trails.cli import render
+    from trails.cli.text import clean
+
+    made = render.table(*columns, right=right, fold=fold)
+    for row in rows:
+        made.add_row(*(Text(clean(cell)) for cell in row))
+    render.screen().print(made)

@@ -1,0 +1,260 @@
+"""What a model is shown of a turn, in one shape for all sources: messages of text, images, tool calls and their answers.
+
+A turn becomes one message, or several where it holds the answers to tool calls. Roles that model APIs do not have
+become the user's: summaries and what a person ran are told to the model, not said by it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
+
+from trails import parts
+from trails.context.entries import Spoken
+from trails.context.tokens import IMAGE_TOKENS, MESSAGE_TOKENS, Counter
+from trails.model import ToolCall
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+REDACTED: Final = "[redacted]"
+"""What stands for content that was taken out."""
+HEADINGS: Final = {
+    "summary": "Summary of the conversation before this point:",
+    "compaction_summary": "Summary of the conversation before this point:",
+    "branch_summary": "Summary of a branch that this conversation came back from:",
+}
+"""The roles whose texts are told to the model under a heading."""
+
+_ROLES: Final[dict[str, Role]] = {
+    "assistant": "assistant",
+    "model": "assistant",
+    "ai": "assistant",
+    "system": "system",
+    "developer": "system",
+    "tool": "tool",
+}
+_AS_IS: Final = frozenset({"user", "assistant"})
+_TEXT_TYPES: Final = frozenset({"text", "input_text", "output_text", "summary_text"})
+_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
+_SERVER_SIDE: Final = "server_tool_use"
+"""Calls that the provider itself ran: they were answered in the same message, and are not repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image: its data in base64 with its media type, or its address."""
+
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A part that a model thought and did not say, as its provider wrote it."""
+
+    part: Mapping[str, Any]
+
+
+Piece = str | Picture | Thought
+
+
+class Message(NamedTuple):
+    """One message. One with the role "tool" answers the call `call_id`; only the assistant's have `calls`."""
+
+    role: Role
+    pieces: tuple[Piece, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str | None = None
+    is_error: bool = False
+    turn_index: int | None = None
+    """The index of the turn that it comes from, where it comes from one."""
+    synthetic: bool = False
+    """Whether it was made up to answer a call that nothing answers."""
+
+    @property
+    def text(self) -> str:
+        """Its texts, a line break between them."""
+        return "\n".join(piece for piece in self.pieces if isinstance(piece, str))
+
+    def tokens(self, counter: Counter) -> int:
+        """Return what it costs, by a counter of the tokens of a text."""
+        texts, pictures = [], 0
+        for piece in self.pieces:
+            if isinstance(piece, Picture):
+                pictures += 1
+            else:
+                texts.append(_thought_text(piece) if isinstance(piece, Thought) else piece)
+        texts += [f"{call.name} {call.arguments or '{}'}" for call in self.calls]
+        return MESSAGE_TOKENS + counter("\n".join(texts)) + IMAGE_TOKENS * pictures
+
+
+def cost(turn: Spoken, counter: Counter) -> int:
+    """Return how many tokens a turn takes as a model is shown it."""
+    if _is_plain(turn):
+        return MESSAGE_TOKENS + counter(turn.text) if turn.text else 0  # as below, without making the message
+    return sum(message.tokens(counter) for message in messages_of(turn))
+
+
+def _is_plain(turn: Spoken) -> bool:
+    return turn.role in _AS_IS and not turn.structured and not turn.redacted and turn.facts.is_empty()
+
+
+def messages_of(turn: Spoken) -> list[Message]:
+    """Return what a model is shown of a turn: none for one that has nothing to show.
+
+    >>> from trails.context.entries import Entry
+    >>> [(m.role, m.text) for m in messages_of(Entry(4, "summary", "A trip was planned."))]
+    [('user', 'Summary of the conversation before this point:\\n\\nA trip was planned.')]
+    """
+    facts = turn.facts
+    if _is_plain(turn):  # nearly all turns
+        return [Message(_ROLES.get(turn.role, "user"), (turn.text,), turn_index=turn.index)] if turn.text else []
+    if turn.redacted:
+        calls = [call for call in facts.tool_calls if call.id]
+        answers = [
+            _answer(turn, result.call_id, (REDACTED,), is_error=result.is_error) for result in facts.tool_results
+        ]
+        return answers or [_said(turn, [REDACTED], calls)]
+    if not turn.structured:
+        extra = facts.tool_results
+        if extra or _ROLES.get(turn.role) == "tool":
+            return [_plain_answer(turn, (turn.text,) if turn.text else ())]
+        return _shown(turn, [turn.text] if turn.text else [], list(facts.tool_calls))
+    return _structured(turn)
+
+
+def _structured(turn: Spoken) -> list[Message]:
+    content: list[Any] = json.loads(turn.text)
+    given_calls = turn.facts.tool_calls[len(parts.calls_in(content)) :]
+    given_results = turn.facts.tool_results[len(parts.results_in(content)) :]
+    if given_results or (_ROLES.get(turn.role) == "tool" and not parts.results_in(content)):
+        return [_plain_answer(turn, tuple(_pieces(content)))]
+    answers: list[Message] = []
+    said: list[Piece] = []
+    calls: list[ToolCall] = []
+    for part in content:
+        if isinstance(part, Mapping) and (found := parts.calls_in([part])):
+            calls += found if part.get("type") != _SERVER_SIDE else ()
+        elif isinstance(part, Mapping) and (results := parts.results_in([part])):
+            body = _pieces(_body(part))
+            answers += [_answer(turn, each.call_id, tuple(body), is_error=each.is_error) for each in results]
+        else:
+            said += _pieces([part])
+    return [*answers, *_shown(turn, said, [*calls, *given_calls])]
+
+
+def _shown(turn: Spoken, pieces: list[Piece], calls: list[ToolCall]) -> list[Message]:
+    if turn.role == "bash":
+        return _ran(turn, pieces)
+    heading = HEADINGS.get(turn.role)
+    if not any(pieces) and not calls:
+        return []
+    if heading is not None:
+        pieces = [f"{heading}\n\n" + "\n".join(p for p in pieces if isinstance(p, str)), *_not_text(pieces)]
+    return [_said(turn, pieces, calls)]
+
+
+def _not_text(pieces: Iterable[Piece]) -> list[Piece]:
+    return [piece for piece in pieces if not isinstance(piece, str)]
+
+
+def _ran(turn: Spoken, pieces: list[Piece]) -> list[Message]:
+    """Return what a person ran beside the conversation, unless it was marked to be kept from the model (pi)."""
+    noted = json.loads(turn.facts.meta_json or "{}").get("pi")
+    message = noted.get("message") if isinstance(noted, dict) else None
+    ran: Mapping[str, Any] = message if isinstance(message, dict) else {}
+    if ran.get("excludeFromContext") is True:
+        return []
+    output = "\n".join(piece for piece in pieces if isinstance(piece, str))
+    lines = [f"The user ran: {ran['command']}"] if isinstance(ran.get("command"), str) else ["The user ran a command."]
+    lines.append(f"Output:\n{output}" if output else "It printed nothing.")
+    if ran.get("cancelled") is True:
+        lines.append("It was cancelled.")
+    elif isinstance(code := ran.get("exitCode"), int) and code:
+        lines.append(f"It ended with code {code}.")
+    return [Message("user", ("\n".join(lines),), turn_index=turn.index)]
+
+
+def _said(turn: Spoken, pieces: Iterable[Piece], calls: Iterable[ToolCall]) -> Message:
+    asked = tuple(calls)
+    role: Role = "assistant" if asked else _ROLES.get(turn.role, "user")
+    return Message(role, tuple(pieces), asked, turn_index=turn.index)
+
+
+def _answer(turn: Spoken, call_id: str | None, pieces: tuple[Piece, ...], *, is_error: bool) -> Message:
+    return Message("tool", pieces, call_id=call_id, is_error=is_error, turn_index=turn.index)
+
+
+def _plain_answer(turn: Spoken, pieces: tuple[Piece, ...]) -> Message:
+    result = turn.facts.tool_results[-1] if turn.facts.tool_results else None
+    return _answer(turn, result.call_id if result else None, pieces, is_error=result.is_error if result else False)
+
+
+def _body(part: Mapping[str, Any]) -> list[Any]:
+    body = part.get("content", part.get("output", part.get("response")))
+    if isinstance(body, list):
+        return body
+    if body is None or body == "":
+        return []
+    return [body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)]
+
+
+def _pieces(content: Iterable[Any]) -> Iterator[Piece]:
+    for part in content:
+        piece = _piece(part)
+        if piece != "":
+            yield piece
+
+
+def _piece(part: Any) -> Piece:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Mapping):
+        return json.dumps(part, ensure_ascii=False)
+    kind = part.get("type")
+    if kind in _TEXT_TYPES:
+        return str(part.get("text", part.get("content", "")))  # OpenTelemetry calls a text part's text `content`
+    if kind in _THOUGHTS:
+        return Thought(dict(part))
+    if isinstance(kind, str) and kind.endswith("_tool_result"):
+        return ""
+    return _picture(part) or parts.plain_text([part])
+
+
+def _picture(part: Mapping[str, Any]) -> Picture | None:
+    match part:
+        case {"type": "image", "source": {"type": "base64", "media_type": str(kind), "data": str(data)}}:
+            return Picture(kind, data)
+        case {"type": "image", "data": str(data), "mimeType": str(kind)}:
+            return Picture(kind, data)
+        case {"type": "blob", "mime_type": str(kind), "content": str(data)} if kind.startswith("image/"):
+            return Picture(kind, data)
+    return _picture_by_url(part)
+
+
+def _picture_by_url(part: Mapping[str, Any]) -> Picture | None:
+    match part:
+        case {"type": "image", "source": {"type": "url", "url": str(url)}}:
+            return Picture(url=url)
+        case {"type": "image_url", "image_url": {"url": str(url)}} | {"type": "input_image", "image_url": str(url)}:
+            return _from_url(url)
+        case {"type": "uri", "uri": str(url), "modality": "image"}:
+            return Picture(url=url)
+    return None
+
+
+def _from_url(url: str) -> Picture:
+    head, separator, data = url.partition(";base64,")
+    if separator and head.startswith("data:"):
+        return Picture(head.removeprefix("data:"), data)
+    return Picture(url=url)
+
+
+def _thought_text(thought: Thought) -> str:
+    for key in ("thinking", "text", "content", "data"):
+        if isinstance(value := thought.part.get(key), str):
+            return value
+    return json.dumps(dict(thought.part), ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""Who may do what, and when a conversation starts anew: pure rules over plain configuration."""

@@ -1,0 +1,1 @@
+"""Sessions by key: one conversation a key, with its settings, resets and aliases."""

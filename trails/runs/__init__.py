@@ -1,0 +1,1 @@
+"""Sub-agent runs: spawned, watched, announced, cleaned up."""

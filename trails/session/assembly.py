@@ -1,0 +1,230 @@
+"""Contexts of sessions: which turns of a transcript a model is shown, read from the store without the rest.
+
+After a compaction a transcript is shown from the first turn that its latest summary kept; other summaries among those
+turns are left out, since the latest one stands for them too. (The rule is pi's, and the lifecycle document's.)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pyoxigraph import QuerySolution
+
+from trails import history, iris, vocab
+from trails.context.assembling import Context, assemble
+from trails.context.entries import Entry, Spoken
+from trails.context.tokens import Counter, estimate
+from trails.errors import IndexGap, IntegrityError
+from trails.history import Segment
+from trails.model import NO_FACTS, Compaction, Facts, SessionRecord, ToolCall, ToolResult, Turn
+from trails.session.lazy import LazyTurns, SummaryMark, latest_summary, stored_length, summaries
+from trails.session.reader import Reader
+
+if TYPE_CHECKING:
+    from trails.session.session import Session
+
+_OPEN_END: Final = 2**53
+_JSON: Final = vocab.JSON.value
+_REDACTED: Final = vocab.REDACTED.value
+_LONG: Final = 3
+"""A session's columns are scanned whole unless more than this many times as much of it comes before what is read."""
+
+
+def since_summary(turns: Sequence[Turn]) -> tuple[Turn | None, Sequence[Turn]]:
+    """Return a transcript's latest summary turn, and the turns that it does not stand for, in order, without summaries."""
+    at = turns.latest_summary() if isinstance(turns, LazyTurns) else _latest(turns)
+    if at is None:
+        return None, turns
+    summary = turns[at]
+    first = _first_shown(summary)
+    return summary, [turn for turn in turns[first:] if turn.compaction is None]
+
+
+def _latest(turns: Sequence[Turn]) -> int | None:
+    return next((at for at in range(len(turns) - 1, -1, -1) if turns[at].facts.compaction is not None), None)
+
+
+def _first_shown(summary: Turn) -> int:
+    kept = summary.compaction.first_kept if summary.compaction else None
+    return summary.index if kept is None else min(kept, summary.index)
+
+
+def of_session(
+    session: Session,
+    *,
+    query: object = None,
+    max_tokens: int | None = None,
+    pinned_count: int | None = None,
+    brief: str | None = None,
+    background: str | None = None,
+    counter: Counter | None = None,
+) -> Context:
+    """Return the context of a session as it is in memory, pending turns and all: see `Session.context`."""
+    window = session.window
+    if window is not None:
+        max_tokens = window.max_tokens if max_tokens is None else max_tokens
+        pinned_count = window.pinned_count if pinned_count is None else pinned_count
+        counter = counter or window.counter
+    summary, turns = since_summary(session._turns)
+    return assemble(
+        turns,
+        system=session.system,
+        brief=brief,
+        background=background,
+        summary=summary,
+        query=query,
+        max_tokens=max_tokens,
+        pinned_count=1 if pinned_count is None else pinned_count,
+        starts_at=0 if summary is None else None,
+        counter=counter or estimate,
+    )
+
+
+def of_stored(
+    reader: Reader,
+    chain: Sequence[SessionRecord],
+    *,
+    query: object = None,
+    max_tokens: int | None = None,
+    pinned_count: int = 1,
+    brief: str | None = None,
+    background: str | None = None,
+    counter: Counter | None = None,
+) -> Context:
+    """Return the context of a stored session, reading of it only what is shown: see `Repository.context`."""
+    prompt = reader.prompt(chain)
+    runs = history.segments(chain)
+    mark = latest_summary(reader, runs)
+    summary: Spoken | None = None
+    turns: Sequence[Spoken]
+    if mark is not None:
+        summary, turns = _since(reader, chain[0].id, runs, mark)
+    elif max_tokens is not None:
+        turns = LazyTurns(reader, chain, stored_length(reader, chain))
+    else:
+        turns = reader.turns(chain)
+    return assemble(
+        turns,
+        system=prompt.text if prompt else None,
+        brief=brief,
+        background=background,
+        summary=summary,
+        query=query,
+        max_tokens=max_tokens,
+        pinned_count=pinned_count,
+        starts_at=0 if summary is None else None,
+        counter=counter or estimate,
+    )
+
+
+# --- reading only what a model is shown
+
+
+def _since(reader: Reader, session_id: str, runs: Sequence[Segment], mark: SummaryMark) -> tuple[Entry, list[Spoken]]:
+    """Return a transcript's latest summary, and the turns since the first that it kept, without other summaries.
+
+    Raises `IndexGap` where one is missing or doubled.
+    """
+    start = mark.index if mark.kept is None else min(mark.kept, mark.index)
+    entries: list[Entry] = []
+    left_out: set[int] = set()
+    for run in runs:
+        if run.end is None or run.end > start:
+            part = Segment(run.record, max(run.start, start), run.end)
+            left_out.update(each.index for each in summaries(reader, part))
+            entries += _run(reader, part)
+    for position, entry in enumerate(entries, start):
+        if entry.index != position:
+            raise _gap(session_id, min(position, entry.index))
+    if not mark.index < start + len(entries):
+        raise _gap(session_id, start + len(entries))
+    stands_for = Facts(compaction=Compaction(first_kept=mark.kept, summarised_through=mark.through))
+    summary = entries[mark.index - start]._replace(facts=stands_for)
+    return summary, [entry for entry in entries if entry.index not in left_out]
+
+
+def _gap(session_id: str, index: int) -> IndexGap:
+    return IndexGap(
+        f"session {session_id!r} has no turn at index {index}, or two: `trails verify` says more; restore it from an "
+        "export or a backup (no shorter context is given)"
+    )
+
+
+def _run(reader: Reader, run: Segment) -> list[Entry]:
+    session_id = run.record.id
+    place = {"session": session_id, "start": run.start, "end": _OPEN_END if run.end is None else run.end}
+    far_on = _is_far_on(reader, run)
+    kinds = {row[0].value for row in reader.select("context_kinds", session=session_id)}
+    rows = reader.select("context_turns" if far_on else "context_turns_wide", **place)
+    try:
+        facts = _facts(reader, place, kinds) if far_on else _all_facts(reader, session_id) if kinds else {}
+        entries = [_entry(row, facts) for row in rows]
+    except (ValueError, AttributeError) as error:
+        raise IntegrityError(
+            f"session {session_id!r} holds values that Trails never writes ({error}): the store was altered; "
+            "`trails verify` names them; restore the session from an export or a backup"
+        ) from error
+    entries.sort(key=itemgetter(0))
+    return entries
+
+
+def _is_far_on(reader: Reader, run: Segment) -> bool:
+    """Tell whether much more of a session comes before a run than the run is long: then scanning columns is slower."""
+    before = run.start - run.record.starts_at
+    if run.end is not None:
+        return before > _LONG * (run.end - run.start)
+    return before > 0 and not reader.owns(run.record.id, run.start + before // _LONG)
+
+
+def _entry(row: QuerySolution, facts: dict[int, Facts]) -> Entry:
+    index, role, value = row[0], row[1], row[2]
+    number, datatype = int(index.value), value.datatype.value
+    return Entry(number, role.value, value.value, datatype == _JSON, datatype == _REDACTED, facts.get(number, NO_FACTS))
+
+
+def _facts(reader: Reader, place: Mapping[str, Any], kinds: set[str]) -> dict[int, Facts]:
+    """Return the tool calls, answers and metadata of some turns by index; metadata only where it says what is shown."""
+    calls: dict[int, dict[int, ToolCall]] = defaultdict(dict)
+    results: dict[int, dict[int, ToolResult]] = defaultdict(dict)
+    meta: dict[int, str] = {}
+    if vocab.STARTED_BY.value in kinds:
+        for iri, call_id, name, arguments in reader.select("context_calls", **place):
+            hidden = arguments.datatype == vocab.REDACTED
+            calls[iris.turn_index(iri.value)][iris.position(iri.value)] = ToolCall.trusted(
+                {
+                    "id": call_id.value,
+                    "name": name.value,
+                    "arguments": None if hidden else arguments.value,
+                    "withheld": arguments.value if hidden else None,
+                }
+            )
+    if vocab.HAS_RESULT.value in kinds:
+        for iri, call_id, error in reader.select("context_results", **place):
+            made = ToolResult.trusted({"call_id": call_id.value, "is_error": error.value == "true"})
+            results[iris.turn_index(iri.value)][iris.position(iri.value)] = made
+    if vocab.META.value in kinds:
+        for turn, text in reader.select("context_meta", **place):
+            if text.datatype == vocab.JSON:
+                meta[iris.turn_index(turn.value)] = text.value
+    return {
+        index: Facts(
+            tool_calls=_in_order(calls.get(index)),
+            tool_results=_in_order(results.get(index)),
+            meta_json=meta.get(index),
+        )
+        for index in {*calls, *results, *meta}
+    }
+
+
+_Each = TypeVar("_Each")
+
+
+def _in_order(found: Mapping[int, _Each] | None) -> tuple[_Each, ...]:
+    return () if found is None else tuple(found[position] for position in sorted(found))
+
+
+def _all_facts(reader: Reader, session_id: str) -> dict[int, Facts]:
+    return {iris.turn_index(turn): each for turn, each in reader.facts(session_id).items()}

@@ -1,0 +1,468 @@
+"""The entries of a session's ledger, frozen, and between them and quads: events, exchanges, deliveries. Pure.
+
+A ledger is a graph of its own beside the session's, `<session>/ledger`, and its entries are numbered from 1. A text that
+a redaction may have to take out (a message's, what was really sent, an error's) is salted, and what the log covers of an
+entry is its text's digest, so that the text can go and everything still verifies.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final, Literal, Self
+
+from pyoxigraph import Literal as RdfLiteral
+from pyoxigraph import NamedNode, Quad
+
+from trails import iris, mapping
+from trails import vocab as v
+from trails.errors import IntegrityError, TrailsError
+from trails.integrity import digests, leaves
+from trails.integrity.leaves import Kind, Leaf
+from trails.model import Value
+
+Mode = Literal["steer", "followup", "collect"]
+"""What becomes of a message that comes while the session is at work."""
+State = Literal["pending", "streaming", "completed", "failed"]
+"""Where an exchange stands."""
+Outcome = Literal["sent", "failed", "skipped"]
+"""How an attempt to deliver ended."""
+
+_LOOSE: Final = frozenset({v.VALUE, v.ERROR, v.SALT, v.WAITING, v.RECORDED_AS})
+"""What changes of an entry, or goes, without a new leaf: its text, and what shows in the exchange that took it up."""
+
+_Node = NamedNode | RdfLiteral
+_Pairs = Iterator[tuple[NamedNode, _Node | None]]
+Properties = Mapping[NamedNode, list[_Node]]
+
+
+class Words(Value):
+    """A text that may have to go: itself, or (`text` None) its salted digest alone; `withheld` once redacted."""
+
+    text: str | None
+    structured: bool = False
+    salt: str | None = None
+    digest: str
+    withheld: bool = False
+
+    @classmethod
+    def of(cls, text: str, *, structured: bool = False) -> Self:
+        """Return a text, salted."""
+        salt = digests.new_salt()
+        digest = digests.content_digest(text, salt, structured=structured)
+        return cls(text=text, structured=structured, salt=salt, digest=digest)
+
+    def gone(self, *, withheld: bool) -> Words:
+        """Return what stays when the text goes: to the turn that says it, or (`withheld`) for good."""
+        return Words(text=None, digest=self.digest, withheld=withheld)
+
+    @property
+    def content(self) -> Any:
+        """The text, or the list of parts; None once it is gone."""
+        return json.loads(self.text) if self.structured and self.text is not None else self.text
+
+    def is_true(self) -> bool:
+        """Tell whether a text that is there has the digest that it should have."""
+        if self.text is None:
+            return True
+        return self.digest == digests.content_digest(self.text, self.salt or "", structured=self.structured)
+
+
+class _Entry(Value):
+    session_id: str
+    number: int
+    words: Words | None = None
+
+    @property
+    def iri(self) -> str:
+        """The entry's IRI."""
+        return iris.ledger_entry(iris.session(self.session_id), self.number)
+
+    def _plain(self, **more: Any) -> dict[str, Any]:
+        plain = {"number": self.number, "session": self.session_id, "iri": self.iri, **more}
+        return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in plain.items()}
+
+
+class Event(_Entry):
+    """A message that came to a session, or the answer that went out."""
+
+    direction: Literal["inbound", "outbound"]
+    source: str | None = None
+    event_id: str | None = None
+    channel: str | None = None
+    account: str | None = None
+    peer: str | None = None
+    mode: Mode | None = None
+    author_iri: str | None = None
+    time: datetime
+    received: datetime | None = None
+    waiting: bool = False
+    turn_iris: tuple[str, ...] = ()
+    """The turn that says what an inbound event brought (and one more for each time that a failed exchange was kept as
+    a fork), or the turn that an outbound one brings out."""
+    exchange: int | None = None
+    """The number of the exchange that generated an outbound event."""
+
+    @property
+    def content(self) -> Any:
+        """The message's text or parts while it stands here; None once a turn says it, or it was taken out."""
+        return None if self.words is None else self.words.content
+
+    @property
+    def address(self) -> tuple[str | None, ...]:
+        """Where a message came from: what an answer to it goes back to."""
+        return self.source, self.channel, self.account, self.peer
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as plain values, ready for JSON."""
+        return self._plain(
+            direction=self.direction,
+            source=self.source,
+            event_id=self.event_id,
+            channel=self.channel,
+            account=self.account,
+            peer=self.peer,
+            mode=self.mode,
+            author=None if self.author_iri is None else iris.author_name(self.author_iri),
+            time=self.time,
+            received=self.received,
+            waiting=self.waiting,
+            content=self.content,
+            withheld=self.words is not None and self.words.withheld,
+            turns=list(self.turn_iris),
+            exchange=self.exchange,
+        )
+
+
+class Exchange(_Entry):
+    """The work on a message (or on a few that were collected or steered in), up to the answer."""
+
+    state: State
+    agent: str
+    events: tuple[int, ...]
+    """The numbers of the events that it took up, in order."""
+    queued: datetime
+    started: datetime | None = None
+    ended: datetime | None = None
+    head_before: str | None = None
+    head_after: str | None = None
+    turn_iris: tuple[str, ...] = ()
+    """The turns that it added to the session, in order; those that say its messages included."""
+    retry_of: int | None = None
+    kept_as: str | None = None
+    """The id of the fork that holds what it had done before it failed, where that was to be kept."""
+    interrupted: bool = False
+    """Streaming, and nobody in this process works on it: its process died. Not stored."""
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed; None where it did not, or where that was taken out."""
+        return None if self.words is None else self.words.text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the exchange as plain values, ready for JSON."""
+        return self._plain(
+            state=self.state,
+            interrupted=self.interrupted,
+            agent=self.agent,
+            events=list(self.events),
+            queued=self.queued,
+            started=self.started,
+            ended=self.ended,
+            error=self.error,
+            head_before=self.head_before,
+            head_after=self.head_after,
+            turns=list(self.turn_iris),
+            retry_of=self.retry_of,
+            kept_as=self.kept_as,
+        )
+
+
+class Delivery(_Entry):
+    """One attempt to send a turn out over a channel."""
+
+    turn_iri: str
+    event: int | None = None
+    """The number of the outbound event that was sent."""
+    channel: str
+    outcome: Outcome
+    attempt: int
+    time: datetime
+    reason: str | None = None
+
+    @property
+    def text(self) -> str | None:
+        """What was really sent, where that is not the turn's own text."""
+        return None if self.words is None else self.words.text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the delivery as plain values, ready for JSON."""
+        return self._plain(
+            turn=self.turn_iri,
+            event=self.event,
+            channel=self.channel,
+            outcome=self.outcome,
+            attempt=self.attempt,
+            time=self.time,
+            reason=self.reason,
+            text=self.text,
+            withheld=self.words is not None and self.words.withheld,
+        )
+
+
+Entry = Event | Exchange | Delivery
+
+
+# --- to quads
+
+
+def graph_of(session_id: str) -> NamedNode:
+    """Return the graph of a session's ledger."""
+    return NamedNode(iris.ledger(iris.session(session_id)))
+
+
+def head_quads(session_id: str) -> list[Quad]:
+    """Return what a ledger says of itself; written with its first entry."""
+    graph = graph_of(session_id)
+    return [
+        Quad(graph, v.TYPE, v.LEDGER, graph),
+        Quad(graph, v.LEDGER_OF, NamedNode(iris.session(session_id)), graph),
+    ]
+
+
+def quads(entry: Entry) -> list[Quad]:
+    """Return the quads of an entry."""
+    node, graph = NamedNode(entry.iri), graph_of(entry.session_id)
+    return [Quad(node, predicate, term, graph) for predicate, term in _pairs(entry) if term is not None]
+
+
+def _pairs(entry: Entry) -> _Pairs:
+    yield v.NUMBER, RdfLiteral(entry.number)
+    match entry:
+        case Event():
+            yield from _event(entry)
+        case Exchange():
+            yield from _exchange(entry)
+        case Delivery():
+            yield from _delivery(entry)
+    if entry.words is not None:
+        yield from _words(entry.words, v.ERROR if isinstance(entry, Exchange) else v.VALUE)
+
+
+def _words(words: Words, predicate: NamedNode) -> _Pairs:
+    yield v.DIGEST, RdfLiteral(words.digest)
+    if words.withheld:
+        yield predicate, RdfLiteral("", datatype=v.REDACTED)
+    elif words.text is not None:
+        yield predicate, RdfLiteral(words.text, datatype=v.JSON) if words.structured else RdfLiteral(words.text)
+        yield v.SALT, RdfLiteral(words.salt or "")
+
+
+def _event(event: Event) -> _Pairs:
+    yield v.TYPE, v.EVENT
+    yield v.TYPE, v.ENTITY
+    yield v.DIRECTION, RdfLiteral(event.direction)
+    for predicate, text in (
+        (v.SOURCE, event.source),
+        (v.EVENT_ID, event.event_id),
+        (v.CHANNEL, event.channel),
+        (v.ACCOUNT, event.account),
+        (v.PEER, event.peer),
+        (v.QUEUE_MODE, event.mode),
+    ):
+        yield predicate, None if text is None else RdfLiteral(text)
+    yield v.ATTRIBUTED_TO, None if event.author_iri is None else NamedNode(event.author_iri)
+    yield v.TIME, mapping.time_literal(event.time)
+    yield v.RECEIVED_AT, _time(event.received)
+    yield v.WAITING, RdfLiteral(True) if event.waiting else None
+    for turn in event.turn_iris:
+        yield v.RECORDED_AS if event.direction == "inbound" else v.DERIVED_FROM, NamedNode(turn)
+    yield v.GENERATED_BY, _entry_node(event, event.exchange)
+
+
+def _exchange(exchange: Exchange) -> _Pairs:
+    yield v.TYPE, v.EXCHANGE
+    yield v.TYPE, v.ACTIVITY
+    yield v.STATE, RdfLiteral(exchange.state)
+    yield v.ASSOCIATED_WITH, NamedNode(iris.agent(exchange.agent))
+    for number in exchange.events:
+        yield v.USED, _entry_node(exchange, number)
+    yield v.QUEUED_AT, mapping.time_literal(exchange.queued)
+    yield v.STARTED_AT, _time(exchange.started)
+    yield v.ENDED_AT, _time(exchange.ended)
+    yield v.HEAD_BEFORE, None if exchange.head_before is None else RdfLiteral(exchange.head_before)
+    yield v.HEAD_AFTER, None if exchange.head_after is None else RdfLiteral(exchange.head_after)
+    for turn in exchange.turn_iris:
+        yield v.GENERATED, NamedNode(turn)
+    yield v.RETRY_OF, _entry_node(exchange, exchange.retry_of)
+    yield v.KEPT_AS, None if exchange.kept_as is None else NamedNode(iris.session(exchange.kept_as))
+
+
+def _delivery(delivery: Delivery) -> _Pairs:
+    yield v.TYPE, v.DELIVERY
+    yield v.TYPE, v.ENTITY
+    yield v.DERIVED_FROM, NamedNode(delivery.turn_iri)
+    yield v.DELIVERY_OF, _entry_node(delivery, delivery.event)
+    yield v.CHANNEL, RdfLiteral(delivery.channel)
+    yield v.OUTCOME, RdfLiteral(delivery.outcome)
+    yield v.ATTEMPT, RdfLiteral(delivery.attempt)
+    yield v.TIME, mapping.time_literal(delivery.time)
+    yield v.REASON, None if delivery.reason is None else RdfLiteral(delivery.reason)
+
+
+def _time(time: datetime | None) -> RdfLiteral | None:
+    return None if time is None else mapping.time_literal(time)
+
+
+def _entry_node(entry: Entry, number: int | None) -> NamedNode | None:
+    return None if number is None else NamedNode(iris.ledger_entry(iris.session(entry.session_id), number))
+
+
+def row_digest(entry: Entry) -> str:
+    """Return the digest of an entry without what may go or change: what its newest leaf holds."""
+    return leaves.row_digest(quad for quad in quads(entry) if quad.predicate not in _LOOSE)
+
+
+def leaf(entry: Entry) -> Leaf:
+    """Return the leaf for an entry as it stands."""
+    kind: Kind
+    match entry:
+        case Event():
+            kind = "received" if entry.direction == "inbound" else "sent"
+        case Exchange():
+            kind = entry.state
+        case Delivery():
+            kind = "delivered"
+    return Leaf(kind, iris.session(entry.session_id), entry.number, row_digest(entry))
+
+
+# --- from quads
+
+
+def by_subject(found: Iterable[Quad]) -> dict[str, dict[NamedNode, list[_Node]]]:
+    """Return quads of a ledger's graph by the subject's IRI and the property."""
+    subjects: dict[str, dict[NamedNode, list[_Node]]] = defaultdict(lambda: defaultdict(list))
+    for quad in found:
+        if isinstance(quad.object, NamedNode | RdfLiteral):
+            subjects[str(getattr(quad.subject, "value", quad.subject))][quad.predicate].append(quad.object)
+    return subjects
+
+
+def decode(session_id: str, iri: str, properties: Properties) -> Entry:
+    """Return the entry that a subject of a ledger's graph is; raise `IntegrityError` for what is none."""
+    number = iris.entry_number(iri)
+    types = properties.get(v.TYPE, [])
+    try:
+        if number is not None and v.EVENT in types:
+            return _decode_event(session_id, number, properties)
+        if number is not None and v.EXCHANGE in types:
+            return _decode_exchange(session_id, number, properties)
+        if number is not None and v.DELIVERY in types:
+            return _decode_delivery(session_id, number, properties)
+    except (ValueError, TrailsError) as error:
+        raise IntegrityError(
+            f"entry {number} of the ledger of session {session_id!r} cannot be read ({error}): the store was altered; "
+            "restore the session from an export or a backup"
+        ) from error
+    raise IntegrityError(f"{iri} is no entry of the ledger of session {session_id!r}, and stands in its graph")
+
+
+def _decode_event(session_id: str, number: int, properties: Properties) -> Event:
+    return Event.model_validate(
+        {
+            "session_id": session_id,
+            "number": number,
+            "words": _decode_words(properties, v.VALUE),
+            "direction": _one(properties, v.DIRECTION),
+            "source": _one(properties, v.SOURCE),
+            "event_id": _one(properties, v.EVENT_ID),
+            "channel": _one(properties, v.CHANNEL),
+            "account": _one(properties, v.ACCOUNT),
+            "peer": _one(properties, v.PEER),
+            "mode": _one(properties, v.QUEUE_MODE),
+            "author_iri": _one(properties, v.ATTRIBUTED_TO),
+            "time": _moment(properties, v.TIME),
+            "received": _moment(properties, v.RECEIVED_AT),
+            "waiting": _one(properties, v.WAITING) == "true",
+            "turn_iris": _turns(properties, v.RECORDED_AS) or _turns(properties, v.DERIVED_FROM),
+            "exchange": _entry(properties, v.GENERATED_BY),
+        }
+    )
+
+
+def _decode_exchange(session_id: str, number: int, properties: Properties) -> Exchange:
+    kept_as = _one(properties, v.KEPT_AS)
+    return Exchange.model_validate(
+        {
+            "session_id": session_id,
+            "number": number,
+            "words": _decode_words(properties, v.ERROR),
+            "state": _one(properties, v.STATE),
+            "agent": iris.author_name(_one(properties, v.ASSOCIATED_WITH) or ""),
+            "events": tuple(sorted(iris.entry_number(each.value) or 0 for each in properties.get(v.USED, []))),
+            "queued": _moment(properties, v.QUEUED_AT),
+            "started": _moment(properties, v.STARTED_AT),
+            "ended": _moment(properties, v.ENDED_AT),
+            "head_before": _one(properties, v.HEAD_BEFORE),
+            "head_after": _one(properties, v.HEAD_AFTER),
+            "turn_iris": _turns(properties, v.GENERATED),
+            "retry_of": _entry(properties, v.RETRY_OF),
+            "kept_as": None if kept_as is None else iris.session_id(kept_as),
+        }
+    )
+
+
+def _decode_delivery(session_id: str, number: int, properties: Properties) -> Delivery:
+    return Delivery.model_validate(
+        {
+            "session_id": session_id,
+            "number": number,
+            "words": _decode_words(properties, v.VALUE),
+            "turn_iri": _one(properties, v.DERIVED_FROM),
+            "event": _entry(properties, v.DELIVERY_OF),
+            "channel": _one(properties, v.CHANNEL),
+            "outcome": _one(properties, v.OUTCOME),
+            "attempt": int(_one(properties, v.ATTEMPT) or ""),
+            "time": _moment(properties, v.TIME),
+            "reason": _one(properties, v.REASON),
+        }
+    )
+
+
+def _one(properties: Properties, predicate: NamedNode) -> str | None:
+    values = properties.get(predicate, [])
+    if len(values) > 1:
+        raise IntegrityError(f"it has {len(values)} values for {predicate.value}")
+    return values[0].value if values else None
+
+
+def _moment(properties: Properties, predicate: NamedNode) -> datetime | None:
+    lexical = _one(properties, predicate)
+    return None if lexical is None else mapping.parse_time(lexical)
+
+
+def _entry(properties: Properties, predicate: NamedNode) -> int | None:
+    iri = _one(properties, predicate)
+    return None if iri is None else iris.entry_number(iri)
+
+
+def _turns(properties: Properties, predicate: NamedNode) -> tuple[str, ...]:
+    return tuple(sorted((each.value for each in properties.get(predicate, [])), key=_turn_place))
+
+
+def _turn_place(turn_iri: str) -> tuple[int, str]:
+    return iris.turn_index(turn_iri), turn_iri
+
+
+def _decode_words(properties: Properties, predicate: NamedNode) -> Words | None:
+    digest = _one(properties, v.DIGEST)
+    if digest is None:
+        return None
+    values = properties.get(predicate, [])
+    text = _one(properties, predicate)
+    datatype = values[0].datatype if values and isinstance(values[0], RdfLiteral) else None
+    if datatype == v.REDACTED:
+        return Words(text=None, digest=digest, withheld=True)
+    return Words(text=text, structured=datatype == v.JSON, salt=_one(properties, v.SALT), digest=digest)

@@ -1,0 +1,131 @@
+"""Notes: what somebody writes about a turn afterwards, beside the chain and never in it."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pyoxigraph import NamedNode, Quad
+
+from trails import iris, mapping, validate, vocab
+from trails.errors import InvalidInput
+from trails.integrity import digests
+from trails.model import Note
+from trails.session import draft, logbook, marks
+from trails.store.contract import Change, PreconditionFailed
+
+if TYPE_CHECKING:
+    from trails.session.repository import Repository
+
+_Notes = list[Note]  # inside the class, `list` is the method
+
+
+class Notes:
+    """The notes of a store: `store.notes`.
+
+    A note is about one turn, and is seen from every session whose transcript has that turn or a copy of it: forks that
+    inherit it, and what `detach` and `flatten` copied.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        """Not for callers: `store.notes` is there."""
+        self._repository = repository
+
+    def add(self, session: str, index: int, text: str, *, by: str | None = None) -> Note:
+        """Write a note on a turn and return it; stored at once. A turn may have many.
+
+        `session` is an id or an IRI, `index` a turn of its transcript, inherited ones included. `by` names who writes
+        it: a principal, or `agent:NAME`; the session's principal unless given.
+
+        Raises `InvalidInput` where there is no such turn or the text is empty.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     plan = store.create(id="plan"); _ = plan.append("user", "Plan a trip"); written = plan.persist()
+        ...     note = store.notes.add("plan", 0, "Which trip?", by="bob")
+        ...     [(note.index, note.author, note.text) for note in store.notes.list("plan")]
+        [(0, 'bob', 'Which trip?')]
+        """
+        if not validate.text(text, "a note").strip():
+            raise InvalidInput("a note needs a text that is more than spaces")
+        author = draft.author_iri(by)
+        reader = self._repository.reader
+        chain = reader.lineage(self._repository.record(session).id)
+        turn = marks.turn_at(reader, chain, validate.index(index, "index"))
+        if turn is None:
+            raise InvalidInput(f"session {chain[0].id!r} has no turn {index} that is stored")
+        salt = digests.new_salt()
+        made = Note(
+            id=secrets.token_hex(6),
+            session_id=turn.session_id,
+            index=turn.index,
+            turn_digest=turn.digest,
+            text=text,
+            author_iri=iris.principal(chain[0].principal) if author is None else author,
+            time=datetime.now(UTC),
+            digest=digests.salted("note", salt, text),
+            salt=salt,
+        )
+        row = Quad(NamedNode(iris.session(made.session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
+        change = Change(
+            add=[*marks.note_quads(made), marks.author_type(made.author_iri)],
+            require=[row, mapping.turn_type(turn)],
+            forbid=[(NamedNode(iris.note(made.id)), None, None, vocab.CATALOG)],
+            leaves=logbook.rows("change", [made.session_id]),
+        )
+        try:
+            self._repository.commit(change)
+        except PreconditionFailed as failure:
+            raise InvalidInput(f"turn {index} of session {chain[0].id!r} was deleted meanwhile") from failure
+        return made
+
+    def find(self, note_id: str) -> Note | None:
+        """Return the note with an id, or None."""
+        subject = iris.note(validate.text(note_id, "the note's id"))
+        quads = marks.about(self._repository.store, subject)
+        return marks.note_of(subject, quads) if quads else None
+
+    def get(self, note_id: str) -> Note:
+        """Return the note with an id; raise `InvalidInput` where there is none."""
+        found = self.find(note_id)
+        if found is None:
+            raise InvalidInput(f"there is no note {note_id!r}; `trails notes SESSION` lists those on a session's turns")
+        return found
+
+    def list(self, session: str, index: int | None = None) -> _Notes:
+        """Return the notes on a session's turns, or on one of them, in order of index and then of time.
+
+        `session` is an id or an IRI; inherited turns count. Raises `InvalidInput` where there is no turn `index`.
+        """
+        reader = self._repository.reader
+        chain = reader.lineage(self._repository.record(session).id)
+        if index is not None:
+            turn = marks.turn_at(reader, chain, validate.index(index, "index"))
+            if turn is None:
+                raise InvalidInput(f"session {chain[0].id!r} has no turn {index} that is stored")
+            return marks.notes_on(self._repository.store, turn.digest)
+        return marks.notes_in(self._repository.store, reader, chain)
+
+    def remove(self, note_id: str, *, by: str | None = None) -> Note:
+        """Remove a note and return what it was; a record stays of who removed it when, and nothing of its text.
+
+        The text stays in the store's files until `vacuum`, and in backups. `by` is as for `add`. Raises `InvalidInput`
+        where there is no such note.
+        """
+        author = draft.author_iri(by)
+        gone = self.get(note_id)
+        who = author or iris.principal(self._repository.record(gone.session_id).principal)
+        quads = marks.note_quads(gone)
+        record = marks.removal_quads(gone, who, datetime.now(UTC), secrets.token_hex(4))
+        change = Change(
+            add=[*record, marks.author_type(who)],
+            remove=quads,
+            require=quads,
+            leaves=logbook.rows("change", [gone.session_id]),
+        )
+        try:
+            self._repository.commit(change)
+        except PreconditionFailed as failure:
+            raise InvalidInput(f"the note {note_id!r} was removed by another writer meanwhile") from failure
+        return gone

@@ -1,0 +1,184 @@
+"""Tables of plain values, and how they leave the program: CSV, Markdown, pandas, Arrow. Nothing here knows of sessions."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import import_module
+from typing import Any, Final, Literal
+
+from trails.errors import TrailsError
+
+Kind = Literal["text", "boolean", "place", "integer", "number", "time", "names", "counts", "json"]
+"""What a column holds: a `place` is a whole number that says where, not how much; `names` are lists of text, `counts` whole
+numbers by name, `json` anything else. Any cell may be missing (None)."""
+
+NUMERIC: Final = frozenset({"place", "integer", "number"})
+_BIGGEST: Final = 2**63 - 1
+_MARKDOWN: Final = re.compile(r"([\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
+"""What Markdown may take for markup; an underscore within a word is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns by name with their kinds, in order, and rows with a cell for each."""
+
+    kinds: Mapping[str, Kind]
+    rows: Sequence[Mapping[str, Any]]
+
+    def column(self, name: str) -> list[Any]:
+        """Return a column's cells from top to bottom."""
+        return [row[name] for row in self.rows]
+
+
+def kind_of(values: Iterable[Any]) -> Kind:
+    """Return the kind of a column that holds such values: one that holds them all, `json` where no other does.
+
+    >>> kind_of([1, None, 0.5]), kind_of([True, None]), kind_of(["a", "b"]), kind_of([1, "a"])
+    ('number', 'boolean', 'text', 'json')
+    """
+    types = {type(value) for value in values if value is not None}
+    if not types or types == {str}:
+        return "text"
+    if types == {bool}:
+        return "boolean"
+    if types == {int}:
+        return "integer"
+    if types == {datetime}:
+        return "time"
+    return "number" if types <= {int, float} else "json"
+
+
+def plain(value: Any) -> Any:
+    """Return a cell as JSON carries it: times as ISO 8601 in UTC, lists and mappings as fresh copies."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def fresh(value: Any) -> Any:
+    """Return a cell that shares nothing with the one given: mappings as dicts, sequences as lists."""
+    if isinstance(value, Mapping):
+        return {name: fresh(item) for name, item in value.items()}
+    return [fresh(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def text(value: Any, kind: Kind) -> str:
+    """Return a cell as text: nothing for a missing one, `true`, ISO 8601, `a; b`, `search=3; sum=1`, or JSON.
+
+    >>> text({"search": 3, "sum": 1}, "counts"), text(("m-1", "m-2"), "names"), text(None, "number"), text(True, "json")
+    ('search=3; sum=1', 'm-1; m-2', '', 'true')
+    """
+    if value is None:
+        return ""
+    match kind:
+        case "names":
+            return "; ".join(value)
+        case "counts":
+            return "; ".join(f"{name}={count}" for name, count in value.items())
+        case "time":
+            return str(plain(value))
+        case "text":
+            return str(value)
+        case _:
+            return json.dumps(plain(value), ensure_ascii=False)
+
+
+def to_csv(table: Table) -> str:
+    """Return a table as CSV (RFC 4180): a line of names, then a line a row, each ended by CR LF."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(table.kinds)
+    writer.writerows([text(row[name], kind) for name, kind in table.kinds.items()] for row in table.rows)
+    return out.getvalue()
+
+
+def to_markdown(table: Table) -> str:
+    """Return a table as GitHub's Markdown has it; line ends within a cell become `<br>`, and nothing in it is markup."""
+    head = [_escaped(name) for name in table.kinds]
+    rule = ["---:" if kind in NUMERIC else "---" for kind in table.kinds.values()]
+    rows = [[_escaped(text(row[name], kind)) for name, kind in table.kinds.items()] for row in table.rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in [head, rule, *rows])
+
+
+def _escaped(cell: str) -> str:
+    """Return text that Markdown shows as it is, on one line."""
+    literal = cell.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "<br>".join(_MARKDOWN.sub(r"\\\1", literal).splitlines())
+
+
+def to_pandas(table: Table) -> Any:
+    """Return a table as a `pandas.DataFrame`; missing whole numbers and booleans stay missing, never turn into others.
+
+    Raises `TrailsError` where pandas is not installed (the extra `pandas`).
+    """
+    pandas = optional("pandas", "pandas", "a DataFrame")
+    return pandas.DataFrame(
+        {name: _series(pandas, table.column(name), kind) for name, kind in table.kinds.items()},
+        columns=list(table.kinds),
+    )
+
+
+def _series(pandas: Any, values: list[Any], kind: Kind) -> Any:
+    some_missing = any(value is None for value in values)
+    match kind:
+        case "number":
+            return pandas.Series([None if value is None else float(value) for value in values], dtype="float64")
+        case "place" | "integer" if _fits(values):
+            return pandas.Series(values, dtype="Int64" if some_missing else "int64")
+        case "boolean":
+            return pandas.Series(values, dtype="boolean" if some_missing else "bool")
+        case "time":
+            return pandas.Series(values, dtype="datetime64[us, UTC]")
+        case "text":
+            return pandas.Series(values, dtype=None if values else "object")
+        case _:
+            return pandas.Series(values, dtype="object")
+
+
+def _fits(values: Iterable[int | None]) -> bool:
+    return all(value is None or -_BIGGEST <= value <= _BIGGEST for value in values)
+
+
+def to_arrow(table: Table) -> Any:
+    """Return a table as a `pyarrow.Table`: counts as a map, names as a list, `json` (and integers over 64 bits) as JSON text.
+
+    Raises `TrailsError` where pyarrow is not installed (the extra `arrow`).
+    """
+    arrow = optional("pyarrow", "arrow", "an Arrow table")
+    types = {
+        "text": arrow.string(),
+        "boolean": arrow.bool_(),
+        "place": arrow.int64(),
+        "integer": arrow.int64(),
+        "number": arrow.float64(),
+        "time": arrow.timestamp("us", tz="UTC"),
+        "names": arrow.list_(arrow.string()),
+        "counts": arrow.map_(arrow.string(), arrow.int64()),
+    }
+    arrays = {}
+    for name, kind in table.kinds.items():
+        values = table.column(name)
+        if kind == "json" or (kind in ("place", "integer") and not _fits(values)):
+            values, kind = [None if value is None else text(value, "json") for value in values], "text"  # noqa: PLW2901
+        elif kind == "counts":
+            values = [None if value is None else list(value.items()) for value in values]
+        elif kind == "number":
+            values = [None if value is None else float(value) for value in values]
+        arrays[name] = arrow.array(values, type=types[kind])
+    return arrow.table(arrays)
+
+
+def optional(module: str, name: str, what: str) -> Any:
+    """Return an optional package, or raise `TrailsError` that says which extra brings it."""
+    try:
+        return import_module(module)
+    except ImportError as missing:
+        raise TrailsError(f"{what} needs the package `{module}`: pip install 'trails[{name}]'") from missing

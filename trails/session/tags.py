@@ -1,0 +1,168 @@
+"""Tags: names for a session at an index that never come to name anything else."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pyoxigraph import NamedNode, Quad
+
+from trails import iris, mapping, validate, vocab
+from trails.errors import InvalidInput
+from trails.integrity import digests
+from trails.model import SessionRecord, Tag, Turn
+from trails.session import draft, logbook, marks, refs
+from trails.session.reader import Reader
+from trails.store.contract import Change, PreconditionFailed
+
+if TYPE_CHECKING:
+    from trails.session.repository import Repository
+
+_Tags = list[Tag]  # inside the class, `list` is the method
+
+
+class Tags:
+    """The tags of a store: `store.tags`.
+
+    A tag names the first turns of a session's transcript, up to an index, with the digest of the last of them. It is
+    not moved by what is appended afterwards, nor by `detach`.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        """Not for callers: `store.tags` is there."""
+        self._repository = repository
+
+    def add(self, name: str, ref: str, *, by: str | None = None) -> Tag:
+        """Make a tag and return it; making the same again changes nothing and returns the one that is there.
+
+        `name` has 1 to 64 characters without spaces or "@", and is no session's id or label. `ref` is a session's id,
+        IRI or label, which stands for all the turns that are stored, or another tag, or such a name with "@" and how
+        many turns of it the tag stands for (0 to all of them). `by` names who makes it, a principal or `agent:NAME`;
+        else it is the session's principal.
+
+        Raises `InvalidInput` for a name that is in use for something else, an index out of range, or bad characters.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     plan = store.create(id="plan"); _ = plan.append("user", "Plan a trip"); _ = plan.append("user", "Soon")
+        ...     written = plan.persist()
+        ...     tag = store.tags.add("v1", "plan@1")
+        ...     tag.session_id, tag.length, store.tags.get("v1") == tag
+        ('plan', 1, True)
+        """
+        wanted = _name(name)
+        author = draft.author_iri(by)
+        target = refs.place(self._repository, ref)
+        reader = self._repository.reader
+        chain = reader.lineage(target.session_id)
+        length, last = _head(reader, chain, target.end)
+        made = Tag(
+            name=wanted,
+            session_id=chain[0].id,
+            length=length,
+            digest=digests.GENESIS if last is None else last.digest,
+            author_iri=iris.principal(chain[0].principal) if author is None else author,
+            time=datetime.now(UTC),
+        )
+        return self._add(made, last) if self.find(wanted) is None else self._same(made)
+
+    def _add(self, made: Tag, last: Turn | None) -> Tag:
+        self._refuse_taken(made.name)
+        node = NamedNode(iris.tag(made.name))
+        row = Quad(NamedNode(iris.session(made.session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
+        change = Change(
+            add=[*marks.tag_quads(made), marks.author_type(made.author_iri)],
+            require=[row] if last is None else [row, mapping.turn_type(last)],
+            forbid=[(node, vocab.TYPE, None, vocab.CATALOG)],
+            leaves=logbook.rows("change", [made.session_id]),
+        )
+        try:
+            self._repository.commit(change)
+        except PreconditionFailed as failure:
+            if failure.present is None:
+                raise self._repository.reader.not_found(made.session_id) from failure
+            return self._same(made)
+        return made
+
+    def _refuse_taken(self, name: str) -> None:
+        reader = self._repository.reader
+        if reader.labelled(name) is not None:
+            raise InvalidInput(f"{name!r} is the label of session {reader.labelled(name)!r}; choose another name")
+        if not validate.is_session_id(name):
+            return
+        if reader.records([name]):
+            raise InvalidInput(f"{name!r} is the id of a session; choose another name for the tag")
+
+    def _same(self, made: Tag) -> Tag:
+        """Return the tag that is there, if it names the same."""
+        stored = self.get(made.name)
+        if (stored.session_id, stored.length, stored.digest) != (made.session_id, made.length, made.digest):
+            raise InvalidInput(
+                f"the tag {made.name!r} names {stored.session_id!r} at {stored.length} and never anything else; choose "
+                "another name, or remove it first"
+            )
+        return stored
+
+    def find(self, name: str) -> Tag | None:
+        """Return the tag with a name or an IRI, or None."""
+        plain = validate.text(name, "the tag's name")
+        subject = iris.tag(iris.tag_name(plain) or plain)
+        quads = marks.about(self._repository.store, subject)
+        return marks.tag_of(subject, quads) if quads else None
+
+    def get(self, name: str) -> Tag:
+        """Return the tag with a name; raise `InvalidInput` where there is none."""
+        found = self.find(name)
+        if found is None:
+            raise InvalidInput(f"there is no tag {name!r}; `trails tags` lists those there are")
+        return found
+
+    def list(self, session: str | None = None) -> _Tags:
+        """Return the tags of one session (an id or an IRI), or of all, by name."""
+        wanted = None if session is None else self._repository.record(session).id
+        return marks.tags(self._repository.store, wanted)
+
+    def remove(self, name: str, *, by: str | None = None) -> Tag:
+        """Remove a tag and return what it was; the turns stay, and so does a record of who removed it when.
+
+        The name may then be used again. `by` is as for `add`. Raises `InvalidInput` where there is no such tag.
+        """
+        author = draft.author_iri(by)
+        gone = self.get(name)
+        who = author or iris.principal(self._repository.record(gone.session_id).principal)
+        quads = marks.tag_quads(gone)
+        record = marks.removal_quads(gone, who, datetime.now(UTC), secrets.token_hex(4))
+        change = Change(
+            add=[*record, marks.author_type(who)],
+            remove=quads,
+            require=quads,
+            leaves=logbook.rows("change", [gone.session_id]),
+        )
+        try:
+            self._repository.commit(change)
+        except PreconditionFailed as failure:
+            raise InvalidInput(f"the tag {name!r} was removed by another writer meanwhile") from failure
+        return gone
+
+
+def _name(name: str) -> str:
+    plain = validate.label(name)
+    if " " in plain or "@" in plain or plain.startswith(("-", "urn:trails:")):
+        raise InvalidInput(
+            f"a tag's name has no space and no '@', and starts with neither '-' nor urn:trails:: {plain!r}"
+        )
+    return plain
+
+
+def _head(reader: Reader, chain: tuple[SessionRecord, ...], length: int | None) -> tuple[int, Turn | None]:
+    """Return how many turns a tag stands for, and the last of them."""
+    if length is None:
+        turns = reader.turns(chain)
+        return len(turns), turns[-1] if turns else None
+    if length == 0:
+        return 0, None
+    last = marks.turn_at(reader, chain, length - 1)
+    if last is None:
+        raise InvalidInput(f"session {chain[0].id!r} has fewer turns than {length}, so it cannot be tagged there")
+    return length, last

@@ -1,0 +1,1 @@
+"""The session tree at run time: spawning, limits, states, results."""
