@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from trails.ledger import Ledger
     from trails.model import MAX_FORK_DEPTH, Compaction, SessionRecord, ToolCall, ToolResult, Turn, VerifyReport
     from trails.opening import open  # noqa: A004 - trails.open, as io.open
+    from trails.session.comparison import Comparison
     from trails.session.entries import Delivery, Event, Exchange
     from trails.session.feed import Notice
-    from trails.session.comparison import Comparison
     from trails.session.repository import Page, Repository
     from trails.session.session import Session
 

@@ -94,7 +94,10 @@ class Context:
     @cached_property
     def repair(self) -> Repair:
         """The messages after the system prompt with each tool call answered, and what had to be done for that."""
-        return repair(prepared(message for part in self.parts for message in part.messages))
+        messages = [message for part in self.parts for message in part.messages]
+        if not any(message.calls or message.role == "tool" for message in messages):
+            return Repair(tuple(messages), tuple(messages))
+        return repair(prepared(messages))
 
     # --- what it costs
 

@@ -143,7 +143,8 @@ def _structured(turn: Spoken) -> list[Message]:
             answers += [_answer(turn, each.call_id, tuple(body), is_error=each.is_error) for each in results]
         else:
             said += _pieces([part])
-    return [*answers, *_shown(turn, said, [*calls, *given_calls])]
+    spoken = _shown(turn, said, [*calls, *given_calls])
+    return [*spoken, *answers] if calls else [*answers, *spoken]  # some sources keep a call and its answer together
 
 
 def _shown(turn: Spoken, pieces: list[Piece], calls: list[ToolCall]) -> list[Message]:

@@ -6,6 +6,7 @@ turns are left out, since the latest one stands for them too. (The rule is pi's,
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -20,8 +21,10 @@ from trails.context.tokens import Counter, estimate
 from trails.errors import IndexGap, IntegrityError
 from trails.history import Segment
 from trails.model import NO_FACTS, Compaction, Facts, SessionRecord, ToolCall, ToolResult, Turn
+from trails.parts import calls_in, results_in
 from trails.session.lazy import LazyTurns, SummaryMark, latest_summary, stored_length, summaries
 from trails.session.reader import Reader
+from trails.store.contract import Solutions
 
 if TYPE_CHECKING:
     from trails.session.session import Session
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 _OPEN_END: Final = 2**53
 _JSON: Final = vocab.JSON.value
 _REDACTED: Final = vocab.REDACTED.value
+_NO_CALLERS: Final = frozenset({"user", "human", "tool", "system", "developer", "summary"})
+_NO_ANSWERERS: Final = frozenset({"assistant", "model", "ai", "system", "developer", "summary"})
+_RAN: Final = "bash"
 _LONG: Final = 3
 """A session's columns are scanned whole unless more than this many times as much of it comes before what is read."""
 
@@ -158,9 +164,12 @@ def _run(reader: Reader, run: Segment) -> list[Entry]:
     place = {"session": session_id, "start": run.start, "end": _OPEN_END if run.end is None else run.end}
     far_on = _is_far_on(reader, run)
     kinds = {row[0].value for row in reader.select("context_kinds", session=session_id)}
-    rows = reader.select("context_turns" if far_on else "context_turns_wide", **place)
+    name = "context_turns_wide" if not far_on else "context_turns_named" if kinds else "context_turns"
+    rows = reader.select(name, **place)
     try:
-        facts = _facts(reader, place, kinds) if far_on else _all_facts(reader, session_id) if kinds else {}
+        facts = (
+            {} if not kinds else _facts(reader, session_id, rows, kinds) if far_on else _all_facts(reader, session_id)
+        )
         entries = [_entry(row, facts) for row in rows]
     except (ValueError, AttributeError) as error:
         raise IntegrityError(
@@ -180,18 +189,36 @@ def _is_far_on(reader: Reader, run: Segment) -> bool:
 
 
 def _entry(row: QuerySolution, facts: dict[int, Facts]) -> Entry:
-    index, role, value = row[0], row[1], row[2]
+    index, role, value = row[0], row[1].value, row[2]
     number, datatype = int(index.value), value.datatype.value
-    return Entry(number, role.value, value.value, datatype == _JSON, datatype == _REDACTED, facts.get(number, NO_FACTS))
+    recorded = facts.get(number, NO_FACTS)
+    if datatype == _JSON and (role in _NO_CALLERS or role in _NO_ANSWERERS):
+        recorded = _with_parts(recorded, json.loads(value.value))
+    return Entry(number, role, value.value, datatype == _JSON, datatype == _REDACTED, recorded)
 
 
-def _facts(reader: Reader, place: Mapping[str, Any], kinds: set[str]) -> dict[int, Facts]:
-    """Return the tool calls, answers and metadata of some turns by index; metadata only where it says what is shown."""
+def _with_parts(facts: Facts, content: list[Any]) -> Facts:
+    """Return facts with the calls and answers among the parts of a turn's content, where those were not looked up."""
+    calls, results = facts.tool_calls or calls_in(content), facts.tool_results or results_in(content)
+    if (calls, results) == (facts.tool_calls, facts.tool_results):
+        return facts
+    return Facts(tool_calls=calls, tool_results=results, meta_json=facts.meta_json)
+
+
+def _facts(reader: Reader, session_id: str, rows: Solutions, kinds: set[str]) -> dict[int, Facts]:
+    """Return the tool calls, answers and metadata of some turns by index, looking only where a model is shown them.
+
+    Nobody but an assistant calls tools, and an assistant answers no calls but those among the parts of its content;
+    metadata says what is shown only of commands that a person ran.
+    """
+    asking = [row[3].value for row in rows if row[1].value not in _NO_CALLERS]
+    answering = [row[3].value for row in rows if row[1].value not in _NO_ANSWERERS]
+    ran = [row[3].value for row in rows if row[1].value == _RAN]
     calls: dict[int, dict[int, ToolCall]] = defaultdict(dict)
     results: dict[int, dict[int, ToolResult]] = defaultdict(dict)
     meta: dict[int, str] = {}
-    if vocab.STARTED_BY.value in kinds:
-        for iri, call_id, name, arguments in reader.select("context_calls", **place):
+    if asking and vocab.STARTED_BY.value in kinds:
+        for iri, call_id, name, arguments in reader.select("context_calls", session=session_id, turns=asking):
             hidden = arguments.datatype == vocab.REDACTED
             calls[iris.turn_index(iri.value)][iris.position(iri.value)] = ToolCall.trusted(
                 {
@@ -201,12 +228,12 @@ def _facts(reader: Reader, place: Mapping[str, Any], kinds: set[str]) -> dict[in
                     "withheld": arguments.value if hidden else None,
                 }
             )
-    if vocab.HAS_RESULT.value in kinds:
-        for iri, call_id, error in reader.select("context_results", **place):
+    if answering and vocab.HAS_RESULT.value in kinds:
+        for iri, call_id, error in reader.select("context_results", session=session_id, turns=answering):
             made = ToolResult.trusted({"call_id": call_id.value, "is_error": error.value == "true"})
             results[iris.turn_index(iri.value)][iris.position(iri.value)] = made
-    if vocab.META.value in kinds:
-        for turn, text in reader.select("context_meta", **place):
+    if ran and vocab.META.value in kinds:
+        for turn, text in reader.select("context_meta", session=session_id, turns=ran):
             if text.datatype == vocab.JSON:
                 meta[iris.turn_index(turn.value)] = text.value
     return {

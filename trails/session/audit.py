@@ -81,6 +81,7 @@ class _Audit:
         for record in self._records.values():
             self._lineage(record)
         self._check_sessions()
+        self.findings += marks.findings(self._store, self._reader, self._records, every=True)
         self._graphs(subjects, len(catalog))
         self._gone(subjects)
 

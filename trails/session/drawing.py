@@ -91,7 +91,7 @@ class _Sheet:
         self._bend = 0.4 * self._pitch
         self._font = min(_FONT, self._pitch * 72 * 0.62)
         self._labels = [self._label(lane) for lane in layout.lanes]
-        self._right = _WIDTH - _MARGIN - _GAP - max(self._width(label) for label in self._labels)
+        self._right = _WIDTH - _MARGIN - _GAP - 1.03 * max(self._width(label) for label in self._labels)
         self._head = 0.0
         self._height = 1.0
 

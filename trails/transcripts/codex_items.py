@@ -199,7 +199,8 @@ class Thread:
             return
         first = announced[0]
         first.content, first.texts, first.waits, first.is_event = item.content, item.texts, False, False
-        gone = {id(event) for event in announced[1:]}
+        if not (gone := {id(event) for event in announced[1:]}):
+            return
         self._active = [each for each in self._active if id(each) not in gone]
         self._waiting["reasoning"] = [each for each in self._waiting["reasoning"] if id(each) not in gone]
 

@@ -78,6 +78,7 @@ class _Spans:
         self._files: dict[_Key, str] = {}
         self._said: dict[_Key, Said] = {}
         self._noted: Counter[str] = Counter()
+        self._names: dict[_Key, str | None] = {}
         self._traces: dict[str, set[str]] = {}
         """The conversation ids that each trace names."""
 
@@ -167,10 +168,13 @@ class _Spans:
 
     def _agent(self, key: _Key) -> str | None:
         """Return the name of the agent that a span is of: its own attribute, or that of the nearest span above."""
-        for each in (key, *self._line_up(key)):
-            if (found := checked.name(self._spans[each].attributes.get("gen_ai.agent.name"))) is not None:
-                return found
-        return None
+        if key not in self._names:
+            own = (
+                checked.name(self._spans[each].attributes.get("gen_ai.agent.name"))
+                for each in (key, *self._line_up(key))
+            )
+            self._names[key] = next((found for found in own if found is not None), None)
+        return self._names[key]
 
     def _agents(self, key: _Key) -> list[_Key]:
         """Return the agents' spans that a span stands in, the nearest first; one that only wraps its own name counts once."""
