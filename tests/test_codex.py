@@ -187,7 +187,7 @@ def test_a_compaction_is_a_summary_turn_of_all_before_it() -> None:
     path = only(*asked("q"), *answered("a"), tokens(100), compacted, *asked("r")).paths[0]
     assert texts(path)[2:] == [("summary", "so far"), ("user", "r")]
     assert path[2].compaction == Compaction(summarised_through=1, tokens_before=100)
-    assert path[2].meta == {"replacementHistory": history}
+    assert path[2].meta == {"replacementHistory": [{"turn": 0}]}  # what it repeats is kept once, and redacted once
     remote = line(
         "compacted",
         {"message": "", "replacement_history": [*history, {"type": "compaction", "encrypted_content": "x"}]},
@@ -204,6 +204,14 @@ def test_a_thread_keeps_its_header_and_its_instructions() -> None:
     assert (session.id, session.agent, session.title, session.system) == ("T", "codex", "Trip", "You are Codex")
     assert session.meta == {"cwd": "/w", "cli_version": "1"}
     assert session.created == datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+
+
+def test_instructions_are_kept_with_the_session_only_where_no_message_tells_them() -> None:
+    [told] = parsed(
+        header(instructions="Be brief"), said("user", "<user_instructions>Be brief</user_instructions>")
+    ).sessions
+    [untold] = parsed(header(instructions="Be brief"), *asked("q")).sessions
+    assert (told.meta.get("instructions"), untold.meta.get("instructions")) == (None, "Be brief")
 
 
 # --- forks

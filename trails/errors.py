@@ -9,6 +9,18 @@ class InvalidInput(TrailsError, ValueError):
     """An argument, id, text, query or file that cannot be accepted. Nothing was written."""
 
 
+class RequestRefused(InvalidInput):
+    """A rule of sessions refuses a request. `code` is its kind, and the text is what the systems of session keys answer.
+
+    `code` is INVALID_REQUEST (the request is wrong), FORBIDDEN (it is right, and not allowed) or UNAVAILABLE (it cannot
+    be answered now).
+    """
+
+    def __init__(self, message: str, *, code: str = "INVALID_REQUEST") -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class SessionNotFound(TrailsError, LookupError):
     """No session has the id that was asked for (it may be deleted: the message says so)."""
 

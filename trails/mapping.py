@@ -43,7 +43,14 @@ _TOKEN_FIELDS: Final = (
     (v.OUTPUT_TOKENS, OUTPUT_TOKEN_NAMES),
     (
         v.CACHE_READ_TOKENS,
-        ("cache_read_input_tokens", "cache_read_tokens", "cacheRead", "cached", "cached_input_tokens", "cache_read.input_tokens"),
+        (
+            "cache_read_input_tokens",
+            "cache_read_tokens",
+            "cacheRead",
+            "cached",
+            "cached_input_tokens",
+            "cache_read.input_tokens",
+        ),
     ),
     (
         v.CACHE_WRITE_TOKENS,

@@ -29,8 +29,8 @@ class Place:
 def place(repository: Repository, ref: str) -> Place:
     """Return the place that a reference names.
 
-    Raises `SessionNotFound` where no session, label or tag has the name, and `InvalidInput` for an index past the end;
-    both say what there is.
+    Raises `SessionNotFound` where no session, label or tag has the name, and `InvalidInput` for an index past the end or
+    for what could be no session's id; all say what there is.
 
     >>> import trails
     >>> with trails.open(":memory:") as store:
@@ -92,11 +92,11 @@ def _end(repository: Repository, found: Place, index: int) -> int:
     raise InvalidInput(f"{found.ref!r} has {turns}, so there is no {found.ref}@{index}: @0 to @{length} is possible")
 
 
-def _unknown(repository: Repository, name: str) -> SessionNotFound:
-    if validate.is_session_id(name) and repository.reader.is_deleted(name):
+def _unknown(repository: Repository, name: str) -> SessionNotFound | InvalidInput:
+    possible = validate.is_session_id(name)
+    if possible and repository.reader.is_deleted(name):
         return repository.reader.not_found(name)
     newest = [record.label or record.id for record in repository.list(limit=5)]
     there = f"the newest sessions are {', '.join(map(repr, newest))}" if newest else "the store holds no sessions"
-    return SessionNotFound(
-        f"there is no session, label or tag {name!r}; {there}; `trails list` and `trails tags` show what there is"
-    )
+    message = f"there is no session, label or tag {name!r}; {there}; `trails list` and `trails tags` show what there is"
+    return SessionNotFound(message) if possible else InvalidInput(message)

@@ -124,13 +124,19 @@ class _File:
                 created=checked.text_time(header.get("timestamp")),
                 agent=checked.name(spawn.get("agent_role")) or SOURCE,
                 system=_base_instructions(header),
-                meta=self._reading.meta(
-                    line, {k: v for k, v in header.items() if k not in _HEADER_OWN and v is not None}
-                ),
+                meta=self._reading.meta(line, self._meta(header)),
                 spawned_by=_text(spawn.get("parent_thread_id")),
                 copied_from=self._parent(thread_id, header, spawn),
             )
         )
+
+    def _meta(self, header: _Json) -> dict[str, Any]:
+        """Return what the header says, without the user's instructions where the thread tells them as a message too."""
+        meta = {key: value for key, value in header.items() if key not in _HEADER_OWN and value is not None}
+        told = _text(meta.get("instructions"))
+        if told is not None and self._thread.says(told):
+            del meta["instructions"]
+        return meta
 
     def _thread_id(self, header: _Json) -> str | None:
         if (found := _text(header.get("id"))) is not None:

@@ -343,9 +343,32 @@ class Thread:
             return
         content = message if isinstance(message, str) and message else tuple(encrypted or replaced)
         left = {key: value for key, value in payload.items() if key not in ("message", "replacement_history")}
-        item = self._item("summary", content, time, checked.filled(left | {"replacementHistory": history}))
+        item = self._item(
+            "summary", content, time, checked.filled(left | {"replacementHistory": self._referred(history)})
+        )
         item.compaction = Compaction(tokens_before=self._tokens)
         self._keep(line, item)
+
+    def _referred(self, history: object) -> object:
+        """Return a replacement history with the turns that it repeats named by their index: their text stands once."""
+        if not isinstance(history, list):
+            return history
+        said = {(item.role, _plain(item.content)): index for index, item in enumerate(self._active)}
+        found = [
+            said.get((item.get("role"), "".join(_texts(item.get("content"))) or None))
+            if isinstance(item, dict)
+            else None
+            for item in history
+        ]
+        return [each if index is None else {"turn": index} for each, index in zip(history, found, strict=True)]
+
+    def says(self, text: str) -> bool:
+        """Tell whether a text stands within what the thread says now."""
+        return any(text in each for item in self._active for each in item.texts)
+
+
+def _plain(content: str | tuple[Any, ...]) -> str:
+    return content if isinstance(content, str) else "".join(_texts(list(content)))
 
 
 def _texts(parts: object) -> list[str]:

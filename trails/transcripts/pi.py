@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from trails import validate
 from trails.errors import InvalidInput
+from trails.model import SessionRecord
 from trails.transcripts import jsonl
 from trails.transcripts.pi_entries import NotedHeader, read_entry, read_noted, read_time, write_time
 from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript
@@ -29,6 +30,8 @@ VERSION: Final = 3
 """The newest version of the format that is read, and the one that is written."""
 
 HEADER_META: Final = ("cwd", "version", "provider", "modelId", "thinkingLevel", "parentSession", "branchedFrom")
+AFTER: Final = "piAfter"
+"""The key of a session's metadata for entries that no turn follows: by the id of the turn before them."""
 _HEADER_OWN: Final = frozenset({"type", "id", "timestamp", "trails", *HEADER_META})
 _STAMPED_NAME: Final = re.compile(r"\d{4}-\d\d-\d\dT[^_]*_(.+)", re.DOTALL)
 
@@ -162,6 +165,8 @@ class _File:
     problems: list[Problem] = field(default_factory=list)
     records: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    after: dict[str, list[_Json]] = field(default_factory=dict)
+    """The entries without a turn at the end of a path, by the id of the path's last turn ("" for a path without any)."""
 
     def refuse(self, line: int, reason: str, data: Mapping[str, Any]) -> None:
         try:
@@ -252,7 +257,7 @@ def _paths(entries: dict[str, _Entry], file: _File) -> tuple[tuple[SourceTurn, .
     if len(leaves) > 1:
         file.notes.append(f"there are {len(leaves)} leaves; the last line ({main!r}) is the main one, as pi reads it")
     made: dict[str, SourceTurn | _Json | None] = {}
-    found = [_path(_to_root(leaf, entries), made, file) for leaf in leaves]
+    found = [_noted_path(_to_root(leaf, entries), made, file) for leaf in leaves]
     # A turn has one path from its root, so a path is the beginning of another if its last turn stands inside that one.
     inside = {turn.source_ids for path in found for turn in path[:-1]}
     paths = {found[0][-1].source_ids if found[0] else (): found[0]}
@@ -271,8 +276,23 @@ def _to_root(leaf: str, entries: Mapping[str, _Entry]) -> list[_Entry]:
     return path[::-1]
 
 
-def _path(entries: Sequence[_Entry], made: dict[str, SourceTurn | _Json | None], file: _File) -> tuple[SourceTurn, ...]:
-    """Return the turns of a path. `made` holds those of paths before: a turn depends only on what comes before it."""
+def _noted_path(
+    entries: Sequence[_Entry], made: dict[str, SourceTurn | _Json | None], file: _File
+) -> tuple[SourceTurn, ...]:
+    """Return the turns of a path, and note what hangs after the last of them, by its id."""
+    turns, after = _path(entries, made, file)
+    if after:
+        file.after["".join(turns[-1].source_ids) if turns else ""] = after
+    return turns
+
+
+def _path(
+    entries: Sequence[_Entry], made: dict[str, SourceTurn | _Json | None], file: _File
+) -> tuple[tuple[SourceTurn, ...], list[_Json]]:
+    """Return the turns of a path, and the entries after the last of them that would be kept with a next one.
+
+    `made` holds those of paths before: a turn depends only on what comes before it.
+    """
     turns: list[SourceTurn] = []
     before: list[_Json] = []
     places: dict[str, int] = {}
@@ -292,7 +312,7 @@ def _path(entries: Sequence[_Entry], made: dict[str, SourceTurn | _Json | None],
             before = []
         elif found is not None:
             before.append(found)
-    return tuple(turns)
+    return tuple(turns), before
 
 
 def _note_compaction(found: SourceTurn | _Json | None, line: int, file: _File) -> None:
@@ -300,10 +320,20 @@ def _note_compaction(found: SourceTurn | _Json | None, line: int, file: _File) -
         file.notes.append(f"line {line}: the compaction keeps nothing of what stands before it on its path")
 
 
+def entries_after(chain: Sequence[SessionRecord], source_ids: Sequence[str]) -> list[_Json]:
+    """Return the entries that no turn follows, after the turn with these source ids; `chain` is the session's lineage."""
+    for record in chain:
+        noted = record.meta.get(AFTER)
+        found = noted.get("".join(source_ids)) if isinstance(noted, dict) else None
+        if isinstance(found, list):
+            return [entry for entry in found if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
+    return []
+
+
 def read_chain(entries: Sequence[Mapping[str, Any]]) -> tuple[SourceTurn, ...]:
     """Return the turns of entries of version 3 that follow each other, without a header; unusable ones are left out."""
     chain = [_Entry(0, dict(data), data["id"], None) for data in entries]
-    return _path(chain, {}, _File())
+    return _path(chain, {}, _File())[0]
 
 
 # --- the session
@@ -326,6 +356,7 @@ def _session(
     meta |= (
         {"version": header.get("version", 1)} | ({"labels": labels} if labels else {}) | ({"pi": left} if left else {})
     )
+    meta |= {AFTER: file.after} if file.after else {}
     try:
         validate.meta(meta)
     except InvalidInput as error:

@@ -12,7 +12,8 @@ message, branchSummary; branch_summary      branch_summary        summary
 message, compactionSummary                  compaction_summary    summary (no compaction of the chain: it drops nothing)
 message, any other role                     that role             content
 compaction                                  summary               summary; `Compaction` with indices of its own path
-model_change, thinking_level_change, custom no turn               kept in the metadata of the next turn (`piBefore`)
+model_change, thinking_level_change, custom no turn               kept in the metadata of the next turn (`piBefore`), or
+                                                                  of the session (`piAfter`) where no turn follows
 label; session_info                         no turn               the session's metadata `labels`; its title
 ==========================================  ====================  =====================================================
 

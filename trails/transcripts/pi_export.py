@@ -146,8 +146,10 @@ def _header(chain: Sequence[SessionRecord], system: str | None) -> _Json:
 
 
 def _closing(chain: Sequence[SessionRecord], exported: _Export) -> Iterator[_Json]:
-    """Yield the labels of the entries that were written, and the session's name."""
+    """Yield what came after the last turn, the labels of the entries that were written, and the session's name."""
     labels: _Json = {}
+    for entry in pi.entries_after(chain, exported.wanted[-1].source_ids if exported.wanted else ()):
+        yield exported.link(entry["id"], entry, from_pi=True)
     for record in reversed(chain):
         found = record.meta.get("labels")
         labels |= found if isinstance(found, dict) else {}
