@@ -124,9 +124,9 @@ class Junk:
         lines = json.loads(json.dumps(sample))
         for _ in range(self.chance.randrange(1, 5)):
             holder: Any = self.chance.choice(lines) if lines else {}
-            while isinstance(holder, dict) and holder:
-                key = self.chance.choice(list(holder))
-                if isinstance(holder[key], dict) and self.chance.random() < 0.6:
+            while isinstance(holder, dict | list) and holder:
+                key: Any = self.chance.choice(list(holder if isinstance(holder, dict) else range(len(holder))))
+                if isinstance(holder[key], dict | list) and self.chance.random() < 0.6:
                     holder = holder[key]
                     continue
                 if self.chance.random() < 0.3:
@@ -137,7 +137,7 @@ class Junk:
                         self.chance.choice(
                             (
                                 self.json(),
-                                holder[self.chance.choice(list(holder))],
+                                self.chance.choice(list(holder.values() if isinstance(holder, dict) else holder)),
                                 other.get(key) if isinstance(other, dict) else 1,
                             )
                         )
@@ -212,7 +212,7 @@ _CODEX: list[dict[str, Any]] = [
     {"timestamp": "2026-01-02T03:04:09.000Z", "type": "response_item", "payload": {"type": "function_call", "name": "ls", "arguments": "{}", "call_id": "c1"}},
     {"timestamp": "2026-01-02T03:04:10.000Z", "type": "response_item", "payload": {"type": "function_call_output", "call_id": "c1", "output": {"content": "f", "success": False}}},
     {"timestamp": "2026-01-02T03:04:10.500Z", "type": "event_msg", "payload": {"type": "token_count", "info": {"total_token_usage": {"total_tokens": 3}, "last_token_usage": {"total_tokens": 3}}}},
-    {"timestamp": "2026-01-02T03:04:11.000Z", "type": "compacted", "payload": {"message": "so far", "replacement_history": [{"type": "message"}]}},
+    {"timestamp": "2026-01-02T03:04:11.000Z", "type": "compacted", "payload": {"message": "so far", "replacement_history": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}]}},
     {"timestamp": "2026-01-02T03:04:12.000Z", "type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 1}},
     {"timestamp": "2026-01-02T03:04:13.000Z", "type": "event_msg", "payload": {"type": "agent_message", "message": "bye"}},
 ]  # fmt: skip

@@ -66,6 +66,28 @@ class ExchangeInterrupted(TrailsError):
     """A session's exchange was under way when its process died: it must be retried or failed before others begin."""
 
 
+class LimitReached(TrailsError):
+    """A session of the session tree would exceed a limit. Nothing was written.
+
+    `limit` is its name, as in `Limits`; `allowed` is its value and `wanted` what there would have been.
+    """
+
+    def __init__(self, message: str, *, limit: str, allowed: int, wanted: int) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.allowed = allowed
+        self.wanted = wanted
+
+
+class IllegalTransition(TrailsError):
+    """A session of the session tree cannot go from its state `before` to the state `after`. Nothing was written."""
+
+    def __init__(self, message: str, *, before: str, after: str) -> None:
+        super().__init__(message)
+        self.before = before
+        self.after = after
+
+
 class StoreLocked(TrailsError):
     """Another process, or another handle in this process, owns the store."""
 

@@ -201,6 +201,24 @@ def entry_number(iri: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def main_slot(agent_name: str, channel: str) -> str:
+    """Return the name of the place that only one session has at a time: the main one of an agent on a channel.
+
+    >>> main_slot("planner", "chat/1")
+    'main:planner/chat%2F1'
+    """
+    return f"main:{_quoted(agent_name)}/{_quoted(channel)}"
+
+
+def child_slot(session_iri: str, number: int) -> str:
+    """Return the name of a place for an active child of a session, counted from 0.
+
+    >>> child_slot("urn:trails:session:a", 2)
+    'urn:trails:session:a/slot/2'
+    """
+    return f"{session_iri}/slot/{number}"
+
+
 def principal(name: str) -> str:
     """Return the IRI of a principal (a person or an organisation that sessions run for)."""
     return _PRINCIPAL + _quoted(name)

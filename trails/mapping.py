@@ -140,6 +140,9 @@ def _fact_triples(iri: str, turn: Turn, answers: Mapping[str, str]) -> Iterator[
     if facts.quoted_from:
         yield node, v.QUOTED_FROM, NamedNode(facts.quoted_from.iri)
         yield node, v.QUOTED_DIGEST, Literal(facts.quoted_from.digest)
+    if facts.derived_from:
+        yield node, v.DERIVED_FROM, NamedNode(facts.derived_from.iri)
+        yield node, v.RESULT_DIGEST, Literal(facts.derived_from.digest)
     if facts.compaction:
         yield from _compaction_triples(node, facts.compaction)
         if facts.compaction.has_activity:
@@ -247,6 +250,7 @@ FACT_PREDICATES: Final = (
     v.SOURCE_ID, v.META, v.SUMMARISED_THROUGH, v.FIRST_KEPT, v.TOKENS_BEFORE, v.TOKENS_AFTER, v.TRIGGER, v.MODEL,
     v.STOP_REASON, v.USAGE, v.CALL_ID, v.TOOL_NAME, v.ARGUMENTS, v.IS_ERROR, v.QUOTED_FROM, v.QUOTED_DIGEST,
     v.SUMMARISED_FROM, v.SUMMARISED_TURNS, v.REQUEST, v.MAX_SUMMARY_TOKENS, v.MAX_SUMMARY_RULE, v.DURATION_MS, v.USED,
+    v.DERIVED_FROM, v.RESULT_DIGEST,
 )  # fmt: skip
 """The predicates that `decode_facts` needs; the other quads of a turn's facts follow from these (and types)."""
 
@@ -318,6 +322,7 @@ def _facts_of(parts: Mapping[str, _Properties]) -> Facts:
         meta_json=meta,
         meta_withheld=meta_withheld,
         quoted_from=_quote_of(own),
+        derived_from=_derivation_of(own),
     )
     return NO_FACTS if facts.is_empty() else facts
 
@@ -360,6 +365,16 @@ def _quote_of(properties: _Properties) -> Quote | None:
     return Quote(session_id=iris.session_id(source), index=iris.turn_index(source), digest=digest)
 
 
+def _derivation_of(properties: _Properties) -> Derivation | None:
+    result, digest = _one(properties, v.DERIVED_FROM), _one(properties, v.RESULT_DIGEST)
+    if result is None and digest is None:
+        return None
+    number = None if result is None else iris.entry_number(result)
+    if result is None or digest is None or number is None:
+        raise IntegrityError(f"a turn says only half of the result that it was made from ({result or digest})")
+    return Derivation(session_id=iris.session_id(result), number=number, digest=digest)
+
+
 def session_quads(record: SessionRecord) -> list[Quad]:
     """Return a session's row in the catalog, with its principal and agent: at most 12 quads for a fork (design),
     beside its label, metadata and, where they are new, two quads that say what the principal and the agent are.
@@ -386,12 +401,20 @@ def session_quads(record: SessionRecord) -> list[Quad]:
     if record.system_version:
         rows.append((node, v.SYSTEM_VERSION, Literal(record.system_version)))
     rows += [
+        (node, predicate, time_literal(moment))
+        for predicate, moment in ((v.EXPIRES_AT, record.expires), (v.ENDS_BY, record.ends_by))
+        if moment is not None
+    ]
+    rows += [
         (node, predicate, Literal(text))
         for predicate, text in (
             (v.KIND, record.kind),
             (v.LABEL, record.label),
             (v.KEY, record.key),
             (v.SOURCE_SESSION, record.source_session),
+            (v.CHANNEL, record.channel),
+            (v.SLOT, record.slot),
+            (v.TIER, record.tier),
         )
         if text is not None
     ]
@@ -466,7 +489,10 @@ def _record(session_id: str, properties: Mapping[str, list[Term]]) -> SessionRec
             f"session {session_id!r} has {'no parent' if parent is None else 'a parent'} and "
             f"{'no fork index' if forked_at is None else 'a fork index'}: its row was altered; restore it from an export"
         )
-    created = one(v.TIME)
+    def moment(predicate: NamedNode) -> datetime | None:
+        lexical = one(predicate)
+        return None if lexical is None else parse_time(lexical)
+
     meta = {
         key: meta_value(values[0])
         for predicate, values in sorted(properties.items())
@@ -483,11 +509,16 @@ def _record(session_id: str, properties: Mapping[str, list[Term]]) -> SessionRec
         agent=iris.author_name(one(v.SESSION_AGENT) or iris.agent(DEFAULT_AGENT)),
         kind=one(v.KIND),
         state=one(v.STATE) or "active",
-        created=None if created is None else parse_time(created),
+        created=moment(v.TIME),
         label=one(v.LABEL),
         key=one(v.KEY),
         system_version=number(v.SYSTEM_VERSION) or 0,
         source_session=one(v.SOURCE_SESSION),
+        channel=one(v.CHANNEL),
+        slot=one(v.SLOT),
+        tier=one(v.TIER),
+        expires=moment(v.EXPIRES_AT),
+        ends_by=moment(v.ENDS_BY),
         meta_json=validate.meta(meta),
     )
 

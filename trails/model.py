@@ -157,6 +157,19 @@ class Quote(Value):
         return iris.turn(iris.session(self.session_id), self.index, self.digest)
 
 
+class Derivation(Value):
+    """The result of a spawned session that a turn was made from: that session, the entry of its ledger, and its digest."""
+
+    session_id: str
+    number: int
+    digest: str
+
+    @property
+    def iri(self) -> str:
+        """The IRI of the result; it names nothing any more once the session is deleted."""
+        return iris.ledger_entry(iris.session(self.session_id), self.number)
+
+
 class Facts(Value):
     """Everything recorded with a turn beyond its text: who generated it, tools asked and answered, where it came from."""
 
@@ -170,6 +183,8 @@ class Facts(Value):
     """The salted digest of redacted metadata."""
     quoted_from: Quote | None = None
     """The turn that this one was cherry-picked from."""
+    derived_from: Derivation | None = None
+    """The result of a spawned session that this turn says."""
 
     def is_empty(self) -> bool:
         """Tell whether nothing was recorded: the case of a plain turn."""
@@ -248,6 +263,11 @@ class Turn(Value):
         return self.facts.quoted_from
 
     @property
+    def derived_from(self) -> Derivation | None:
+        """The result of a spawned session that the turn says, where it does."""
+        return self.facts.derived_from
+
+    @property
     def meta(self) -> dict[str, Any]:
         """Whatever else was kept with the turn (a fresh copy each time)."""
         return {} if self.facts.meta_json is None else dict(json.loads(self.facts.meta_json))
@@ -280,6 +300,8 @@ class Turn(Value):
             plain["source_ids"] = list(self.source_ids)
         if self.quoted_from:
             plain["quoted_from"] = self.quoted_from.model_dump()
+        if self.derived_from:
+            plain["derived_from"] = self.derived_from.model_dump()
         if self.facts.meta_json:
             plain["meta"] = self.meta
         return plain
@@ -311,6 +333,16 @@ class SessionRecord(Value):
     system_version: int = 0
     source_session: str | None = None
     meta_json: str | None = None
+    channel: str | None = None
+    """The channel that a main session of the session tree is for."""
+    slot: str | None = None
+    """The place that an active session of the session tree takes, which no other has."""
+    tier: str | None = None
+    """The tier of models that the session is to use."""
+    expires: datetime | None = None
+    """When the session's time to live is over."""
+    ends_by: datetime | None = None
+    """When a session that was asked to end is ended."""
 
     @property
     def iri(self) -> str:
@@ -329,9 +361,10 @@ class SessionRecord(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain values, ready for JSON."""
-        plain = self.model_dump(exclude={"meta_json", "created"})
+        plain = self.model_dump(exclude={"meta_json"})
+        times = {name: plain[name].isoformat() if plain[name] else None for name in ("created", "expires", "ends_by")}
         return plain | {
-            "created": self.created.isoformat() if self.created else None,
+            **times,
             "meta": dict(self.meta),
             "iri": self.iri,
         }

@@ -15,6 +15,8 @@ _CALLS = {
     "tool_use": ("id", "name", "input"),  # Anthropic messages, Claude Code
     "server_tool_use": ("id", "name", "input"),
     "toolCall": ("id", "name", "arguments"),  # pi, OpenClaw
+    "toolUse": ("id", "name", "arguments"),  # OpenClaw, earlier
+    "functionCall": ("id", "name", "arguments"),
     "function_call": ("call_id", "name", "arguments"),  # OpenAI responses, Codex
     "custom_tool_call": ("call_id", "name", "input"),
     "local_shell_call": ("call_id", "name", "action"),

@@ -48,6 +48,12 @@ LEDGER: Final = _trails("Ledger")
 EVENT: Final = _trails("Event")
 EXCHANGE: Final = _trails("Exchange")
 DELIVERY: Final = _trails("Delivery")
+TASK_BRIEF: Final = _trails("TaskBrief")
+CONTEXT_SUMMARY: Final = _trails("ContextSummary")
+TRANSITION: Final = _trails("Transition")
+CANCELLATION: Final = _trails("Cancellation")
+SESSION_RESULT: Final = _trails("SessionResult")
+ARTIFACT: Final = _trails("Artifact")
 ENTITY: Final = _prov("Entity")
 ACTIVITY: Final = _prov("Activity")
 
@@ -68,6 +74,7 @@ DERIVED_FROM: Final = _prov("wasDerivedFrom")
 
 QUOTED_FROM: Final = _prov("wasQuotedFrom")
 QUOTED_DIGEST: Final = _trails("quotedDigest")
+RESULT_DIGEST: Final = _trails("resultDigest")
 
 # what a summary turn stands for
 SUMMARISED_THROUGH: Final = _trails("summarisedThrough")
@@ -115,6 +122,10 @@ LABEL: Final = _trails("label")
 KEY: Final = _trails("key")
 SYSTEM_VERSION: Final = _trails("systemVersion")
 SOURCE_SESSION: Final = _trails("sourceSession")
+SLOT: Final = _trails("slot")
+TIER: Final = _trails("tier")
+EXPIRES_AT: Final = _trails("expiresAt")
+ENDS_BY: Final = _trails("endsBy")
 
 # a version of a system prompt
 PROMPT_OF: Final = _trails("promptOf")
@@ -168,6 +179,16 @@ KEPT_AS: Final = _trails("keptAs")
 DELIVERY_OF: Final = _trails("deliveryOf")
 OUTCOME: Final = _trails("outcome")
 ATTEMPT: Final = _trails("attempt")
+
+# in the ledger of a session of the session tree
+FROM_STATE: Final = _trails("fromState")
+TO_STATE: Final = _trails("toState")
+STATUS: Final = _trails("status")
+MEMORY_ID: Final = _trails("memoryId")
+ARTIFACT_OF: Final = _trails("artifactOf")
+URI: Final = _trails("uri")
+ARTIFACT_CHANGE: Final = _trails("artifactChange")
+SHA256: Final = _trails("sha256")
 
 # datatypes
 REDACTED: Final = _trails("Redacted")

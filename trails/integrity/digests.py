@@ -100,6 +100,8 @@ def facts_json(facts: Facts, salt: str) -> str:
         plain["source"] = list(facts.source_ids)
     if facts.quoted_from:
         plain["quote"] = [facts.quoted_from.index, facts.quoted_from.digest]
+    if facts.derived_from:
+        plain["result"] = [facts.derived_from.number, facts.derived_from.digest]
     if facts.meta_json is not None or facts.meta_withheld:
         plain["meta"] = facts.meta_withheld or salted("meta", salt, facts.meta_json or "")
     return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

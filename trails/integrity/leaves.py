@@ -13,6 +13,9 @@ and the very same lines are the leaves of the Merkle tree (RFC 6962).
     received, sent, delivered             an entry of the session's ledger, as it stands after the commit: an event that
     pending, streaming, completed, failed came or went, a delivery, an exchange in that state; count: the entry's number,
                                           digest: of the entry without the texts that can be taken out of it
+    brief, transition, cancel, result, artifact
+                                          the same for an entry in the ledger of a session of the session tree: its task or
+                                          context summary, a change of state, a request to end, its result, what that lists
     sync    all lines before this one are on disk                    session "-", count 0, digest "-"
     close   the store was closed in good order                       session "-", count 0, digest "-"
 """
@@ -32,9 +35,11 @@ from trails.errors import IntegrityError
 Kind = Literal[
     "create", "fork", "turns", "change", "redact", "delete", "sync", "close",
     "received", "sent", "delivered", "pending", "streaming", "completed", "failed",
+    "brief", "transition", "cancel", "result", "artifact",
 ]  # fmt: skip
 LEDGER_KINDS: Final[tuple[Kind, ...]] = (
     "received", "sent", "delivered", "pending", "streaming", "completed", "failed",
+    "brief", "transition", "cancel", "result", "artifact",
 )  # fmt: skip
 """The kinds of leaves that tell of an entry of a session's ledger."""
 _NOTHING: Final = "-"

@@ -34,7 +34,8 @@ class Notice(Value):
 
     kind: str
     """`create`, `fork`, `turns`, `change` (of the session's row), `redact`, `delete`; of the session's ledger `received`,
-    `sent`, `delivered`, and an exchange's states `pending`, `streaming`, `completed`, `failed`."""
+    `sent`, `delivered`, an exchange's states `pending`, `streaming`, `completed`, `failed`, and of the session tree `brief`,
+    `transition`, `cancel`, `result`, `artifact`."""
     session_id: str
     count: int
     """For `turns`, the length of the transcript; for `fork`, its fork index; for `redact`, the turn's index; for an entry

@@ -355,8 +355,8 @@ class Thread:
             return history
         said = {(item.role, _plain(item.content)): index for index, item in enumerate(self._active)}
         found = [
-            said.get((item.get("role"), "".join(_texts(item.get("content"))) or None))
-            if isinstance(item, dict)
+            said.get((str(item.get("role")), text))
+            if isinstance(item, dict) and (text := "".join(_texts(item.get("content"))))
             else None
             for item in history
         ]

@@ -32,7 +32,7 @@ from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcri
 
 SOURCE: Final = "gemini-cli"
 _ROLES: Final = {"user": "user", "gemini": "assistant", "info": "info", "warning": "warning", "error": "error"}
-_FAILED: Final = frozenset({"error", "cancelled"})
+_FAILED: Final = ("error", "cancelled")
 _SIGNS: Final = tuple(re.compile(rb'[{,]\s*"' + key + rb'"\s*:') for key in (b"sessionId", b"projectHash"))
 _MESSAGE_OWN: Final = frozenset({"id", "timestamp", "type", "content", "thoughts", "tokens", "model", "toolCalls"})
 _CALL_OWN: Final = frozenset({"id", "name", "args", "result", "status", "timestamp"})

@@ -22,7 +22,7 @@ _DETAILS: Final = "gen_ai.client.inference.operation.details"
 _EVENTS: Final = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
 _CHOICE: Final = "gen_ai.choice"
 _USAGE: Final = "gen_ai.usage."
-_UNSPOKEN: Final = frozenset({"reasoning", "thinking"})
+_UNSPOKEN: Final = ("reasoning", "thinking")
 
 _Json = Mapping[str, Any]
 

@@ -24,6 +24,7 @@ LAST: Final = ""
 """The leaf that a session goes on from: the last entry."""
 _OFF: Final = "off"
 _Json = dict[str, Any]
+_Model = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class PiContext:
 
     context: Context
     thinking_level: str = _OFF
-    model: dict[str, str | None] | None = None
+    model: _Model | None = None
 
 
 def read(repository: Repository, session: str, leaf: str | None = LAST) -> PiContext:
@@ -67,9 +68,9 @@ def _before(repository: Repository, record: SessionRecord, leaf: str) -> _Path |
     """Return the path to an entry, in any of the sessions that came from the same file; None where there is none."""
     family = _family(repository, record)
     for quad in repository.store.quads((None, vocab.SOURCE_ID, Literal(leaf), None)):
-        turn = str(quad.subject.value)  # type: ignore[union-attr] # a turn's IRI
-        if iris.session_id(turn) in family:
-            return repository.load(iris.session_id(turn)).turns[: iris.turn_index(turn) + 1], ()
+        found = str(quad.subject.value)  # type: ignore[union-attr] # a turn's IRI
+        if iris.session_id(found) in family:
+            return repository.load(iris.session_id(found)).turns[: iris.turn_index(found) + 1], ()
     for session_id in family:
         turns, after = _whole(repository, session_id)
         for turn in turns:
@@ -100,9 +101,10 @@ def _up_to(entries: object, leaf: str) -> list[_Json] | None:
     return None
 
 
-def _settings(turns: Sequence[Turn], between: Sequence[_Json]) -> tuple[str, dict[str, str | None] | None]:
+def _settings(turns: Sequence[Turn], between: Sequence[_Json]) -> tuple[str, _Model | None]:
     """Return the thinking level and the model that were set last."""
-    level, model = _OFF, None
+    level: str = _OFF
+    model: _Model | None = None
     for turn in turns:
         meta = turn.meta
         level, model = _changed(meta.get("piBefore", ()), level, model)
@@ -114,9 +116,7 @@ def _settings(turns: Sequence[Turn], between: Sequence[_Json]) -> tuple[str, dic
     return _changed(between, level, model)
 
 
-def _changed(
-    entries: Iterable[Any], level: str, model: dict[str, str | None] | None
-) -> tuple[str, dict[str, str | None] | None]:
+def _changed(entries: Iterable[Any], level: str, model: _Model | None) -> tuple[str, _Model | None]:
     for entry in entries:
         match entry:
             case {"type": "thinking_level_change", "thinkingLevel": str(set_to)}:
