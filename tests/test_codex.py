@@ -252,6 +252,16 @@ def test_a_spawned_thread_knows_who_spawned_it(store: Repository) -> None:
     assert (record.spawned_by, record.agent, record.parent_session_id) == ("codex:P", "explorer", None)
 
 
+def test_a_thread_that_was_spawned_with_its_parents_turns_is_a_fork_of_it_and_the_report_says_so(
+    store: Repository,
+) -> None:
+    spawn = {"subagent": {"thread_spawn": {"parent_thread_id": "P", "forked_from_id": "i"}}}
+    merge(store, parsed(header("P"), *asked("q")))
+    report = merge(store, parsed(header("C", source=spawn), *asked("q"), *asked("task")))
+    assert (report.forks_created, report.turns_added) == (["codex:C"], 1)
+    assert report.notes == ["codex:C: was spawned with its parent's turns, and is kept as a fork of it"]
+
+
 def test_what_a_rollback_takes_back_is_kept_as_a_fork(store: Repository) -> None:
     context = said("user", "<environment_context>x</environment_context>")
     transcript = parsed(

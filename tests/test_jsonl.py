@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trails.transcripts.jsonl import MAX_DEPTH, read_lines
+from trails.transcripts.jsonl import MAX_DEPTH, read_lines, read_values
 
 
 def reasons(data: bytes) -> list[tuple[int, str]]:
@@ -110,3 +110,26 @@ def test_every_line_that_is_not_blank_is_an_object_or_a_problem(lines: list[byte
     numbers = sorted([number for number, _ in objects] + [problem.line for problem in problems])
     seen = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     assert numbers == [number for number, line in enumerate(seen, start=1) if line.strip()]
+
+
+@pytest.mark.parametrize(
+    ("data", "lines", "problems"),
+    [
+        (b'{"a": 1}\n{"a": 2}', [1, 2], []),
+        (b'{\n "a": 1\n}\n\n{\n "a": 2\n}\n', [1, 5], []),
+        (b'\xef\xbb\xbf[{"a": 1},\n{"a": 2}]', [1, 2], []),
+        (b'{"a": \n{"a": 2}', [2], [1]),
+        (b'[{"a": 1}, 2, {"a": 3}]', [1, 1], [1]),
+        (b'[{"a": 1}', [1], [1]),
+        (b'[{"a": 1}, {"a', [1], [1]),
+        (b'{"a": "\xff"}\n{"a": 2}', [2], [1]),
+        (b'{"a": "\\ud800"}', [], [1]),
+        (b"", [], []),
+    ],
+)
+def test_objects_in_any_layout_are_read_with_their_lines_and_what_is_none_is_a_problem(
+    data: bytes, lines: list[int], problems: list[int]
+) -> None:
+    found, wrong = read_values(data)
+    assert [line for line, _ in found] == lines
+    assert [problem.line for problem in wrong] == problems

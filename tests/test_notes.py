@@ -78,9 +78,9 @@ def test_what_is_not_there_gets_no_note(store: Repository) -> None:
     with pytest.raises(InvalidInput, match="session 'plan' has no turn 3 that is stored"):
         store.notes.add("plan", 3, "too early")
     plan.discard_pending()
-    for call in (lambda: store.notes.add("plan", -1, "x"), lambda: store.notes.add("plan", 0, " \n")):
+    for index, text in ((-1, "x"), (0, " \n")):
         with pytest.raises(InvalidInput):
-            call()
+            store.notes.add("plan", index, text)
     with pytest.raises(SessionNotFound):
         store.notes.add("nobody", 0, "x")
     with pytest.raises(SessionNotFound):

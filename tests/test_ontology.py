@@ -48,6 +48,7 @@ def ours(term: object) -> bool:
 def written() -> set[URIRef]:
     """The terms of our namespace that the code can write."""
     nodes = {URIRef(node.value) for node in vars(vocab).values() if isinstance(node, ox.NamedNode)}
+    nodes |= {URIRef(node.value) for node in vocab.ENTRY_FIELDS.values()}
     return {node for node in nodes if ours(node)}
 
 

@@ -361,6 +361,11 @@ ANSWERS: list[Answer] = [
         ("solo", 3, 1, 2, 100, 20, "manual", "A trip was asked for.", "solo#3"),
     ]),
     ("summaries", {"session": "plan"}, "turn", []),
+    ("compaction-sources", {"session": "tail"}, "0 1 2", [
+        ("solo#3", "wasDerivedFrom", "plan#0"),
+        ("solo#3", "wasDerivedFrom", "plan#1"),
+    ]),
+    ("compaction-sources", {"session": "dinner"}, "0 1 2", []),
     ("system-prompts", {"session": "plan"}, "version from text owner", [
         (1, 0, "Be brief", "plan"),
         (2, 5, "Be very brief", "plan"),

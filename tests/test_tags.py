@@ -177,7 +177,7 @@ def test_a_session_that_a_tag_names_is_not_deleted_and_nothing_is_half_done(stor
     for children in ("refuse", "detach"):
         store.delete("fork") if children == "refuse" else None
         with pytest.raises(HasChildren, match=r"kept by the tags that name it \('v1'\)"):
-            store.delete("plan", children=children)  # type: ignore[arg-type] # one of the three
+            store.delete("plan", children=children)
     assert store.tags.get("v1").session_id == "plan"
     store.tags.remove("v1")
     assert store.delete("plan") == ["plan"]

@@ -19,8 +19,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from trails.context.assembling import Context
+    from trails.context.compacting import CompactionPolicy
+    from trails.context.window import TokenWindow
     from trails.diff.model import Diff
     from trails.errors import (
+        ContextOverflow,
         ExchangeInterrupted,
         ForkCycle,
         ForkDepthExceeded,
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
         IndexGap,
         IntegrityError,
         InvalidInput,
+        NothingToSummarise,
         ParentMissing,
         PendingTurnsWarning,
         SessionNotFound,
@@ -37,7 +42,18 @@ if TYPE_CHECKING:
         TrailsError,
     )
     from trails.ledger import Ledger
-    from trails.model import MAX_FORK_DEPTH, Compaction, SessionRecord, ToolCall, ToolResult, Turn, VerifyReport
+    from trails.model import (
+        MAX_FORK_DEPTH,
+        Compaction,
+        Note,
+        Quote,
+        SessionRecord,
+        Tag,
+        ToolCall,
+        ToolResult,
+        Turn,
+        VerifyReport,
+    )
     from trails.opening import open  # noqa: A004 - trails.open, as io.open
     from trails.session.comparison import Comparison
     from trails.session.entries import Delivery, Event, Exchange
@@ -47,7 +63,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "trails.diff.model": ("Diff",),
+    "trails.context.assembling": ("Context",),
+    "trails.context.compacting": ("CompactionPolicy",),
+    "trails.context.window": ("TokenWindow",),
     "trails.errors": (
+        "ContextOverflow",
         "ExchangeInterrupted",
         "ForkCycle",
         "ForkDepthExceeded",
@@ -56,6 +76,7 @@ _HOMES = {
         "IndexGap",
         "IntegrityError",
         "InvalidInput",
+        "NothingToSummarise",
         "ParentMissing",
         "PendingTurnsWarning",
         "SessionNotFound",
@@ -67,7 +88,10 @@ _HOMES = {
     "trails.model": (
         "MAX_FORK_DEPTH",
         "Compaction",
+        "Note",
+        "Quote",
         "SessionRecord",
+        "Tag",
         "ToolCall",
         "ToolResult",
         "Turn",
@@ -85,7 +109,10 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "MAX_FORK_DEPTH",
     "Compaction",
+    "CompactionPolicy",
     "Comparison",
+    "Context",
+    "ContextOverflow",
     "Delivery",
     "Diff",
     "Event",
@@ -99,16 +126,21 @@ __all__ = [
     "IntegrityError",
     "InvalidInput",
     "Ledger",
+    "Note",
+    "NothingToSummarise",
     "Notice",
     "Page",
     "ParentMissing",
     "PendingTurnsWarning",
+    "Quote",
     "Repository",
     "Session",
     "SessionNotFound",
     "SessionRecord",
     "StoreFailed",
     "StoreLocked",
+    "Tag",
+    "TokenWindow",
     "ToolCall",
     "ToolResult",
     "TrailsError",

@@ -18,8 +18,13 @@ _AGENT = "urn:trails:agent:"
 _META = "urn:trails:meta:"
 _TAG = "urn:trails:tag:"
 _NOTE = "urn:trails:note:"
+_CONVERSATION = "urn:trails:conversation:"
+_ALIAS = "urn:trails:alias:"
+_MOVE = "urn:trails:move:"
+_FIELD = "urn:trails:entry:"
 _TURN_DELETION = re.compile(rf"{_SESSION}[^/]+/[0-9]+-[0-9a-f]+/deletion")
-_REMOVAL = re.compile(rf"(?:{_TAG}|{_NOTE})[^/]+/deletion/[0-9a-f]+")
+_REMOVAL = re.compile(rf"(?:{_TAG}|{_NOTE}|{_ALIAS})[^/]+/deletion/[0-9a-f]+")
+_RUN = re.compile(rf"{_SESSION}[^/]+/run/([^/]+)")
 _ENTRY = re.compile(rf"{_SESSION}[^/]+/ledger/([1-9][0-9]*)")
 _SAFE = "-._~:@+=,!*;$&()"
 
@@ -217,6 +222,86 @@ def child_slot(session_iri: str, number: int) -> str:
     'urn:trails:session:a/slot/2'
     """
     return f"{session_iri}/slot/{number}"
+
+
+def session_entry(session_iri: str) -> str:
+    """Return the IRI of the graph that holds what a session's entry says: its overrides, counters, delivery.
+
+    >>> session_entry("urn:trails:session:a")
+    'urn:trails:session:a/entry'
+    """
+    return f"{session_iri}/entry"
+
+
+def is_session_entry(iri: str) -> bool:
+    """Tell whether an IRI is that of the graph of a session's entry."""
+    return iri.endswith("/entry") and is_session(iri.removesuffix("/entry"))
+
+
+def entry_field(name: str) -> str:
+    """Return the property IRI of a field of a session's entry that Trails has no term for."""
+    return _FIELD + quote(name, safe=_SAFE)
+
+
+def entry_field_name(iri: str) -> str | None:
+    """Return the field that such a property IRI stands for, or None for another property."""
+    return unquote(iri[len(_FIELD) :]) if iri.startswith(_FIELD) else None
+
+
+def conversation(key: str) -> str:
+    """Return the IRI of the conversation that a session key names.
+
+    >>> conversation("agent:main:telegram:dm:user 1")
+    'urn:trails:conversation:agent:main:telegram:dm:user%201'
+    """
+    return _CONVERSATION + _quoted(key)
+
+
+def conversation_key(iri: str) -> str | None:
+    """Return the key of the conversation that an IRI names, or None for an IRI of anything else."""
+    return unquote(iri[len(_CONVERSATION) :]) if iri.startswith(_CONVERSATION) and "/" not in iri else None
+
+
+def alias(key: str) -> str:
+    """Return the IRI of an alias: another key under which a conversation is found."""
+    return _ALIAS + _quoted(key)
+
+
+def alias_key(iri: str) -> str | None:
+    """Return the key that is the alias that an IRI names, or None for an IRI of anything else."""
+    return unquote(iri[len(_ALIAS) :]) if iri.startswith(_ALIAS) and "/" not in iri else None
+
+
+def move(operation: str, number: int) -> str:
+    """Return the IRI of the move of a session from one key to another, by the operation's id and its number in that."""
+    return f"{_MOVE}{_quoted(operation)}/{number}"
+
+
+def move_place(iri: str) -> tuple[str, int] | None:
+    """Return the operation and the number of the move that an IRI names, or None for an IRI of anything else.
+
+    >>> move_place("urn:trails:move:00ff/2"), move_place("urn:trails:session:a")
+    (('00ff', 2), None)
+    """
+    operation, slash, number = iri[len(_MOVE) :].partition("/")
+    if not iri.startswith(_MOVE) or not slash or not number.isdecimal():
+        return None
+    return unquote(operation), int(number)
+
+
+def run(session_iri: str, run_id: str) -> str:
+    """Return the IRI of a run of a sub-agent, by the run's id and the session that it runs in.
+
+    >>> run("urn:trails:session:a", "r/1")
+    'urn:trails:session:a/run/r%2F1'
+    """
+    return f"{session_iri}/run/{_quoted(run_id)}"
+
+
+def run_id(iri: str) -> str | None:
+    """Return the id of the run that an IRI names, or None for an IRI of anything else."""
+    found = _RUN.fullmatch(iri)
+    return unquote(found[1]) if found else None
 
 
 def principal(name: str) -> str:

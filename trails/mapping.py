@@ -24,6 +24,7 @@ from trails.model import (
     NO_FACTS,
     OUTPUT_TOKEN_NAMES,
     Compaction,
+    Derivation,
     Facts,
     ModelCall,
     Quote,
@@ -137,12 +138,7 @@ def _fact_triples(iri: str, turn: Turn, answers: Mapping[str, str]) -> Iterator[
         yield node, v.META, Literal(facts.meta_withheld, datatype=v.REDACTED)
     elif facts.meta_json is not None:
         yield node, v.META, Literal(facts.meta_json, datatype=v.JSON)
-    if facts.quoted_from:
-        yield node, v.QUOTED_FROM, NamedNode(facts.quoted_from.iri)
-        yield node, v.QUOTED_DIGEST, Literal(facts.quoted_from.digest)
-    if facts.derived_from:
-        yield node, v.DERIVED_FROM, NamedNode(facts.derived_from.iri)
-        yield node, v.RESULT_DIGEST, Literal(facts.derived_from.digest)
+    yield from _origin_triples(node, facts)
     if facts.compaction:
         yield from _compaction_triples(node, facts.compaction)
         if facts.compaction.has_activity:
@@ -153,6 +149,15 @@ def _fact_triples(iri: str, turn: Turn, answers: Mapping[str, str]) -> Iterator[
         yield from _tool_call_triples(iri, position, call)
     for position, result in enumerate(facts.tool_results):
         yield from _tool_result_triples(iri, position, result, answers.get(result.call_id))
+
+
+def _origin_triples(node: NamedNode, facts: Facts) -> Iterator[_Row]:
+    if facts.quoted_from:
+        yield node, v.QUOTED_FROM, NamedNode(facts.quoted_from.iri)
+        yield node, v.QUOTED_DIGEST, Literal(facts.quoted_from.digest)
+    if facts.derived_from:
+        yield node, v.DERIVED_FROM, NamedNode(facts.derived_from.iri)
+        yield node, v.RESULT_DIGEST, Literal(facts.derived_from.digest)
 
 
 def _compaction_triples(node: NamedNode, compaction: Compaction) -> Iterator[_Row]:

@@ -54,6 +54,10 @@ TRANSITION: Final = _trails("Transition")
 CANCELLATION: Final = _trails("Cancellation")
 SESSION_RESULT: Final = _trails("SessionResult")
 ARTIFACT: Final = _trails("Artifact")
+CONVERSATION: Final = _trails("Conversation")
+ALIAS: Final = _trails("Alias")
+MOVE: Final = _trails("Move")
+DECISION: Final = _trails("Decision")
 ENTITY: Final = _prov("Entity")
 ACTIVITY: Final = _prov("Activity")
 
@@ -189,6 +193,115 @@ ARTIFACT_OF: Final = _trails("artifactOf")
 URI: Final = _trails("uri")
 ARTIFACT_CHANGE: Final = _trails("artifactChange")
 SHA256: Final = _trails("sha256")
+
+# session keys: conversations, aliases, moves of sessions between them; decisions of policies
+SPECIALIZATION_OF: Final = _prov("specializationOf")
+CURRENT_SESSION: Final = _trails("currentSession")
+ALIAS_OF: Final = _trails("aliasOf")
+ALIAS_KEY: Final = _trails("aliasKey")
+REMOVED_ALIAS: Final = _trails("removedAlias")
+ALIAS_WAS_OF: Final = _trails("aliasWasOf")
+MOVED_SESSION: Final = _trails("movedSession")
+FROM_KEY: Final = _trails("fromKey")
+TO_KEY: Final = _trails("toKey")
+WAS_CURRENT: Final = _trails("wasCurrent")
+BECAME_CURRENT: Final = _trails("becameCurrent")
+FORMER_LABEL: Final = _trails("formerLabel")
+UNDOES: Final = _trails("undoes")
+ACTION: Final = _trails("action")
+ALLOWED: Final = _trails("allowed")
+RULE: Final = _trails("rule")
+
+# the entry of a session with a key: by the name that each field has in OpenClaw's SessionEntry
+LAST_USER_ACTIVITY: Final = _trails("lastUserActivity")
+ENTRY_FIELDS: Final = {
+    name: _trails(term)
+    for name, term in (
+        ("lastHeartbeatText", "lastHeartbeatText"),
+        ("lastHeartbeatSentAt", "lastHeartbeatSentAt"),
+        ("updatedAt", "updatedAt"),
+        ("sessionFile", "sessionFile"),
+        ("spawnedBy", "spawnedByKey"),
+        ("systemSent", "systemSent"),
+        ("abortedLastRun", "abortedLastRun"),
+        ("chatType", "chatType"),
+        ("thinkingLevel", "thinkingLevel"),
+        ("verboseLevel", "verboseLevel"),
+        ("reasoningLevel", "reasoningLevel"),
+        ("elevatedLevel", "elevatedLevel"),
+        ("ttsAuto", "ttsAuto"),
+        ("execHost", "execHost"),
+        ("execSecurity", "execSecurity"),
+        ("execAsk", "execAsk"),
+        ("execNode", "execNode"),
+        ("responseUsage", "responseUsage"),
+        ("providerOverride", "providerOverride"),
+        ("modelOverride", "modelOverride"),
+        ("authProfileOverride", "authProfileOverride"),
+        ("authProfileOverrideSource", "authProfileOverrideSource"),
+        ("authProfileOverrideCompactionCount", "authProfileOverrideCompactionCount"),
+        ("groupActivation", "groupActivation"),
+        ("groupActivationNeedsSystemIntro", "groupActivationNeedsSystemIntro"),
+        ("sendPolicy", "sendPolicy"),
+        ("queueMode", "sessionQueueMode"),
+        ("queueDebounceMs", "queueDebounceMs"),
+        ("queueCap", "queueCap"),
+        ("queueDrop", "queueDrop"),
+        ("inputTokens", "sessionInputTokens"),
+        ("outputTokens", "sessionOutputTokens"),
+        ("totalTokens", "sessionTotalTokens"),
+        ("modelProvider", "modelProvider"),
+        ("model", "sessionModel"),
+        ("contextTokens", "contextTokens"),
+        ("compactionCount", "compactionCount"),
+        ("memoryFlushAt", "memoryFlushAt"),
+        ("memoryFlushCompactionCount", "memoryFlushCompactionCount"),
+        ("cliSessionIds", "cliSessionIds"),
+        ("claudeCliSessionId", "claudeCliSessionId"),
+        ("displayName", "displayName"),
+        ("channel", "sessionChannel"),
+        ("groupId", "groupId"),
+        ("subject", "subject"),
+        ("groupChannel", "groupChannel"),
+        ("space", "space"),
+        ("origin", "origin"),
+        ("deliveryContext", "deliveryContext"),
+        ("lastChannel", "lastChannel"),
+        ("lastTo", "lastTo"),
+        ("lastAccountId", "lastAccountId"),
+        ("lastThreadId", "lastThreadId"),
+        ("skillsSnapshot", "skillsSnapshot"),
+        ("systemPromptReport", "systemPromptReport"),
+    )
+}
+
+# a run of a sub-agent
+RUN: Final = _trails("Run")
+RUN_ID: Final = _trails("runId")
+CHILD_KEY: Final = _trails("childKey")
+REQUESTER_KEY: Final = _trails("requesterKey")
+REQUESTER_DISPLAY_KEY: Final = _trails("requesterDisplayKey")
+REQUESTER_CHANNEL: Final = _trails("requesterChannel")
+REQUESTER_RECIPIENT: Final = _trails("requesterRecipient")
+REQUESTER_ACCOUNT: Final = _trails("requesterAccount")
+REQUESTER_THREAD: Final = _trails("requesterThread")
+TASK: Final = _trails("task")
+RUN_LABEL: Final = _trails("runLabel")
+RUN_MODEL: Final = _trails("runModel")
+RUN_THINKING: Final = _trails("runThinking")
+RUN_TIMEOUT: Final = _trails("runTimeoutSeconds")
+REGISTERED_AT: Final = _trails("registeredAt")
+ARCHIVE_AT: Final = _trails("archiveAt")
+RUN_OUTCOME: Final = _trails("runOutcome")
+RUN_ERROR: Final = _trails("runError")
+RUN_EXTRA: Final = _trails("runExtra")
+REVISION: Final = _trails("revision")
+CLEANUP: Final = _trails("cleanup")
+CLEANUP_HANDLED: Final = _trails("cleanupHandled")
+CLEANUP_COMPLETED_AT: Final = _trails("cleanupCompletedAt")
+ANNOUNCED_AS: Final = _trails("announcedAs")
+ANNOUNCED_HOW: Final = _trails("announcedHow")
+KEPT_BECAUSE: Final = _trails("keptBecause")
 
 # datatypes
 REDACTED: Final = _trails("Redacted")

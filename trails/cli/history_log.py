@@ -276,7 +276,7 @@ def _line(view: _View, line: Line, turns: Mapping[tuple[str, int], Turn], *, gra
     from trails.cli import render
 
     drawn = line.graph if "utf" in (sys.stdout.encoding or "").lower() else line.plain()
-    made = Text(f"{drawn} " if graph else "", style="bright_black")
+    made = Text().append(f"{drawn} " if graph else "", style="bright_black")
     if line.strand is None:
         made.rstrip()
         return made

@@ -177,7 +177,7 @@ def told(notice: Notice) -> str:
     """Return what happened, for people."""
     if notice.kind == "turns":
         return f"{count(notice.count, 'turn')}, head {notice.digest[:8]}"
-    return _TOLD.get(notice.kind, "exchange {} {}").format(notice.count, notice.kind)
+    return _TOLD.get(notice.kind, "entry {} of its ledger: {}").format(notice.count, notice.kind)
 
 
 _TOLD: Final = {
@@ -189,4 +189,4 @@ _TOLD: Final = {
     "received": "message {} received",
     "sent": "answer {} made",
     "delivered": "delivery {} noted",
-}
+} | dict.fromkeys(("pending", "streaming", "completed", "failed"), "exchange {} {}")

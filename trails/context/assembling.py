@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 from trails import validate
 from trails.context import shapes
 from trails.context.entries import Entry, Spoken
-from trails.context.fitting import Fit, answered_ids, newest_that_fit, opening_end
+from trails.context.fitting import Fit, answered_ids, is_assistant, newest_that_fit, opening_end
 from trails.context.messages import Message, cost, messages_of
 from trails.context.pairing import Repair, missing_answer, prepared, repair
 from trails.context.tokens import MESSAGE_TOKENS, Counter, estimate
@@ -104,7 +104,9 @@ class Context:
     @cached_property
     def tokens(self) -> int:
         """How many tokens it takes at most, by the counter; what a provider adds for tools is not in it."""
-        return sum(part.tokens(self.counter) for part in self.parts) + _made_up(self.parts, self.counter)
+        made_up = _MadeUp(self.counter)
+        turns = (part.turn for part in reversed(self.parts) if part.turn is not None)
+        return sum(part.tokens(self.counter) for part in self.parts) + sum(map(made_up.cost, turns))
 
     @property
     def within_budget(self) -> bool:
@@ -157,21 +159,31 @@ _NAMES: Final[dict[str, str]] = {
 }
 
 
-def _made_up(parts: Sequence[Part], counter: Counter) -> int:
-    """Return what the made-up answers take, for the calls that nothing after them answers."""
-    answered: set[str] = set()
-    total = 0
-    for part in reversed(parts):
-        if part.turn is not None and not part.turn.facts.is_empty():
-            total += _unanswered_cost(part.turn, answered, counter)
-    return total
+class _MadeUp:
+    """What the answers take that have to be made up, for turns that come newest first: never less than it will be."""
 
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._answered: set[str] = set()
+        self._past_assistant = False
 
-def _unanswered_cost(turn: Spoken, answered: set[str], counter: Counter) -> int:
-    """Return what a made-up answer to each of a turn's calls takes that is not answered; note what the turn answers."""
-    answered |= answered_ids(turn)
-    missing = [call.id for call in turn.facts.tool_calls if call.id not in answered]
-    return sum(missing_answer(call_id).tokens(counter) for call_id in missing)
+    def cost(self, turn: Spoken) -> int:
+        """Return what made-up answers to a turn's calls take; an answer counts for the assistant's last words before it."""
+        if is_assistant(turn):
+            self._past_assistant = True
+        elif self._past_assistant:
+            self._answered.clear()
+            self._past_assistant = False
+        if turn.facts.is_empty():
+            return 0
+        self._answered |= answered_ids(turn)
+        total = 0
+        for call in turn.facts.tool_calls:
+            if call.id in self._answered:
+                self._answered.discard(call.id)  # another call with the same id needs another answer
+            else:
+                total += missing_answer(call.id).tokens(self._counter)
+        return total
 
 
 def as_entry(content: object, role: str = "user") -> Entry:
@@ -251,11 +263,10 @@ def _through(summary: Spoken) -> int | None:
 
 def _newest(turns: Sequence[Spoken], first: int, room: int, counter: Counter, *, keep_newest: bool) -> Fit[Spoken]:
     """Return the newest turns that fit, the made-up answers to their open calls counted in."""
-    answered: set[str] = set()
+    made_up = _MadeUp(counter)
 
     def price(turn: Spoken) -> int:
-        own = cost(turn, counter)
-        return own if turn.facts.is_empty() else own + _unanswered_cost(turn, answered, counter)
+        return cost(turn, counter) + made_up.cost(turn)
 
     backwards = (turns[position] for position in range(len(turns) - 1, first - 1, -1))
     return newest_that_fit(backwards, room, price, keep_newest=keep_newest)

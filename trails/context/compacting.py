@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from trails import parts, validate
-from trails.context.fitting import cuts
+from trails.context.fitting import cuts, is_open
 from trails.context.messages import cost
 from trails.context.tokens import Counter, estimate
 from trails.errors import InvalidInput, NothingToSummarise
@@ -130,6 +130,8 @@ def plan(
         raise InvalidInput("give one of keep_tokens, keep_turns and keep, not several")
     costs = [cost(turn, counter) for turn in turns]
     places = cuts(turns)
+    if len(places) > 1 and is_open(turns, places[-2]):
+        places.pop()  # what answers a call of the last turns is still to come
     if keep is not None:
         keep_turns = validate.index(keep(turns), "what keep returns")
     if keep_turns is not None:

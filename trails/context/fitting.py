@@ -86,13 +86,23 @@ def unit_end(turns: Sequence[Spoken], start: int = 0) -> int:
     end, position = start + 1, start
     while position < end:
         for call_id in asked_ids(turns[position]):
-            end = max(end, _after_answer(turns, position, call_id))
+            after = _after_answer(turns, position, call_id)
+            end = len(turns) if after is None else max(end, after)
         position += 1
     return end
 
 
-def _after_answer(turns: Sequence[Spoken], asked_at: int, call_id: str) -> int:
-    """Return the index after the answer to a call; right after the call itself where none can come any more.
+def is_open(turns: Sequence[Spoken], start: int = 0) -> bool:
+    """Tell whether a call among the turns from `start` on may still get its answer after the last of them."""
+    return any(
+        _after_answer(turns, position, call_id) is None
+        for position in range(start, len(turns))
+        for call_id in asked_ids(turns[position])
+    )
+
+
+def _after_answer(turns: Sequence[Spoken], asked_at: int, call_id: str) -> int | None:
+    """Return the index after the answer to a call; right after the call itself where none can come; None while one may.
 
     None can come once the assistant has spoken to a person's later message, or asked for a call with the same id.
     """
@@ -107,7 +117,7 @@ def _after_answer(turns: Sequence[Spoken], asked_at: int, call_id: str) -> int:
             person_spoke = True
         elif person_spoke and is_assistant(turn):
             return asked_at + 1
-    return len(turns)
+    return None
 
 
 def cuts(turns: Sequence[Spoken]) -> list[int]:

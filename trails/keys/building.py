@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from trails.errors import InvalidInput
 from trails.keys.ids import fold, normalize_account_id, normalize_agent_id, normalize_main_key
-from trails.keys.parsing import SessionKey
+from trails.keys.parsing import SessionKey, parse_key
 from trails.keys.script import lower, trim
 
 DmScope = Literal["main", "per-peer", "per-channel-peer", "per-account-channel-peer"]
@@ -35,7 +35,7 @@ def agent_main_key(agent_id: str | None = None, main_key: str | None = None) -> 
     return f"agent:{normalize_agent_id(agent_id)}:{normalize_main_key(main_key)}"
 
 
-def dm_scope(value: str | None) -> DmScope:
+def check_dm_scope(value: str | None) -> DmScope:
     """Return a scope of direct chats; nothing is "main", and an unknown one raises `InvalidInput`."""
     if value is None:
         return "main"
@@ -45,7 +45,7 @@ def dm_scope(value: str | None) -> DmScope:
     raise InvalidInput(f"{value!r} is no dm scope; use one of {', '.join(DM_SCOPES)}")
 
 
-def peer_kind(value: str | None) -> PeerKind:
+def check_peer_kind(value: str | None) -> PeerKind:
     """Return a kind of peer; nothing is "dm", "direct" is "dm", and an unknown one raises `InvalidInput`."""
     match value:
         case None | "dm" | "direct":
@@ -85,7 +85,7 @@ def build_peer_key(
     >>> build_peer_key(agent_id="ops", channel="discord", peer_kind="group", peer_id="")
     'agent:ops:discord:group:unknown'
     """
-    kind, scope = _peer_kind(peer_kind), _dm_scope(dm_scope)
+    kind, scope = check_peer_kind(peer_kind), check_dm_scope(dm_scope)
     if kind != "dm":
         peer = fold(peer_id, fold_case=fold_case) or UNKNOWN
         return f"agent:{normalize_agent_id(agent_id)}:{lower(channel) or UNKNOWN}:{kind}:{peer}"
@@ -99,9 +99,6 @@ def build_peer_key(
     if scope == "per-account-channel-peer":
         where += f"{normalize_account_id(account_id)}:"
     return f"agent:{normalize_agent_id(agent_id)}:{where}{direct_word}:{peer}"
-
-
-_peer_kind, _dm_scope = peer_kind, dm_scope
 
 
 def linked_identity(
@@ -138,7 +135,7 @@ def group_history_key(
     >>> group_history_key(channel="telegram", peer_kind="group", peer_id="1")
     'telegram:default:group:1'
     """
-    kind = _peer_kind(peer_kind)
+    kind = check_peer_kind(peer_kind)
     if kind == "dm":
         raise InvalidInput("a group's history is of a group or a channel, not of a direct chat")
     peer = fold(peer_id, fold_case=fold_case) or UNKNOWN
@@ -203,25 +200,24 @@ def _needed(value: str, what: str) -> str:
     return found
 
 
-def build_key(parts: SessionKey, *, main_key: str | None = None, direct_word: Literal["dm", "direct"] = "dm") -> str:
+def build_key(parts: SessionKey, *, main_key: str | None = None) -> str:
     """Return the key that `parse_key` took apart, normalised but for opaque ids: agents, channels, accounts in lower case.
 
-    >>> from trails.keys import parse_key
+    `main_key` is what the main session is called.
+
     >>> build_key(parse_key("agent:Main:Telegram:GROUP:AbC:Topic:7"))
     'agent:main:telegram:group:AbC:topic:7'
     """
-    base = _base(parts, main_key, direct_word)
-    return base if parts.thread_id is None else f"{base}:{parts.thread_marker or 'thread'}:{parts.thread_id}"
-
-
-def _base(parts: SessionKey, main_key: str | None, direct_word: str) -> str:
+    if parts.parent is not None:
+        base = build_key(parse_key(parts.parent, main_key=main_key), main_key=main_key)
+        return f"{base}:{parts.thread_marker or 'thread'}:{parts.thread_id or ''}"
     if parts.kind in ("global", "unknown"):
         return parts.kind
     prefix = "" if parts.agent_id is None else f"agent:{normalize_agent_id(parts.agent_id)}:"
-    return prefix + _rest(parts, main_key, direct_word)
+    return prefix + _rest(parts, main_key)
 
 
-def _rest(parts: SessionKey, main_key: str | None, direct_word: str) -> str:
+def _rest(parts: SessionKey, main_key: str | None) -> str:
     match parts.kind:
         case "main":
             return normalize_main_key(main_key)
@@ -232,8 +228,29 @@ def _rest(parts: SessionKey, main_key: str | None, direct_word: str) -> str:
         case "dm":
             channel = "" if parts.channel is None else f"{lower(parts.channel)}:"
             account = "" if parts.account_id is None else f"{normalize_account_id(parts.account_id)}:"
-            return f"{channel}{account}{direct_word}:{parts.id}"
+            return f"{channel}{account}{parts.direct_word or 'dm'}:{parts.id}"
+        case "node" if parts.text.startswith("node-"):
+            return f"node-{parts.id}"
     return f"{parts.kind}:{parts.id}"
+
+
+def spellings(key: str) -> tuple[str, ...]:
+    """Return a key and, for a direct chat, the same key with the other word for it: both name one conversation.
+
+    >>> spellings("agent:main:telegram:dm:U1")
+    ('agent:main:telegram:dm:U1', 'agent:main:telegram:direct:U1')
+    >>> spellings("agent:main:main")
+    ('agent:main:main',)
+    """
+    parts = parse_key(key)
+    if parts.direct_word is None:
+        return (trim(key),)
+    suffix = ""
+    while parts.parent is not None:
+        suffix = f":{parts.thread_marker}:{parts.thread_id}{suffix}"
+        parts = parse_key(parts.parent)
+    other: Literal["dm", "direct"] = "direct" if parts.direct_word == "dm" else "dm"
+    return trim(key), build_key(parts.model_copy(update={"direct_word": other})) + suffix
 
 
 def as_links(value: Any, path: str = "session.identityLinks") -> IdentityLinks | None:

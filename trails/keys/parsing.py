@@ -15,10 +15,20 @@ GROUP_MARKERS: Final = (":group:", ":channel:")
 DIRECT_WORDS: Final = ("dm", "direct")
 """How a direct chat is written: released systems wrote `dm` first, and `direct` later."""
 
-Kind = Literal["main", "dm", "group", "channel", "subagent", "cron", "hook", "node", "acp", "global", "unknown", "other"]
+Kind = Literal[
+    "main", "dm", "group", "channel", "subagent", "cron", "hook", "node", "acp", "global", "unknown", "other"
+]
 Shape = Literal["missing", "agent", "legacy_or_alias", "malformed_agent"]
-_PREFIXED: Final[dict[str, Kind]] = {"subagent": "subagent", "cron": "cron", "hook": "hook", "node": "node", "acp": "acp"}
-_SESSION_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+_PREFIXED: Final[dict[str, Kind]] = {
+    "subagent": "subagent",
+    "cron": "cron",
+    "hook": "hook",
+    "node": "node",
+    "acp": "acp",
+}
+_SESSION_ID: Final = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII
+)
 
 
 class AgentKey(Value):
@@ -47,6 +57,8 @@ class SessionKey(Value):
     """The agent that owns the session, as written."""
     channel: str | None = None
     account_id: str | None = None
+    direct_word: Literal["dm", "direct"] | None = None
+    """How a direct chat is written in this key."""
     id: str | None = None
     """The peer, group, job, hook or run: an opaque id, as written."""
     thread_marker: Literal["thread", "topic"] | None = None
@@ -281,14 +293,13 @@ def parse_key(key: str, *, main_key: str | None = None) -> SessionKey:
     ('dm', 'slack', 'work', 'U1')
     """
     raw = trim(key)
-    parent = thread_parent_key(raw)
-    base = raw if parent is None else parent
-    agent, rest = _split_agent(base)
-    found: dict[str, Any] = {"text": raw, "agent_id": agent, "depth": subagent_depth(base), **_read_rest(rest, agent, main_key)}
-    if parent is not None:
-        place, marker = _thread_mark(raw)
-        found |= {"parent": parent, "thread_marker": marker.strip(":"), "thread_id": raw[place + len(marker) :]}
-    return SessionKey(**found)
+    parent, depth = thread_parent_key(raw), subagent_depth(raw)
+    if parent is None:
+        agent, rest = _split_agent(raw)
+        return SessionKey(text=raw, agent_id=agent, depth=depth, **_read_rest(rest, agent, main_key))
+    place, marker = _thread_mark(raw)
+    thread = {"parent": parent, "thread_marker": marker.strip(":"), "thread_id": raw[place + len(marker) :]}
+    return parse_key(parent, main_key=main_key).model_copy(update={"text": raw, "depth": depth, **thread})
 
 
 def _split_agent(base: str) -> tuple[str | None, str]:
@@ -312,7 +323,7 @@ def _read_rest(rest: str, agent: str | None, main_key: str | None) -> dict[str, 
     if agent is None and head.startswith("node-"):
         return {"kind": "node", "id": head.removeprefix("node-") + (f":{tail}" if tail else "")}
     if tail and word in DIRECT_WORDS:
-        return {"kind": "dm", "id": tail}
+        return {"kind": "dm", "id": tail, "direct_word": word}
     return _read_chat(head, tail) or {"kind": "other", "id": rest or None}
 
 
@@ -323,8 +334,8 @@ def _read_chat(channel: str, tail: str) -> dict[str, Any] | None:
     if chat and word in ("group", "channel"):
         return {"kind": word, "channel": channel, "id": chat}
     if chat and word in DIRECT_WORDS:
-        return {"kind": "dm", "channel": channel, "id": chat}
+        return {"kind": "dm", "channel": channel, "id": chat, "direct_word": word}
     second, _, peer = chat.partition(":")
     if peer and second.lower() in DIRECT_WORDS:
-        return {"kind": "dm", "channel": channel, "account_id": head, "id": peer}
+        return {"kind": "dm", "channel": channel, "account_id": head, "id": peer, "direct_word": second.lower()}
     return None

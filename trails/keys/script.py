@@ -6,7 +6,10 @@ import math
 from decimal import Decimal
 from typing import Final
 
-_SPACE: Final = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_SPACE: Final = (
+    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
+    "\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
 """White space and line ends of ECMA-262; Python also strips U+001C to U+001F and U+0085, and not U+FEFF."""
 
 

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails import iris, vocab
+from trails import iris, validate, vocab
 from trails.errors import InvalidInput
 from trails.session import Repository, entries, ledgerbook
 from trails.session.entries import Entry, Event, Exchange
@@ -118,6 +118,7 @@ class Book:
         return found
 
     def _entry(self, session_id: str, number: int) -> Entry | None:
+        number = validate.index(number, "an entry's number")
         node = NamedNode(iris.ledger_entry(iris.session(session_id), number))
         return ledgerbook.read_one(self._repository.store, session_id, node)
 

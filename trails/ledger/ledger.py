@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
@@ -20,7 +21,8 @@ from trails.ledger.heads import HeadMove
 from trails.ledger.running import Clock, Handler, Running, work
 from trails.model import Turn
 from trails.session import Repository
-from trails.session.entries import Delivery, Event, Exchange, Mode, Outcome, State, Words
+from trails.session.entries import Delivery, Event, Exchange, Mode, Outcome, State
+from trails.session.entrybase import Words
 from trails.session.session import Session
 
 Unfinished = Literal["refuse", "retry", "fail"]
@@ -111,7 +113,8 @@ class Ledger:
         first one is returned. `channel`, `account` and `peer` say where an answer goes. `author` and `time` are the
         turn's (see `Session.append`); `time` defaults to now. `mode` says what becomes of it while the session is at
         work: "followup" makes it the next exchange; "collect" joins it with others from the same address that come
-        within the debounce; "steer" gives it to the exchange under way, if that asks, else it is a followup.
+        within the debounce; "steer" gives it to the exchange under way, if that asks, else it is a followup; "hold" leaves
+        it in the inbox until somebody decides on it (`drop`; for results, `Tree.incorporate`).
 
         Raises `SessionNotFound`, or `InvalidInput` for what cannot be kept, and for another content under a known id.
         """
@@ -191,6 +194,19 @@ class Ledger:
         once. `limit` is how many exchanges at most. `interrupted` says what happens to one that was under way when its
         process died: "refuse" raises `ExchangeInterrupted`, "retry" takes its messages up again, "fail" leaves them.
         """
+        return self._process(session, handler, interrupted, keep_partial=keep_partial, limit=limit)
+
+    def _process(
+        self,
+        session: str,
+        handler: Handler,
+        interrupted: Unfinished,
+        *,
+        keep_partial: bool,
+        limit: int | None,
+        stop: threading.Event | None = None,
+    ) -> list[Exchange]:
+        """Do what `process` says; where `stop` is set, begin no further exchange."""
         if interrupted not in ("refuse", "retry", "fail"):
             raise InvalidInput(f'interrupted is "refuse", "retry" or "fail", not {interrupted!r}')
         left = None if limit is None else validate.index(limit, "limit")
@@ -200,7 +216,7 @@ class Ledger:
             return done
         try:
             self._settle(session_id, interrupted)
-            while left is None or len(done) < left:
+            while (left is None or len(done) < left) and not (stop and stop.is_set()):
                 exchange = self._claim(session_id)
                 if exchange is not None:
                     done.append(self._work(exchange, handler, keep_partial=keep_partial))
@@ -273,9 +289,9 @@ class Ledger:
     ) -> list[Exchange]:
         """Do what `process` does on another thread; a handler that is a coroutine runs in this event loop.
 
-        When this is cancelled, so is the handler: the exchange fails, and is over when this returns.
+        When this is cancelled, so is the coroutine: its exchange fails, no other begins, and all is over when this returns.
         """
-        loop = asyncio.get_running_loop()
+        loop, stop = asyncio.get_running_loop(), threading.Event()
         calls: list[Future[Any]] = []
 
         async def awaited(made: Awaitable[Any]) -> Any:
@@ -286,16 +302,19 @@ class Ledger:
             if not inspect.isawaitable(made):
                 return made
             calls.append(asyncio.run_coroutine_threadsafe(awaited(made), loop))
+            if stop.is_set():  # between the two: whoever set it did not see this call
+                calls[-1].cancel()
             return calls[-1].result()
 
         task = asyncio.create_task(
             asyncio.to_thread(
-                self.process, session, bridge, interrupted=interrupted, keep_partial=keep_partial, limit=limit
+                self._process, session, bridge, interrupted, keep_partial=keep_partial, limit=limit, stop=stop
             )
         )
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
+            stop.set()
             for call in calls:
                 call.cancel()
             await asyncio.wait([task])
@@ -448,6 +467,5 @@ class Ledger:
         if turn is None:
             found = self._book.where(self._id(session), vocab.OUTCOME)
         else:
-            node = NamedNode(turn.iri if isinstance(turn, Turn) else turn)
-            found = self._book.where(self._id(session), vocab.DERIVED_FROM, node)
+            found = self._book.where(self._id(session), vocab.DERIVED_FROM, posting.turn_node(turn))
         return [each for each in found if isinstance(each, Delivery)]

@@ -14,7 +14,8 @@ from trails.errors import InvalidInput
 from trails.ledger.book import Book, change
 from trails.model import Turn
 from trails.session import Repository, draft
-from trails.session.entries import Delivery, Entry, Event, Exchange, Mode, Outcome, Words
+from trails.session.entries import Delivery, Entry, Event, Exchange, Mode, Outcome
+from trails.session.entrybase import Words
 from trails.store.contract import Change, PreconditionFailed
 
 _LONGEST_ID: Final = 1000
@@ -190,6 +191,17 @@ def delivery(
     )
 
 
+def turn_node(what: Turn | str) -> NamedNode:
+    """Return the node of a turn that is given itself or by its IRI; whether it is there is not looked up."""
+    iri = what.iri if isinstance(what, Turn) else validate.text(what, "the turn")
+    try:
+        iris.turn_index(iri)
+        iris.session_id(iri)
+        return NamedNode(iri)
+    except ValueError as error:
+        raise InvalidInput(f"{iri!r} is not the IRI of a turn") from error
+
+
 def _sent(book: Book, what: Event | Turn | str) -> tuple[str, Event | None]:
     """Return the turn that is sent, and the outbound event that it is sent for, where there is one."""
     if isinstance(what, Event):
@@ -198,9 +210,9 @@ def _sent(book: Book, what: Event | Turn | str) -> tuple[str, Event | None]:
                 f"event {what.number} of session {what.session_id!r} came in; what goes out is delivered"
             )
         return what.turn_iris[0], what
-    turn_iri = what.iri if isinstance(what, Turn) else validate.text(what, "the turn")
-    found = book.where(iris.session_id(turn_iri), vocab.DERIVED_FROM, NamedNode(turn_iri))
-    return turn_iri, next((each for each in found if isinstance(each, Event)), None)
+    node = turn_node(what)
+    found = book.where(iris.session_id(node.value), vocab.DERIVED_FROM, node)
+    return node.value, next((each for each in found if isinstance(each, Event)), None)
 
 
 def post(repository: Repository, book: Book, record: Delivery, number: int) -> Delivery:

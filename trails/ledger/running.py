@@ -11,7 +11,8 @@ from trails.errors import InvalidInput, TrailsError
 from trails.ledger.book import Book, change
 from trails.model import Turn
 from trails.session import Repository
-from trails.session.entries import Event, Exchange, Words
+from trails.session.entries import Event, Exchange
+from trails.session.entrybase import Words
 from trails.session.session import Session
 from trails.store.contract import PreconditionFailed
 

@@ -244,6 +244,9 @@ class _Audit:
         quads = int(count.value)
         if not _is_plain(quads, rows):
             self._walk(record, rows)
+        log = self._entries.get(record.iri, {})
+        for code, what in ledgerbook.check(self._store, record.id, {row.iri for row in rows}, log):
+            self._add(code, record.id, what)
         return len(rows), quads
 
     def _rows(self, session_id: str) -> list[StoredTurn]:

@@ -1,5 +1,7 @@
 """The entries of a session's ledger, frozen, and between them and quads: events, exchanges, deliveries. Pure.
 
+Those that the session tree writes are in `trails.session.treeentries`.
+
 A ledger is a graph of its own beside the session's, `<session>/ledger`, and its entries are numbered from 1. A text that
 a redaction may have to take out (a message's, what was really sent, an error's) is salted, and what the log covers of an
 entry is its text's digest, so that the text can go and everything still verifies.
@@ -7,11 +9,10 @@ entry is its text's digest, so that the text can go and everything still verifie
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode, Quad
@@ -19,12 +20,26 @@ from pyoxigraph import NamedNode, Quad
 from trails import iris, mapping
 from trails import vocab as v
 from trails.errors import IntegrityError, TrailsError
-from trails.integrity import digests, leaves
+from trails.integrity import leaves
 from trails.integrity.leaves import Kind, Leaf
-from trails.model import Value
+from trails.session import treeentries
+from trails.session.entrybase import (
+    LedgerEntry,
+    Node,
+    Pairs,
+    Properties,
+    Words,
+    decode_words,
+    entry_node,
+    entry_number,
+    moment,
+    one,
+    time_of,
+)
+from trails.session.treeentries import SAYING_WHY, TreeEntry
 
-Mode = Literal["steer", "followup", "collect"]
-"""What becomes of a message that comes while the session is at work."""
+Mode = Literal["steer", "followup", "collect", "hold"]
+"""What becomes of a message that comes while the session is at work; "hold" leaves it for somebody to decide."""
 State = Literal["pending", "streaming", "completed", "failed"]
 """Where an exchange stands."""
 Outcome = Literal["sent", "failed", "skipped"]
@@ -33,59 +48,8 @@ Outcome = Literal["sent", "failed", "skipped"]
 _LOOSE: Final = frozenset({v.VALUE, v.ERROR, v.SALT, v.WAITING, v.RECORDED_AS})
 """What changes of an entry, or goes, without a new leaf: its text, and what shows in the exchange that took it up."""
 
-_Node = NamedNode | RdfLiteral
-_Pairs = Iterator[tuple[NamedNode, _Node | None]]
-Properties = Mapping[NamedNode, list[_Node]]
 
-
-class Words(Value):
-    """A text that may have to go: itself, or (`text` None) its salted digest alone; `withheld` once redacted."""
-
-    text: str | None
-    structured: bool = False
-    salt: str | None = None
-    digest: str
-    withheld: bool = False
-
-    @classmethod
-    def of(cls, text: str, *, structured: bool = False) -> Self:
-        """Return a text, salted."""
-        salt = digests.new_salt()
-        digest = digests.content_digest(text, salt, structured=structured)
-        return cls(text=text, structured=structured, salt=salt, digest=digest)
-
-    def gone(self, *, withheld: bool) -> Words:
-        """Return what stays when the text goes: to the turn that says it, or (`withheld`) for good."""
-        return Words(text=None, digest=self.digest, withheld=withheld)
-
-    @property
-    def content(self) -> Any:
-        """The text, or the list of parts; None once it is gone."""
-        return json.loads(self.text) if self.structured and self.text is not None else self.text
-
-    def is_true(self) -> bool:
-        """Tell whether a text that is there has the digest that it should have."""
-        if self.text is None:
-            return True
-        return self.digest == digests.content_digest(self.text, self.salt or "", structured=self.structured)
-
-
-class _Entry(Value):
-    session_id: str
-    number: int
-    words: Words | None = None
-
-    @property
-    def iri(self) -> str:
-        """The entry's IRI."""
-        return iris.ledger_entry(iris.session(self.session_id), self.number)
-
-    def _plain(self, **more: Any) -> dict[str, Any]:
-        plain = {"number": self.number, "session": self.session_id, "iri": self.iri, **more}
-        return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in plain.items()}
-
-
-class Event(_Entry):
+class Event(LedgerEntry):
     """A message that came to a session, or the answer that went out."""
 
     direction: Literal["inbound", "outbound"]
@@ -136,7 +100,7 @@ class Event(_Entry):
         )
 
 
-class Exchange(_Entry):
+class Exchange(LedgerEntry):
     """The work on a message (or on a few that were collected or steered in), up to the answer."""
 
     state: State
@@ -180,7 +144,7 @@ class Exchange(_Entry):
         )
 
 
-class Delivery(_Entry):
+class Delivery(LedgerEntry):
     """One attempt to send a turn out over a channel."""
 
     turn_iri: str
@@ -212,7 +176,7 @@ class Delivery(_Entry):
         )
 
 
-Entry = Event | Exchange | Delivery
+Entry = Event | Exchange | Delivery | TreeEntry
 
 
 # --- to quads
@@ -238,7 +202,7 @@ def quads(entry: Entry) -> list[Quad]:
     return [Quad(node, predicate, term, graph) for predicate, term in _pairs(entry) if term is not None]
 
 
-def _pairs(entry: Entry) -> _Pairs:
+def _pairs(entry: Entry) -> Pairs:
     yield v.NUMBER, RdfLiteral(entry.number)
     match entry:
         case Event():
@@ -247,11 +211,13 @@ def _pairs(entry: Entry) -> _Pairs:
             yield from _exchange(entry)
         case Delivery():
             yield from _delivery(entry)
+        case _:
+            yield from treeentries.pairs(entry)
     if entry.words is not None:
-        yield from _words(entry.words, v.ERROR if isinstance(entry, Exchange) else v.VALUE)
+        yield from _words(entry.words, v.ERROR if isinstance(entry, (Exchange, *SAYING_WHY)) else v.VALUE)
 
 
-def _words(words: Words, predicate: NamedNode) -> _Pairs:
+def _words(words: Words, predicate: NamedNode) -> Pairs:
     yield v.DIGEST, RdfLiteral(words.digest)
     if words.withheld:
         yield predicate, RdfLiteral("", datatype=v.REDACTED)
@@ -260,7 +226,7 @@ def _words(words: Words, predicate: NamedNode) -> _Pairs:
         yield v.SALT, RdfLiteral(words.salt or "")
 
 
-def _event(event: Event) -> _Pairs:
+def _event(event: Event) -> Pairs:
     yield v.TYPE, v.EVENT
     yield v.TYPE, v.ENTITY
     yield v.DIRECTION, RdfLiteral(event.direction)
@@ -275,49 +241,41 @@ def _event(event: Event) -> _Pairs:
         yield predicate, None if text is None else RdfLiteral(text)
     yield v.ATTRIBUTED_TO, None if event.author_iri is None else NamedNode(event.author_iri)
     yield v.TIME, mapping.time_literal(event.time)
-    yield v.RECEIVED_AT, _time(event.received)
+    yield v.RECEIVED_AT, time_of(event.received)
     yield v.WAITING, RdfLiteral(True) if event.waiting else None
     for turn in event.turn_iris:
         yield v.RECORDED_AS if event.direction == "inbound" else v.DERIVED_FROM, NamedNode(turn)
-    yield v.GENERATED_BY, _entry_node(event, event.exchange)
+    yield v.GENERATED_BY, entry_node(event, event.exchange)
 
 
-def _exchange(exchange: Exchange) -> _Pairs:
+def _exchange(exchange: Exchange) -> Pairs:
     yield v.TYPE, v.EXCHANGE
     yield v.TYPE, v.ACTIVITY
     yield v.STATE, RdfLiteral(exchange.state)
     yield v.ASSOCIATED_WITH, NamedNode(iris.agent(exchange.agent))
     for number in exchange.events:
-        yield v.USED, _entry_node(exchange, number)
+        yield v.USED, entry_node(exchange, number)
     yield v.QUEUED_AT, mapping.time_literal(exchange.queued)
-    yield v.STARTED_AT, _time(exchange.started)
-    yield v.ENDED_AT, _time(exchange.ended)
+    yield v.STARTED_AT, time_of(exchange.started)
+    yield v.ENDED_AT, time_of(exchange.ended)
     yield v.HEAD_BEFORE, None if exchange.head_before is None else RdfLiteral(exchange.head_before)
     yield v.HEAD_AFTER, None if exchange.head_after is None else RdfLiteral(exchange.head_after)
     for turn in exchange.turn_iris:
         yield v.GENERATED, NamedNode(turn)
-    yield v.RETRY_OF, _entry_node(exchange, exchange.retry_of)
+    yield v.RETRY_OF, entry_node(exchange, exchange.retry_of)
     yield v.KEPT_AS, None if exchange.kept_as is None else NamedNode(iris.session(exchange.kept_as))
 
 
-def _delivery(delivery: Delivery) -> _Pairs:
+def _delivery(delivery: Delivery) -> Pairs:
     yield v.TYPE, v.DELIVERY
     yield v.TYPE, v.ENTITY
     yield v.DERIVED_FROM, NamedNode(delivery.turn_iri)
-    yield v.DELIVERY_OF, _entry_node(delivery, delivery.event)
+    yield v.DELIVERY_OF, entry_node(delivery, delivery.event)
     yield v.CHANNEL, RdfLiteral(delivery.channel)
     yield v.OUTCOME, RdfLiteral(delivery.outcome)
     yield v.ATTEMPT, RdfLiteral(delivery.attempt)
     yield v.TIME, mapping.time_literal(delivery.time)
     yield v.REASON, None if delivery.reason is None else RdfLiteral(delivery.reason)
-
-
-def _time(time: datetime | None) -> RdfLiteral | None:
-    return None if time is None else mapping.time_literal(time)
-
-
-def _entry_node(entry: Entry, number: int | None) -> NamedNode | None:
-    return None if number is None else NamedNode(iris.ledger_entry(iris.session(entry.session_id), number))
 
 
 def row_digest(entry: Entry) -> str:
@@ -335,15 +293,17 @@ def leaf(entry: Entry) -> Leaf:
             kind = entry.state
         case Delivery():
             kind = "delivered"
+        case _:
+            kind = treeentries.kind(entry)
     return Leaf(kind, iris.session(entry.session_id), entry.number, row_digest(entry))
 
 
 # --- from quads
 
 
-def by_subject(found: Iterable[Quad]) -> dict[str, dict[NamedNode, list[_Node]]]:
+def by_subject(found: Iterable[Quad]) -> dict[str, dict[NamedNode, list[Node]]]:
     """Return quads of a ledger's graph by the subject's IRI and the property."""
-    subjects: dict[str, dict[NamedNode, list[_Node]]] = defaultdict(lambda: defaultdict(list))
+    subjects: dict[str, dict[NamedNode, list[Node]]] = defaultdict(lambda: defaultdict(list))
     for quad in found:
         if isinstance(quad.object, NamedNode | RdfLiteral):
             subjects[str(getattr(quad.subject, "value", quad.subject))][quad.predicate].append(quad.object)
@@ -361,6 +321,9 @@ def decode(session_id: str, iri: str, properties: Properties) -> Entry:
             return _decode_exchange(session_id, number, properties)
         if number is not None and v.DELIVERY in types:
             return _decode_delivery(session_id, number, properties)
+        made = next((treeentries.TYPES[each] for each in types if each in treeentries.TYPES), None)  # type: ignore[index] # IRIs
+        if number is not None and made is not None:
+            return treeentries.decode(made, session_id, number, properties)
     except (ValueError, TrailsError) as error:
         raise IntegrityError(
             f"entry {number} of the ledger of session {session_id!r} cannot be read ({error}): the store was altered; "
@@ -374,41 +337,41 @@ def _decode_event(session_id: str, number: int, properties: Properties) -> Event
         {
             "session_id": session_id,
             "number": number,
-            "words": _decode_words(properties, v.VALUE),
-            "direction": _one(properties, v.DIRECTION),
-            "source": _one(properties, v.SOURCE),
-            "event_id": _one(properties, v.EVENT_ID),
-            "channel": _one(properties, v.CHANNEL),
-            "account": _one(properties, v.ACCOUNT),
-            "peer": _one(properties, v.PEER),
-            "mode": _one(properties, v.QUEUE_MODE),
-            "author_iri": _one(properties, v.ATTRIBUTED_TO),
-            "time": _moment(properties, v.TIME),
-            "received": _moment(properties, v.RECEIVED_AT),
-            "waiting": _one(properties, v.WAITING) == "true",
+            "words": decode_words(properties, v.VALUE),
+            "direction": one(properties, v.DIRECTION),
+            "source": one(properties, v.SOURCE),
+            "event_id": one(properties, v.EVENT_ID),
+            "channel": one(properties, v.CHANNEL),
+            "account": one(properties, v.ACCOUNT),
+            "peer": one(properties, v.PEER),
+            "mode": one(properties, v.QUEUE_MODE),
+            "author_iri": one(properties, v.ATTRIBUTED_TO),
+            "time": moment(properties, v.TIME),
+            "received": moment(properties, v.RECEIVED_AT),
+            "waiting": one(properties, v.WAITING) == "true",
             "turn_iris": _turns(properties, v.RECORDED_AS) or _turns(properties, v.DERIVED_FROM),
-            "exchange": _entry(properties, v.GENERATED_BY),
+            "exchange": entry_number(properties, v.GENERATED_BY),
         }
     )
 
 
 def _decode_exchange(session_id: str, number: int, properties: Properties) -> Exchange:
-    kept_as = _one(properties, v.KEPT_AS)
+    kept_as = one(properties, v.KEPT_AS)
     return Exchange.model_validate(
         {
             "session_id": session_id,
             "number": number,
-            "words": _decode_words(properties, v.ERROR),
-            "state": _one(properties, v.STATE),
-            "agent": iris.author_name(_one(properties, v.ASSOCIATED_WITH) or ""),
+            "words": decode_words(properties, v.ERROR),
+            "state": one(properties, v.STATE),
+            "agent": iris.author_name(one(properties, v.ASSOCIATED_WITH) or ""),
             "events": tuple(sorted(iris.entry_number(each.value) or 0 for each in properties.get(v.USED, []))),
-            "queued": _moment(properties, v.QUEUED_AT),
-            "started": _moment(properties, v.STARTED_AT),
-            "ended": _moment(properties, v.ENDED_AT),
-            "head_before": _one(properties, v.HEAD_BEFORE),
-            "head_after": _one(properties, v.HEAD_AFTER),
+            "queued": moment(properties, v.QUEUED_AT),
+            "started": moment(properties, v.STARTED_AT),
+            "ended": moment(properties, v.ENDED_AT),
+            "head_before": one(properties, v.HEAD_BEFORE),
+            "head_after": one(properties, v.HEAD_AFTER),
             "turn_iris": _turns(properties, v.GENERATED),
-            "retry_of": _entry(properties, v.RETRY_OF),
+            "retry_of": entry_number(properties, v.RETRY_OF),
             "kept_as": None if kept_as is None else iris.session_id(kept_as),
         }
     )
@@ -419,33 +382,16 @@ def _decode_delivery(session_id: str, number: int, properties: Properties) -> De
         {
             "session_id": session_id,
             "number": number,
-            "words": _decode_words(properties, v.VALUE),
-            "turn_iri": _one(properties, v.DERIVED_FROM),
-            "event": _entry(properties, v.DELIVERY_OF),
-            "channel": _one(properties, v.CHANNEL),
-            "outcome": _one(properties, v.OUTCOME),
-            "attempt": int(_one(properties, v.ATTEMPT) or ""),
-            "time": _moment(properties, v.TIME),
-            "reason": _one(properties, v.REASON),
+            "words": decode_words(properties, v.VALUE),
+            "turn_iri": one(properties, v.DERIVED_FROM),
+            "event": entry_number(properties, v.DELIVERY_OF),
+            "channel": one(properties, v.CHANNEL),
+            "outcome": one(properties, v.OUTCOME),
+            "attempt": int(one(properties, v.ATTEMPT) or ""),
+            "time": moment(properties, v.TIME),
+            "reason": one(properties, v.REASON),
         }
     )
-
-
-def _one(properties: Properties, predicate: NamedNode) -> str | None:
-    values = properties.get(predicate, [])
-    if len(values) > 1:
-        raise IntegrityError(f"it has {len(values)} values for {predicate.value}")
-    return values[0].value if values else None
-
-
-def _moment(properties: Properties, predicate: NamedNode) -> datetime | None:
-    lexical = _one(properties, predicate)
-    return None if lexical is None else mapping.parse_time(lexical)
-
-
-def _entry(properties: Properties, predicate: NamedNode) -> int | None:
-    iri = _one(properties, predicate)
-    return None if iri is None else iris.entry_number(iri)
 
 
 def _turns(properties: Properties, predicate: NamedNode) -> tuple[str, ...]:
@@ -454,15 +400,3 @@ def _turns(properties: Properties, predicate: NamedNode) -> tuple[str, ...]:
 
 def _turn_place(turn_iri: str) -> tuple[int, str]:
     return iris.turn_index(turn_iri), turn_iri
-
-
-def _decode_words(properties: Properties, predicate: NamedNode) -> Words | None:
-    digest = _one(properties, v.DIGEST)
-    if digest is None:
-        return None
-    values = properties.get(predicate, [])
-    text = _one(properties, predicate)
-    datatype = values[0].datatype if values and isinstance(values[0], RdfLiteral) else None
-    if datatype == v.REDACTED:
-        return Words(text=None, digest=digest, withheld=True)
-    return Words(text=text, structured=datatype == v.JSON, salt=_one(properties, v.SALT), digest=digest)

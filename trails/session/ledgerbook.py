@@ -15,7 +15,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails import iris, vocab
 from trails.errors import TrailsError
 from trails.integrity.leaves import LEDGER_KINDS, Leaf
-from trails.session import entries
+from trails.session import entries, treeentries
 from trails.session.entries import Delivery, Entry, Event, Exchange
 from trails.store.contract import QuadStore
 
@@ -148,6 +148,10 @@ def _faults(entry: Entry, found: Mapping[int, Entry], turns: set[str]) -> Iterat
             yield "went out, and no exchange made it"
         case Exchange() if not all(isinstance(found.get(number), Event) for number in entry.events):
             yield "took up an event that is not there"
+        case Event() | Exchange() | Delivery():
+            return
+        case _:
+            yield from treeentries.faults(entry, found)
 
 
 def _message_faults(event: Event, found: Mapping[int, Entry]) -> Iterator[str]:
@@ -160,7 +164,13 @@ def _message_faults(event: Event, found: Mapping[int, Entry]) -> Iterator[str]:
 
 
 def _turns_of(entry: Entry) -> tuple[str, ...]:
-    return (entry.turn_iri,) if isinstance(entry, Delivery) else entry.turn_iris
+    match entry:
+        case Delivery():
+            return (entry.turn_iri,)
+        case Event() | Exchange():
+            return entry.turn_iris
+        case _:
+            return ()
 
 
 # --- redacting
@@ -184,8 +194,8 @@ def withhold(found: Iterable[Quad]) -> tuple[list[Quad], list[Quad]]:
 def withhold_with(store: QuadStore, turns: Iterable[NamedNode]) -> tuple[list[Quad], list[Quad]]:
     """Return what goes and what comes in ledgers when turns are redacted.
 
-    The texts of the messages that the turns say, of the errors of the exchanges that took those up, and of what was
-    really sent in the turns' place.
+    The texts of the messages that the turns say, of the errors of the exchanges that took those up, of what was really
+    sent in the turns' place, and of the results of spawned sessions that the turns were made from.
     """
     remove: list[Quad] = []
     add: list[Quad] = []
@@ -197,6 +207,10 @@ def withhold_with(store: QuadStore, turns: Iterable[NamedNode]) -> tuple[list[Qu
                     old, new = withhold(_with_attempts(store, quad.subject, graph))
                     remove += old
                     add += new
+        for quad in store.quads((turn, vocab.DERIVED_FROM, None, None)):
+            old, new = withhold(_with_reason(store, quad.object))
+            remove += old
+            add += new
     return list(dict.fromkeys(remove)), list(dict.fromkeys(add))
 
 
@@ -205,6 +219,16 @@ def _with_attempts(store: QuadStore, node: NamedNode, graph: NamedNode) -> list[
     users = [quad.subject for quad in store.quads((None, vocab.USED, node, graph))]
     nodes = [node, *(user for user in users if isinstance(user, NamedNode))]
     return [quad for each in nodes for quad in store.quads((each, None, None, graph))]
+
+
+def _with_reason(store: QuadStore, result: object) -> list[Quad]:
+    """Return the quads of a session's result, and of the transition that it came with."""
+    if not isinstance(result, NamedNode) or iris.entry_number(result.value) is None:
+        return []
+    graph = entries.graph_of(iris.session_id(result.value))
+    found = store.quads((result, None, None, graph))
+    ends = [quad.object for quad in found if quad.predicate == vocab.GENERATED_BY]
+    return [*found, *(q for end in ends if isinstance(end, NamedNode) for q in store.quads((end, None, None, graph)))]
 
 
 def _datatype(quad: Quad) -> NamedNode | None:
@@ -223,9 +247,18 @@ def keep_withheld(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
     hidden |= {quad.object for quad in links if _is_redacted(store, quad.object)}  # type: ignore[misc] # turns' IRIs
     linked: set[object] = {quad.subject for quad in links if quad.object in hidden}
     linked |= {quad.subject for quad in book if quad.predicate == vocab.USED and quad.object in linked}
+    results = {quad.subject for quad in book if quad.object == vocab.SESSION_RESULT and _is_said_redacted(store, quad)}
+    linked |= results
+    linked |= {q.object for q in book if q.predicate == vocab.GENERATED_BY and q.subject in results}
     remove, add = withhold(quad for quad in book if quad.subject in linked)
     gone = set(remove)
     return [*(quad for quad in every if quad not in gone), *add]
+
+
+def _is_said_redacted(store: QuadStore, result: Quad) -> bool:
+    """Tell whether a turn here that was made from a session's result was redacted."""
+    says = store.quads((None, vocab.DERIVED_FROM, result.subject, None))  # type: ignore[arg-type] # an IRI
+    return any(_is_redacted(store, quad.subject) for quad in says)
 
 
 def _is_redacted(store: QuadStore, turn: object) -> bool:

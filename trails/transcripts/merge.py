@@ -204,6 +204,10 @@ class _Merge:
                 source_session=self._name,
             )
             self._report.forks_created.append(session.id)
+            if source.spawned_by is not None:
+                self._report.notes.append(
+                    f"{self._id}: was spawned with its parent's turns, and is kept as a fork of it"
+                )
         else:
             session = self._repository.create(
                 id=self._id,

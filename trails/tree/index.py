@@ -1,0 +1,194 @@
+"""What a process keeps in memory of the session tree: the ids and states of the sessions that have not ended."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from trails import iris, mapping
+from trails.ledger.book import Book
+from trails.session import Repository
+from trails.session.reader import Reader
+from trails.session.session import Session
+from trails.session.treeentries import TreeState
+from trails.tree.limits import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A session of the tree that has not ended."""
+
+    id: str
+    kind: Kind
+    state: TreeState
+    agent: str
+    parent: str | None
+    depth: int
+    slot: str | None
+    expires: datetime | None
+    ends_by: datetime | None
+
+    @property
+    def due(self) -> datetime | None:
+        """When it is ended, unless it ends before; None for never."""
+        return min((each for each in (self.ends_by, self.expires) if each is not None), default=None)
+
+
+class Index:
+    """The sessions that have not ended, by id, by parent, by slot, and by when they are due."""
+
+    def __init__(self, sessions: Iterable[Live] = ()) -> None:
+        self._live: dict[str, Live] = {}
+        self._children: dict[str, set[str]] = defaultdict(set)
+        self._at_work: dict[str, set[str]] = defaultdict(set)
+        self._slots: dict[str, str] = {}
+        self._due: list[tuple[datetime, str]] = []
+        for each in sessions:
+            self.put(each)
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def __iter__(self) -> Iterator[Live]:
+        return iter(list(self._live.values()))
+
+    def get(self, session_id: str) -> Live | None:
+        """Return a session that has not ended, or None."""
+        return self._live.get(session_id)
+
+    def put(self, live: Live) -> None:
+        """Take note of a session as it is now."""
+        self.drop(live.id)
+        self._live[live.id] = live
+        if live.parent is not None:
+            self._children[live.parent].add(live.id)
+        if live.slot is not None:
+            self._slots[live.slot] = live.id
+        if live.state == "active" and live.kind != "main":
+            self._at_work[live.agent].add(live.id)
+        if live.due is not None:
+            heapq.heappush(self._due, (live.due, live.id))
+
+    def drop(self, session_id: str) -> None:
+        """Forget a session; its place among those due is forgotten when its time comes."""
+        live = self._live.pop(session_id, None)
+        if live is None:
+            return
+        if live.parent is not None:
+            self._children[live.parent].discard(session_id)
+            if not self._children[live.parent]:
+                del self._children[live.parent]
+        if live.slot is not None and self._slots.get(live.slot) == session_id:
+            del self._slots[live.slot]
+        self._at_work[live.agent].discard(session_id)
+
+    def children(self, session_id: str) -> list[Live]:
+        """Return the children of a session that have not ended, by id."""
+        return [self._live[each] for each in sorted(self._children.get(session_id, ()))]
+
+    def active_children(self, session_id: str) -> list[Live]:
+        """Return the children of a session that are active, by id."""
+        return [each for each in self.children(session_id) if each.state == "active"]
+
+    def at_work(self, agent: str) -> list[Live]:
+        """Return an agent's branches and workers that are active, by id."""
+        return [self._live[each] for each in sorted(self._at_work.get(agent, ()))]
+
+    def holder(self, slot: str) -> Live | None:
+        """Return the session that takes a slot, or None where it is free."""
+        session_id = self._slots.get(slot)
+        return None if session_id is None else self._live[session_id]
+
+    def take_due(self, now: datetime) -> list[Live]:
+        """Take out and return the sessions that are due, the longest due first: a look at the others is not needed."""
+        found = []
+        while self._due and self._due[0][0] <= now:
+            due, session_id = heapq.heappop(self._due)
+            live = self._live.get(session_id)
+            if live is not None and live.due == due:
+                found.append(live)
+        return list(dict.fromkeys(found))
+
+
+def read(reader: Reader) -> Index:
+    """Return the index of what is stored."""
+    rows = {iris.session_id(row[0].value): row for row in reader.select("tree_live")}
+    depths: dict[str, int] = {}
+    return Index(_live(session_id, row, _depth(session_id, rows, depths)) for session_id, row in rows.items())
+
+
+def _live(session_id: str, row: Any, depth: int) -> Live:
+    _, kind, state, agent, parent, slot, expires, ends = row
+    return Live(
+        id=session_id,
+        kind=cast(Kind, kind.value),
+        state=cast(TreeState, state.value),
+        agent=iris.author_name(agent.value),
+        parent=None if parent is None else iris.session_id(parent.value),
+        depth=depth,
+        slot=None if slot is None else slot.value,
+        expires=None if expires is None else mapping.parse_time(expires.value),
+        ends_by=None if ends is None else mapping.parse_time(ends.value),
+    )
+
+
+def _depth(session_id: str, rows: dict[str, Any], depths: dict[str, int]) -> int:
+    """Return how many spawns deep a session is. One whose parent has ended spawns nothing: its depth plays no part."""
+    path = []
+    at: str | None = session_id
+    while at is not None and at not in depths and at in rows and at not in path:
+        path.append(at)
+        parent = rows[at][4]
+        at = None if parent is None else iris.session_id(parent.value)
+    depth = -1 if at is None else depths.get(at, 0)
+    for each in reversed(path):
+        depth += 1
+        depths[each] = depth
+    return depths[session_id]
+
+
+class Runtime:
+    """What a process holds of the tree of one open store; all `Tree`s on that store share it."""
+
+    def __init__(self, repository: Repository) -> None:
+        self.repository = repository
+        self.book = Book(repository)
+        self.lock = threading.RLock()
+        self.index = Index()
+        self.recovered = False
+        """Whether what an earlier process left behind has been dealt with."""
+        self.sessions: dict[str, Session] = {}
+        """The handles of active sessions, which hold the turns that are not stored yet."""
+        self.touched: dict[str, datetime] = {}
+        """When a session of this process last did something, by id."""
+
+    def reload(self) -> None:
+        """Read the index again, after something else changed the store."""
+        self.index = read(self.repository.reader)
+        for session_id in self.sessions.keys() - {each.id for each in self.index}:
+            self.forget(session_id)
+
+    def forget(self, session_id: str) -> None:
+        """Let go of a session that is not at work any more."""
+        self.sessions.pop(session_id, None)
+        self.touched.pop(session_id, None)
+
+
+_KEY = "_tree"
+_LOCK = threading.Lock()
+
+
+def runtime_of(repository: Repository) -> Runtime:
+    """Return what this process holds of the tree of a store. It hangs on the store, and goes with it."""
+    with _LOCK:
+        return cast(Runtime, vars(repository).setdefault(_KEY, None) or _made(repository))
+
+
+def _made(repository: Repository) -> Runtime:
+    made = vars(repository)[_KEY] = Runtime(repository)
+    return made
