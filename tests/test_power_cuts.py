@@ -74,9 +74,8 @@ class Camera:
         with self.gate:
             if self.chance.random() >= self.likelihood:
                 return
-            synced = dict(self.synced)
             folder = self.album / str(len(self.cuts))
-            _copy_of_one_moment(self.store, folder)
+            synced = _copy_of_one_moment(self.store, folder, self.synced)
             relative = {
                 str(Path(name).relative_to(self.store)): size
                 for name, size in synced.items()
@@ -85,14 +84,19 @@ class Camera:
             self.cuts.append(Cut(folder, relative, copy.deepcopy(self.writers)))
 
 
-def _copy_of_one_moment(store: Path, folder: Path) -> None:
-    """Copy a store's folder, again if the engine tidied its files meanwhile: only logs may grow while they are copied."""
+def _copy_of_one_moment(store: Path, folder: Path, synced: dict[str, int]) -> dict[str, int]:
+    """Copy a store's folder and return how much of each file was synced; only logs may grow while they are copied.
+
+    It is done again if the engine tidied its files meanwhile. Another thread's commit may end meanwhile too: its quads
+    are synced before its leaf is written, so the log is copied first, then what is synced is noted, then the quads.
+    """
     while True:
         before = _settled_files(store)
         try:
             folder.mkdir(parents=True)
-            if (store / "log").exists():  # first: another thread's commit may end meanwhile, and its leaf comes last
+            if (store / "log").exists():
                 shutil.copy(store / "log", folder)
+            noted = dict(synced)
             shutil.copy(store / "trails.json", folder)
             shutil.copytree(
                 store / "quads", folder / "quads", ignore=shutil.ignore_patterns("LOG*", "*.tmp", "*.dbtmp")
@@ -101,7 +105,7 @@ def _copy_of_one_moment(store: Path, folder: Path) -> None:
             pass
         else:
             if _settled_files(store) == before:
-                return
+                return noted
         shutil.rmtree(folder)
 
 

@@ -11,6 +11,7 @@ from trails.cli import (
     changing,
     comparing,
     completion,
+    context,
     demo,
     diffing,
     history_log,
@@ -28,13 +29,13 @@ _TOPICS = {
     "Start": (demo.demo, changing.init, moving.import_files, changing.create, changing.append),
     "Look": (
         *(reading.list_sessions, reading.show, reading.tree, reading.branches),
-        *(diffing.diff, comparing.compare, reading.replay),
+        *(diffing.diff, comparing.compare, reading.replay, context.show_context),
         *(history_log.log, searching.blame, searching.bisect, annotating.tags, annotating.notes),
     ),
     "Follow": (ledger.head, ledger.inbox, ledger.exchanges, ledger.events, tailing.tail),
     "Change": (
         *(changing.fork, changing.set_label, annotating.tag, annotating.write_note, annotating.cherry_pick),
-        *(changing.detach, changing.flatten, changing.delete),
+        *(context.compact, changing.detach, changing.flatten, changing.delete),
     ),
     "Ask": (searching.search, asking.query, asking.list_queries, asking.verify, asking.info),
     "Prove": (integrity.checkpoint, integrity.proof, integrity.verify_proof),

@@ -74,12 +74,12 @@ def _draw(made: Context) -> None:
     from trails.cli.text import clean, count, shorten
 
     rows = render.table("what", "index", "role", "tokens", "text", fold=("text",), right=("index", "tokens"))
-    left_out = len(made.dropped)
+    gap = bool(made.dropped)
     for part in made.parts:
         turn = part.turn
-        if left_out and turn is not None and turn.index >= made.dropped.stop:
+        if gap and part.kind in ("turn", "query"):  # the pinned turns come before what was left out
             rows.add_row(*_gap(made.dropped))
-            left_out = 0
+            gap = False
         rows.add_row(
             part.kind,
             str(turn.index) if turn is not None and turn.index >= 0 else "",

@@ -191,12 +191,19 @@ class Core:
             rules.check_depth(limits, kind, parent.id, parent.kind, parent.depth)
             slot = self.free_slot(parent.id, parent.agent)
             made = record(parent, slot)
-            persona = None
-            if kind == "branch":
-                persona = self.session(parent).system
+            persona = self._persona(parent) if kind == "branch" else None
             return self._make(made, depth=parent.depth + 1, system=persona, told=told, by=by, now=now)
 
         return self.attempt(work)
+
+    def _persona(self, live: Live) -> str | None:
+        """Return the system prompt in force for a session, also one that is set and not stored yet."""
+        known = self.runtime.sessions.get(live.id)
+        if known is not None:
+            return known.system
+        reader = self.repository.reader
+        prompt = reader.prompt(reader.lineage(live.id))
+        return None if prompt is None else prompt.text
 
     def _spawner(self, parent_id: str, now: datetime) -> Live:
         """Return a session that may spawn, or raise for one that is not active, was asked to end, or is due."""

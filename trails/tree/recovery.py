@@ -1,0 +1,61 @@
+"""Taking the tree up again after a restart: mains and suspended branches come back, what was at work has failed.
+
+What an active branch or worker had in memory went with its process; its parent is told, in the commit that says so. A
+restart that is cut short goes on with the next one, and nobody is told twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Final
+
+from trails import iris
+from trails.tree.core import Core
+from trails.tree.index import Live
+from trails.tree.steps import told_by
+
+_BATCH: Final = 100
+"""Sessions that fail in one commit."""
+_BULK: Final = 20
+"""So many ledgers are looked up one by one; for more, the ends of all ledgers are read at once."""
+_WHY: Final = "it was at work when its process ended, and what it had not stored is gone"
+_KEEPER: Final = iris.agent("trails")
+
+
+def recover(core: Core, now: datetime) -> list[str]:
+    """Read the tree from the store, once per open store; return the ids of the sessions that have failed."""
+    with core.runtime.lock:
+        if core.runtime.recovered:
+            return []
+        core.runtime.reload()
+        core.runtime.recovered = True
+        return core.attempt(lambda: _fail_interrupted(core, now))
+
+
+def _fail_interrupted(core: Core, now: datetime) -> list[str]:
+    index = core.runtime.index
+    interrupted = sorted(
+        (each for each in index if each.state == "active" and each.kind != "main"), key=lambda each: (each.depth, each.id)
+    )
+    if len(interrupted) > _BULK:
+        _read_ends(core)
+    rest = iter(interrupted)
+    while batch := list(islice(rest, _BATCH)):
+        _fail(core, batch, now)
+    return [each.id for each in interrupted]
+
+
+def _read_ends(core: Core) -> None:
+    """Take note of where every ledger ends, in one query."""
+    for session, last in core.repository.reader.select("last_entries"):
+        core.runtime.book.runs.wrote(iris.session_id(session.value), int(last.value))
+
+
+def _fail(core: Core, batch: Sequence[Live], now: datetime) -> None:
+    sessions = {each for live in batch for each in told_by(core.runtime.index, live)}
+    with core.step(sessions, now, _KEEPER) as step:
+        for live in batch:
+            step.end(live, "failed", "failed", grace=core.grace, error=_WHY, doomed=True)
+        core.commit(step)
