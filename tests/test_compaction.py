@@ -109,14 +109,15 @@ def test_the_activity_stands_in_the_graph_with_who_and_when(store: Repository) -
     session = conversation(store)
     first = session.compact(Summariser(), keep_turns=3, request="Please.")
     second = session.compact(Summariser("all"), keep_turns=1)
-    rows = store.query(
+    asked: Any = store.query(
         """SELECT ?summary ?ended ?who ?request ?used ?ms WHERE { GRAPH ?g {
              ?summary a trails:SummaryTurn ; prov:wasGeneratedBy ?c .
              ?c a trails:Compaction ; prov:endedAtTime ?ended ; prov:wasAssociatedWith ?who ;
                 trails:request ?request ; trails:durationMs ?ms .
              OPTIONAL { ?c prov:used ?used } } } ORDER BY ?summary""",
         union=False,
-    ).to_dicts()
+    )
+    rows = asked.to_dicts()
     assert [(row["summary"], row["who"], row["used"]) for row in rows] == [
         (first.iri, "urn:trails:agent:planner", None),
         (second.iri, "urn:trails:agent:planner", first.iri),
@@ -150,9 +151,9 @@ def test_what_a_summary_was_made_of_follows_from_the_graph(store: Repository) ->
     first = session.compact(Summariser("S1"), keep_turns=2)
     fork = session.fork(id="f")
     second = fork.compact(Summariser("S2"), keep_turns=1)
+    derived: Any = store.query("compaction-sources", session="f")
     found = {
-        (str(triple.subject.value), triple.predicate.value.rpartition("#")[2], str(triple.object.value))
-        for triple in store.query("compaction-sources", session="f")
+        (triple.subject.value, triple.predicate.value.rpartition("#")[2], triple.object.value) for triple in derived
     }
     turns = store.load("f").turns
     covered = {first.iri: [0, 1, 2, 3], second.iri: [4]}
@@ -665,3 +666,9 @@ def test_a_summary_without_an_activity_is_written_as_before(memory: Repository) 
     session.persist()
     assert memory.store.quads((None, vocab.TYPE, vocab.COMPACTION, None)) == []
     assert memory.verify().ok
+
+
+@pytest.mark.parametrize("iri", ["x", "urn:trails:session:a", "urn:trails:session:a b/0-00ff00ff00ff00ff", ""])
+def test_a_summary_before_is_named_by_a_turns_iri_only(iri: str) -> None:
+    with pytest.raises(ValueError, match="previous_summary"):
+        Compaction(previous_summary=iri)

@@ -474,7 +474,10 @@ def test_anthropic_gets_system_messages_apart_blank_texts_left_out_and_a_user_fi
 def test_anthropic_gets_only_ids_that_it_takes_and_no_two_become_one(memory: Repository) -> None:
     session = memory.create()
     session.append("user", "go")
-    calls = [{"id": "call|1", "name": "a", "arguments": {}}, {"id": "call_1", "name": "b", "arguments": [1]}]
+    calls: list[dict[str, Any]] = [
+        {"id": "call|1", "name": "a", "arguments": {}},
+        {"id": "call_1", "name": "b", "arguments": [1]},
+    ]
     session.append("assistant", "", tool_calls=calls)
     session.append("tool", "one", tool_call_id="call|1")
     session.append("tool", "two", tool_call_id="call_1")

@@ -104,10 +104,15 @@ def test_ontology_and_code_use_no_term_that_prov_o_lacks() -> None:
         ("Tombstone", "Entity"),
         ("ToolCall", "Activity"),
         ("ModelCall", "Activity"),
+        ("Compaction", "Activity"),
         ("Deletion", "Activity"),
         ("Principal", "Agent"),
         ("Agent", "SoftwareAgent"),
         ("SystemPrompt", "Plan"),
+        ("Ledger", "Bundle"),
+        ("Event", "Entity"),
+        ("Exchange", "Activity"),
+        ("Delivery", "Entity"),
     ],
 )
 def test_a_class_stands_under_the_class_of_prov_o_that_it_is(name: str, above: str) -> None:

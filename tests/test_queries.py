@@ -127,7 +127,7 @@ def _work_at_a_desk(store: Repository) -> None:
     """
     store.create(id="desk", principal="dana", agent="clerk", created=day(11)).persist()
     ledger = trails.Ledger(store, clock=lambda: day(12))
-    to = {"source": "mail", "channel": "smtp", "peer": "eve", "author": "eve"}
+    to: dict[str, Any] = {"source": "mail", "channel": "smtp", "peer": "eve", "author": "eve"}
     ledger.receive("desk", "Is it open?", event_id="m-1", **to)
     ledger.process("desk", lambda running: "Until six.")
     answer = ledger.events("desk", direction="outbound")[0]

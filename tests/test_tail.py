@@ -20,7 +20,7 @@ import trails
 from tests.test_ledger import echo, session_of
 from trails import Ledger, Repository
 from trails.cli import main
-from trails.integrity.leaves import START as NO_LINK
+from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
 
 WAIT = 30.0
@@ -272,7 +272,8 @@ def test_tail_follows_one_session_as_json(place: Path, follow: Callable[..., Fol
 def test_tail_never_shows_half_a_line(place: Path, follow: Callable[..., Follower]) -> None:
     follower = follow("-n", "0")
     log = place / "log"
-    line = Leaf("delete", "urn:trails:session:other", 0, "ab" * 32).line(NO_LINK)
+    before = log.read_text().splitlines()[-1]
+    line = Leaf("delete", "urn:trails:session:other", 0, "ab" * 32).line(leaves.link(before))
     size = log.stat().st_size
     with log.open("a") as out:  # no process has the store open: what a writer does in two steps
         for part in (f"{line}\n"[:30], f"{line}\n"[30:]):
@@ -280,12 +281,13 @@ def test_tail_never_shows_half_a_line(place: Path, follow: Callable[..., Followe
             out.write(part)
             out.flush()
     follower.wait_for(lambda lines: lines == ["other  deleted"])
-    os.truncate(log, size)  # what opening does with a line that follows nothing
+    os.truncate(log, size)  # what opening does with lines that were not on disk; others come in their place
     with trails.open(place, durability="process") as store:
         session = store.load("other")
         session.append("user", "more")
         session.persist()
         follower.wait_for(lambda lines: len(lines) == 2)
+        assert follower.lines[1] == f"other  2 turns, head {session.head[:8]}"
     assert follower.interrupt() == (0, "")
 
 

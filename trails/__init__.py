@@ -30,9 +30,11 @@ if TYPE_CHECKING:
         ForkDepthExceeded,
         HasChildren,
         HeadConflict,
+        IllegalTransition,
         IndexGap,
         IntegrityError,
         InvalidInput,
+        LimitReached,
         NothingToSummarise,
         ParentMissing,
         PendingTurnsWarning,
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from trails.session.feed import Notice
     from trails.session.repository import Page, Repository
     from trails.session.session import Session
+    from trails.tree import Limits, SessionResult, Tree
 
 _HOMES = {
     "trails.diff.model": ("Diff",),
@@ -73,9 +76,11 @@ _HOMES = {
         "ForkDepthExceeded",
         "HasChildren",
         "HeadConflict",
+        "IllegalTransition",
         "IndexGap",
         "IntegrityError",
         "InvalidInput",
+        "LimitReached",
         "NothingToSummarise",
         "ParentMissing",
         "PendingTurnsWarning",
@@ -103,6 +108,7 @@ _HOMES = {
     "trails.session.comparison": ("Comparison",),
     "trails.session.repository": ("Page", "Repository"),
     "trails.session.session": ("Session",),
+    "trails.tree": ("Limits", "SessionResult", "Tree"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -122,10 +128,13 @@ __all__ = [
     "ForkDepthExceeded",
     "HasChildren",
     "HeadConflict",
+    "IllegalTransition",
     "IndexGap",
     "IntegrityError",
     "InvalidInput",
     "Ledger",
+    "LimitReached",
+    "Limits",
     "Note",
     "NothingToSummarise",
     "Notice",
@@ -137,6 +146,7 @@ __all__ = [
     "Session",
     "SessionNotFound",
     "SessionRecord",
+    "SessionResult",
     "StoreFailed",
     "StoreLocked",
     "Tag",
@@ -144,6 +154,7 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "TrailsError",
+    "Tree",
     "Turn",
     "VerifyReport",
     "open",

@@ -24,6 +24,7 @@ _MOVE = "urn:trails:move:"
 _FIELD = "urn:trails:entry:"
 _TURN_DELETION = re.compile(rf"{_SESSION}[^/]+/[0-9]+-[0-9a-f]+/deletion")
 _REMOVAL = re.compile(rf"(?:{_TAG}|{_NOTE}|{_ALIAS})[^/]+/deletion/[0-9a-f]+")
+_RUN_REMOVAL = re.compile(rf"{_SESSION}[^/]+/run/[^/]+/deletion")
 _RUN = re.compile(rf"{_SESSION}[^/]+/run/([^/]+)")
 _ENTRY = re.compile(rf"{_SESSION}[^/]+/ledger/([1-9][0-9]*)")
 _SAFE = "-._~:@+=,!*;$&()"
@@ -302,6 +303,20 @@ def run_id(iri: str) -> str | None:
     """Return the id of the run that an IRI names, or None for an IRI of anything else."""
     found = _RUN.fullmatch(iri)
     return unquote(found[1]) if found else None
+
+
+def run_removal(run_iri: str) -> str:
+    """Return the IRI of the activity that took a run out of the registry."""
+    return f"{run_iri}/deletion"
+
+
+def removed_run(iri: str) -> str | None:
+    """Return the IRI of the run that such an activity took out, or None for an IRI of anything else.
+
+    >>> removed_run("urn:trails:session:a/run/r/deletion")
+    'urn:trails:session:a/run/r'
+    """
+    return iri.removesuffix("/deletion") if _RUN_REMOVAL.fullmatch(iri) else None
 
 
 def principal(name: str) -> str:

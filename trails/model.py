@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from trails import iris
 
@@ -100,6 +100,9 @@ class ModelCall(Value):
         return read, written, Decimal(str(price)) if type(price) in (int, float) else Decimal(0)
 
 
+_TURN_IRI: Final = r'^urn:trails:session:[^/\s<>"{}|\\^`]+/[0-9]+-[0-9a-f]{16}$'
+
+
 class Compaction(Value):
     """What a summary turn stands for, and how it was made.
 
@@ -116,7 +119,7 @@ class Compaction(Value):
     """The first index that the summary was made from; what lies before it is in the summary before, which it was given."""
     summarised_turns: int | None = None
     """How many turns it was made from, the summary before it not counted."""
-    previous_summary: str | None = None
+    previous_summary: str | None = Field(default=None, pattern=_TURN_IRI)
     """The IRI of the summary turn before it that it was made from too."""
     request: str | None = None
     """What the summariser was asked for. Once redacted, None, and `request_withheld` its salted digest."""

@@ -302,6 +302,7 @@ CLEANUP_COMPLETED_AT: Final = _trails("cleanupCompletedAt")
 ANNOUNCED_AS: Final = _trails("announcedAs")
 ANNOUNCED_HOW: Final = _trails("announcedHow")
 KEPT_BECAUSE: Final = _trails("keptBecause")
+REMOVED_RUN: Final = _trails("removedRun")
 
 # datatypes
 REDACTED: Final = _trails("Redacted")

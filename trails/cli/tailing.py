@@ -7,11 +7,7 @@ files are opened only where nobody else has them, for the texts of the first lin
 from __future__ import annotations
 
 import json
-import os
-import time
-from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,21 +18,10 @@ from trails.cli.text import count, one_line, shorten
 from trails.errors import InvalidInput, SessionNotFound, StoreLocked, TrailsError
 
 if TYPE_CHECKING:
+    from trails import Repository
     from trails.session.feed import Notice
 
-_POLL: Final = 0.2
-"""Seconds between two looks at the log."""
-_CHUNK: Final = 1 << 20
 _TEXT: Final = 100
-
-
-@dataclass(slots=True)
-class _Line:
-    """A notice, and the first of the turns that came with it, where it tells of turns."""
-
-    notice: Notice
-    first: int
-    texts: tuple[str, ...] = ()
 
 
 @command("tail")
@@ -61,15 +46,23 @@ def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
 
 
 def _tail(session: str | None, *, follow: bool, last: int, as_json: bool) -> None:
+    from trails.store.logtail import LogFollower, whole_lines
+
     log = _log_of(store_location() or "")
-    lines, position = _whole_lines(log)
-    shown, wanted = _start(session, lines, last)
-    for line in shown:
-        _print(line, as_json=as_json)
-    if follow:
-        for line in _read(_follow(log, position), {}):
-            if wanted is None or line.notice.session_id == wanted:
-                _print(line, as_json=as_json)
+    lines, position = whole_lines(log)
+    try:
+        with open_store() as store:
+            wanted = None if session is None else store.resolve(session)
+            shown = [(each, _texts(store, lines, at, each)) for at, each in _last(lines, wanted, last)]
+    except StoreLocked:  # the log alone has to do
+        wanted = None if session is None else _named(session, lines)
+        shown = [(each, ()) for _, each in _last(lines, wanted, last)]
+    for each, texts in shown:
+        _print(each, texts, as_json=as_json)
+    for line in LogFollower(log, position, lines).lines() if follow else ():
+        notice = _notice(line)
+        if notice is not None and wanted in (None, notice.session_id):
+            _print(notice, (), as_json=as_json)
 
 
 def _log_of(location: str) -> Path:
@@ -81,95 +74,67 @@ def _log_of(location: str) -> Path:
     return folder / maintenance.LOG
 
 
-def _whole_lines(log: Path) -> tuple[list[str], int]:
-    """Return the lines that are whole, and where the next one begins."""
-    data = log.read_bytes() if log.is_file() else b""
-    end = data.rfind(b"\n") + 1
-    return data[:end].decode("utf-8", "replace").splitlines(), end
+def _notice(line: str) -> Notice | None:
+    """Return what a line tells of a session; None for one that tells of the log itself."""
+    from trails.integrity import leaves
+    from trails.session.feed import notice_of
 
-
-def _start(session: str | None, lines: Iterable[str], last: int) -> tuple[list[_Line], str | None]:
-    """Return the last lines to show, with texts where the store is free, and the id of the session asked for."""
-    every = list(_read(lines, {}))
     try:
-        with open_store() as store:
-            wanted = None if session is None else store.resolve(session)
-            shown = _last(every, wanted, last)
-            for line in shown:
-                try:
-                    turns = store.load(line.notice.session_id).turns if line.notice.kind == "turns" else ()
-                except TrailsError:  # deleted since, or not whole: what the log says is shown all the same
-                    continue
-                line.texts = tuple(
-                    f"{turn.role}: {'[redacted]' if turn.redacted else shorten(turn.text, _TEXT)}"
-                    for turn in turns[line.first : line.notice.count]
-                )
-    except StoreLocked:
-        wanted = None if session is None else _named(session, every)
-        shown = _last(every, wanted, last)
-    return shown, wanted
+        leaf, _ = leaves.parse(line)
+    except TrailsError as error:
+        note(str(error))
+        return None
+    return None if leaf.kind in ("sync", "close") else notice_of(leaf)
 
 
-def _last(every: Iterable[_Line], wanted: str | None, last: int) -> list[_Line]:
-    return list(deque((line for line in every if wanted in (None, line.notice.session_id)), maxlen=last))
+def _last(lines: Sequence[str], wanted: str | None, last: int) -> list[tuple[int, Notice]]:
+    """Return the last lines that tell of a session (of the one that is wanted), with their places."""
+    from trails import iris
+
+    part = " " if wanted is None else f" {iris.session(wanted)} "
+    found: list[tuple[int, Notice]] = []
+    for at in range(len(lines) - 1, -1, -1):
+        if len(found) == last:
+            break
+        notice = _notice(lines[at]) if part in lines[at] else None
+        if notice is not None:
+            found.append((at, notice))
+    return found[::-1]
 
 
-def _named(session: str, every: Iterable[_Line]) -> str:
+def _texts(store: Repository, lines: Sequence[str], at: int, notice: Notice) -> tuple[str, ...]:
+    """Return the texts of the turns that came with a line; none where they are gone since."""
+    if notice.kind != "turns":
+        return ()
+    from trails import iris
+
+    before = (f"turns {iris.session(notice.session_id)} ", f"fork {iris.session(notice.session_id)} ")
+    first = next((int(lines[n].split(" ")[2]) for n in range(at - 1, -1, -1) if lines[n].startswith(before)), 0)
+    try:
+        turns = store.load(notice.session_id).turns[first : notice.count]
+    except TrailsError:  # deleted since, or not whole: what the log says is shown all the same
+        return ()
+    return tuple(f"{turn.role}: {'[redacted]' if turn.redacted else shorten(turn.text, _TEXT)}" for turn in turns)
+
+
+def _named(session: str, lines: Sequence[str]) -> str:
     """Return the id of a session that the log knows; labels are in the store, which another process has open."""
     from trails import iris
 
     wanted = iris.session_id(session) if iris.is_session(session) else session
-    if not any(line.notice.session_id == wanted for line in every):
+    if not _last(lines, wanted, 1):
         raise SessionNotFound(
             f"the log knows no session {wanted!r}; another process has the store open, so name it by its id, not its label"
         )
     return wanted
 
 
-def _read(lines: Iterable[str], lengths: dict[str, int]) -> Iterator[_Line]:
-    """Give what lines tell of sessions; `lengths` keeps how long each transcript was after its last line."""
-    from trails.integrity import leaves
-    from trails.session.feed import notice_of
-
-    for text in lines:
-        try:
-            leaf, _ = leaves.parse(text)
-        except TrailsError as error:
-            note(str(error))
-            continue
-        if leaf.kind in ("sync", "close"):
-            continue
-        made = notice_of(leaf)
-        first = lengths.get(made.session_id, 0)
-        if made.kind in ("fork", "turns"):
-            lengths[made.session_id] = made.count
-        yield _Line(made, first)
-
-
-def _follow(log: Path, position: int) -> Iterator[str]:
-    """Give the lines that come after a position, for ever: waits for each, and never gives half of one."""
-    rest = b""
-    with log.open("rb") as file:
-        while True:
-            size = os.fstat(file.fileno()).st_size
-            if size < position:  # a torn end was cut off when the store was opened again
-                position, rest = size, b""
-            data = os.pread(file.fileno(), _CHUNK, position)
-            position += len(data)
-            *whole, rest = (rest + data).split(b"\n")
-            yield from (line.decode("utf-8", "replace") for line in whole)
-            if not data:
-                if not log.is_file() or not os.path.samestat(log.stat(), os.fstat(file.fileno())):
-                    raise InvalidInput(f"the store at {log.parent} is gone or was replaced; run `trails tail` again")
-                time.sleep(_POLL)
-
-
-def _print(line: _Line, *, as_json: bool) -> None:
+def _print(notice: Notice, texts: Sequence[str], *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(line.notice.to_dict() | ({"texts": line.texts} if line.texts else {})))
+        click.echo(json.dumps(notice.to_dict() | ({"texts": list(texts)} if texts else {})))
         return
-    click.echo(f"{one_line(line.notice.session_id)}  {told(line.notice)}")
-    for text in line.texts:
+    click.echo(f"{one_line(notice.session_id)}  {told(notice)}")
+    for text in texts:
         click.echo(f"    {text}")
 
 

@@ -37,11 +37,11 @@ from trails.errors import IntegrityError
 Kind = Literal[
     "create", "fork", "turns", "change", "redact", "delete", "sync", "close",
     "received", "sent", "delivered", "pending", "streaming", "completed", "failed",
-    "brief", "transition", "cancel", "result", "artifact", "run",
+    "brief", "transition", "cancel", "result", "artifact", "run", "decision",
 ]  # fmt: skip
 LEDGER_KINDS: Final[tuple[Kind, ...]] = (
     "received", "sent", "delivered", "pending", "streaming", "completed", "failed",
-    "brief", "transition", "cancel", "result", "artifact",
+    "brief", "transition", "cancel", "result", "artifact", "decision",
 )  # fmt: skip
 """The kinds of leaves that tell of an entry of a session's ledger."""
 _NOTHING: Final = "-"

@@ -25,7 +25,8 @@ class Running:
     """An exchange that is being worked on: what a handler gets.
 
     `session` is loaded anew for it, with the messages as its last turns. The handler appends what it makes there (or
-    with `append`) and leaves persisting to the ledger.
+    with `append`) and leaves persisting to the ledger: what is persisted on the way (by `fork` or `compact` too) moves
+    the head before the exchange is completed, and stays if it fails.
     """
 
     def __init__(

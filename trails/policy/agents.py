@@ -11,7 +11,7 @@ from trails.keys.ids import normalize_agent_id
 from trails.keys.parsing import agent_id_from_key, may_spawn
 from trails.keys.script import is_number, trim, written
 from trails.model import Value
-from trails.policy.settings import listed, section, text
+from trails.policy.settings import listed, number, section, text
 
 MAX_PING_PONG_TURNS: Final = 5
 REPLY_SKIP: Final = "REPLY_SKIP"
@@ -120,13 +120,14 @@ def _listed_agents(value: Any) -> Iterator[tuple[str, SubagentSettings]]:
 def _subagents(value: Any, path: str) -> SubagentSettings:
     fields = section(value, path)
     allowed = listed(fields.get("allowAgents"), f"{path}.allowAgents")
-    minutes, most = fields.get("archiveAfterMinutes"), fields.get("maxConcurrent")
+    minutes = number(fields.get("archiveAfterMinutes"), f"{path}.archiveAfterMinutes")
+    most = number(fields.get("maxConcurrent"), f"{path}.maxConcurrent")
     return SubagentSettings(
         allow_agents=tuple(text(one, f"{path}.allowAgents[{place}]") or "" for place, one in enumerate(allowed)),
         model=model_selection(fields.get("model"), f"{path}.model"),
         thinking=trim(text(fields.get("thinking"), f"{path}.thinking")) or None,
-        archive_after_minutes=float(minutes) if is_number(minutes) else None,
-        max_concurrent=max(1, math.floor(most)) if is_number(most) else None,
+        archive_after_minutes=None if minutes is None else float(minutes),
+        max_concurrent=None if most is None or not math.isfinite(most) else max(1, math.floor(most)),
     )
 
 

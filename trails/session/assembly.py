@@ -54,8 +54,12 @@ def _latest(turns: Sequence[Turn]) -> int | None:
 
 
 def _first_shown(summary: Turn) -> int:
-    kept = summary.compaction.first_kept if summary.compaction else None
-    return summary.index if kept is None else min(kept, summary.index)
+    return _start(summary.index, summary.compaction.first_kept if summary.compaction else None)
+
+
+def _start(index: int, kept: int | None) -> int:
+    """Return the first index that is shown beside a summary: the one that it kept, or its own where it kept nothing."""
+    return index if kept is None else max(0, min(kept, index))
 
 
 def of_session(
@@ -134,7 +138,7 @@ def _since(reader: Reader, session_id: str, runs: Sequence[Segment], mark: Summa
 
     Raises `IndexGap` where one is missing or doubled.
     """
-    start = mark.index if mark.kept is None else min(mark.kept, mark.index)
+    start = _start(mark.index, mark.kept)
     entries: list[Entry] = []
     left_out: set[int] = set()
     for run in runs:

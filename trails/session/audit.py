@@ -19,7 +19,7 @@ from trails.integrity import chain, digests, leaves
 from trails.integrity.chain import StoredTurn
 from trails.integrity.leaves import Leaf
 from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn, VerifyReport
-from trails.session import ledgerbook, logbook, marks
+from trails.session import conversations, ledgerbook, logbook, marks, runbook, slots
 from trails.session.reader import Reader
 from trails.store import tsv
 from trails.store.contract import QuadStore, Term
@@ -55,6 +55,7 @@ class _Audit:
         self._records: dict[str, SessionRecord] = {}
         self._log: dict[str, logbook.SessionLog] = {}
         self._entries: ledgerbook.Logged = {}
+        self._runs: runbook.Logged = {}
         self._logged: set[Leaf] = set()
         self._made: dict[Leaf, str] = {}
         self._redacted: set[str] = set()
@@ -65,6 +66,7 @@ class _Audit:
         self._read_log()
         self._check_sessions()
         self.findings += marks.findings(self._store, self._reader, self._records, every=False)
+        self.findings += conversations.findings(self._store, self._records, every=False)
 
     def everything(self) -> None:
         """Check the catalog, all sessions, and that there is nothing else."""
@@ -82,6 +84,9 @@ class _Audit:
             self._lineage(record)
         self._check_sessions()
         self.findings += marks.findings(self._store, self._reader, self._records, every=True)
+        self.findings += conversations.findings(self._store, self._records, every=True)
+        for code, owner, what in (*runbook.findings(self._store, self._runs), *slots.findings(self._records.values())):
+            self._add(code, owner, what)
         self._graphs(subjects, len(catalog))
         self._gone(subjects)
 
@@ -101,6 +106,7 @@ class _Audit:
             self._add("bad-log", None, f"line {number} of the log: {what}")
         self._log = logbook.by_session(lines)
         self._entries = ledgerbook.logged(lines)
+        self._runs = runbook.logged(lines)
         self._logged = logbook.logged_redactions(lines)
         self._made = dict(logbook.redactions(self._store))
         self._redacted = {digest for leaf, digest in self._made.items() if leaf in self._logged}
@@ -159,7 +165,7 @@ class _Audit:
     def _expected(self, subject: str, quads: list[Quad], types: set[Term]) -> set[Quad]:
         """Return the quads that a subject of the catalog would have if it were written from what it says."""
         rows = [(subject, quad.predicate.value, quad.object) for quad in quads]
-        about = {quad for quad in quads if quad.predicate == vocab.DERIVED_FROM}
+        about = {quad for quad in quads if quad.predicate in (vocab.DERIVED_FROM, vocab.SPECIALIZATION_OF)}
         if vocab.SESSION in types:
             record = mapping.decode_records(rows)[iris.session_id(subject)]
             self._records[record.id] = record
@@ -168,8 +174,12 @@ class _Audit:
             return {q for q in quads if q.predicate in _TOMBSTONE}
         if vocab.SYSTEM_PROMPT in types:
             return self._prompt(subject)
+        if vocab.RUN in types:
+            return set(runbook.quads_as_written(subject, quads))
         if vocab.TAG in types or vocab.NOTE in types:
             return set(marks.quads_as_written(subject, quads))
+        if types & conversations.TYPES:
+            return set(conversations.quads_as_written(subject, quads))
         if vocab.DELETION in types:  # the log says whether what it says is as it was
             return {q for q in quads if q.predicate in _said_of(subject)}
         kind = vocab.AGENT if iris.is_agent(subject) else vocab.PRINCIPAL
@@ -203,8 +213,9 @@ class _Audit:
             quads = len(self._store.quads((None, None, None, graph)))
             known += quads
             is_ledger = iris.is_ledger(graph.value)
-            home = graph.value.removesuffix("/ledger") if is_ledger else graph.value
-            if is_ledger and iris.session_id(home) in self._records:
+            home = graph.value.removesuffix("/ledger").removesuffix("/entry")
+            owner = self._records.get(iris.session_id(home)) if iris.is_session(home) else None
+            if owner is not None and (is_ledger or owner.key is not None):
                 continue
             if quads and not any(quad.predicate == vocab.PENDING_SWEEP for quad in subjects.get(home, [])):
                 what = "is the ledger of a session that is not there" if is_ledger else "belongs to no session"
@@ -361,7 +372,9 @@ def _stored_turn(row: Sequence[str], facts: Mapping[str, Facts]) -> StoredTurn:
 def _said_of(deletion: str) -> frozenset[NamedNode]:
     """Return the properties of a deletion: of a turn's content, of a tag or a note, or of a session."""
     if iris.is_removal(deletion):
-        return marks.REMOVAL
+        return marks.REMOVAL | conversations.REMOVAL
+    if iris.removed_run(deletion):
+        return runbook.REMOVAL
     return _REDACTION if iris.is_turn_deletion(deletion) else _DELETION
 
 

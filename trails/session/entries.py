@@ -1,6 +1,6 @@
 """The entries of a session's ledger, frozen, and between them and quads: events, exchanges, deliveries. Pure.
 
-Those that the session tree writes are in `trails.session.treeentries`.
+Those that the session tree writes are in `trails.session.treeentries`, those of policies in `policyentries`.
 
 A ledger is a graph of its own beside the session's, `<session>/ledger`, and its entries are numbered from 1. A text that
 a redaction may have to take out (a message's, what was really sent, an error's) is salted, and what the log covers of an
@@ -22,7 +22,7 @@ from trails import vocab as v
 from trails.errors import IntegrityError, TrailsError
 from trails.integrity import leaves
 from trails.integrity.leaves import Kind, Leaf
-from trails.session import treeentries
+from trails.session import policyentries, treeentries
 from trails.session.entrybase import (
     LedgerEntry,
     Node,
@@ -36,6 +36,7 @@ from trails.session.entrybase import (
     one,
     time_of,
 )
+from trails.session.policyentries import Decision
 from trails.session.treeentries import SAYING_WHY, TreeEntry
 
 Mode = Literal["steer", "followup", "collect", "hold"]
@@ -176,7 +177,7 @@ class Delivery(LedgerEntry):
         )
 
 
-Entry = Event | Exchange | Delivery | TreeEntry
+Entry = Event | Exchange | Delivery | Decision | TreeEntry
 
 
 # --- to quads
@@ -211,6 +212,8 @@ def _pairs(entry: Entry) -> Pairs:
             yield from _exchange(entry)
         case Delivery():
             yield from _delivery(entry)
+        case Decision():
+            yield from policyentries.pairs(entry)
         case _:
             yield from treeentries.pairs(entry)
     if entry.words is not None:
@@ -293,6 +296,8 @@ def leaf(entry: Entry) -> Leaf:
             kind = entry.state
         case Delivery():
             kind = "delivered"
+        case Decision():
+            kind = "decision"
         case _:
             kind = treeentries.kind(entry)
     return Leaf(kind, iris.session(entry.session_id), entry.number, row_digest(entry))
@@ -321,6 +326,8 @@ def decode(session_id: str, iri: str, properties: Properties) -> Entry:
             return _decode_exchange(session_id, number, properties)
         if number is not None and v.DELIVERY in types:
             return _decode_delivery(session_id, number, properties)
+        if number is not None and v.DECISION in types:
+            return policyentries.decode(session_id, number, properties)
         made = next((treeentries.TYPES[each] for each in types if each in treeentries.TYPES), None)  # type: ignore[index] # IRIs
         if number is not None and made is not None:
             return treeentries.decode(made, session_id, number, properties)

@@ -213,6 +213,35 @@ def holding(entry: SessionEntry, needles: Iterable[str]) -> list[str]:
     return sorted(set(found))
 
 
+def without(store: QuadStore, session_id: str, names: Iterable[str]) -> tuple[list[Quad], list[Quad]]:
+    """Return what goes and what comes when fields are taken out of a session's entry."""
+    before = read(store, session_id)
+    gone = set(names)
+    fields = {name: text for name, text in before.fields.items() if name not in gone}
+    after = before.model_copy(update={"fields": fields, "salt": digests.new_salt()})
+    return difference(before, after)
+
+
+def difference(before: SessionEntry, after: SessionEntry) -> tuple[list[Quad], list[Quad]]:
+    """Return what goes and what comes when an entry changes."""
+    old, new = set(quads(before)), set(quads(after))
+    return list(old - new), list(new - old)
+
+
+def repeating(found: Iterable[Quad], needles: Iterable[str]) -> list[Quad]:
+    """Return those quads of entries of sessions, among others, whose value holds one of some texts."""
+    wanted = list(needles)
+    return [
+        quad
+        for quad in found
+        if isinstance(quad.graph_name, NamedNode)
+        and iris.is_session_entry(quad.graph_name.value)
+        and isinstance(quad.object, Literal)
+        and quad.predicate not in (vocab.SALT, vocab.LAST_USER_ACTIVITY)
+        and any(text in quad.object.value for text in wanted)
+    ]
+
+
 def _both(text: str, needles: Iterable[str]) -> Iterable[str]:
     """Return the texts to look for in JSON text: as they are, and as JSON has them."""
     for needle in needles:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.integrity import digests
 from trails.integrity.leaves import Leaf
 from trails.model import SessionRecord, Turn, Value
-from trails.session import ledgerbook, logbook, marks
+from trails.session import entryfacts, ledgerbook, logbook, marks, runbook
 from trails.session.reader import Reader
 from trails.store.contract import Change, PreconditionFailed, QuadStore
 
@@ -56,6 +56,12 @@ class Redaction(Value):
     """The IRIs of the entries of ledgers whose text went with it: messages that it says, what was sent in its place."""
     ledger_quotes: tuple[str, ...] = ()
     """The IRIs of other entries of ledgers that hold the text: messages that still wait, deliveries, errors."""
+    runs: tuple[str, ...] = ()
+    """The ids of the sub-agents' runs whose texts went with it: those whose task it says."""
+    run_quotes: tuple[str, ...] = ()
+    """The ids of other runs that hold the text, in their task or their error."""
+    fields: tuple[tuple[str, str], ...] = ()
+    """(session, field) of what was taken out with it of the entries of sessions with keys, such as a last heartbeat."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON."""
@@ -70,13 +76,19 @@ def redact(
     needles = _needles(turn)
     done: list[TurnRef] = []
     entries: list[str] = []
+    runs: set[str] = set()
+    fields: set[tuple[str, str]] = set()
     # A copy that another thread made meanwhile is found in a second round: see the requirement of `copy_turns`.
     while found := _unredacted(store, turn.digest):
         try:
-            entries += _commit(store, found, turn.digest, by=by, reason=reason)
+            said = runbook.of_turns(store, found)
+            holders = _holding(reader, needles)
+            entries += _commit(store, found, turn.digest, runbook.withhold(said), holders, by=by, reason=reason)
         except PreconditionFailed:
             continue
+        fields |= {(session_id, name) for session_id, names in holders.items() for name in names}
         done += (_ref(node) for node in found)
+        runs |= {run.run_id for run in said}
     quotes, ledger_quotes = _quotes(reader, needles, set(done))
     return Redaction(
         digest=turn.digest,
@@ -86,6 +98,9 @@ def redact(
         notes=tuple(sorted(_notes(store, turn.digest, needles))),
         entries=tuple(sorted(entries)),
         ledger_quotes=tuple(sorted(ledger_quotes)),
+        runs=tuple(sorted(runs)),
+        run_quotes=tuple(runbook.holding(store, needles)),
+        fields=tuple(sorted(fields)),
     )
 
 
@@ -124,10 +139,22 @@ def _ref(turn: NamedNode) -> TurnRef:
 # --- the commit
 
 
-def _commit(store: QuadStore, turns: Sequence[NamedNode], digest: str, *, by: str, reason: str | None) -> list[str]:
-    """Take the content out of turns, and of what repeats it in ledgers; return the IRIs of the ledgers' entries."""
-    add: list[Quad] = []
-    remove: list[Quad] = []
+def _commit(
+    store: QuadStore,
+    turns: Sequence[NamedNode],
+    digest: str,
+    runs: tuple[list[Quad], list[Quad]],
+    holders: Mapping[str, Sequence[str]],
+    *,
+    by: str,
+    reason: str | None,
+) -> list[str]:
+    """Take the content out of turns, and of what repeats it in ledgers, in the registry of runs (`runs`) and in the fields
+    of the entries of sessions (`holders`, by session).
+
+    Return the IRIs of the ledgers' entries.
+    """
+    remove, add = list(runs[0]), list(runs[1])
     made: list[Leaf] = []
     now = datetime.now(UTC)
     for turn in turns:
@@ -142,8 +169,22 @@ def _commit(store: QuadStore, turns: Sequence[NamedNode], digest: str, *, by: st
     old, new = ledgerbook.withhold_with(store, turns)
     remove += old
     add += new
-    store.commit(Change(add=add, remove=remove, require=remove, leaves=lambda _: made))
+    for session_id, names in holders.items():
+        gone, kept = entryfacts.without(store, session_id, names)
+        remove += gone
+        add += kept
+    rows = logbook.rows("change", sorted(holders))
+    store.commit(Change(add=add, remove=remove, require=remove, leaves=lambda after: [*made, *rows(after)]))
     return [str(quad.subject.value) for quad in new]  # type: ignore[union-attr] # an entry's IRI
+
+
+def _holding(reader: Reader, needles: Sequence[str]) -> dict[str, list[str]]:
+    """Return the fields, by session, of entries of sessions that hold a text."""
+    if not needles:
+        return {}
+    ids = [iris.session_id(row[0].value) for row in reader.select("entries_holding", text=list(needles))]
+    found = {each: entryfacts.holding(reader.entry(each), needles) for each in ids}
+    return {session_id: names for session_id, names in found.items() if names}
 
 
 def _quads_of(store: QuadStore, turn: NamedNode) -> list[Quad]:
@@ -248,10 +289,20 @@ def _needles(turn: Turn) -> list[str]:
     """Return texts to look for elsewhere: as they are, and as they stand in JSON."""
     if turn.redacted:
         return []
-    texts = _texts(turn.content) if turn.structured else [turn.text]
+    return _as_needles(_texts(turn.content) if turn.structured else [turn.text])
+
+
+def _as_needles(texts: Iterable[str]) -> list[str]:
     plain = {text.strip()[:_QUOTE] for text in texts}
     plain = {text for text in plain if len(text) >= _SHORTEST_QUOTE}
     return sorted(plain | {json.dumps(text, ensure_ascii=False)[1:-1] for text in plain})
+
+
+def _needles_of(quads: Iterable[Quad], turn: str) -> list[str]:
+    """Return the texts to look for elsewhere of a turn that is given as quads."""
+    value = next(quad for quad in quads if quad.predicate == vocab.VALUE and quad.subject == NamedNode(turn))
+    structured = _datatype(value) == vocab.JSON
+    return _as_needles(_texts(json.loads(_text(value))) if structured else [_text(value)])
 
 
 def _texts(part: Any) -> Iterator[str]:
@@ -328,7 +379,10 @@ def deletions_of(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
 
 
 def keep_redacted(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
-    """Return quads of turns that are to be written, with every turn redacted that was redacted in this store."""
+    """Return quads of turns that are to be written, with every turn redacted that was redacted in this store.
+
+    What the entry of their session repeats of such a turn is left out.
+    """
     every = list(quads)
     by_turn: dict[str, list[Quad]] = defaultdict(list)
     for quad in every:
@@ -338,6 +392,8 @@ def keep_redacted(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
     for turn, mine in by_turn.items():
         if not _is_redacted_here(store, turn, mine):
             continue
+        for quad in entryfacts.repeating(list(kept), _needles_of(mine, turn)):
+            del kept[quad]
         remove, add = redacted(q for q in mine if q.subject == NamedNode(turn) or q.predicate in _SALTED)
         for quad in remove:
             del kept[quad]

@@ -35,7 +35,7 @@ class Notice(Value):
     kind: str
     """`create`, `fork`, `turns`, `change` (of the session's row), `redact`, `delete`; of the session's ledger `received`,
     `sent`, `delivered`, an exchange's states `pending`, `streaming`, `completed`, `failed`, and of the session tree `brief`,
-    `transition`, `cancel`, `result`, `artifact`."""
+    `transition`, `cancel`, `result`, `artifact`; `run` of a sub-agent's run in the session."""
     session_id: str
     count: int
     """For `turns`, the length of the transcript; for `fork`, its fork index; for `redact`, the turn's index; for an entry
@@ -49,7 +49,7 @@ class Notice(Value):
         session = iris.session(self.session_id)
         if self.kind == "turns":
             return iris.turn(session, self.count - 1, self.digest)
-        in_session = self.kind in ("create", "fork", "change", "redact", "delete")
+        in_session = self.kind in ("create", "fork", "change", "redact", "delete", "run")
         return session if in_session else iris.ledger_entry(session, self.count)
 
     def to_dict(self) -> dict[str, Any]:

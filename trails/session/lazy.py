@@ -71,6 +71,8 @@ class LazyTurns(MutableSequence[Turn]):
         self._tail = list(tail)
         self._start = length - len(self._tail)
         self._block = _BLOCK
+        self._ends = {run.record.id: run.end or length for run in history.segments(chain, length)}
+        """Where each session's part of the stored transcript ends."""
 
     def __len__(self) -> int:
         return self._start + len(self._tail)
@@ -148,7 +150,7 @@ class LazyTurns(MutableSequence[Turn]):
     def _of(self, run: Segment) -> list[Turn]:
         """Return the turns of a run of one session: looked up one by one unless they are most of what it owns."""
         assert run.end is not None  # noqa: S101 - the segments were cut at an end
-        if (run.end - run.start) * 2 > run.end - run.record.starts_at:
+        if (run.end - run.start) * 2 > self._ends[run.record.id] - run.record.starts_at:
             return self._reader.own_turns(run)
         return self._reader.turns_at(run.record.id, range(run.start, run.end))
 

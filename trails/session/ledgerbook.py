@@ -17,6 +17,8 @@ from trails.errors import TrailsError
 from trails.integrity.leaves import LEDGER_KINDS, Leaf
 from trails.session import entries, treeentries
 from trails.session.entries import Delivery, Entry, Event, Exchange
+from trails.session.policyentries import Decision
+from trails.session.entrybase import LedgerEntry
 from trails.store.contract import QuadStore
 
 _KINDS: Final = frozenset(LEDGER_KINDS)
@@ -148,7 +150,7 @@ def _faults(entry: Entry, found: Mapping[int, Entry], turns: set[str]) -> Iterat
             yield "went out, and no exchange made it"
         case Exchange() if not all(isinstance(found.get(number), Event) for number in entry.events):
             yield "took up an event that is not there"
-        case Event() | Exchange() | Delivery():
+        case Event() | Exchange() | Delivery() | Decision():
             return
         case _:
             yield from treeentries.faults(entry, found)
@@ -174,6 +176,11 @@ def _turns_of(entry: Entry) -> tuple[str, ...]:
 
 
 # --- redacting
+
+
+def quads_of(store: QuadStore, entry: LedgerEntry) -> list[Quad]:
+    """Return the quads of an entry as they are stored."""
+    return store.quads((NamedNode(entry.iri), None, None, entries.graph_of(entry.session_id)))
 
 
 def withhold(found: Iterable[Quad]) -> tuple[list[Quad], list[Quad]]:

@@ -13,7 +13,7 @@ from trails import iris, vocab
 from trails.errors import IntegrityError, StoreFailed
 from trails.integrity import leaves
 from trails.integrity.leaves import Kind, Leaf
-from trails.session import ledgerbook, marks
+from trails.session import conversations, ledgerbook, marks, runbook
 from trails.session.reader import Reader
 from trails.store.contract import QuadStore
 
@@ -24,7 +24,8 @@ LeafMaker = Callable[[QuadStore], Sequence[Leaf]]
 def row_of(store: QuadStore, session_id: str) -> list[Quad]:
     """Return everything that is said of a session and that no turn's digest covers.
 
-    That is its row, its system prompts, its tags and notes, its deletion, and which of its turns are copies of which.
+    That is its row, its system prompts, its tags and notes, its deletion, which of its turns are copies of which, and for
+    a session with a key its entry, its moves and, while it is the key's current one, the conversation with its aliases.
     Copies below a fork's own indices are those of a detach that is not done: they do not count yet, and those of a
     deleted session, which wait to be swept, do not count any more.
     """
@@ -36,6 +37,8 @@ def row_of(store: QuadStore, session_id: str) -> list[Quad]:
     if any(quad.object == vocab.TOMBSTONE for quad in quads):
         return [quad for quad in quads if quad.predicate != vocab.PENDING_SWEEP]
     quads += marks.logged(store, node)
+    if any(quad.predicate == vocab.KEY for quad in quads):
+        quads += conversations.logged(store, node)
     start = next((int(quad.object.value) for quad in quads if quad.predicate == vocab.FORKED_AT_INDEX), 0)  # type: ignore[union-attr] # a literal
     copies = store.quads((None, vocab.ALTERNATE_OF, None, node))
     return quads + [quad for quad in copies if iris.turn_index(str(quad.subject.value)) >= start]  # type: ignore[union-attr] # an IRI
@@ -170,6 +173,7 @@ def catch_up(store: QuadStore) -> int:
     logged = logged_redactions(re.findall("^redact .*", text, re.MULTILINE))
     missing += [leaf for leaf, _ in redactions(store) if leaf not in logged]
     missing += ledgerbook.missing_leaves(store, text)
+    missing += runbook.missing_leaves(store, text)
     if missing:
         try:
             store.log.append(missing)

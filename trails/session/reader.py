@@ -13,6 +13,8 @@ from trails import history, iris, mapping, queries, vocab
 from trails.errors import IntegrityError, SessionNotFound
 from trails.integrity import digests
 from trails.model import MAIN, NO_FACTS, Facts, SealedTurn, SessionRecord, SystemPrompt, Turn
+from trails.session import conversations, entryfacts
+from trails.session.entryfacts import SessionEntry
 from trails.store.contract import QuadStore, Solutions
 
 _WIDE: Final = 3
@@ -39,7 +41,16 @@ class Reader:
         return self._store.table(queries.find(name).bind(**values))
 
     def _records(self, rows: Iterable[QuerySolution]) -> dict[str, SessionRecord]:
-        return mapping.decode_records((row[0].value, row[1].value, row[2]) for row in rows)
+        found = mapping.decode_records((row[0].value, row[1].value, row[2]) for row in rows)
+        for record in found.values():
+            if record.key is not None and (label := self._label_of_key(record)) is not None:
+                found[record.id] = record.model_copy(update={"label": label})
+        return found
+
+    def _label_of_key(self, record: SessionRecord) -> str | None:
+        """Return the label that a session has by its key: it is the conversation's, and survives a reset."""
+        found = conversations.of_session(self._store, NamedNode(record.iri))
+        return None if found is None else found.label
 
     def records(self, session_ids: Sequence[str]) -> dict[str, SessionRecord]:
         """Return the records of those of the sessions that exist, by id."""
@@ -99,8 +110,22 @@ class Reader:
 
     def labelled(self, label: str) -> str | None:
         """Return the id of the session that has a label, or None."""
-        quads = self._store.quads((None, vocab.LABEL, Literal(label), vocab.CATALOG))
-        return iris.session_id(str(quads[0].subject.value)) if quads else None  # type: ignore[union-attr] # an IRI
+        for quad in self._store.quads((None, vocab.LABEL, Literal(label), vocab.CATALOG)):
+            subject = str(quad.subject.value)  # type: ignore[union-attr] # an IRI
+            key = iris.conversation_key(subject)
+            named = None if key is None else conversations.find(self._store, key)
+            return iris.session_id(subject) if named is None else named.session_id
+        return None
+
+    def entry(self, session_id: str) -> SessionEntry:
+        """Return what is kept about a session with a key beside its turns; an empty entry where that is nothing."""
+        return entryfacts.read(self._store, session_id)
+
+    def label_holder(self, session_id: str) -> NamedNode:
+        """Return what has the label of a session: itself, or the conversation whose current session it is."""
+        node = NamedNode(iris.session(session_id))
+        found = conversations.of_session(self._store, node)
+        return node if found is None else NamedNode(found.iri)
 
     def turns(self, chain: Sequence[SessionRecord], up_to: int | None = None) -> list[Turn]:
         """Return a session's whole transcript, in order of index, or raise where anything is missing or doubled.

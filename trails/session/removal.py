@@ -8,7 +8,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, mapping, queries, vocab
 from trails.errors import HasChildren
-from trails.session import logbook, marks
+from trails.session import conversations, logbook, marks, runbook
 from trails.session.reader import Reader
 from trails.store.contract import Change, Pattern, PreconditionFailed, QuadStore, Solutions
 
@@ -53,10 +53,12 @@ def delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, cascad
 
 
 def _commit(store: QuadStore, doomed: list[str], change: Change) -> None:
-    """Commit a deletion with what becomes of the tags and notes of its sessions, also of those made in between."""
-    logged = logbook.rows("delete", doomed)
+    """Commit a deletion with what becomes of the tags, notes, keys and runs of its sessions, also of those made in between."""
+    logged, named = logbook.rows("delete", doomed), set[str]()
     while True:
         going, coming, homes = marks.leaving(store, doomed)
+        told, silent = runbook.leaving(store, doomed)
+        going, coming = [*going, *conversations.leaving(store, doomed, named), *told], [*coming, *silent]
         whole = Change(
             add=[*change.add, *coming],
             remove=[*change.remove, *going],
@@ -70,7 +72,8 @@ def _commit(store: QuadStore, doomed: list[str], change: Change) -> None:
             if failure.missing is None or failure.missing in change.require:
                 raise
             continue  # a note was removed meanwhile, or the session that it was to move to
-        if not marks.leaving(store, doomed)[0]:
+        left = (marks.leaving(store, doomed)[0], conversations.leaving(store, doomed, named), runbook.leaving(store, doomed)[0])
+        if not any(left):
             return
         change, logged = Change(), logbook.rows("change", [])
 
@@ -111,5 +114,6 @@ def sweep_pending(store: QuadStore) -> int:
         graph = row[0]
         removed += store.drop_graph(graph)
         removed += store.drop_graph(NamedNode(iris.ledger(graph.value)))
+        removed += store.drop_graph(NamedNode(iris.session_entry(graph.value)))
         store.commit(Change(remove=[Quad(graph, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG)]))
     return removed

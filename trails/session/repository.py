@@ -276,10 +276,10 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         record = self.record(session)
         if record.label == wanted:
             return
-        node = NamedNode(record.iri)
-        old = [] if record.label is None else [Quad(node, vocab.LABEL, RdfLiteral(record.label), vocab.CATALOG)]
+        node, holder = NamedNode(record.iri), self.reader.label_holder(record.id)
+        old = [] if record.label is None else [Quad(holder, vocab.LABEL, RdfLiteral(record.label), vocab.CATALOG)]
         change = Change(
-            add=[] if wanted is None else [Quad(node, vocab.LABEL, RdfLiteral(wanted), vocab.CATALOG)],
+            add=[] if wanted is None else [Quad(holder, vocab.LABEL, RdfLiteral(wanted), vocab.CATALOG)],
             remove=old,
             require=[Quad(node, vocab.TYPE, vocab.SESSION, vocab.CATALOG), *old],
             forbid=[] if wanted is None else [(None, vocab.LABEL, RdfLiteral(wanted), vocab.CATALOG)],

@@ -241,11 +241,6 @@ def leaf(run: Run) -> Leaf:
     return Leaf("run", run.iri, run.revision, row_digest(run))
 
 
-def last_leaf(run: Run) -> Leaf:
-    """Return the leaf for a run that is taken out of the registry."""
-    return Leaf("run", run.iri, run.revision + 1)
-
-
 # --- from quads
 
 

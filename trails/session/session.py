@@ -218,6 +218,14 @@ class Session(SessionVerbs):
             self._as_tuple = None
             return count
 
+    def take_back(self) -> None:
+        """Forget the last turn that was appended and not persisted, where there is one."""
+        with self._alone:
+            if self._drafts:
+                self._drafts.pop()
+                self._turns.pop()
+            self._as_tuple = None
+
     def _redo_pending(self) -> None:
         """Make the pending turns anew, after what they chain to or are attributed to has changed."""
         if self._drafts:
@@ -260,6 +268,8 @@ class Session(SessionVerbs):
         with self._alone:
             if self._stored and not self._drafts and not self._new_prompts and also is None:
                 return 0
+            if self._drafts and self._record.kind == "worker":
+                raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
             first = len(self._turns) - len(self._drafts)
             removals = self._repository.store.removals
             try:
@@ -507,7 +517,7 @@ class Session(SessionVerbs):
 
     def warn_if_pending(self) -> None:
         """Warn about turns that were appended and never persisted."""
-        if self._drafts:
+        if self._drafts and self._record.kind != "worker":  # a worker's turns are never stored
             warnings.warn(
                 f"session {self.id!r} is left with {len(self._drafts)} turns that were appended and not persisted; "
                 "call persist() before the store closes",

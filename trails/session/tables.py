@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,7 @@ numbers by name, `json` anything else. Any cell may be missing (None)."""
 
 NUMERIC: Final = frozenset({"place", "integer", "number"})
 _BIGGEST: Final = 2**63 - 1
+_LARGEST: Final = int(sys.float_info.max)
 _MARKDOWN: Final = re.compile(r"([\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 """What Markdown may take for markup; an underscore within a word is none."""
 
@@ -42,9 +44,12 @@ def kind_of(values: Iterable[Any]) -> Kind:
     >>> kind_of([1, None, 0.5]), kind_of([True, None]), kind_of(["a", "b"]), kind_of([1, "a"])
     ('number', 'boolean', 'text', 'json')
     """
-    types = {type(value) for value in values if value is not None}
+    present = [value for value in values if value is not None]
+    types = {type(value) for value in present}
     if not types or types == {str}:
         return "text"
+    if any(type(value) is int and abs(value) > _LARGEST for value in present):
+        return "json"  # a whole number beyond what a float can be: nothing can be reckoned with it
     if types == {bool}:
         return "boolean"
     if types == {int}:

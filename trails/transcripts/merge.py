@@ -367,11 +367,12 @@ def shifted(path: Sequence[SourceTurn], offset: int) -> list[SourceTurn]:
 
 
 def _moved(compaction: Compaction, offset: int) -> Compaction:
-    through, kept = compaction.summarised_through, compaction.first_kept
+    through, kept, start = compaction.summarised_through, compaction.first_kept, compaction.summarised_from
     return compaction.model_copy(
         update={
             "summarised_through": None if through is None else through + offset,
             "first_kept": None if kept is None else kept + offset,
+            "summarised_from": None if start is None else start + offset,
         }
     )
 

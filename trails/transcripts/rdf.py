@@ -18,7 +18,7 @@ from trails import iris, validate, vocab
 from trails.errors import InvalidInput, ParentMissing, TrailsError
 from trails.integrity.leaves import Kind, Leaf
 from trails.model import SessionRecord
-from trails.session import Repository, erasure, ledgerbook, logbook, marks, removal
+from trails.session import Repository, conversations, erasure, ledgerbook, logbook, marks, removal, slots
 from trails.session.reader import Reader
 from trails.store.contract import Change, Pattern, PreconditionFailed, QuadStore
 from trails.store.embedded import EmbeddedStore
@@ -69,6 +69,7 @@ def session_quads(store: QuadStore, record: SessionRecord) -> list[Quad]:
     graph = store.quads((None, None, None, node))
     book = store.quads((None, None, None, NamedNode(iris.ledger(record.iri))))
     quads = [*_row(store, node), *marks.exported(store, node), *graph, *book, *erasure.deletions_of(store, graph)]
+    quads += conversations.exported(store, node) if record.key is not None else []
     for who, kind in ((iris.principal(record.principal), vocab.PRINCIPAL), (iris.agent(record.agent), vocab.AGENT)):
         quads += store.quads((NamedNode(who), vocab.TYPE, kind, vocab.CATALOG))
     return quads
@@ -207,12 +208,14 @@ def _check_owners(scratch: QuadStore, sessions: set[str], quads: Iterable[Quad])
             found = scratch.quads((node, predicate, None, vocab.CATALOG))
             named |= {quad.object.value for quad in found if isinstance(quad.object, NamedNode)}
         named |= {str(quad.subject.value) for quad in marks.exported(scratch, node)}  # type: ignore[union-attr] # IRIs
+        named |= {str(quad.subject.value) for quad in conversations.exported(scratch, node)}  # type: ignore[union-attr] # IRIs
         redactions = erasure.deletions_of(scratch, scratch.quads((None, None, None, node)))
         named |= {str(quad.subject.value) for quad in redactions}  # type: ignore[union-attr] # deletions and principals
     for quad in quads:
         graph = quad.graph_name
         home = graph.value if isinstance(graph, NamedNode) else str(quad.subject.value)  # type: ignore[union-attr] # IRIs
-        owner = home.removesuffix("/ledger") if iris.is_ledger(home) else home
+        beside = iris.is_ledger(home) or iris.is_session_entry(home)
+        owner = home.rpartition("/")[0] if beside else home
         if owner not in sessions if isinstance(graph, NamedNode) else home not in named:
             raise _refused([f"this belongs to no session in it: {quad}"])
         if quad.predicate == vocab.SPAWNED_BY and not (
@@ -296,7 +299,9 @@ class _Import:
     def _create(self, *, deleted: bool) -> None:
         """Write a session that is not there, its tombstone lifted in the same commit."""
         store, scratch = self._target.store, self._file.store
-        every = session_quads(scratch, self._record)
+        every, said = conversations.arriving(store, session_quads(scratch, self._record))
+        for what in said:
+            _problem(self._report, f"session {self._record.id!r} was imported {what}")
         marked = [quad for quad in every if marks.is_mark(quad)]
         add = [*self._arriving([quad for quad in every if not marks.is_mark(quad)]), *self._arriving_marks(marked)]
         require: list[Quad] = []
@@ -319,6 +324,12 @@ class _Import:
                     self._report,
                     f"session {self._record.id!r} was imported without its label {label!r}, which {taken!r} has here",
                 )
+        if (slot := self._record.slot) is not None:
+            forbid.append(slots.taking(slot))
+            if (holder := slots.holder(store, slot)) is not None:
+                add, _ = [quad for quad in add if quad.predicate != vocab.SLOT], forbid.pop()
+                what = f"without its slot of the session tree, which {holder!r} takes here"
+                _problem(self._report, f"session {self._record.id!r} was imported {what}")
         self._commit(Change(add=add, remove=remove, require=require, forbid=forbid, leaves=self._leaves(add, new=True)))
         made = self._report.sessions_created if self._record.parent_session_id is None else self._report.forks_created
         made.append(self._record.id)

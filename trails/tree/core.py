@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar, cast
 
-from trails import iris, validate
+from pyoxigraph import NamedNode
+
+from trails import iris, mapping, validate, vocab
 from trails.errors import HeadConflict, IllegalTransition, InvalidInput, LimitReached, SessionNotFound, TrailsError
 from trails.model import SessionRecord
-from trails.session import Repository, draft
+from trails.session import Repository, draft, ledgerbook
 from trails.session.session import Session, new_prompt
-from trails.session.treeentries import ENDED, Status, TreeState
+from trails.session.treeentries import ENDED, Cancellation, Status, TreeState
 from trails.store.contract import PreconditionFailed
 from trails.tree import limits as rules
 from trails.tree.index import Live, Runtime, runtime_of
 from trails.tree.limits import Kind, Limits
-from trails.tree.results import Report
+from trails.tree.results import Report, SessionResult, of_entries
 from trails.tree.steps import Step, holding, state, told_by
 
 Clock = Callable[[], datetime]
@@ -41,11 +43,9 @@ class Core:
         grace: timedelta,
         cheapest: str,
     ) -> None:
-        if not isinstance(grace, timedelta) or grace < timedelta(0):
-            raise InvalidInput(f"grace must be a timedelta of 0 or more, and is {grace!r}")
         self.repository = repository
         self.runtime: Runtime = runtime_of(repository)
-        self.grace = grace
+        self.grace = rules.span(grace, "grace", zero=True)
         self.cheapest = validate.name(cheapest, "cheapest")
         self._clock = clock
         self._limits = limits.checked()
@@ -65,7 +65,10 @@ class Core:
 
     def record(self, session_id: str) -> SessionRecord:
         """Return the row of a session of the tree, or raise `InvalidInput` for a session that is none of it."""
-        found = self.repository.record(session_id)
+        store, node = self.repository.store, NamedNode(iris.session(session_id))
+        quads = store.quads((node, None, None, vocab.CATALOG))  # a look-up takes a fifth of a query's time
+        rows = mapping.decode_records((node.value, quad.predicate.value, quad.object) for quad in quads)
+        found = rows.get(session_id) or self.repository.record(session_id)  # which raises for one that is not there
         if found.kind not in rules.KINDS:
             raise InvalidInput(
                 f"session {found.id!r} is not part of the session tree; `Tree.main` makes a main session, `spawn` the others"
@@ -148,11 +151,11 @@ class Core:
     # --- making sessions
 
     def make_main(
-        self, record: SessionRecord, *, system: str | None, task: str | None, by: str | None, now: datetime
-    ) -> Live:
+        self, record: SessionRecord, *, system: str | None, told: Mapping[str, str], by: str | None, now: datetime
+    ) -> SessionRecord:
         """Make a main session; raise `LimitReached` where its agent has one on its channel."""
 
-        def work() -> Live:
+        def work() -> SessionRecord:
             held = self.main_of(record.slot or "")
             if held is not None:
                 raise LimitReached(
@@ -162,7 +165,7 @@ class Core:
                     allowed=1,
                     wanted=2,
                 )
-            return self._make(record, depth=0, system=system, told=_told(task, None), by=by, now=now)
+            return self._make(record, depth=0, system=system, told=told, by=by, now=now)
 
         return self.attempt(work)
 
@@ -180,12 +183,18 @@ class Core:
         return bool(self.repository.store.quads((quad.subject, quad.predicate, quad.object, quad.graph_name)))  # type: ignore[arg-type] # IRIs
 
     def make_child(
-        self, parent_id: str, record: Callable[[Live, str], SessionRecord], *, told: Mapping[str, str], by: str | None,
-        now: datetime, kind: Kind,
-    ) -> Live:  # fmt: skip
+        self,
+        parent_id: str,
+        record: Callable[[Live, str], SessionRecord],
+        *,
+        kind: Kind,
+        told: Mapping[str, str],
+        by: str | None,
+        now: datetime,
+    ) -> SessionRecord:
         """Make a branch or a worker; `record` makes its row, given its parent and a slot that is free."""
 
-        def work() -> Live:
+        def work() -> SessionRecord:
             parent = self._spawner(parent_id, now)
             limits = self.limits_of(parent.agent)
             rules.check_depth(limits, kind, parent.id, parent.kind, parent.depth)
@@ -246,7 +255,7 @@ class Core:
         told: Mapping[str, str],
         by: str | None,
         now: datetime,
-    ) -> Live:
+    ) -> SessionRecord:
         live = Live(
             id=record.id,
             kind=rules.kind(record.kind),
@@ -270,7 +279,7 @@ class Core:
                 raise
         self.runtime.sessions[record.id] = Session(self.repository, record, stored=True)
         self.runtime.touched[record.id] = now
-        return live
+        return record
 
     def _refuse_known(self, record: SessionRecord, failure: PreconditionFailed) -> None:
         """Raise `InvalidInput` where an id or a label is in use; what else stood in the way may have gone by the next try."""
@@ -330,17 +339,18 @@ class Core:
         error: str | None = None,
         by: str | None = None,
         now: datetime,
-    ) -> None:
-        """End a session: store its turns, hand over its result, and see to its children."""
+    ) -> SessionResult:
+        """End a session: store its turns, hand over its result, and see to its children; return the result."""
 
-        def work() -> None:
+        def work() -> SessionResult:
             live = self.live(session_id, after)
             rules.check_transition(live.id, live.kind, live.state, after)
             with self.step(told_by(self.runtime.index, live), now, self.by(by, live.agent)) as step:
                 step.end(live, after, status, grace=self.grace, said=said(live), error=error)
                 self.commit(step, flush=live)
+            return cast(SessionResult, of_entries(live.parent, step.entries[live.id]))
 
-        self.attempt(work)
+        return self.attempt(work)
 
     def cancel(self, session_id: str, *, reason: str, by: str | None, now: datetime) -> None:
         """Ask an active session to end within the grace; a suspended one, which cannot wrap up, expires at once."""
@@ -381,12 +391,17 @@ class Core:
         cancelled = live.ends_by is not None and live.ends_by <= now and live.state == "active"
         after: TreeState = "failed" if cancelled else "expired"
         status: Status = "cancelled" if cancelled else "expired"
-        why = "it was cancelled, and its time to wrap up was over" if cancelled else "its time to live was over"
+        why = self._why_cancelled(live.id) if cancelled else "its time to live was over"
         try:
             self.end(live.id, after, status, error=why, by=_KEEPER, now=now)
         except (IllegalTransition, SessionNotFound):
             return False  # another writer ended or deleted it meanwhile
         return True
+
+    def _why_cancelled(self, session_id: str) -> str:
+        found = ledgerbook.read_where(self.repository.store, session_id, vocab.TYPE, vocab.CANCELLATION)
+        reason = next((each.reason for each in found if isinstance(each, Cancellation)), None)
+        return "it did not wrap up in time after it was asked to end" + (f" ({reason})" if reason else "")
 
     def _put_back(self, due: Live) -> None:
         live = self.runtime.index.get(due.id)
@@ -397,13 +412,3 @@ class Core:
 def _suspended_below(runtime: Runtime, live: Live) -> list[Live]:
     found = [each for each in runtime.index.children(live.id) if each.state == "suspended"]
     return [*found, *(below for each in found for below in _suspended_below(runtime, each))]
-
-
-def _told(task: str | None, context: str | None) -> dict[str, str]:
-    """Return what a session is told, checked."""
-    given: dict[str, Any] = {"task": task, "context": context}
-    return {
-        what: validate.text(text, "the task" if what == "task" else "context_summary")
-        for what, text in given.items()
-        if text is not None
-    }

@@ -12,7 +12,7 @@ from trails.model import Value
 from trails.session.treeentries import TreeState
 
 Kind = Literal["main", "branch", "worker"]
-KINDS: Final = get_args(Kind)
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 TTL: Final[Mapping[Kind, timedelta | None]] = {
     "main": None,
     "branch": timedelta(minutes=30),
@@ -55,10 +55,16 @@ class Limits(Value):
 
 def kind(value: object) -> Kind:
     """Return a kind of session, or raise `InvalidInput` for what is none."""
-    for each in KINDS:
-        if value == each:
-            return each
-    raise InvalidInput(f"kind is one of {', '.join(KINDS)}, not {value!r}")
+    if value not in KINDS:
+        raise InvalidInput(f"kind is one of {', '.join(KINDS)}, not {value!r}")
+    return value
+
+
+def span(value: object, what: str, *, zero: bool = False) -> timedelta:
+    """Return a span of time greater than 0 (or, with `zero`, 0 or greater), or raise `InvalidInput`."""
+    if not isinstance(value, timedelta) or value < timedelta(0) or (not zero and not value):
+        raise InvalidInput(f"{what} must be a timedelta {'of 0 or more' if zero else 'greater than 0'}, not {value!r}")
+    return value
 
 
 def expiry(kind: Kind, ttl: timedelta | None, now: datetime) -> datetime | None:
@@ -68,15 +74,13 @@ def expiry(kind: Kind, ttl: timedelta | None, now: datetime) -> datetime | None:
     >>> expiry("worker", None, datetime(2026, 3, 1, 12, tzinfo=UTC)).minute
     5
     """
-    span = TTL[kind] if ttl is None else ttl
-    if span is None:
+    lives = TTL[kind] if ttl is None else span(ttl, "ttl")
+    if lives is None:
         return None
-    if not isinstance(span, timedelta) or span <= timedelta(0):
-        raise InvalidInput(f"ttl must be a timedelta greater than 0, and is {span!r}")
     try:
-        return now + span
+        return now + lives
     except OverflowError as error:
-        raise InvalidInput(f"a ttl of {span} ends after the year 9999") from error
+        raise InvalidInput(f"a ttl of {lives} ends after the year 9999") from error
 
 
 # --- refusals

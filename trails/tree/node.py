@@ -91,44 +91,44 @@ class Node:
     @property
     def state(self) -> TreeState:
         """`active`, `suspended`, `completed`, `failed` or `expired`."""
-        return self._tree.state(self.id)
+        return self._tree.state(self)
 
     @property
     def depth(self) -> int:
         """How many spawns it is away from its main."""
-        return self._tree.depth(self.id)
+        return self._tree.depth(self)
 
     @property
     def cancelled(self) -> Cancellation | None:
         """The request to end by a time; None while there is none. A session at work asks for it between its steps."""
-        return self._tree.cancellation(self.id)
+        return self._tree.cancellation(self)
 
     @property
     def task(self) -> str | None:
         """What it was made for; None where that was taken out, or for a main without a task."""
-        return self._tree.told(self.id).get("task")
+        return self._tree.told(self).get("task")
 
     @property
     def context_summary(self) -> str | None:
         """What its parent told it of itself; None for nothing, which is all that a worker gets."""
-        return self._tree.told(self.id).get("context")
+        return self._tree.told(self).get("context")
 
     @property
     def result(self) -> SessionResult | None:
         """How it ended; None while it has not."""
-        return self._tree.result(self.id)
+        return self._tree.result(self)
 
     @property
     def history(self) -> list[Transition | Cancellation]:
         """Every change of its state, and the request to end, in order."""
-        return self._tree.history(self.id)
+        return self._tree.history(self)
 
     # --- its turns
 
     @property
     def session(self) -> Session:
         """The session with its turns: while it is active the one handle that holds those that are not stored."""
-        return self._tree.session(self.id)
+        return self._tree.session(self)
 
     def append(self, role: str, content: str | Sequence[Any], **recorded: Any) -> Turn:
         """Append a turn, as `Session.append` does, and return it.
@@ -136,18 +136,20 @@ class Node:
         A main stores it at once. A branch keeps it in memory until it is suspended, ends, or `persist` is called; a
         worker's turns are never stored. Raises `InvalidInput` for a session that is not active.
         """
-        return self._tree.append(self.id, role, content, **recorded)
+        return self._tree.append(self, role, content, **recorded)
 
     def persist(self) -> int:
         """Store the turns that are in memory, and return how many; raise `InvalidInput` for a worker."""
-        return self._tree.persist(self.id)
+        return self._tree.persist(self)
 
-    def context(self, query: object = None, *, max_tokens: int | None = None, counter: Counter | None = None) -> Context:
+    def context(
+        self, query: object = None, *, max_tokens: int | None = None, counter: Counter | None = None
+    ) -> Context:
         """Return what a model is shown: system prompt, task, context summary, its own turns; nothing of its parent's.
 
         The parameters are those of `Session.context`.
         """
-        told = self._tree.told(self.id)
+        told = self._tree.told(self)
         return self.session.context(
             query, max_tokens=max_tokens, brief=told.get("task"), background=told.get("context"), counter=counter
         )
@@ -164,15 +166,15 @@ class Node:
         **more: Any,
     ) -> Node:
         """Make a child, as `Tree.spawn` does."""
-        return self._tree.spawn(self.id, kind, task, context_summary, ttl, tier, **more)
+        return self._tree.spawn(self, kind, task, context_summary, ttl, tier, **more)
 
     def children(self) -> list[Node]:
         """Return its children that have not ended, by id."""
-        return self._tree.children(self.id)
+        return self._tree.children(self)
 
     def results(self) -> list[SessionResult]:
         """Return the results of its children that it has not decided on, in the order in which they came."""
-        return self._tree.results(self.id)
+        return self._tree.results(self)
 
     def complete(
         self,
@@ -183,7 +185,7 @@ class Node:
         by: str | None = None,
     ) -> SessionResult:
         """End it with success, as `Tree.complete` does."""
-        return self._tree.complete(self.id, summary, artifacts=artifacts, memory_ids=memory_ids, by=by)
+        return self._tree.complete(self, summary, artifacts=artifacts, memory_ids=memory_ids, by=by)
 
     def fail(
         self,
@@ -195,18 +197,16 @@ class Node:
         by: str | None = None,
     ) -> SessionResult:
         """End it without success, as `Tree.fail` does."""
-        return self._tree.fail(
-            self.id, error, summary=summary, artifacts=artifacts, memory_ids=memory_ids, by=by
-        )
+        return self._tree.fail(self, error, summary=summary, artifacts=artifacts, memory_ids=memory_ids, by=by)
 
     def suspend(self, *, by: str | None = None) -> None:
         """Let a branch rest, as `Tree.suspend` does."""
-        self._tree.suspend(self.id, by=by)
+        self._tree.suspend(self, by=by)
 
     def resume(self, *, by: str | None = None) -> None:
         """Let a suspended branch go on, as `Tree.resume` does."""
-        self._tree.resume(self.id, by=by)
+        self._tree.resume(self, by=by)
 
     def cancel(self, reason: str | None = None, *, by: str | None = None) -> None:
         """Ask it to end, as `Tree.cancel` does."""
-        self._tree.cancel(self.id, reason, by=by)
+        self._tree.cancel(self, reason, by=by)

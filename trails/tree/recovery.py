@@ -37,7 +37,8 @@ def recover(core: Core, now: datetime) -> list[str]:
 def _fail_interrupted(core: Core, now: datetime) -> list[str]:
     index = core.runtime.index
     interrupted = sorted(
-        (each for each in index if each.state == "active" and each.kind != "main"), key=lambda each: (each.depth, each.id)
+        (each for each in index if each.state == "active" and each.kind != "main"),
+        key=lambda each: (each.depth, each.id),
     )
     if len(interrupted) > _BULK:
         _read_ends(core)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple, cast, get_args
+from typing import Any, Final, NamedTuple, get_args
 
 from trails import validate
 from trails.errors import InvalidInput
@@ -79,23 +79,26 @@ def report(
 
 
 def _artifact(given: ArtifactLike) -> Artifact:
-    if isinstance(given, Artifact):
-        uri, change, sha256 = given.uri, given.change, given.sha256
-    elif isinstance(given, Mapping):
-        if not {"uri", "change"} <= given.keys() <= {"uri", "change", "sha256"}:
-            raise InvalidInput(f"an artifact has uri, change and sha256, not {', '.join(map(str, given))}")
-        uri, change, sha256 = given["uri"], given["change"], given.get("sha256")
-    elif not isinstance(given, str) and len(given) in (2, 3):
-        uri, change, sha256 = given[0], cast(ArtifactChange, given[1]), given[2] if len(given) == 3 else None
-    else:
-        raise InvalidInput(f"an artifact is (uri, change, sha256), not {given!r}")
+    uri, change, sha256 = _fields(given)
     if not validate.text(uri, "an artifact's uri"):
         raise InvalidInput("an artifact's uri must not be empty")
     if change not in _CHANGES:
         raise InvalidInput(f"what happened to the artifact {uri!r} is one of {', '.join(_CHANGES)}, not {change!r}")
     if sha256 is not None and not (isinstance(sha256, str) and _SHA256.fullmatch(sha256)):
         raise InvalidInput(f"the sha256 of the artifact {uri!r} must be 64 lower-case hex digits, not {sha256!r}")
-    return Artifact(uri=uri, change=change, sha256=sha256)
+    return Artifact.model_validate({"uri": uri, "change": change, "sha256": sha256})
+
+
+def _fields(given: ArtifactLike) -> tuple[object, object, object]:
+    if isinstance(given, Artifact):
+        return given.uri, given.change, given.sha256
+    if isinstance(given, Mapping):
+        if not {"uri", "change"} <= given.keys() <= {"uri", "change", "sha256"}:
+            raise InvalidInput(f"an artifact has uri, change and sha256, not {', '.join(map(str, given))}")
+        return given["uri"], given["change"], given.get("sha256")
+    if isinstance(given, str) or len(given) not in (2, 3):
+        raise InvalidInput(f"an artifact is (uri, change, sha256), not {given!r}")
+    return given[0], given[1], given[2] if len(given) == 3 else None
 
 
 def told(session: str, kind: str, status: Status, said: Report, error: str | None) -> str:
@@ -139,7 +142,5 @@ def of_entries(parent: str | None, found: Iterable[LedgerEntry]) -> SessionResul
         memory_ids=result.memory_ids,
         error=end.reason if isinstance(end, Transition) else None,
         time=result.time,
-        derivation=Derivation(
-            session_id=result.session_id, number=result.number, digest=entries.row_digest(result)
-        ),
+        derivation=Derivation(session_id=result.session_id, number=result.number, digest=entries.row_digest(result)),
     )

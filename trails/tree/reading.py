@@ -1,0 +1,63 @@
+"""What the ledger of a session of the tree says of it: what it was told, its changes of state, its result."""
+
+from __future__ import annotations
+
+from trails import vocab
+from trails.session import ledgerbook
+from trails.session.entrybase import LedgerEntry
+from trails.session.treeentries import ArtifactEntry, Brief, Cancellation, Result, Transition
+from trails.store.contract import Change, QuadStore
+from trails.tree.core import Core
+from trails.tree.results import SessionResult, of_entries
+from trails.tree.steps import SOURCE
+
+_ENTRIES = (vocab.TO_STATE, vocab.STATUS, vocab.ARTIFACT_OF)
+
+
+def told(store: QuadStore, session_id: str) -> dict[str, str]:
+    """Return what a session was told, by "task" and "context"; nothing that was taken out."""
+    found: list[LedgerEntry] = []
+    for kind in (vocab.TASK_BRIEF, vocab.CONTEXT_SUMMARY):
+        found += ledgerbook.read_where(store, session_id, vocab.TYPE, kind)
+    return {
+        each.what: each.words.text
+        for each in found
+        if isinstance(each, Brief) and each.words is not None and each.words.text is not None
+    }
+
+
+def history(store: QuadStore, session_id: str) -> list[Transition | Cancellation]:
+    """Return every change of a session's state and the request to end, in order."""
+    found: list[LedgerEntry] = []
+    for kind in (vocab.TRANSITION, vocab.CANCELLATION):
+        found += ledgerbook.read_where(store, session_id, vocab.TYPE, kind)
+    both = [each for each in found if isinstance(each, Transition | Cancellation)]
+    return sorted(both, key=lambda entry: entry.number)
+
+
+def result(core: Core, session_id: str) -> SessionResult | None:
+    """Return how a session ended, or None where it has not."""
+    store, found = core.repository.store, list[LedgerEntry]()
+    for predicate in _ENTRIES:
+        found += ledgerbook.read_where(store, session_id, predicate)
+    return of_entries(core.record(session_id).spawned_by, found)
+
+
+def withhold(core: Core, session_id: str) -> int:
+    """Take the texts of what a session was told and of how it ended out for good; return how many there were."""
+    store, record = core.repository.store, core.record(session_id)
+    texts = ledgerbook.read(store, record.id)
+    doomed: list[LedgerEntry] = [
+        each for each in texts if isinstance(each, Transition | Cancellation | Brief | Result | ArtifactEntry)
+    ]
+    if record.spawned_by is not None:
+        doomed += [
+            each
+            for each in ledgerbook.read(store, record.spawned_by)
+            if getattr(each, "source", None) == SOURCE and getattr(each, "event_id", None) == record.id
+        ]
+    quads = [quad for each in doomed for quad in ledgerbook.quads_of(store, each)]
+    remove, add = ledgerbook.withhold(quads)
+    if add:
+        store.commit(Change(add=add, remove=remove, require=remove))
+    return len(add)
