@@ -110,6 +110,60 @@ def test_redacted_text_is_not_found_nor_are_the_digests_in_its_place(store: Repo
     assert places(store.search(tool="weather")) == [("fork", 2), ("plan", 1)]
 
 
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("Die STRASSE nach Zermatt", "straße"),
+        ("die Straße nach Zermatt", "STRASSE"),
+        ("ΟΔΟΣ", "οδοσ"),
+        ("οδος", "ΟΔΟΣ"),
+        ("İSTANBUL", "İstanbul"),
+        ("😀 regex: a.c* [x] (y) \\d", "A.C* [X] (Y) \\D"),
+        ('say "no" \n', '"NO" \n'),
+    ],
+)
+@pytest.mark.parametrize("structured", [False, True])
+def test_upper_and_lower_case_are_alike_also_where_one_has_more_letters(
+    memory: Repository, said: str, asked: str, structured: bool
+) -> None:
+    session = memory.create(id="one")
+    session.append("user", [{"type": "text", "text": said}] if structured else said)
+    session.append("user", "a different one")
+    session.persist()
+    assert places(memory.search(asked)) == [("one", 0)]
+
+
+def test_a_snippet_stands_around_the_text_also_after_letters_that_grow(memory: Repository) -> None:
+    session = memory.create(id="one")
+    session.append("user", "İ" * 300 + " needle " + "ß" * 300)
+    session.persist()
+    assert " needle " in memory.search("NEEDLE")[0].snippet
+
+
+@pytest.mark.parametrize("asked", ["text", "tool_use", '"name":', "\\n", "true"])
+def test_how_structured_content_is_written_is_no_text(memory: Repository, asked: str) -> None:
+    session = memory.create(id="one")
+    parts = [
+        {"type": "text", "text": "two\nlines", "kept": True},
+        {"type": "tool_use", "id": "c1", "name": "trains", "input": {"to": "Bern\n"}},
+    ]
+    for _ in range(3):
+        session.append("assistant", parts)
+    session.append("assistant", f"I say {asked}")
+    session.persist()
+    assert places(memory.search(asked, limit=1)) == [("one", 3)]
+    assert memory.search(asked, limit=1).cursor is None
+
+
+def test_arguments_are_found_however_a_model_escaped_them(memory: Repository) -> None:
+    session = memory.create(id="one")
+    call = {"id": "c1", "name": "trains", "arguments": '{"to": "Z\\u00fcrich", "seats": 42}'}
+    session.append("assistant", "I look.", tool_calls=[call])
+    session.persist()
+    assert [hit.snippet for hit in memory.search("Zürich")] == ['trains {"to": "Z\\u00fcrich", "seats": 42}']
+    assert [places(memory.search(asked)) for asked in ("seats", "42", "43")] == [[("one", 0)], [("one", 0)], []]
+
+
 # --- by tool, role, author, session
 
 

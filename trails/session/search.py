@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from trails.store.contract import QuadStore
 
 MAX_PAGE: Final = 1000
+_MOST_ROWS: Final = 4000
+"""How many rows are read at once where most of them turn out to be none of those looked for."""
 _FAR_PAST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _START: Final = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC), "", 0)
 _AROUND: Final = 60
@@ -81,7 +83,7 @@ def search(repository: Repository, wanted: Wanted, *, limit: int, cursor: str | 
         raise InvalidInput(f"limit must be 1 to {MAX_PAGE}, not {limit}")
     name = "search_text" if tool is None else "search_tool"
     criteria: dict[str, Any] = {
-        "text": [""] if text is None else list({text, json.dumps(text, ensure_ascii=False)[1:-1]}),
+        "text": [""] if text is None else list(dict.fromkeys([text, *_written(text)])),
         "role": None if role is None else validate.role(role),
         "author": None if author is None else _authors(author),
     }
@@ -93,7 +95,7 @@ def search(repository: Repository, wanted: Wanted, *, limit: int, cursor: str | 
         runs = {run.record.iri: run for run in history.segments(chain)}
         criteria["sessions"] = [run.record.id for run in runs.values()]
     place = _START if cursor is None else _parse(cursor)
-    found = _rows(repository, name, criteria, runs=runs, place=place, wanted=limit + 1)
+    found = _rows(repository, name, criteria, wanted, runs=runs, place=place, count=limit + 1)
     hits = [_hit(repository.store, row, wanted) for row in found[:limit]]
     return Hits(hits, _cursor(_place(found[limit - 1])) if len(found) > limit else None)
 
@@ -102,28 +104,34 @@ def _rows(
     repository: Repository,
     name: str,
     criteria: Mapping[str, Any],
+    wanted: Wanted,
     *,
     runs: Mapping[str, history.Segment],
     place: _Place,
-    wanted: int,
+    count: int,
 ) -> list[QuerySolution]:
-    """Return up to `wanted` rows after a place; with `runs`, only those of the transcript that they make up.
+    """Return up to `count` rows after a place; with `runs`, only those of the transcript that they make up.
 
-    Without, copies of a turn that is found elsewhere are left out: few pages hold any, and SPARQL would ask for each row.
+    Without, copies of a turn that is found elsewhere are left out, and always rows that hold the text in their JSON
+    and not in what was said: few pages hold any, and SPARQL would ask for each row.
     """
     store = repository.store
     found: list[QuerySolution] = []
-    while len(found) < wanted:
-        limits = {"before": place[0], "last": place[1], "below": place[2], "limit": wanted}
+    size = count
+    while len(found) < count:
+        limits = {"before": place[0], "last": place[1], "below": place[2], "limit": size}
         rows = repository.reader.select(name, **criteria, **limits)
-        if runs:
-            found += [row for row in rows if _is_in(runs[row["session"].value], int(row["index"].value))]
-        else:
-            found += [row for row in rows if not _is_found_elsewhere(store, row["turn"], row["session"], row["digest"])]
-        if len(rows) < wanted:
+        for row in rows:
+            if runs:
+                counts = _is_in(runs[row["session"].value], int(row["index"].value))
+            else:
+                counts = not _is_found_elsewhere(store, row["turn"], row["session"], row["digest"])
+            if counts and _says(store, row, wanted):
+                found.append(row)
+        if len(rows) < size:
             break
-        place = _place(rows[-1])
-    return found[:wanted]
+        place, size = _place(rows[-1]), min(2 * size, _MOST_ROWS)
+    return found[:count]
 
 
 def _is_in(run: history.Segment, index: int) -> bool:
@@ -150,6 +158,74 @@ def _authors(author: str) -> list[str]:
     plain = validate.name(author, "author")
     one = str(draft.author_iri(plain))
     return [one] if plain.startswith(("agent:", "urn:trails:")) else [one, iris.agent(plain)]
+
+
+# --- upper and lower case, and text within JSON
+
+
+def folded(text: str) -> str:
+    """Return text in which upper and lower case are alike, as the queries have it: `UCASE(LCASE(...))`.
+
+    >>> folded("Straße") == folded("STRASSE"), folded("ὁδός") == folded("ὉΔΌΣ")
+    (True, True)
+    """
+    return text.lower().upper()
+
+
+def _place_of(text: str, wanted: str) -> int:
+    """Return where a text holds another one, which is folded; -1 where it does not."""
+    at = folded(text).find(wanted)
+    if at <= 0 or text.isascii():
+        return at
+    reached = 0
+    for place, character in enumerate(text):  # a few characters are longer when they are folded
+        if reached >= at:
+            return place
+        reached += len(folded(character))
+    return len(text)
+
+
+def _written(text: str) -> tuple[str, str]:
+    """Return how JSON may have a text: as it is written here, and as a model writes it that escapes all but ASCII."""
+    return json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]
+
+
+def _says(store: QuadStore, row: QuerySolution, wanted: Wanted) -> bool:
+    """Tell whether a turn that holds the text somewhere holds it in what was said, or in the calls looked for."""
+    if wanted.text is None:
+        return True
+    text, content = folded(wanted.text), row["content"]
+    said = [content.value] if content.datatype != vocab.JSON else _strings(json.loads(content.value))
+    if any(text in folded(each) for each in said):
+        return True
+    return any(
+        text in folded(arguments) or any(text in folded(each) for each in _of_json(arguments))
+        for name, arguments in _calls(store, row["turn"], row["session"])
+        if wanted.tool in (None, name)
+    )
+
+
+def _of_json(text: str) -> Iterator[str]:
+    try:
+        return _strings(json.loads(text), keys=True)
+    except (ValueError, RecursionError):  # arguments that a model wrote, and that are no JSON
+        return iter(())
+
+
+def _strings(value: Any, *, keys: bool = False) -> Iterator[str]:
+    """Yield the texts and numbers within a JSON value; of keys only where asked, and not what type a part is."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Mapping):
+            yield from each if keys else ()
+            waiting += [held for key, held in each.items() if keys or key != "type"]
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, str):
+            yield each
+        elif isinstance(each, int | float) and not isinstance(each, bool):
+            yield json.dumps(each)
 
 
 # --- where a page ends
@@ -218,11 +294,11 @@ def _snippet(texts: list[str], wanted: str | None) -> str:
     >>> _snippet(["We take the train to Zermatt."], "TRAIN")
     'We take the train to Zermatt.'
     """
-    lower = None if wanted is None else wanted.lower()
+    forms = [""] if wanted is None else [folded(form) for form in (wanted, *_written(wanted))]
     for text in texts:
-        at = 0 if lower is None else text.lower().find(lower)
+        at = max(_place_of(text, form) for form in forms)
         if at >= 0 and text:
             start, end = max(0, at - _AROUND), at + len(wanted or "") + _AROUND
             line = " ".join(text[start:end].split())
             return f"{'…' if start else ''}{line}{'…' if end < len(text) else ''}"
-    return _snippet(texts, None) if lower is not None and any(texts) else ""
+    return _snippet(texts, None) if wanted is not None and any(texts) else ""

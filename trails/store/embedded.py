@@ -425,6 +425,8 @@ class EmbeddedStore:
             finally:
                 self._store = None
                 gc.collect()  # the engine has no close(): it goes when nothing refers to it any more
+                with contextlib.suppress(OSError):
+                    self._keep_private()  # what it wrote in the background until then
                 with contextlib.suppress(OSError):  # a log without its last leaf is caught up with at the next opening
                     self._log.close(in_good_order=self._failed is None)
                 self._release()
