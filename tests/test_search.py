@@ -145,7 +145,7 @@ def test_how_structured_content_is_written_is_no_text(memory: Repository, asked:
     session = memory.create(id="one")
     parts = [
         {"type": "text", "text": "two\nlines", "kept": True},
-        {"type": "tool_use", "id": "c1", "name": "trains", "input": {"to": "Bern\n"}},
+        {"type": "tool_use", "id": "c1", "name": "trains", "input": {"to": "Bern"}},
     ]
     for _ in range(3):
         session.append("assistant", parts)

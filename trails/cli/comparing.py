@@ -148,6 +148,7 @@ def _fitting(console: Console, found: Comparison, *, groups_only: bool) -> tuple
     called = found.showing(["session", "label"]).rows
     names = {row["session"]: row["label"] or row["session"] for row in called}
     view = _View(found.showing(_worth_showing(found)), _ANSWERS[0], names)
+    lone = [name for name in view.found.columns if name.startswith("meta.") and _filled(view.found, name) == 1]
     left_out: list[str] = []
     while len(view.found.columns) > 1 and _width(console, _whole(view, groups_only=groups_only)) > console.width:
         shorter = next((limit for limit in _ANSWERS if limit < view.answer), None)
@@ -155,9 +156,14 @@ def _fitting(console: Console, found: Comparison, *, groups_only: bool) -> tuple
             view = replace(view, answer=shorter)
             continue
         shown = view.found.columns
-        left_out.append(next(name for name in (*_FIRST_TO_GO, *reversed(shown)) if name in shown))
+        left_out.append(next(name for name in (*lone, *_FIRST_TO_GO, *reversed(shown)) if name in shown))
         view = replace(view, found=view.found.showing([name for name in shown if name != left_out[-1]]))
     return view, left_out
+
+
+def _filled(found: Comparison, name: str) -> int:
+    """Return how many branches have a value in a column: metadata of one alone tells little of the others."""
+    return sum(row[name] is not None for row in found.rows)
 
 
 def _worth_showing(found: Comparison) -> list[str]:

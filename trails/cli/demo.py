@@ -5,20 +5,16 @@ from __future__ import annotations
 import shlex
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from trails.cli.base import command, note, refuse, store_location
-from trails.cli.text import shorten
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from trails.cli.render import Screen
 
 SAMPLES: Final = Path(__file__).parent.parent / "_samples"
@@ -42,7 +38,7 @@ class _Step:
     arguments: Sequence[str]
 
 
-_BEFORE: Final = (
+_STEPS: Final = (
     _Step(
         "A coding agent's transcript comes in: its user went back once, and a sub-agent checked the docs.",
         ("import", "--create", _SAMPLE),
@@ -57,9 +53,9 @@ _BEFORE: Final = (
     ),
     _Step("The fork goes on by itself.", ("append", _WHAT_IF, "user", _QUESTION)),
     _Step("", ("append", _WHAT_IF, "assistant", _ANSWER, "--model", "m-1")),
-)
-_AFTER: Final = (
-    _Step("The tree has grown by one fork.", ("tree",)),
+    _Step("What differs? Only what comes after the fork is read.", ("diff", _PLAN, _WHAT_IF, "--side-by-side")),
+    _Step("All branches of the conversation in one table.", ("compare", _PLAN)),
+    _Step("And as a graph, newest turns first.", ("log", "--graph")),
     _Step(
         "It is all RDF. Who and what influenced the fork's answer?",
         ("query", "influences", "-p", f"session={_WHAT_IF}", "-p", "index=5"),
@@ -116,10 +112,7 @@ def _run(location: str) -> None:
         context.meta[render.WIDTH] = _WIDTH
     screen = render.screen()
     _heading(screen, "Every command below can be repeated like this:", "export TRAILS_STORE=./demo.trails")
-    for step in _BEFORE:
-        _take(step, screen, context, location)
-    _compare(screen, location)
-    for step in _AFTER:
+    for step in _STEPS:
         _take(step, screen, context, location)
 
 
@@ -142,38 +135,3 @@ def _heading(screen: Screen, text: str, *commands: str) -> None:
         screen.print(Text(text, style="italic"))
     for each in commands:
         screen.print(Text(f"$ {each}", style="bold magenta"), soft_wrap=True)  # one line, as one would paste it
-
-
-def _compare(screen: Screen, location: str) -> None:
-    """Print two replays beside each other."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    import trails
-
-    _heading(screen, "Both paths, side by side.", f"trails replay {_PLAN}", f"trails replay {_WHAT_IF}")
-    with trails.open(location) as store:
-        replays = [store.replay(store.resolve(label)) for label in (_PLAN, _WHAT_IF)]
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    table.add_column("#", justify="right", no_wrap=True)
-    for label in (_PLAN, _WHAT_IF):
-        table.add_column(label, ratio=1, overflow="fold")
-    for index, (left, right) in enumerate(zip_longest(*replays)):
-        same = left == right
-        cells = [_cell(left), Text("=") if same else _cell(right)]
-        if same:
-            cells[0].no_wrap, cells[0].overflow = True, "ellipsis"
-        table.add_row(str(index), *cells, style="dim" if same else None)
-    screen.print(table)
-
-
-def _cell(turn: Mapping[str, Any] | None) -> Text:
-    from rich.text import Text
-
-    from trails import parts
-
-    if turn is None:
-        return Text("")
-    return Text.assemble((f"{turn['role']}: ", "bold"), shorten(parts.plain_text(turn["content"]), 120))

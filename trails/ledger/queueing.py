@@ -19,8 +19,9 @@ class Next(NamedTuple):
 def following(waiting: Sequence[Event], now: datetime, debounce: timedelta) -> Next:
     """Return what the next exchange takes up of the events that wait, given in order.
 
-    What is held is left where it is. The first other one alone, unless it is to be collected: then also those right after it that came from the same address
-    within `debounce` of one another, once nothing more came for that long, or something else did.
+    What is held is left where it is. Of the others the first one alone, unless it is to be collected: then also those
+    right after it that came from the same address within `debounce` of one another, once nothing more came for that
+    long, or something else did.
     """
     waiting = [event for event in waiting if event.mode != "hold"]
     if not waiting:

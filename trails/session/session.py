@@ -391,12 +391,15 @@ class Session(SessionVerbs):
         meta: Mapping[str, Any] | None = None,
         created: datetime | None = None,
         source_session: str | None = None,
+        key: str | None = None,
+        kind: str | None = None,
     ) -> Session:
         """Return a new session that shares this one's turns below `at` and copies none of them.
 
         `at` runs from 0 to `len(self)` and is the exclusive end of the shared prefix; the default is the end. Pending
         turns are persisted first; the fork's own row is stored by its first `persist`, which may be without turns. The
-        fork has this session's principal and agent unless given, and the system prompt that was in force at `at`.
+        fork has this session's principal and agent unless given, and the system prompt that was in force at `at`; it
+        never has this session's key.
 
         Raises `InvalidInput` for a fork index out of range and `ForkDepthExceeded` for a 33rd ancestor, both before
         anything is written.
@@ -421,6 +424,8 @@ class Session(SessionVerbs):
             meta=meta,
             created=created,
             source_session=source_session,
+            key=key,
+            kind=kind,
         )
         self.persist()
         prompt = self._repository.reader.prompt((self._record, *self._ancestors), at=index)
@@ -440,6 +445,8 @@ class Session(SessionVerbs):
         meta: Mapping[str, Any] | None = None,
         created: datetime | None = None,
         source_session: str | None = None,
+        key: str | None = None,
+        kind: str | None = None,
     ) -> Session:
         branch = f"fork-{secrets.token_hex(4)}"
         record = SessionRecord(
@@ -453,6 +460,8 @@ class Session(SessionVerbs):
             created=datetime.now(UTC) if created is None else validate.time(created, "created"),
             source_session=None if source_session is None else validate.text(source_session, "source_session"),
             label=None if label is None else validate.label(label),
+            key=None if key is None else validate.name(key, "key"),
+            kind=None if kind is None else validate.name(kind, "kind"),
             meta_json=validate.meta(meta),
         )
         above = (self._record, *self._ancestors)
