@@ -673,7 +673,20 @@ def test_the_demo_runs_every_step_and_leaves_nothing(tmp_path: Path) -> None:
     done = program("demo", cwd=tmp_path, TMPDIR=str(temporary), TRAILS_STORE=str(tmp_path / "untouched"))
     text = done.stdout.decode()
     assert done.returncode == 0, done.stderr
-    for command in ("import", "label", "list", "tree", "show", "fork", "append", "replay", "query", "verify"):
+    for command in (
+        "import",
+        "label",
+        "list",
+        "tree",
+        "show",
+        "fork",
+        "append",
+        "diff",
+        "compare",
+        "log",
+        "query",
+        "verify",
+    ):
         assert f"$ trails {command} " in text.replace("\n", " \n")
     assert "ok: 4 sessions" in text
     assert "\x1b" not in text

@@ -605,7 +605,7 @@ def test_the_command_leaves_out_what_a_narrow_terminal_has_no_room_for(
     monkeypatch.setenv("COLUMNS", "60")
     result = run("prompt")
     assert all(len(line) <= 60 for line in result.stdout.splitlines())
-    assert "no room for models, tools" in result.stderr
+    assert "no room for meta.params, models, tools" in result.stderr  # one branch alone has params
     assert "the prompt" in result.stdout
 
 
