@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from trails.errors import TrailsError
+from trails.errors import SessionNotFound
 from trails.model import Turn
 from trails.policy.announcing import RunStats
 from trails.session import Repository
@@ -42,12 +42,12 @@ def _text(part: Any) -> str:
 
 
 def turns_of(repository: Repository, session_id: str | None) -> tuple[Turn, ...]:
-    """Return the transcript of a session; none of one that is not there, or cannot be read."""
+    """Return the transcript of a session; none of one that is not there."""
     if session_id is None:
         return ()
     try:
         return repository.load(session_id).turns
-    except TrailsError:
+    except SessionNotFound:
         return ()
 
 

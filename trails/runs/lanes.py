@@ -7,6 +7,7 @@ that it asks from; `LaneThreads` and `drain_async` ask from several.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections import deque
@@ -16,7 +17,7 @@ from types import TracebackType
 from typing import Final, Literal, Self, get_args
 
 from trails import validate
-from trails.errors import InvalidInput, TrailsError
+from trails.errors import InvalidInput
 
 Lane = Literal["main", "subagent", "nested"]
 """Where work goes on: answers to people, sub-agents' runs, and steps that sessions ask of one another."""
@@ -24,6 +25,7 @@ LANES: Final[tuple[Lane, ...]] = get_args(Lane)
 DEFAULT_LIMITS: Final[Mapping[Lane, int]] = {"main": 4, "subagent": 8, "nested": 1}
 
 Job = Callable[[], object]
+_TAKEN: Final = "threads or an event loop work on these lanes already"
 _report = logging.getLogger("trails.runs")
 
 
@@ -138,18 +140,33 @@ class Lanes:
 
     async def drain_async(self) -> int:
         """Do the same with as many at once as the lanes let, on threads; return once nothing is left."""
+        if self.listener is not None:
+            raise InvalidInput(_TAKEN)
         loop, done = asyncio.get_running_loop(), 0
-        with ThreadPoolExecutor(max_workers=self.width, thread_name_prefix="trails-lane") as pool:
-            going: set[asyncio.Future[None]] = set()
+        going: set[asyncio.Future[None]] = set()
+        woken = asyncio.Event()
+        self.listener = lambda _: loop.call_soon_threadsafe(woken.set) and None
+        # Threads for all lanes together: work in one that waits for work in another does not keep it waiting.
+        pool = ThreadPoolExecutor(max_workers=self.width, thread_name_prefix="trails-lane")
+        try:
             while True:
+                woken.clear()
                 while (ticket := self.take()) is not None:
                     going.add(loop.run_in_executor(pool, ticket.run))
                 if not going:
                     return done
-                ended, going = await asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED)
-                for each in ended:
+                waker = loop.create_task(woken.wait())
+                await asyncio.wait({*going, waker}, return_when=asyncio.FIRST_COMPLETED)
+                waker.cancel()
+                for each in [one for one in going if one.done()]:
+                    going.discard(each)
                     each.result()
                     done += 1
+        finally:
+            self.listener = None
+            if going:
+                await asyncio.wait(going)
+            pool.shutdown()
 
 
 class LaneThreads:
@@ -162,7 +179,7 @@ class LaneThreads:
     def __init__(self, lanes: Lanes) -> None:
         """Begin to work on lanes, which no other threads work on."""
         if lanes.listener is not None:
-            raise InvalidInput("threads work on these lanes already")
+            raise InvalidInput(_TAKEN)
         self._lanes = lanes
         self._pools = {
             lane: ThreadPoolExecutor(max_workers=lanes.limit(lane), thread_name_prefix=f"trails-{lane}")
@@ -176,7 +193,8 @@ class LaneThreads:
                 self._wake(lane)
 
     def _wake(self, lane: Lane) -> None:
-        self._pools[lane].submit(self._work, lane)
+        with contextlib.suppress(RuntimeError):  # closed meanwhile: what waits stays where it is
+            self._pools[lane].submit(self._work, lane)
 
     def _work(self, lane: Lane) -> None:
         ticket = self._lanes.take([lane])
@@ -184,7 +202,7 @@ class LaneThreads:
             return
         try:
             ticket.run()
-        except TrailsError as error:
+        except Exception as error:  # noqa: BLE001 - a thread has nobody to raise it to
             self.error = error
             _report.exception("work in the lane %s failed", lane)
 

@@ -1,0 +1,497 @@
+"""What all parts of a registry of runs share: the store, the clock, the lanes, the host's callables; and work in sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal
+from uuid import uuid4
+
+from pyoxigraph import Literal as RdfLiteral
+from pyoxigraph import NamedNode
+
+from trails import keys, validate, vocab
+from trails.errors import InvalidInput
+from trails.keys import KeySettings
+from trails.ledger import Ledger
+from trails.ledger.book import Book
+from trails.ledger.running import Running
+from trails.model import ToolCall, Turn
+from trails.policy.agents import AgentToAgentPolicy, SpawnSettings
+from trails.policy.patching import ModelHost, ModelRef, model_ref
+from trails.policy.prompting import SubagentBrief, subagent_prompt
+from trails.policy.sending import SendPolicy
+from trails.policy.settings import section
+from trails.runs import findings
+from trails.runs.lanes import Lane, Lanes
+from trails.runs.places import Places
+from trails.runs.registry import Registry
+from trails.session import Repository
+from trails.session.entries import Event, Exchange
+from trails.session.runentry import How, Origin, Run, RunStatus
+from trails.session.session import Session
+
+Clock = Callable[[], datetime]
+Interrupted = Literal["fail", "retry", "refuse"]
+"""What becomes of work that was under way when its process died."""
+TASK_SOURCE: Final = "sessions_spawn"
+"""The source of the message that brings a sub-agent its task; its event id is the run's."""
+_LOOP: Final[contextvars.ContextVar[asyncio.AbstractEventLoop | None]] = contextvars.ContextVar("loop", default=None)
+
+
+class Step:
+    """One piece of a model's work in a session: what a host's `agent` gets.
+
+    `session` has all that is stored, with the messages as its last turns. What the agent returns, unless None, is
+    appended as its answer; what it does before that it appends with `append`.
+    """
+
+    def __init__(self, running: Running, lane: Lane, key: str, context: Context, run: Run | None) -> None:
+        """Not for callers."""
+        self.running = running
+        self.lane: Lane = lane
+        self.session_key = key
+        self.run = run
+        """The run, where this is a sub-agent's work on its task."""
+        self.system = context.system
+        """What the model is told beside the session's own system prompt."""
+        self.model = context.model
+        """The model that was asked for; None for the session's usual one."""
+        self.thinking = context.thinking
+        self.timeout_seconds = context.timeout_seconds
+        """How long it may take; 0 for as long as it likes."""
+        self.cancelled = threading.Event()
+        """Set once its time is up: the agent should stop."""
+
+    @property
+    def session(self) -> Session:
+        """The session, with the messages as its last turns."""
+        return self.running.session
+
+    @property
+    def messages(self) -> tuple[Event, ...]:
+        """The messages that this step answers."""
+        return self.running.messages
+
+    def append(self, role: str, content: str | Sequence[Any], **recorded: Any) -> Turn:
+        """Append a turn to the session, as `Session.append` does."""
+        return self.running.append(role, content, **recorded)
+
+    def steered(self) -> tuple[Event, ...]:
+        """Take up what was steered in meanwhile: append it as turns, and return it. An agent asks between its steps."""
+        return self.running.steered()
+
+    def tool_call(self, name: str, arguments: Mapping[str, Any], call_id: str) -> ToolCall:
+        """Return a tool call as `append` takes them."""
+        return ToolCall(id=call_id, name=name, arguments=validate.to_json(arguments, "the arguments"))
+
+
+Answer = str | Sequence[Any] | None
+Agent = Callable[[Step], Answer | Awaitable[Answer]]
+"""A host's model: a function, or a coroutine function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """Word to a session that one of its runs ended: in its inbox already, and now for the host to act on.
+
+    The same announcement comes again after a failure or a crash, with the same `idempotency_key`.
+    """
+
+    run: Run
+    how: How
+    session_id: str
+    session_key: str
+    event: Event
+    text: str | None
+    origin: Origin
+    idempotency_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A text for a channel. `idempotency_key` is the same whenever it is sent again."""
+
+    channel: str
+    to: str
+    text: str
+    session_key: str
+    idempotency_key: str
+    account_id: str | None = None
+    thread_id: str | int | None = None
+
+
+Waiter = Callable[[str, float], Mapping[str, Any] | None]
+"""Waits up to some seconds for a run in another process: {"status": "ok" | "error" | "timeout", "startedAt"?, "endedAt"?, "error"?}."""
+
+
+def _uuid() -> str:
+    return str(uuid4())
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a host supplies. Everything but a store may be left out."""
+
+    agent: Agent | None = None
+    announce: Callable[[Announcement], object] | None = None
+    wait: Waiter | None = None
+    send: Callable[[Outgoing], object] | None = None
+    active: Callable[[str], bool] | None = None
+    models: ModelHost | None = None
+    prompt: Callable[[SubagentBrief], str] = subagent_prompt
+    new_id: Callable[[], str] = _uuid
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a configuration says of runs, read and checked once."""
+
+    keys: KeySettings
+    spawn: SpawnSettings
+    agents: AgentToAgentPolicy
+    send: SendPolicy | None
+    ping_pong: object
+    queue_mode: str
+    queue_modes: Mapping[str, str]
+    sandbox_sees_all: bool
+
+    @classmethod
+    def from_json(cls, config: Mapping[str, Any] | None) -> Settings:
+        """Read a configuration; what is wrong raises `InvalidInput` with its path."""
+        root = section(config, "configuration")
+        session = section(root.get("session"), "session")
+        tools = section(root.get("tools"), "tools")
+        talk = section(session.get("agentToAgent"), "session.agentToAgent")
+        queue = section(section(root.get("messages"), "messages").get("queue"), "messages.queue")
+        defaults = section(section(root.get("agents"), "agents").get("defaults"), "agents.defaults")
+        sandbox = section(defaults.get("sandbox"), "agents.defaults.sandbox")
+        by_channel = section(queue.get("byChannel"), "messages.queue.byChannel")
+        return cls(
+            keys=KeySettings.from_json(root),
+            spawn=SpawnSettings.from_json(root),
+            agents=AgentToAgentPolicy.from_json(section(tools.get("agentToAgent"), "tools.agentToAgent")),
+            send=SendPolicy.from_json(session.get("sendPolicy")),
+            ping_pong=talk.get("maxPingPongTurns"),
+            queue_mode=str(queue.get("mode") or "collect"),
+            queue_modes={str(name): str(mode) for name, mode in by_channel.items()},
+            sandbox_sees_all=sandbox.get("sessionToolsVisibility") == "all",
+        )
+
+
+@dataclass(slots=True)
+class Context:
+    """What the work on a message goes by, beside the message itself."""
+
+    lane: Lane = "main"
+    system: str | None = None
+    model: str | None = None
+    thinking: str | None = None
+    timeout_seconds: int = 0
+
+
+@dataclass(slots=True)
+class Reply:
+    """What came of a message: a text, or why none came."""
+
+    status: Literal["ok", "error"]
+    text: str | None = None
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class Awaited:
+    """Somebody who waits for what comes of a message, up to a deadline."""
+
+    session_id: str
+    number: int
+    then: Callable[[Reply | None], None]
+    """Called once, with None where nothing came in time."""
+    deadline: datetime | None = None
+
+
+@dataclass
+class Core:
+    """The ground under spawning, announcing, sending and sweeping."""
+
+    repository: Repository
+    host: Host
+    settings: Settings
+    lanes: Lanes
+    clock: Clock | None
+    interrupted: Interrupted
+    ledger: Ledger = field(init=False)
+    book: Book = field(init=False)
+    registry: Registry = field(init=False)
+    places: Places = field(init=False)
+    models: ModelHost = field(init=False)
+    ended: Callable[[str], object] = field(init=False)
+    """Called with a run's id once it ended."""
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(self.repository, clock=self.now, debounce=timedelta(0))
+        self.book = Book(self.repository)
+        self.registry = Registry(self.repository)
+        self.places = Places(self.repository, self.settings.keys)
+        default = ModelRef("anthropic", "claude-opus-4-5")
+        self.models = self.host.models or ModelHost(
+            default=default, resolve=lambda text: model_ref(text, default.provider)
+        )
+        self.ended = lambda _: None
+        self._lock = threading.Lock()
+        self._contexts: dict[tuple[str, int], Context] = {}
+        self._awaited: list[Awaited] = []
+        self._going: dict[str, Step] = {}
+        self._queued: set[str] = set()
+
+    def now(self) -> datetime:
+        """Return the clock's time, cut to milliseconds."""
+        moment = datetime.now(UTC) if self.clock is None else validate.time(self.clock(), "the clock's time")
+        return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+    def is_active(self, session_id: str) -> bool:
+        """Tell whether a session is at work right now."""
+        if self.host.active is not None:
+            return self.host.active(session_id)
+        return session_id in self.book.runs.at_work
+
+    # --- runs at work
+
+    def is_going(self, run_id: str) -> bool:
+        """Tell whether a run waits or goes on in this process."""
+        return run_id in self._going or run_id in self._queued
+
+    def going(self) -> dict[str, Step]:
+        """Return the steps of the runs that go on in this process, by run id."""
+        with self._lock:
+            return dict(self._going)
+
+    def queue_run(self, run: Run) -> None:
+        """Let a run wait for its turn among the sub-agents."""
+        session_id, run_id = run.child_session, run.run_id
+        if self.host.agent is None or session_id is None:
+            return
+        with self._lock:
+            if self.is_going(run_id):
+                return
+            self._queued.add(run_id)
+        self.lanes.submit("subagent", lambda: self._begin_run(run_id, session_id))
+
+    def _begin_run(self, run_id: str, session_id: str) -> None:
+        try:
+            run = self.registry.find(run_id)
+            if run is not None and run.ended is None:
+                self.work(session_id)
+        finally:
+            with self._lock:
+                self._queued.discard(run_id)
+
+    # --- work in sessions
+
+    def post(self, session_id: str, text: str, context: Context, *, source: str, event_id: str, author: str) -> Event:
+        """Put a message into a session's inbox, with what the work on it goes by."""
+        event = self.ledger.receive(session_id, text, source=source, event_id=event_id, author=author)
+        with self._lock:
+            self._contexts[session_id, event.number] = context
+        return event
+
+    def expect(self, awaited: Awaited) -> None:
+        """Have somebody told what comes of a message."""
+        with self._lock:
+            self._awaited.append(awaited)
+
+    def work(self, session_id: str) -> None:
+        """Work through a session's inbox on this thread. An agent that fails ends its exchange, not this."""
+        failed: list[BaseException] = []
+
+        def handle(running: Running) -> Answer:
+            try:
+                return self._answer(running)
+            except Exception as error:
+                failed.append(error)
+                raise
+
+        try:
+            while True:
+                try:
+                    self.ledger.process(session_id, handle, interrupted=self.interrupted)
+                    return
+                except Exception as error:
+                    if error not in failed:
+                        raise
+        finally:
+            self.look(session_id)
+
+    def _answer(self, running: Running) -> Answer:
+        agent = self.host.agent
+        if agent is None:
+            raise InvalidInput("there is no agent to answer: give `Runs` one")
+        record = running.session.record
+        run = self._run_of(running.messages)
+        context = self._context(running, run)
+        step = Step(running, context.lane, self.places.key_of(record), context, run)
+        if run is None:
+            return _settled(agent(step))
+        with self._lock:
+            self._going[run.run_id] = step
+        try:
+            self.registry.change(run.run_id, lambda run: None if run.ended else {"started": self.now()})
+            return _settled(agent(step))
+        finally:
+            with self._lock:
+                self._going.pop(run.run_id, None)
+
+    def _run_of(self, messages: Sequence[Event]) -> Run | None:
+        for event in messages:
+            if event.source == TASK_SOURCE and event.event_id is not None:
+                return self.registry.find(event.event_id)
+        return None
+
+    def _context(self, running: Running, run: Run | None) -> Context:
+        if run is not None:
+            return Context("subagent", self.prompt(run), run.model, run.thinking, run.run_timeout_seconds)
+        with self._lock:
+            for event in running.messages:
+                found = self._contexts.pop((event.session_id, event.number), None)
+                if found is not None:
+                    return found
+        return Context()
+
+    def prompt(self, run: Run) -> str:
+        """Return the system prompt of a sub-agent."""
+        brief = SubagentBrief(
+            task=run.task,
+            child_session_key=run.child_session_key or "",
+            requester_session_key=run.requester_session_key,
+            requester_channel=run.requester_origin.channel,
+            label=run.label,
+        )
+        return validate.text(self.host.prompt(brief), "a sub-agent's system prompt")
+
+    # --- what came of it
+
+    def look(self, session_id: str) -> None:
+        """Note which runs in a session ended, and tell whoever waits for what came of a message there."""
+        for run in self.registry.in_session(session_id):
+            self.settle(run)
+        self.tell(session_id)
+
+    def tell(self, session_id: str | None = None) -> None:
+        """Tell whoever waits (for messages of one session) what came of them, or that their time is up."""
+        now = self.now()
+        with self._lock:
+            mine = [each for each in self._awaited if session_id in (None, each.session_id)]
+        for each in mine:
+            reply = self.reply_to(each.session_id, each.number)
+            late = each.deadline is not None and now >= each.deadline
+            if reply is None and not late:
+                continue
+            with self._lock:
+                if each not in self._awaited:
+                    continue
+                self._awaited.remove(each)
+            each.then(reply)
+
+    def reply_to(self, session_id: str, number: int) -> Reply | None:
+        """Return what came of a message; None while it is not known."""
+        exchange = self.exchange_of(session_id, number)
+        if exchange is None or exchange.state in ("pending", "streaming"):
+            return None
+        if exchange.state == "failed":
+            return Reply("error", error=exchange.error)
+        wanted = set(exchange.turn_iris)
+        turns = findings.turns_of(self.repository, session_id)
+        return Reply("ok", findings.answer_of(turn for turn in turns if turn.iri in wanted))
+
+    def exchange_of(self, session_id: str, number: int) -> Exchange | None:
+        """Return the last exchange that took up a message, or None."""
+        if session_id not in self.repository:
+            return None
+        event = self.book.event(session_id, number)
+        found = self.book.where(session_id, vocab.USED, NamedNode(event.iri))
+        return next((each for each in reversed(found) if isinstance(each, Exchange)), None)
+
+    def task_of(self, run: Run) -> Event | None:
+        """Return the message that brought a run its task, where it was brought here."""
+        if run.child_session is None or run.child_session not in self.repository:
+            return None
+        found = self.book.where(run.child_session, vocab.EVENT_ID, RdfLiteral(run.run_id))
+        return next((each for each in found if isinstance(each, Event) and each.source == TASK_SOURCE), None)
+
+    def settle(self, run: Run) -> None:
+        """End a run whose exchange is over."""
+        if run.ended is not None or run.child_session is None:
+            return
+        event = self.task_of(run)
+        exchange = None if event is None else self.exchange_of(run.child_session, event.number)
+        if exchange is None or exchange.ended is None:
+            return
+        status, error = _outcome(run, exchange)
+        self.end(run.run_id, status, error=error, started=exchange.started, ended=exchange.ended)
+
+    def end(
+        self,
+        run_id: str,
+        status: RunStatus,
+        *,
+        error: str | None = None,
+        started: datetime | None = None,
+        ended: datetime | None = None,
+    ) -> bool:
+        """Note how a run ended, unless that is known, and have it announced; tell whether it was noted."""
+        moment = self.now() if ended is None else ended
+
+        def step(run: Run) -> dict[str, Any] | None:
+            if run.ended is not None:
+                return None
+            fields: dict[str, Any] = {"ended": moment, "outcome": status}
+            if started is not None:
+                fields["started"] = started
+            if error is not None:
+                fields["said"] = run.said.with_error(error)
+            return fields
+
+        noted = self.registry.change(run_id, step) is not None
+        if noted:
+            self.ended(run_id)
+        return noted
+
+
+def _outcome(run: Run, exchange: Exchange) -> tuple[RunStatus, str | None]:
+    """Return how a run ended, by its exchange."""
+    limit = timedelta(seconds=run.run_timeout_seconds)
+    taken = None if exchange.started is None or exchange.ended is None else exchange.ended - exchange.started
+    if limit and taken is not None and taken >= limit:
+        return "timeout", None
+    if exchange.state == "completed":
+        return "ok", None
+    if (exchange.error or "").startswith("TimeoutError"):
+        return "timeout", None
+    return "error", exchange.error
+
+
+def _settled(answer: Answer | Awaitable[Answer]) -> Answer:
+    """Return an agent's answer; a coroutine runs in the event loop that works on the lanes, else in one of its own."""
+    if not inspect.isawaitable(answer):
+        return answer
+    loop, pending = _LOOP.get(), answer
+
+    async def awaited() -> Answer:
+        return await pending
+
+    return asyncio.run(awaited()) if loop is None else asyncio.run_coroutine_threadsafe(awaited(), loop).result()
+
+
+def in_loop(loop: asyncio.AbstractEventLoop | None) -> contextvars.Token[asyncio.AbstractEventLoop | None]:
+    """Have agents that are coroutines run in an event loop, for what is begun in this context."""
+    return _LOOP.set(loop)
+
+
+def agent_of(key: str | None) -> str:
+    """Return the author that a session's agent is."""
+    return f"agent:{keys.agent_id_from_key(key)}"
