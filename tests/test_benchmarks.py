@@ -22,6 +22,7 @@ RESULTS_OF = {
     "listing": ["listing"],
     "startup": ["startup"],
     "diff": ["diff"],
+    "tree": ["tree"],
     "context": ["context-plain", "context-calls"],
 }
 

@@ -351,5 +351,8 @@ def test_the_command_picks_ranges_and_refuses_halves(tmp_path: Path) -> None:
     for wrong in ("plan", "plan@", "plan@9", "plan@4:2", "plan@x", "v1@5", "@1"):
         assert run(wrong)[:2] == (2, "")
     with trails.open(place) as store:
+        store.create(id="me@home").persist()
+    assert "'me@home' says not which turns" in run("me@home")[2]
+    with trails.open(place) as store:
         assert len(store.load("other")) == 8
         assert store.verify().ok

@@ -181,6 +181,18 @@ def test_a_token_count_is_the_usage_of_the_models_last_turn_and_told_again_is_no
     assert astray.notes == ("1 token_count event(s) follow no turn of the model, and were not used",)
 
 
+def test_a_token_count_that_comes_after_its_turn_was_imported_is_not_counted_and_the_report_says_so(
+    store: Repository,
+) -> None:
+    lines = [header(), *asked("q"), *answered("a"), tokens(100), *asked("r"), *answered("b")]
+    assert list(merge(store, parsed(*lines)).notes) == []
+    late = merge(store, parsed(*lines, tokens(300, 200)))
+    assert (late.turns_added, late.forks_created, late.changed) == (0, [], [])
+    [note] = late.notes
+    assert "codex:T: the source told the usage of 1 turn(s) after they were imported" in note
+    assert [turn.usage.get("total_tokens") for turn in store.load("codex:T").turns] == [None, 100, None, None]
+
+
 def test_a_compaction_is_a_summary_turn_of_all_before_it() -> None:
     history = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "q"}]}]
     compacted = line("compacted", {"message": "so far", "replacement_history": history}, 9)
@@ -300,6 +312,47 @@ def test_bare_lines_of_older_files_are_read(store: Repository) -> None:
     assert transcript.problems == ()
     assert transcript.sessions[0].id == "T"
     assert [turn.role for turn in transcript.sessions[0].paths[0]] == ["user", "assistant", "tool"]
+
+
+def whole(*items: Line, thread: str = "T", when: str = "2025-04-17T10:00:00.000Z") -> bytes:
+    """A file of the first versions: one object, laid out over lines."""
+    session = {"timestamp": when, "id": thread, "instructions": "Be brief."}
+    return json.dumps({"session": session, "items": list(items)}, indent=2).encode()
+
+
+def test_files_of_the_first_versions_are_one_object_and_grow_from_save_to_save(
+    store: Repository, tmp_path: Path
+) -> None:
+    items: list[Line] = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "List it"}]},
+        {"id": "rs_1", "type": "reasoning", "summary": [], "duration_ms": 3},
+        {"id": "fc_1", "type": "function_call", "name": "shell", "arguments": '{"command": ["ls"]}', "call_id": "c1"},
+        {"type": "function_call_output", "call_id": "c1", "output": '{"output": "a.txt"}'},
+        {"id": "msg_1", "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a.txt"}]},
+    ]
+    file = tmp_path / "rollout-2025-04-17-T.json"
+    file.write_bytes(whole(*items[:3]))
+    first = import_path(store, tmp_path)
+    assert (first.sessions_created, first.turns_added, list(first.problems)) == (["codex:T"], 3, [])
+    (tmp_path / "rollout-2025-04-18-T.json").write_bytes(whole(*items, when="2025-04-18T10:00:00.000Z"))
+    assert (import_path(store, tmp_path).turns_added, import_path(store, tmp_path).turns_added) == (2, 0)
+    turns = store.load("codex:T").turns
+    assert [turn.role for turn in turns] == ["user", "assistant", "assistant", "tool", "assistant"]
+    assert (turns[2].tool_calls[0].input, turns[3].tool_results[0].call_id) == ({"command": ["ls"]}, "c1")
+    assert [turn.time for turn in turns] == [None] * 5
+    assert store.record("codex:T").meta["instructions"] == "Be brief."
+
+
+def test_what_is_wrong_in_a_file_of_the_first_versions_is_a_problem() -> None:
+    for data, reason in (
+        (whole({"role": "user"}), "is a response item without a type"),
+        (whole()[:-4], "is not JSON"),
+        (whole().replace(b"items", b"things"), "it has no session, or no items"),
+        (whole().replace(b"[]", b"[7]"), "has an item that is no object"),
+    ):
+        transcript = codex.parse([("rollout.json", data)])
+        assert reason in transcript.problems[0].reason
+        assert transcript.sessions == ()
 
 
 def test_a_file_without_a_header_is_named_by_its_file_and_one_without_either_is_no_rollout() -> None:

@@ -330,6 +330,19 @@ def test_a_whole_number_and_its_float_are_one_group_and_true_is_another(store: R
     assert [[row["session"] for row in group.rows] for group in found.groups] == [["f2"], ["f4"], ["f0", "f1"], ["f3"]]
 
 
+def test_numbers_that_no_float_can_hold_are_kept_whole_and_not_reckoned_with(memory: Repository) -> None:
+    root = memory.create(id="r")
+    for number, value in enumerate([10**400, -(10**400), 2.5]):
+        root.fork(id=f"f{number}", meta={"v": value, "w": 10**30 + number}, created=day(number + 1)).persist()
+    found = memory.compare("r", at=0, group_by="state", sort_by="meta.v")
+    assert column(found, "meta.v") == [-(10**400), 2.5, 10**400]
+    assert "meta.v" not in found.groups[0].aggregates
+    assert found.groups[0].aggregates["meta.w"].max == 10**30 + 2
+    assert found.to_pandas()["meta.v"].tolist() == [-(10**400), 2.5, 10**400]
+    assert found.to_arrow()["meta.v"].to_pylist() == [f"-1{'0' * 400}", "2.5", f"1{'0' * 400}"]
+    assert [each.count(str(10**400)) for each in (found.to_csv(), found.to_markdown(), found.to_json())] == [2, 2, 2]
+
+
 def test_groups_of_several_columns(compared: Comparison) -> None:
     found = compared.arranged(group_by=["principal", "models"])
     keys = [tuple(group.key.values()) for group in found.groups]

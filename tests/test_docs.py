@@ -20,6 +20,7 @@ import pytest
 import trails
 from tests.test_queries import lint
 from trails import queries, vocab
+from trails.transcripts.formats import TRANSCRIPTS
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -154,12 +155,23 @@ def test_the_triples_of_the_readme_are_those_that_are_written() -> None:
 
 
 def test_the_readme_lists_the_catalogue() -> None:
-    rows = re.findall(r"^\| `([a-z-]+)` \| (.*?) \| (.+) \|$", README, re.MULTILINE)
+    (table,) = re.findall(
+        r"^\| query \| parameters \| what it answers \|\n\|[-|]+\|\n((?:\|.*\n)+)", README, re.MULTILINE
+    )
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.*?) \| (.+) \|$", table, re.MULTILINE)
+    assert len(rows) == len(table.splitlines())
     expected = []
     for query in queries.catalogue().values():
         names = [f"[{p.name}]" if p.optional else p.name for p in query.parameters]
         expected.append((query.name, ", ".join(names), query.purpose))
     assert rows == expected
+
+
+def test_the_readme_lists_the_formats_that_can_be_imported() -> None:
+    listed = re.findall(
+        r"^- `([a-z-]+)`: .+$", README.partition("## Import and export")[2].partition("```")[0], re.MULTILINE
+    )
+    assert listed == [known.name for known in TRANSCRIPTS]
 
 
 # --- how the house is laid out

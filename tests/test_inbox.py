@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -47,7 +48,7 @@ def test_a_message_with_a_known_id_adds_nothing_before_and_after_it_was_processe
     assert ledger.process("main", echo) == []
 
 
-def test_an_id_is_its_sources_own_and_its_sessions(store: Repository) -> None:
+def test_an_id_is_its_sources_own_and_without_a_source_its_sessions(store: Repository) -> None:
     session_of(store)
     session_of(store, name="other")
     ledger = Ledger(store)
@@ -55,7 +56,7 @@ def test_an_id_is_its_sources_own_and_its_sessions(store: Repository) -> None:
         ledger.receive("main", "one", source="mail", event_id="1"),
         ledger.receive("main", "two", source="chat", event_id="1"),
         ledger.receive("main", "three", event_id="1"),
-        ledger.receive("other", "four", source="mail", event_id="1"),
+        ledger.receive("other", "four", event_id="1"),
         ledger.receive("main", "no id"),
         ledger.receive("main", "no id"),
     ]
@@ -67,6 +68,48 @@ def test_an_id_is_its_sources_own_and_its_sessions(store: Repository) -> None:
         ("main", 4),
         ("main", 5),
     ]
+
+
+def test_a_message_that_another_session_has_is_not_put_in_twice(store: Repository) -> None:
+    session_of(store)
+    session_of(store, name="other")
+    ledger = Ledger(store)
+    first = ledger.receive("main", "m1", source="mail", event_id="1")
+    ledger.process("main", echo)
+    again = ledger.receive("other", "m1", source="mail", event_id="1")
+    assert (again.session_id, again.number) == ("main", first.number)
+    assert ledger.process("other", echo) == []
+    with pytest.raises(InvalidInput, match="session 'main' has another message with the id '1' of 'mail'"):
+        ledger.receive("other", "something else", source="mail", event_id="1")
+    store.delete("main")
+    assert ledger.receive("other", "m1", source="mail", event_id="1").session_id == "other"
+
+
+def test_of_threads_that_put_one_message_into_many_sessions_one_does(store: Repository) -> None:
+    names = [f"s{number}" for number in range(12)]
+    for name in names:
+        session_of(store, name=name)
+    ledger = Ledger(store)
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda name: ledger.receive(name, "m1", source="mail", event_id="1"), names))
+    assert len({event.iri for event in made}) == 1
+    assert sum(len(ledger.inbox(name)) for name in names) == 1
+
+
+def test_a_fork_with_a_known_message_is_the_one_that_was_made_with_it(store: Repository) -> None:
+    session_of(store)
+    session_of(store, name="other").append("user", "hello")
+    main = store.load("main")
+    main.append("user", "hello")
+    main.persist()
+    ledger = Ledger(store)
+    fork = ledger.fork_from(("main", 0), "And on Sundays?", source="mail", event_id="7")
+    assert ledger.fork_from(("main", 0), "And on Sundays?", source="mail", event_id="7").id == fork.id
+    assert [record.id for record in main.branches()] == [fork.id]
+    ledger.receive("other", "m1", source="mail", event_id="8")
+    with pytest.raises(InvalidInput, match="nothing was forked"):
+        ledger.fork_from(("main", 0), "m1", source="mail", event_id="8")
+    assert [record.id for record in main.branches()] == [fork.id]
 
 
 @pytest.mark.parametrize("processed", [False, True])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
+import pkgutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.session_cases import each, load
-from trails import InvalidInput, keys
+from trails import InvalidInput, keys, policy
 from trails.keys import KeySettings, build_key, build_peer_key, parse_key
 from trails.keys import script as js
 
@@ -564,3 +567,16 @@ def test_taking_apart_never_fails_and_building_again_settles(text: str) -> None:
 def test_taking_apart_settles_for_keys_of_known_words(words: list[str]) -> None:
     once = build_key(parse_key(":".join(words)))
     assert build_key(parse_key(once)) == once
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        f"{package.__name__}.{name}"
+        for package in (keys, policy)
+        for _, name, _ in pkgutil.iter_modules(package.__path__)
+    ],
+)
+def test_the_examples_of_the_docstrings_give_what_they_show(module: str) -> None:
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    assert doctest.testmod(importlib.import_module(module), optionflags=options).failed == 0

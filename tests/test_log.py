@@ -258,8 +258,31 @@ def test_a_page_says_how_to_get_the_next_one_and_no_line_is_lost_between(run: Ru
     assert ([row["index"] for row in rest["turns"]], rest["cursor"]) == ([0], None)
 
 
+def test_pages_do_not_shift_when_branches_grow_and_new_ones_come(run: Run, tmp_path: Path) -> None:
+    for options in (["solo"], [], ["--graph"], ["plan", "--graph"]):
+        whole = turns(run(*options, "-n", "99", "--json"))
+        first = json.loads(run(*options, "-n", "1", "--json").stdout)
+        with trails.open(tmp_path / "store") as store:
+            for name in ("solo", "dinner", "bare", "plan"):
+                grown = store.load(name)
+                grown.append("user", f"later in {name}")
+                grown.persist()
+            late = store.load("plan").fork(at=1)
+            late.append("user", "a new branch")
+            late.persist()
+            store.create().persist()
+        rest = json.loads(run(*options, "-n", "99", "--cursor", first["cursor"], "--json").stdout)
+        pages = [(turn["session"], turn["index"]) for turn in (*first["turns"], *rest["turns"])]
+        assert pages == whole
+    assert len(turns(run("-n", "99", "--json"))) == 6 + 4 * 5
+
+
+def test_a_list_without_a_graph_has_a_line_a_turn_and_no_other(run: Run) -> None:
+    assert len(run().stdout.splitlines()) == len(turns(run("--json"))) == 6
+
+
 def test_a_cursor_that_no_page_gave_is_refused(run: Run, tmp_path: Path) -> None:
-    for cursor in ("x", "urn:trails:session:plan/9-00ff"):
+    for cursor in ("x", "urn:trails:session:plan/9-00ff", "urn:trails:session:plan/9-00ff#7", "x#7"):
         command = ["log", "plan", "--cursor", cursor, "--store", str(tmp_path / "store")]
         assert CliRunner().invoke(main, command).exit_code == 2
 

@@ -94,6 +94,20 @@ def test_an_earlier_turn_that_changed_in_the_source_becomes_a_reported_fork_and_
     assert (again.turns_added, again.changed) == (0, [])
 
 
+def test_a_branch_after_a_turn_that_changed_is_kept_beside_the_one_that_was_imported_before(store: Repository) -> None:
+    merge(store, _source(_path("a", "b", "c"), _path("a", "b", "d")))
+    changed = (_turn("a", "another a"), _turn("b"))
+    report = merge(store, _source((*changed, _turn("c")), (*changed, _turn("d"))))
+    assert (report.turns_added, len(report.changed), len(report.forks_created), list(report.problems)) == (4, 1, 1, [])
+    ends = sorted(_texts(store, record.id) for record in store.list())
+    assert ends == [
+        [first, "text of b", last] for first in ("another a", "text of a") for last in ("text of c", "text of d")
+    ]
+    again = merge(store, _source((*changed, _turn("c")), (*changed, _turn("d"))))
+    assert (again.turns_added, again.forks_created, again.changed) == (0, [], [])
+    assert store.verify().ok
+
+
 def test_a_turn_that_appears_in_the_middle_is_a_change_too(store: Repository) -> None:
     merge(store, _source(_path("a", "c")))
     report = merge(store, _source(_path("a", "b", "c")))

@@ -345,6 +345,85 @@ def test_messages_in_span_events_are_read_in_the_new_and_in_the_old_way() -> Non
     assert path[1].stop_reason == "stop"
 
 
+def spread(prompts: list[Json], completions: list[Json]) -> Json:
+    """Attributes as OpenLLMetry writes them: one a field of a message, in no order."""
+    found: Json = {}
+    for key, messages in (("gen_ai.prompt", prompts), ("gen_ai.completion", completions)):
+        for number, message in enumerate(messages):
+            for name, value in message.items():
+                if name == "tool_calls":
+                    for n, each in enumerate(value):
+                        found |= {f"{key}.{number}.tool_calls.{n}.{k}": v for k, v in each.items()}
+                else:
+                    found[f"{key}.{number}.{name}"] = value
+    return dict(reversed(found.items()))
+
+
+def test_messages_that_are_spread_over_attributes_are_put_together(store: Repository) -> None:
+    prompts: list[Json] = [{"role": "system", "content": "Be brief."}]
+    prompts += [{"role": "user", "content": json.dumps([{"type": "text", "text": "Weather?"}])}]
+    call = {"id": "c1", "name": "weather", "arguments": '{"city": "Rome"}'}
+    asks: Json = {"role": "assistant", "tool_calls": [call], "finish_reason": "tool_calls"}
+    first = span("a", 0)
+    first["attributes"] |= spread(prompts, [asks]) | {
+        "gen_ai.usage.prompt_tokens": 9,
+        "gen_ai.usage.completion_tokens": 4,
+    }
+    told = [*prompts, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    told += [{"role": "tool", "content": f"sunny {n}", "tool_call_id": "c1"} for n in range(1)]
+    told += [{"role": "user", "content": f"Sure? {n}"} for n in range(9)]
+    second = span("b", 1)
+    second["attributes"] |= spread(told, [{"role": "model", "content": "[1, 2] is no list of parts"}])
+    transcript = parsed(first, second)
+    assert not transcript.problems
+    merge(store, transcript)
+    turns = store.load("otel:C").turns
+    assert [(turn.role, plain_text(turn.content)) for turn in turns] == [
+        ("system", "Be brief."),
+        ("user", "Weather?"),
+        ("assistant", ""),
+        ("tool", "sunny 0"),
+        *(("user", f"Sure? {n}") for n in range(9)),
+        ("assistant", "[1, 2] is no list of parts"),
+    ]
+    assert turns[2].tool_calls[0].input == {"city": "Rome"}
+    assert turns[3].tool_results[0].call_id == "c1"
+    assert turns[2].usage == {"prompt_tokens": 9, "completion_tokens": 4}
+    assert parsed(first).sessions[0].paths[0][2].stop_reason == "tool_calls"
+    assert "attributes" not in turns[2].meta
+    assert store.compare("otel:C").rows[0]["tokens"] == 13
+    assert merge(store, parsed(first, second)).turns_added == 0
+
+
+def test_calls_without_an_id_and_messages_in_one_attribute_are_read_too() -> None:
+    first = span("a", 0)
+    first["attributes"] |= spread(
+        [{"content": "Weather?"}], [{"content": "I look.", "tool_calls": [{"name": "weather", "arguments": "{}"}]}]
+    )
+    whole = span("b", 1, conversation="D")
+    whole["attributes"] |= {"gen_ai.prompt": '[{"role": "user", "content": "Hi"}]', "gen_ai.completion": "Hello"}
+    events = span("c", 2, conversation="E")
+    events["events"] = [
+        {"name": "gen_ai.content.prompt", "attributes": {"gen_ai.prompt": '[{"role": "user", "content": "Hi"}]'}},
+        {"name": "gen_ai.content.completion", "attributes": {"gen_ai.completion": '[{"content": "Hello"}]'}},
+    ]
+    bad = span("d", 3, conversation="F")
+    bad["attributes"] |= {f"gen_ai.prompt.0.{'a.' * 5000}b": 1, f"gen_ai.prompt.0.z.{'7' * 5000}": 1}
+    bad["attributes"] |= {
+        "gen_ai.prompt.0.content": 7,
+        "gen_ai.completion.0.content": "Hello",
+        "gen_ai.prompt.0.x.y": 1,
+    }
+    transcript = parsed(first, whole, events, bad)
+    assert [[(turn.role, plain_text(turn.content)) for turn in each.paths[0]] for each in transcript.sessions] == [
+        [("user", "Weather?"), ("assistant", "I look.\n[calls weather {}]")],
+        [("user", "Hi"), ("assistant", "Hello")],
+        [("user", "Hi"), ("assistant", "Hello")],
+        [("assistant", "Hello")],
+    ]
+    assert len(transcript.problems) == 1
+
+
 def test_messages_in_the_shape_of_the_chat_api_keep_their_calls_and_answers(store: Repository) -> None:
     asked = {
         "role": "assistant",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,7 @@ def fill(store: Repository) -> None:
     store.delete("gone", by="dave")
     _work_at_a_desk(store)
     _pick_and_mark(store)
+    _send_out_scouts(store)
 
 
 def _pick_and_mark(store: Repository) -> None:
@@ -140,8 +141,31 @@ def _work_at_a_desk(store: Repository) -> None:
     ledger.receive("desk", "Hello?", mode="collect", **to)
 
 
+def _send_out_scouts(store: Repository) -> None:
+    """A main on two channels. On chat: a branch at work, whose worker is done, and one that rests; on mail: one that outlives it."""
+    now = [day(15)]
+    tree = trails.Tree(store, clock=lambda: now[0])
+    chat = tree.main("chief", "chat", id="chat", system="Lead.", principal="erin")
+    scan = chat.spawn("branch", "Look at the coast", "A walk is meant", timedelta(days=9), "large", id="scan")
+    count = scan.spawn("worker", "Count the steps", id="count", ttl=timedelta(days=2))
+    now[0] = day(16)
+    count.complete(
+        "9,000 steps", artifacts=[("file:///steps.csv", "created", "ab" * 32), ("file:///old.csv", "deleted")]
+    )
+    tree.incorporate(scan.results()[0], "It has 9,000 steps")
+    chat.spawn("branch", "Book beds", id="beds", by="erin").suspend()
+    mail = tree.main("chief", "mail", id="mail")
+    mail.spawn("branch", "Write to the hut", id="letters")
+    mail.fail("no more mail")
+
+
 def _no_model(running: object) -> str:
     raise RuntimeError("no model")
+
+
+def _in(minutes: float) -> datetime:
+    """A while after the sixteenth day's noon, when the scouts were sent."""
+    return day(16) + timedelta(minutes=minutes)
 
 
 class Engines:
@@ -331,8 +355,13 @@ ANSWERS: list[Answer] = [
         {},
         "root session depth parent at label",
         [
+            ("beds", "beds", 0, None, None, None),
+            ("chat", "chat", 0, None, None, None),
+            ("count", "count", 0, None, None, None),
             ("desk", "desk", 0, None, None, None),
             ("helper", "helper", 0, None, None, None),
+            ("letters", "letters", 0, None, None, None),
+            ("mail", "mail", 0, None, None, None),
             ("pi:01", "pi:01", 0, None, None, None),
             ("pi:01", "pi:01~b", 1, "pi:01", 1, None),
             ("picks", "picks", 0, None, None, None),
@@ -341,6 +370,7 @@ ANSWERS: list[Answer] = [
             ("plan", "solo", 2, "dinner", 2, None),
             ("plan", "tail", 3, "solo", 4, None),
             ("recipes", "recipes", 0, None, None, None),
+            ("scan", "scan", 0, None, None, None),
             ("scout", "scout", 0, None, None, None),
         ],
     ),
@@ -422,12 +452,58 @@ ANSWERS: list[Answer] = [
         ("desk", "desk/ledger/2", "completed", day(12), day(12), None, None),
         ("desk", "desk/ledger/7", "failed", day(12), day(12), "RuntimeError: no model", None),
         ("desk", "desk/ledger/8", "pending", day(12), None, None, "desk/ledger/7"),
+        ("scan", "scan/ledger/5", "completed", day(16), day(16), None, None),
     ]),
     ("exchanges", {"session": "plan"}, "exchange", []),
     ("waiting-messages", {}, "session event mode received source id content", [
         ("desk", "desk/ledger/9", "collect", day(12), "mail", None, "Hello?"),
     ]),
     ("waiting-messages", {"session": "plan"}, "event", []),
+    ("session-tree", {}, "session parent depth kind state agent tier created expires ends children", [
+        ("chat", None, 0, "main", "active", "agent:chief", None, day(15), None, None, 1),
+        ("mail", None, 0, "main", "failed", "agent:chief", None, day(16), None, None, 1),
+        ("scout", "plan", 1, "worker", "active", "agent:scout", None, day(6), None, None, 0),
+        ("scan", "chat", 1, "branch", "active", "agent:chief", "large", day(15), day(24), None, 0),
+        ("beds", "chat", 1, "branch", "suspended", "agent:chief", None, day(16), _in(30), None, 0),
+        ("letters", "mail", 1, "branch", "active", "agent:chief", None, day(16), _in(30), _in(0.5), 0),
+        ("count", "scan", 2, "worker", "completed", "agent:chief", "cheapest", day(15), day(17), None, 0),
+    ]),
+    ("session-tree", {"session": "scan"}, "session depth", [("scan", 1), ("count", 2)]),
+    ("tree-too-deep", {}, "session", []),
+    ("tree-too-deep", {"depth": 1, "branch_depth": 0}, "session kind depth agent state", [
+        ("beds", "branch", 1, "agent:chief", "suspended"),
+        ("letters", "branch", 1, "agent:chief", "active"),
+        ("scan", "branch", 1, "agent:chief", "active"),
+        ("count", "worker", 2, "agent:chief", "completed"),
+    ]),
+    ("tree-too-wide", {}, "session", []),
+    ("tree-too-wide", {"children": 0}, "session agent children", [
+        ("chat", "agent:chief", 1),
+        ("mail", "agent:chief", 1),
+        ("plan", "agent:planner", 1),
+    ]),
+    ("tree-orphans", {}, "session kind state parent ended ends", [
+        ("letters", "branch", "active", "mail", "failed", _in(0.5)),
+    ]),
+    ("transitions", {"session": ["count", "beds"]}, "session before after by time reason", [
+        ("beds", None, "active", "principal:erin", day(16), None),
+        ("beds", "active", "suspended", "agent:chief", day(16), None),
+        ("count", None, "active", "agent:chief", day(15), None),
+        ("count", "active", "completed", "agent:chief", day(16), None),
+    ]),
+    ("transitions", {"session": "mail"}, "after reason transition", [
+        ("active", None, "mail/ledger/1"),
+        ("failed", "no more mail", "mail/ledger/2"),
+    ]),
+    ("session-results", {}, "session parent status summary error time turn", [
+        ("count", "scan", "completed", "9,000 steps", None, day(16), "scan#0"),
+        ("mail", None, "failed", None, "no more mail", day(16), None),
+    ]),
+    ("artifacts", {}, "session uri change sha256 time", [
+        ("count", "file:///steps.csv", "created", "ab" * 32, day(16)),
+        ("count", "file:///old.csv", "deleted", None, day(16)),
+    ]),
+    ("artifacts", {"session": "mail"}, "uri", []),
     ("failed-deliveries", {}, "session turn channel attempt time reason sent delivery", [
         ("desk", "desk#1", "smtp", 1, day(12), "mailbox full", True, "desk/ledger/4"),
     ]),
@@ -479,7 +555,10 @@ def test_a_catalogue_query_answers_what_was_counted_by_hand(engines: Engines, en
 
 
 def test_every_catalogue_query_has_a_hand_counted_answer() -> None:
-    elsewhere = {"event-behind-answer"}  # its parameter is a turn, whose IRI is drawn by lot
+    elsewhere = {
+        "event-behind-answer",  # its parameter is a turn, whose IRI is drawn by lot
+        "tree-two-mains",  # what it finds cannot be made: see test_tree.py
+    }
     assert {name for name, _, _, expected in ANSWERS if expected} | elsewhere == set(CATALOGUE)
 
 

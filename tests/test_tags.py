@@ -85,10 +85,12 @@ def test_a_tag_never_comes_to_name_anything_else(store: Repository, ref: str) ->
     assert store.tags.get("v1") == made
 
 
-@pytest.mark.parametrize("name", ["", "x" * 65, "two words", "v@1", "-v", "urn:trails:x", "a\nb", " v"])
+@pytest.mark.parametrize(
+    "name", ["", "x" * 65, "two words", "v@1", "-v", "urn:trails:x", "a\nb", " v", "a\u00a0b", "a\u3000b"]
+)
 def test_a_name_that_could_be_taken_for_something_else_is_refused(store: Repository, name: str) -> None:
     fill(store)
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match="tag's name"):
         store.tags.add(name, "plan")
     assert store.tags.list() == []
 

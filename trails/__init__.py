@@ -38,7 +38,9 @@ if TYPE_CHECKING:
         NothingToSummarise,
         ParentMissing,
         PendingTurnsWarning,
+        RequestRefused,
         SessionNotFound,
+        SharedSessionWarning,
         StoreFailed,
         StoreLocked,
         TrailsError,
@@ -57,10 +59,13 @@ if TYPE_CHECKING:
         VerifyReport,
     )
     from trails.opening import open  # noqa: A004 - trails.open, as io.open
+    from trails.routing import Inbound, Routed, Router
+    from trails.runs import Runs, Sent, Spawned, Step
     from trails.session.comparison import Comparison
     from trails.session.entries import Delivery, Event, Exchange
     from trails.session.feed import Notice
     from trails.session.repository import Page, Repository
+    from trails.session.runentry import Run
     from trails.session.session import Session
     from trails.tree import Limits, SessionResult, Tree
 
@@ -84,7 +89,9 @@ _HOMES = {
         "NothingToSummarise",
         "ParentMissing",
         "PendingTurnsWarning",
+        "RequestRefused",
         "SessionNotFound",
+        "SharedSessionWarning",
         "StoreFailed",
         "StoreLocked",
         "TrailsError",
@@ -103,10 +110,13 @@ _HOMES = {
         "VerifyReport",
     ),
     "trails.opening": ("open",),
+    "trails.routing": ("Inbound", "Routed", "Router"),
+    "trails.runs": ("Runs", "Sent", "Spawned", "Step"),
     "trails.session.entries": ("Delivery", "Event", "Exchange"),
     "trails.session.feed": ("Notice",),
     "trails.session.comparison": ("Comparison",),
     "trails.session.repository": ("Page", "Repository"),
+    "trails.session.runentry": ("Run",),
     "trails.session.session": ("Session",),
     "trails.tree": ("Limits", "SessionResult", "Tree"),
 }
@@ -129,6 +139,7 @@ __all__ = [
     "HasChildren",
     "HeadConflict",
     "IllegalTransition",
+    "Inbound",
     "IndexGap",
     "IntegrityError",
     "InvalidInput",
@@ -143,10 +154,19 @@ __all__ = [
     "PendingTurnsWarning",
     "Quote",
     "Repository",
+    "RequestRefused",
+    "Routed",
+    "Router",
+    "Run",
+    "Runs",
+    "Sent",
     "Session",
     "SessionNotFound",
     "SessionRecord",
     "SessionResult",
+    "SharedSessionWarning",
+    "Spawned",
+    "Step",
     "StoreFailed",
     "StoreLocked",
     "Tag",

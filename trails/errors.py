@@ -100,5 +100,9 @@ class PendingTurnsWarning(UserWarning):
     """A store was closed while turns were appended to one of its sessions and not persisted; they are not written."""
 
 
+class SharedSessionWarning(UserWarning):
+    """Another person than before writes to a main session, where all direct chats meet: each sees the other's messages."""
+
+
 class IntegrityError(TrailsError):
     """What is stored contradicts itself: it was altered, or written by something else."""

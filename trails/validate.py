@@ -83,6 +83,16 @@ def label(value: object) -> str:
     return _plain_name(value, "label", MAX_LABEL, spaces=True)
 
 
+def tag_name(value: object) -> str:
+    """Return a tag's name: 1 to 64 characters without spaces or "@", that could be no option and no IRI of ours."""
+    plain = _plain_name(value, "a tag's name", MAX_LABEL, spaces=False)
+    if "@" in plain or plain.startswith(("-", "urn:trails:")):
+        raise InvalidInput(
+            f"a tag's name has no '@' and starts with neither '-' nor urn:trails:, unlike {_show(plain)}"
+        )
+    return plain
+
+
 def name(value: object, what: str) -> str:
     """Return a name of a principal, agent, kind, model or tool: 1 to 200 characters, spaces allowed inside."""
     return _plain_name(value, what, MAX_NAME, spaces=True)

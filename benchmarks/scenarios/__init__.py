@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from benchmarks.harness import Result, Setting
-from benchmarks.scenarios import append, branches, compare, context, depth, diff, forks, listing, load, startup
+from benchmarks.scenarios import append, branches, compare, context, depth, diff, forks, listing, load, startup, tree
 
 SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "append": append.run,
@@ -18,6 +18,7 @@ SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "listing": listing.run,
     "startup": startup.run,
     "diff": diff.run,
+    "tree": tree.run,
     "context": context.run,
 }
 """Every scenario by the name that `--only` takes."""

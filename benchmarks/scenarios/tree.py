@@ -9,8 +9,7 @@ from pathlib import Path
 
 import trails
 from benchmarks.harness import Contestant, Result, Setting, Target, medians, timed
-from trails import Repository, Tree
-from trails.tree.index import runtime_of
+from trails import Tree
 
 _SPAWN = "spawn a branch"
 _COMPLETE = "complete it"
@@ -43,12 +42,10 @@ def run(setting: Setting) -> list[Result]:
         seconds = _work(Tree(store, clock=clock), clock, rounds)
     seconds[_BACK] = _reopened(setting.folder / "tree", rounds)
     _leave_at_work(setting.folder / "tree", clock, count // 10)
-    started = time.perf_counter()
     with trails.open(setting.folder / "tree") as store:
-        taking = time.perf_counter()
+        began = time.perf_counter()
         recovered = len(Tree(store, clock=clock).recovered)
-        seconds[_CRASHED] = time.perf_counter() - taking
-    del started
+        seconds[_CRASHED] = time.perf_counter() - began
     return [
         Result(
             name="tree",
@@ -75,7 +72,11 @@ def _grow(tree: Tree, count: int) -> int:
             for node in level:
                 for _ in range(_FAN):
                     if made < count:
-                        below.append(node.spawn("branch", "Find a train to the sea", "Two friends and a dog.", ttl=timedelta(days=9)))
+                        below.append(
+                            node.spawn(
+                                "branch", "Find a train to the sea", "Two friends and a dog.", ttl=timedelta(days=9)
+                            )
+                        )
                         made += 1
             level = below
         _rest(tree, tree.mains()[-1].id)
@@ -102,14 +103,19 @@ def _work(tree: Tree, clock: _Clock, rounds: int) -> dict[str, float]:
         return timed(lambda: node.complete("Take the 9:04."))
 
     def nothing() -> float:
-        return timed(lambda: tree.sweep())
+        return timed(tree.sweep)
 
     def one() -> float:
         main.spawn("worker", "Count the words", ttl=timedelta(seconds=1))
         clock.now += timedelta(seconds=2)
-        return timed(lambda: tree.sweep())
+        return timed(tree.sweep)
 
-    work: list[tuple[str, Callable[[], float]]] = [(_SPAWN, spawn), (_COMPLETE, complete), (_NOTHING, nothing), (_ONE, one)]
+    work: list[tuple[str, Callable[[], float]]] = [
+        (_SPAWN, spawn),
+        (_COMPLETE, complete),
+        (_NOTHING, nothing),
+        (_ONE, one),
+    ]
     return medians([Contestant(name, each) for name, each in work], rounds * 10)
 
 

@@ -20,6 +20,7 @@ from trails.cli import (
     moving,
     reading,
     searching,
+    spawning,
     tailing,
     upkeep,
 )
@@ -32,7 +33,7 @@ _TOPICS = {
         *(diffing.diff, comparing.compare, reading.replay, context.show_context),
         *(history_log.log, searching.blame, searching.bisect, annotating.tags, annotating.notes),
     ),
-    "Follow": (ledger.head, ledger.inbox, ledger.exchanges, ledger.events, tailing.tail),
+    "Follow": (ledger.head, ledger.inbox, ledger.exchanges, ledger.events, tailing.tail, spawning.spawn_tree),
     "Change": (
         *(changing.fork, changing.set_label, annotating.tag, annotating.write_note, annotating.cherry_pick),
         *(context.compact, changing.detach, changing.flatten, changing.delete),

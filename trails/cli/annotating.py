@@ -159,8 +159,10 @@ def cherry_pick(*, turns: str, onto: str, whole_calls: bool, as_json: bool) -> N
     from trails.session import refs
 
     name, at, wanted = turns.rpartition("@")
-    if not at or not name:
-        refuse(f"{turns!r} says not which turns; write SOURCE@3 or SOURCE@2:5")
+    if not at or not name or not ranges.looks_like_turns(wanted):
+        refuse(
+            f"{turns!r} says not which turns: write an index (SOURCE@3), a range with its end left out (SOURCE@2:5) or both"
+        )
     with open_store() as store:
         place = refs.place(store, name)
         source, target = store.load(place.session_id), store.load(store.resolve(onto))

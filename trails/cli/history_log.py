@@ -6,12 +6,12 @@ import shlex
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trails.cli.base import command, json_option, note, open_store, print_json, refuse
+from trails.cli.base import command, json_option, note, open_store, print_json
 from trails.cli.text import clean, count, shorten
 
 if TYPE_CHECKING:
@@ -51,78 +51,51 @@ def log(*, ref: str | None, graph: bool, limit: int, cursor: str | None, as_json
     digest and its index; in brackets the sessions whose last turn it is, tags, notes, and what it was picked from; role,
     author, time in UTC, and the start of the text.
     """
+    from trails.cli import lanes, log_pages, render
+
+    after = None if cursor is None else log_pages.parse(cursor)
     with open_store() as store:
-        view = _view(store, ref, forks=graph)
-        lines, more = _page(view, limit, cursor)
+        view = _view(store, ref, forks=graph, seen=None if after is None else after.seen)
+        lines, more = log_pages.page(lanes.draw(view.strands), limit, after)
         turns = _turns(store, lines)
-    shown = [line for line in lines if line.strand is None or (line.strand, line.index) in turns]
-    after = shlex.quote(turns[_place(lines)].iri) if more and _place(lines) in turns else None
+        seen = len(store.store.log.lines()) if after is None and more else after.seen if after else 0
+    last = turns.get(log_pages.last_turn(lines)) if more else None
+    onward = None if last is None else f"{last.iri}#{seen}"
+    shown = [line for line in lines if (graph if line.strand is None else (line.strand, line.index) in turns)]
     if as_json:
         rows = [_plain(view, line, turns) for line in shown if line.strand is not None]
-        print_json({"turns": rows, "cursor": None if after is None else turns[_place(lines)].iri})
+        print_json({"turns": rows, "cursor": onward})
         return
-    from trails.cli import render
-
     console = render.screen()
     for line in shown:
         console.print(_line(view, line, turns, graph=graph, width=console.width), soft_wrap=True)
     if not shown:
         note("there are no turns")
-    if after is not None:
+    if onward is not None:
         given = [ref and shlex.quote(ref), "--graph" if graph else None, f"-n {limit}" if limit != 50 else None]
-        note(f"there is more: trails log {' '.join(filter(None, given))} --cursor {after}".replace("  ", " "))
-
-
-def _page(view: _View, limit: int, cursor: str | None) -> tuple[list[Line], bool]:
-    """Return the lines of one page, and whether there are more turns after it."""
-    from trails.cli import lanes
-
-    lines = lanes.draw(view.strands)
-    if cursor is not None:
-        _skip(lines, cursor)
-    page: list[Line] = []
-    led_back: list[Line] = []  # these lines belong to the turn below them
-    for line in lines:
-        led_back.append(line)
-        if line.strand is None:
-            continue
-        if limit == 0:
-            return page, True
-        limit -= 1
-        page += led_back
-        led_back.clear()
-    return page, False
-
-
-def _skip(lines: Iterator[Line], cursor: str) -> None:
-    from trails import InvalidInput, iris
-
-    try:
-        wanted = iris.session_id(cursor), iris.turn_index(cursor)
-    except InvalidInput:
-        refuse(f"{cursor!r} is no cursor; give the one that the page before ended with")
-    if not any((line.strand, line.index) == wanted for line in lines):
-        refuse(f"turn {wanted[1]} of {wanted[0]!r}, where the page before ended, is not in this log")
-
-
-def _place(lines: list[Line]) -> tuple[str, int]:
-    """Return owner and index of the last turn of a page."""
-    last = next((line for line in reversed(lines) if line.strand is not None), None)
-    return ("", 0) if last is None or last.strand is None else (last.strand, last.index)
+        words = ["trails log", *filter(None, given), f"--cursor {shlex.quote(onward)}"]
+        note(f"there is more: {' '.join(words)}")
 
 
 # --- reading
 
 
-def _view(store: Repository, ref: str | None, *, forks: bool) -> _View:
+def _view(store: Repository, ref: str | None, *, forks: bool, seen: int | None) -> _View:
+    """Return what is to be listed; with `seen`, as it was when the store's log had so many lines."""
+    from trails.cli import forest, log_pages
     from trails.session import marks, refs
 
+    then = log_pages.changes(store, seen)
+
+    def all_sessions() -> dict[str, Node]:
+        return log_pages.newest_first(store, log_pages.as_it_was(forest.read(store.reader), then), then)
+
     if ref is None:
-        nodes = _forest(store)
+        nodes = all_sessions()
         view = _View([_strand(nodes, node) for node in nodes.values() if node.status == "stored"])
     else:
         place = refs.place(store, ref)
-        nodes = _forest(store) if forks else _lineage(store, place.session_id)
+        nodes = all_sessions() if forks else log_pages.as_it_was(_lineage(store, place.session_id), then)
         view = _View(_transcript(store, nodes, place.session_id, place.end))
         if forks:
             view.strands += _forked(nodes, place.session_id, place.end)
@@ -134,19 +107,6 @@ def _view(store: Repository, ref: str | None, *, forks: bool) -> _View:
             view.tags[_owner(nodes, nodes[tag.session_id], tag.length - 1)].append(tag.name)
     view.notes = marks.note_counts(store.store)
     return view
-
-
-def _forest(store: Repository) -> dict[str, Node]:
-    """Return every session, with the time of its last turn for that of its creation: the newest is drawn first."""
-    from trails import iris
-    from trails.cli import forest
-
-    nodes = forest.read(store.reader)
-    for row in store.reader.select("last_times"):
-        node = nodes.get(iris.session_id(row["session"].value)) if row["last"] is not None else None
-        if node is not None:
-            nodes[node.id] = replace(node, created=row["last"].value)
-    return nodes
 
 
 def _lineage(store: Repository, session_id: str) -> dict[str, Node]:

@@ -10,6 +10,15 @@ from trails.errors import InvalidInput
 _PART: Final = re.compile(r"([0-9]{1,12})|([0-9]{0,12}):([0-9]{0,12})")
 
 
+def looks_like_turns(text: str) -> bool:
+    """Tell whether a text names turns at all, whatever a transcript has.
+
+    >>> looks_like_turns("1,3:5"), looks_like_turns("plan")
+    (True, False)
+    """
+    return all(_PART.fullmatch(part) for part in text.split(","))
+
+
 def indexes(text: str, length: int) -> list[int]:
     """Return the indices that a text names of a transcript with `length` turns, in ascending order.
 

@@ -16,7 +16,7 @@ from trails.context.entries import Entry, Spoken
 from trails.context.fitting import Fit, answered_ids, is_assistant, newest_that_fit, opening_end
 from trails.context.messages import Message, cost, messages_of
 from trails.context.pairing import Repair, missing_answer, prepared, repair
-from trails.context.tokens import MESSAGE_TOKENS, Counter, estimate
+from trails.context.tokens import MESSAGE_TOKENS, Counter, counted, estimate
 from trails.errors import InvalidInput
 from trails.model import Facts, Turn
 from trails.parts import calls_in, plain_text, results_in
@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
     def tokens(self, counter: Counter) -> int:
         """Return how many tokens it takes."""
-        return MESSAGE_TOKENS + counter(self.system) if self.turn is None else cost(self.turn, counter)
+        return MESSAGE_TOKENS + counted(counter, self.system) if self.turn is None else cost(self.turn, counter)
 
     def to_dict(self, counter: Counter) -> dict[str, Any]:
         """Return the part as plain values, ready for JSON."""

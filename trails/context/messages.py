@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from trails import parts
 from trails.context.entries import Spoken
-from trails.context.tokens import IMAGE_TOKENS, MESSAGE_TOKENS, Counter
+from trails.context.tokens import IMAGE_TOKENS, MESSAGE_TOKENS, Counter, counted
 from trails.model import ToolCall
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -88,13 +88,13 @@ class Message(NamedTuple):
             else:
                 texts.append(_thought_text(piece) if isinstance(piece, Thought) else piece)
         texts += [f"{call.name} {call.arguments or '{}'}" for call in self.calls]
-        return MESSAGE_TOKENS + counter("\n".join(texts)) + IMAGE_TOKENS * pictures
+        return MESSAGE_TOKENS + counted(counter, "\n".join(texts)) + IMAGE_TOKENS * pictures
 
 
 def cost(turn: Spoken, counter: Counter) -> int:
     """Return how many tokens a turn takes as a model is shown it."""
     if _is_plain(turn):
-        return MESSAGE_TOKENS + counter(turn.text) if turn.text else 0  # as below, without making the message
+        return MESSAGE_TOKENS + counted(counter, turn.text) if turn.text else 0  # as below, without making the message
     return sum(message.tokens(counter) for message in messages_of(turn))
 
 

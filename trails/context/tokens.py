@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Final
 
-Counter = Callable[[str], int]
-"""Returns the number of tokens of a text. Give your model's own (`lambda text: len(encoding.encode(text))`) for exact figures."""
+from trails.errors import InvalidInput
+
+Counter = Callable[[str], float]
+"""Returns the number of tokens of a text, 0 or more; a fraction (`lambda text: len(text) / 4`) counts as the next whole number.
+Give your model's own (`lambda text: len(encoding.encode(text))`) for exact figures."""
 
 MESSAGE_TOKENS: Final = 4
 """What every message costs beside its text: its role, and what separates it from the next one."""
@@ -29,3 +34,17 @@ def estimate(text: str) -> int:
     plain = len(text.encode("ascii", "ignore"))
     other = len(text.encode("utf-8", "surrogatepass")) - plain
     return -(-(3 * plain + 4 * other) // 12)
+
+
+def counted(counter: Counter, text: str) -> int:
+    """Return how many tokens a text has by a counter, as a whole number; raise `InvalidInput` for what is no count.
+
+    >>> counted(lambda text: len(text) / 4, "Plan a trip"), counted(estimate, "Plan a trip")
+    (3, 3)
+    """
+    found = counter(text)
+    if type(found) is int and found >= 0:  # nearly always
+        return found
+    if isinstance(found, Real) and not isinstance(found, bool) and math.isfinite(found) and found >= 0:
+        return math.ceil(found)
+    raise InvalidInput(f"a counter returns how many tokens a text has, a number from 0 on, not {found!r}")

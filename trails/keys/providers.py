@@ -93,7 +93,9 @@ def provider_to_session_key(
     place = min((at for mark in THREAD_MARKERS if (at := key.identifier.find(mark)) > 0), default=len(key.identifier))
     if key.scope == "main":
         if lower(key.identifier[:place]) not in ("main", normalize_main_key(main_key)):
-            raise InvalidInput(f"{key} names a main session of another name than main or {normalize_main_key(main_key)}")
+            raise InvalidInput(
+                f"{key} names a main session of another name than main or {normalize_main_key(main_key)}"
+            )
         return agent_main_key(agent_id, main_key) + key.identifier[place:]
     base = build_peer_key(
         agent_id=agent_id,

@@ -11,6 +11,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput
+from trails.ledger.keeping import Keeper
 from trails.session import Repository, entries, ledgerbook
 from trails.session.entries import Entry, Event, Exchange
 from trails.store.contract import Change, Pattern, PreconditionFailed
@@ -28,6 +29,9 @@ class Runs:
         self._numbers: dict[str, int] = {}
         self._busy: set[str] = set()
         self._asked: set[str] = set()
+        self.keeper = Keeper()
+        self.intake = threading.RLock()
+        """Held while a message with a source's id is looked for and put in; taken before the lock of a session."""
         self.at_work: dict[str, int] = {}
         """The number of the exchange that is being worked on, by session."""
 

@@ -7,6 +7,7 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -110,7 +111,9 @@ class Ledger:
         """Put a message into a session's inbox and return it; once this returns, it is processed or still there.
 
         `event_id` is the source's own id: a second message with the same `source` and `event_id` adds nothing, and the
-        first one is returned. `channel`, `account` and `peer` say where an answer goes. `author` and `time` are the
+        first one is returned, also where another session has it (its `session_id` says which): what is delivered again
+        after a reset or by another route is not answered twice. What is meant for several sessions needs an id, or a
+        source, for each. Without a `source`, an id is the session's own. `channel`, `account` and `peer` say where an answer goes. `author` and `time` are the
         turn's (see `Session.append`); `time` defaults to now. `mode` says what becomes of it while the session is at
         work: "followup" makes it the next exchange; "collect" joins it with others from the same address that come
         within the debounce; "steer" gives it to the exchange under way, if that asks, else it is a followup; "hold" leaves
@@ -132,13 +135,17 @@ class Ledger:
             mode=mode,
             now=self._now(),
         )
-        with self._book.at(session_id) as number:
+        with self._intake(made), self._book.at(session_id) as number:
             known = posting.known(self._repository, self._book, made)
             if known is not None:
                 return known
             event = made.model_copy(update={"number": number})
             self._book.write(session_id, [event])
             return event
+
+    def _intake(self, made: Event) -> AbstractContextManager[object]:
+        """Return what keeps others from putting in the same message elsewhere meanwhile."""
+        return nullcontext() if made.event_id is None or made.source is None else self._book.runs.intake
 
     def inbox(self, session: str) -> list[Event]:
         """Return the messages that no exchange has taken up yet, in the order in which they came."""
@@ -191,7 +198,8 @@ class Ledger:
         fails: its turns are not kept (with `keep_partial`, as a fork), the head stays, and the error is raised on.
 
         Where another thread works on the session already, that one goes on to what waits now, and this returns [] at
-        once. `limit` is how many exchanges at most. `interrupted` says what happens to one that was under way when its
+        once; what that one leaves, because it fails or has reached its limit, is for the next call. `limit` is how many
+        exchanges at most. `interrupted` says what happens to one that was under way when its
         process died: "refuse" raises `ExchangeInterrupted`, "retry" takes its messages up again, "fail" leaves them.
         """
         return self._process(session, handler, interrupted, keep_partial=keep_partial, limit=limit)
@@ -396,7 +404,8 @@ class Ledger:
         """Return a new session that is forked right after a turn, with a first message in its inbox; stored in one commit.
 
         `turn` is a turn, its IRI, or a session and an index in its transcript; that other turns follow it does not
-        matter. `content` is the message (none where it is left out), and `message` what `receive` takes beside it.
+        matter. `content` is the message (none where it is left out), and `message` what `receive` takes beside it; a
+        message that is known by its source and id makes no second fork there.
 
         Raises `SessionNotFound` or `InvalidInput` for a turn that is not there; nothing is written then.
         """
@@ -406,10 +415,24 @@ class Ledger:
             made.persist()
             return made
         event = posting.message(made.id, content, now=self._now(), **message)
-        also = change(made.id, [event.model_copy(update={"number": 1})])
-        row = Quad(NamedNode(made.iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG)  # not there yet: it comes with it
-        made.persist(posting.without(also, row))
+        with self._intake(event):
+            known = posting.known(self._repository, self._book, event)
+            if known is not None:
+                return self._forked_before(made, known)
+            also = change(made.id, [event.model_copy(update={"number": 1})])
+            row = Quad(NamedNode(made.iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG)  # not there yet: it comes with it
+            made.persist(posting.without(also, row))
         return made
+
+    def _forked_before(self, wanted: Session, known: Event) -> Session:
+        """Return the fork that a message was put into before, where it is the one that is wanted again."""
+        found = self._repository.record(known.session_id)
+        if (found.parent_session_id, found.forked_at_index) != (wanted.parent_session_id, wanted.forked_at_index):
+            raise InvalidInput(
+                f"the message {known.event_id!r} of {known.source!r} is in session {found.id!r} already (entry "
+                f"{known.number}); nothing was forked. Give this one an id of its own"
+            )
+        return self._repository.load(found.id)
 
     def _place(self, turn: Turn | str | tuple[str, int]) -> tuple[Session, int]:
         """Return the session that a turn is in, loaded, and its index there."""

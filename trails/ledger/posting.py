@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, get_args
@@ -73,23 +73,35 @@ def _event_id(value: str) -> str:
 
 
 def known(repository: Repository, book: Book, made: Event) -> Event | None:
-    """Return the event with the same source and id that the session has already, or None.
+    """Return the event with the same source and id that the store has already, or None; without a source, the session.
 
     Raises `InvalidInput` where it says something else.
     """
     if made.event_id is None:
         return None
-    found = book.where(made.session_id, vocab.EVENT_ID, Literal(made.event_id))
-    earlier = next((each for each in found if isinstance(each, Event) and each.source == made.source), None)
+    found = (each for each in _with_id(repository, book, made) if isinstance(each, Event))
+    earlier = next((each for each in found if each.source == made.source), None)
     if earlier is None:
         return None
     before, now = said(repository, earlier), made.words
     if before is not None and now is not None and (before.text, before.structured) != (now.text, now.structured):
         raise InvalidInput(
-            f"session {made.session_id!r} has another message with the id {made.event_id!r} of {made.source!r} "
+            f"session {earlier.session_id!r} has another message with the id {made.event_id!r} of {made.source!r} "
             f"(entry {earlier.number}); an id stands for one message: give this one an id of its own"
         )
     return earlier
+
+
+def _with_id(repository: Repository, book: Book, made: Event) -> Iterator[Entry]:
+    """Give the entries with a message's id: those of its session first, and where a source gave it, those of the others."""
+    wanted = Literal(made.event_id or "")
+    yield from book.where(made.session_id, vocab.EVENT_ID, wanted)
+    if made.source is None:
+        return
+    for quad in repository.store.quads((None, vocab.EVENT_ID, wanted, None)):
+        session_id = iris.session_id(str(quad.subject.value))  # type: ignore[union-attr] # an IRI
+        if session_id != made.session_id and session_id in repository:  # else deleted, and still to be swept
+            yield from book.where(session_id, vocab.EVENT_ID, wanted)
 
 
 def said(repository: Repository, event: Event) -> Words | None:

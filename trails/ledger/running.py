@@ -17,6 +17,8 @@ from trails.session.session import Session
 from trails.store.contract import PreconditionFailed
 
 Clock = Callable[[], datetime]
+_NO_ANSWERS: Final = frozenset({"user", "tool", "system", "summary"})
+"""The roles of turns that are not sent out."""
 _ERROR: Final = 2000
 """Characters of an error's text that are kept."""
 
@@ -24,9 +26,9 @@ _ERROR: Final = 2000
 class Running:
     """An exchange that is being worked on: what a handler gets.
 
-    `session` is loaded anew for it, with the messages as its last turns. The handler appends what it makes there (or
-    with `append`) and leaves persisting to the ledger: what is persisted on the way (by `fork` or `compact` too) moves
-    the head before the exchange is completed, and stays if it fails.
+    `session` holds all that is stored by now, with the messages as its last turns. The handler appends what it makes
+    there (or with `append`) and leaves persisting to the ledger: `persist` and `fork` are refused meanwhile, and the
+    summary of a `compact` is one of the exchange's turns, so that the head moves once it is completed, and not before.
     """
 
     def __init__(
@@ -36,11 +38,13 @@ class Running:
         self._book = book
         self._clock = clock
         self._messages = list(messages)
-        self._said: dict[int, int] = {}
+        self._said: dict[int, Turn] = {}
         self.exchange = exchange
         """The exchange as it is stored."""
-        self.session: Session = repository.load(exchange.session_id)
+        self.session: Session
         """The session, with all that is stored of it; the messages are appended to it."""
+        self.session, self._rewrites = book.runs.keeper.load(repository, exchange.session_id)
+        self.session._held = f"exchange {exchange.number}"
         self._began_at = len(self.session)
         self._head_before = self.session.head
         for message in messages:
@@ -94,14 +98,20 @@ class Running:
         content = message.content
         if content is None:
             raise InvalidInput(f"the text of message {message.number} of session {self.session.id!r} was taken out")
-        self._said[message.number] = len(self.session)
-        self.session.append("user", content, author=message.author_iri, time=message.time)
+        self._said[message.number] = self.session.append(
+            "user", content, author=message.author_iri, time=message.time
+        )
 
     # --- its end
 
     def complete(self) -> Exchange:
         """Store the turns, the exchange's end, its messages' turns and the outbound event in one commit."""
         session_id, turns = self.exchange.session_id, self.session.turns
+        if any(turns[said.index : said.index + 1] != (said,) for said in self._said.values()):
+            raise InvalidInput(
+                f"exchange {self.exchange.number} of session {session_id!r} cannot be completed: its handler took back the "
+                "turns that say its messages (discard_pending, take_back, keep_as_fork)"
+            )
         done = self.exchange.model_copy(
             update={
                 "state": "completed",
@@ -120,6 +130,8 @@ class Running:
             except PreconditionFailed as failure:
                 raise self._book.refusal(session_id, failure) from failure
             self._book.wrote(session_id, made)
+        self.session._held = None
+        self._book.runs.keeper.keep(self.session, turns, self._rewrites)
         return done
 
     def _spoken(self, turns: Sequence[Turn], *, keep_text: bool = False) -> list[tuple[Event, Event]]:
@@ -127,7 +139,7 @@ class Running:
         moved = []
         for message in self._messages:
             if message.words is not None and message.number in self._said:
-                turn_iri = turns[self._said[message.number]].iri
+                turn_iri = turns[self._said[message.number].index].iri
                 words = message.words if keep_text else message.words.gone(withheld=False)
                 said = {"turn_iris": (*message.turn_iris, turn_iri), "words": words}
                 moved.append((message, message.model_copy(update=said)))
@@ -135,9 +147,9 @@ class Running:
 
     def _answer(self, number: int) -> Event | None:
         """Return the outbound event: the exchange's last turn, on its way back to where the last message came from."""
-        said = set(self._said.values())
+        said = {turn.index for turn in self._said.values()}
         new = [turn for turn in self.session.turns[self._began_at :] if turn.index not in said]
-        answer = next((turn for turn in reversed(new) if turn.role not in ("user", "tool", "system")), None)
+        answer = next((turn for turn in reversed(new) if turn.role not in _NO_ANSWERS), None)
         if answer is None or not self._messages:
             return None
         to = self._messages[-1]
@@ -164,6 +176,7 @@ class Running:
             kept = self.session.keep_as_fork()
             moved = self._spoken(kept.turns, keep_text=True)
         self.session.discard_pending()
+        self.session._held = None
         failed = self.exchange.model_copy(
             update={
                 "state": "failed",

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from trails.errors import RequestRefused
-from trails.keys.canonical import canonical_key, store_key_of_agent
+from trails.keys.canonical import canonical_key
+from trails.keys.parsing import parse_agent_key
 from trails.keys.script import trim
 from trails.keys.settings import KeySettings
 from trails.policy.labels import check_label
@@ -59,9 +60,12 @@ def resolve_session(
 
 
 def _by_key(entries: Entries, key: str, agent_id: str | None, spawned_by: str | None, settings: KeySettings) -> str:
-    whole, known = canonical_key(key, settings), combined_entries(entries, settings)
-    names = (whole, key, store_key_of_agent(key, settings.default_agent))
-    entry = next((known[name] for name in names if name in known), None)
+    whole = canonical_key(key, settings)
+    parsed = parse_agent_key(whole)
+    plain = parsed.rest if parsed and parsed.agent_id == settings.default_agent else whole
+    found = {name: entries[name] for name in (whole, key, plain) if name in entries}
+    known = combined_entries(found, settings)
+    entry = known.get(whole, next(iter(known.values()), None))
     if entry is None or not _is_within(whole, entry, agent_id, spawned_by):
         raise RequestRefused(f"No session found: {key}")
     return whole

@@ -27,7 +27,7 @@ from trails.store.contract import Change, Pattern, PreconditionFailed
 
 OWN: Final = ("sessionId", "label")
 """The fields of an entry that are kept as what they are: the session's own id, the conversation's label."""
-_KEPT_LABEL: Final = "label"
+_LABEL: Final = "label"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +167,12 @@ class Keyring:
         replaces: Conversation | None = None,
         made: Sequence[Entry] = (),
         stored: bool = False,
+        also: Change | None = None,
     ) -> bool:
         """Make a session the current one of a key, in one commit with its entry and its ledger's first entries.
 
-        The session is new (or `stored`, and had no conversation). False where another writer did so first: nothing of it
-        was written then.
+        The session is new (or `stored`, and had no conversation). `also` is what else goes into the commit. False where
+        another writer did so first: nothing of it was written then.
         """
         entry = SessionEntry(session_id=session.id).changed(_fields(fields), last_user_activity=user_activity)
         change = self._binding(key, session.id, now, label, replaces)
@@ -179,20 +180,23 @@ class Keyring:
         if made:
             row = Quad(NamedNode(session.iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
             change = change.joined(posting.without(book.change(session.id, made), row))
-        self._spawned(session.record, fields, change := change)
+        if also is not None:
+            change = change.joined(also)
         try:
             if stored:
-                own = Change(leaves=logbook.rows("change", [session.id]))
-                self.repository.commit(own.joined(change))
+                self.repository.commit(change.joined(Change(leaves=logbook.rows("change", [session.id]))))
             else:
                 session.persist(change)
-        except PreconditionFailed:
+        except PreconditionFailed as failure:
+            if failure.present is not None and failure.present.predicate == vocab.LABEL:
+                raise RequestRefused(f"label already in use: {label}") from failure
             return False
         return True
 
     def _binding(
         self, key: str, session_id: str, now: datetime, label: str | None, replaces: Conversation | None
     ) -> Change:
+        """Return the commit that makes a session the current one of a key."""
         bound = conversations.belongs(session_id, key)
         if replaces is not None:
             old = conversations.current(key, replaces.session_id)
@@ -210,3 +214,73 @@ class Keyring:
         if label is not None:
             forbid.append((None, vocab.LABEL, Literal(label), vocab.CATALOG))
         return Change(add=[*bound, *conversations.conversation_quads(made)], forbid=forbid)
+
+    def rewrite(
+        self,
+        held: Held,
+        fields: Mapping[str, Any],
+        *,
+        user_activity: datetime | None = None,
+        spawner: str | None = None,
+        made: Sequence[Entry] = (),
+    ) -> bool:
+        """Let the entry of a key's session say exactly this, with entries of its ledger in the same commit.
+
+        `fields` are in the shape of `sessions.json`; its label becomes the conversation's. `spawner` is the id of the session
+        that spawned this one. False where the key or the entry was changed by another writer meanwhile.
+
+        Raises `RequestRefused` for a label in use.
+        """
+        apart = held.conversation.label is None and fields.get(_LABEL) == held.entry.get(_LABEL)
+        kept = _fields(fields) | ({_LABEL: fields[_LABEL]} if apart and _LABEL in fields else {})
+        after = held.entry.changed(kept, last_user_activity=user_activity)
+        gone, come = entryfacts.difference(held.entry, after)
+        node, graph = NamedNode(iris.session(held.session_id)), entryfacts.graph_of(held.session_id)
+        forbid: list[Pattern] = [] if held.entry.salt else [(node, vocab.SALT, None, graph)]
+        change = Change(
+            add=come,
+            remove=gone,
+            require=[*gone, conversations.current(held.key, held.session_id)],
+            forbid=forbid,
+            leaves=logbook.rows("change", [held.session_id]),
+        ).joined(Change() if apart else self._relabelled(held, fields.get(_LABEL)))
+        if spawner is not None:
+            change = change.joined(_spawned(held.session_id, spawner))
+        if made:
+            change = change.joined(book.change(held.session_id, made))
+        try:
+            self.repository.commit(change)
+        except PreconditionFailed as failure:
+            if failure.present is not None and failure.present.predicate == vocab.LABEL:
+                raise RequestRefused(f"label already in use: {fields.get(_LABEL)}") from failure
+            return False
+        return True
+
+    def _relabelled(self, held: Held, label: Any) -> Change:
+        """Return the commit that gives a conversation a label, or takes it away."""
+        old = held.conversation.label
+        if label == old:
+            return Change()
+        holder = NamedNode(held.conversation.iri)
+        wanted = None if label is None else validate.label(label)
+        return Change(
+            add=[] if wanted is None else [Quad(holder, vocab.LABEL, Literal(wanted), vocab.CATALOG)],
+            remove=[] if old is None else [Quad(holder, vocab.LABEL, Literal(old), vocab.CATALOG)],
+            require=[] if old is None else [Quad(holder, vocab.LABEL, Literal(old), vocab.CATALOG)],
+            forbid=[] if wanted is None else [(None, vocab.LABEL, Literal(wanted), vocab.CATALOG)],
+        )
+
+
+def _spawned(session_id: str, spawner: str) -> Change:
+    """Return the commit that says in a session's row which one spawned it."""
+    node, parent = NamedNode(iris.session(session_id)), NamedNode(iris.session(spawner))
+    return Change(
+        add=[Quad(node, vocab.SPAWNED_BY, parent, vocab.CATALOG)],
+        require=[Quad(parent, vocab.TYPE, vocab.SESSION, vocab.CATALOG)],
+        forbid=[(node, vocab.SPAWNED_BY, None, vocab.CATALOG)],
+    )
+
+
+def _fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of an entry is kept in its graph: not the session's id, nor the label, which is the conversation's."""
+    return {name: value for name, value in fields.items() if name not in OWN}

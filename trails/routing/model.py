@@ -171,6 +171,8 @@ class Moving(Value):
     unplaced: tuple[Unplaced, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     """(alias, key) of the aliases that were made, or removed in taking it back."""
+    undoes: str | None = None
+    """The operation that this one took back."""
     from_scope: str | None = None
     to_scope: str | None = None
     dry_run: bool = False

@@ -13,6 +13,7 @@ from trails.policy import AgentToAgentPolicy, ResetConfig, SendPolicy
 from trails.policy.settings import text
 from trails.policy.times import zone_of
 
+
 class RouterSettings(Value):
     """The configuration of a router, in the shape of OpenClaw's: `session`, `agents`, `bindings`, `tools`."""
 
@@ -46,8 +47,6 @@ class RouterSettings(Value):
             keys=KeySettings.from_json(root, fold_case=fold_case),
             reset=ResetConfig.from_json(session),
             send=SendPolicy.from_json(session.get("sendPolicy")),
-            agent_to_agent=AgentToAgentPolicy.from_json(
-                section(root.get("tools"), "tools").get("agentToAgent")
-            ),
+            agent_to_agent=AgentToAgentPolicy.from_json(section(root.get("tools"), "tools").get("agentToAgent")),
             zone=place,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -27,6 +26,7 @@ from trails.policy.patching import ModelHost, ModelRef, model_ref
 from trails.policy.prompting import SubagentBrief, subagent_prompt
 from trails.policy.sending import SendPolicy
 from trails.policy.settings import section
+from trails.routing import Router
 from trails.runs import findings
 from trails.runs.lanes import Lane, Lanes
 from trails.runs.places import Places
@@ -41,7 +41,6 @@ Interrupted = Literal["fail", "retry", "refuse"]
 """What becomes of work that was under way when its process died."""
 TASK_SOURCE: Final = "sessions_spawn"
 """The source of the message that brings a sub-agent its task; its event id is the run's."""
-_LOOP: Final[contextvars.ContextVar[asyncio.AbstractEventLoop | None]] = contextvars.ContextVar("loop", default=None)
 
 
 class Step:
@@ -127,10 +126,11 @@ class Outgoing:
 
 
 Waiter = Callable[[str, float], Mapping[str, Any] | None]
-"""Waits up to some seconds for a run in another process: {"status": "ok" | "error" | "timeout", "startedAt"?, "endedAt"?, "error"?}."""
+"""Waits up to some seconds for a run in another process, and returns its `status` (ok, error, or timeout for not yet) and, where
+known, `startedAt`, `endedAt` (milliseconds since 1970) and `error`."""
 
 
-def _uuid() -> str:
+def uuid() -> str:
     return str(uuid4())
 
 
@@ -145,7 +145,7 @@ class Host:
     active: Callable[[str], bool] | None = None
     models: ModelHost | None = None
     prompt: Callable[[SubagentBrief], str] = subagent_prompt
-    new_id: Callable[[], str] = _uuid
+    new_id: Callable[[], str] = uuid
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +202,8 @@ class Reply:
     status: Literal["ok", "error"]
     text: str | None = None
     error: str | None = None
+    turn_iri: str | None = None
+    """The turn that says it."""
 
 
 @dataclass(slots=True)
@@ -222,6 +224,7 @@ class Core:
     repository: Repository
     host: Host
     settings: Settings
+    config: Mapping[str, Any] | None
     lanes: Lanes
     clock: Clock | None
     interrupted: Interrupted
@@ -237,12 +240,14 @@ class Core:
         self.ledger = Ledger(self.repository, clock=self.now, debounce=timedelta(0))
         self.book = Book(self.repository)
         self.registry = Registry(self.repository)
-        self.places = Places(self.repository, self.settings.keys)
         default = ModelRef("anthropic", "claude-opus-4-5")
         self.models = self.host.models or ModelHost(
             default=default, resolve=lambda text: model_ref(text, default.provider)
         )
+        router = Router(self.repository, config=self.config, clock=self.now, models=self.models)
+        self.places = Places(self.repository, router, self.settings.keys)
         self.ended = lambda _: None
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
         self._contexts: dict[tuple[str, int], Context] = {}
         self._awaited: list[Awaited] = []
@@ -305,6 +310,11 @@ class Core:
         with self._lock:
             self._awaited.append(awaited)
 
+    def drop(self, then: Callable[[Reply | None], None]) -> None:
+        """Tell somebody nothing any more."""
+        with self._lock:
+            self._awaited = [each for each in self._awaited if each.then is not then]
+
     def work(self, session_id: str) -> None:
         """Work through a session's inbox on this thread. An agent that fails ends its exchange, not this."""
         failed: list[BaseException] = []
@@ -336,15 +346,26 @@ class Core:
         context = self._context(running, run)
         step = Step(running, context.lane, self.places.key_of(record), context, run)
         if run is None:
-            return _settled(agent(step))
+            return self._settled(agent(step))
         with self._lock:
             self._going[run.run_id] = step
         try:
             self.registry.change(run.run_id, lambda run: None if run.ended else {"started": self.now()})
-            return _settled(agent(step))
+            return self._settled(agent(step))
         finally:
             with self._lock:
                 self._going.pop(run.run_id, None)
+
+    def _settled(self, answer: Answer | Awaitable[Answer]) -> Answer:
+        """Return an agent's answer; a coroutine runs in the event loop that works on the lanes, else in one of its own."""
+        if not inspect.isawaitable(answer):
+            return answer
+
+        async def awaited() -> Answer:
+            return await answer
+
+        loop = self.loop
+        return asyncio.run(awaited()) if loop is None else asyncio.run_coroutine_threadsafe(awaited(), loop).result()
 
     def _run_of(self, messages: Sequence[Event]) -> Run | None:
         for event in messages:
@@ -395,7 +416,7 @@ class Core:
                 if each not in self._awaited:
                     continue
                 self._awaited.remove(each)
-            each.then(reply)
+            each.then(None if late else reply)
 
     def reply_to(self, session_id: str, number: int) -> Reply | None:
         """Return what came of a message; None while it is not known."""
@@ -405,8 +426,8 @@ class Core:
         if exchange.state == "failed":
             return Reply("error", error=exchange.error)
         wanted = set(exchange.turn_iris)
-        turns = findings.turns_of(self.repository, session_id)
-        return Reply("ok", findings.answer_of(turn for turn in turns if turn.iri in wanted))
+        turns = [turn for turn in findings.turns_of(self.repository, session_id) if turn.iri in wanted]
+        return Reply("ok", findings.answer_of(turns), turn_iri=turns[-1].iri if turns else None)
 
     def exchange_of(self, session_id: str, number: int) -> Exchange | None:
         """Return the last exchange that took up a message, or None."""
@@ -473,23 +494,6 @@ def _outcome(run: Run, exchange: Exchange) -> tuple[RunStatus, str | None]:
     if (exchange.error or "").startswith("TimeoutError"):
         return "timeout", None
     return "error", exchange.error
-
-
-def _settled(answer: Answer | Awaitable[Answer]) -> Answer:
-    """Return an agent's answer; a coroutine runs in the event loop that works on the lanes, else in one of its own."""
-    if not inspect.isawaitable(answer):
-        return answer
-    loop, pending = _LOOP.get(), answer
-
-    async def awaited() -> Answer:
-        return await pending
-
-    return asyncio.run(awaited()) if loop is None else asyncio.run_coroutine_threadsafe(awaited(), loop).result()
-
-
-def in_loop(loop: asyncio.AbstractEventLoop | None) -> contextvars.Token[asyncio.AbstractEventLoop | None]:
-    """Have agents that are coroutines run in an event loop, for what is begun in this context."""
-    return _LOOP.set(loop)
 
 
 def agent_of(key: str | None) -> str:

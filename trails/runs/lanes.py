@@ -145,7 +145,11 @@ class Lanes:
         loop, done = asyncio.get_running_loop(), 0
         going: set[asyncio.Future[None]] = set()
         woken = asyncio.Event()
-        self.listener = lambda _: loop.call_soon_threadsafe(woken.set) and None
+
+        def wake(_: Lane) -> None:
+            loop.call_soon_threadsafe(woken.set)
+
+        self.listener = wake
         # Threads for all lanes together: work in one that waits for work in another does not keep it waiting.
         pool = ThreadPoolExecutor(max_workers=self.width, thread_name_prefix="trails-lane")
         try:
@@ -155,9 +159,9 @@ class Lanes:
                     going.add(loop.run_in_executor(pool, ticket.run))
                 if not going:
                     return done
-                waker = loop.create_task(woken.wait())
-                await asyncio.wait({*going, waker}, return_when=asyncio.FIRST_COMPLETED)
-                waker.cancel()
+                for each in going:
+                    each.add_done_callback(lambda _: woken.set())
+                await woken.wait()
                 for each in [one for one in going if one.done()]:
                     going.discard(each)
                     each.result()

@@ -8,8 +8,9 @@ other graph is walked quad by quad and held against what its own turns would be 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 from pyoxigraph import NamedNode, Quad
 
@@ -174,12 +175,9 @@ class _Audit:
             return {q for q in quads if q.predicate in _TOMBSTONE}
         if vocab.SYSTEM_PROMPT in types:
             return self._prompt(subject)
-        if vocab.RUN in types:
-            return set(runbook.quads_as_written(subject, quads))
-        if vocab.TAG in types or vocab.NOTE in types:
-            return set(marks.quads_as_written(subject, quads))
-        if types & conversations.TYPES:
-            return set(conversations.quads_as_written(subject, quads))
+        for known, written in _REWRITTEN:
+            if types & known:
+                return set(written(subject, quads))
         if vocab.DELETION in types:  # the log says whether what it says is as it was
             return {q for q in quads if q.predicate in _said_of(subject)}
         kind = vocab.AGENT if iris.is_agent(subject) else vocab.PRINCIPAL
@@ -367,6 +365,14 @@ def _stored_turn(row: Sequence[str], facts: Mapping[str, Facts]) -> StoredTurn:
         time=None if when is None else mapping.parse_time(when),
         facts=facts.get(iri, NO_FACTS),
     )
+
+
+_REWRITTEN: Final[Sequence[tuple[frozenset[NamedNode], Callable[[str, Sequence[Quad]], Iterable[Quad]]]]] = (
+    (frozenset({vocab.RUN}), runbook.quads_as_written),
+    (frozenset({vocab.TAG, vocab.NOTE}), marks.quads_as_written),
+    (conversations.TYPES, conversations.quads_as_written),
+)
+"""What is held against what it would be written as, by its type."""
 
 
 def _said_of(deletion: str) -> frozenset[NamedNode]:

@@ -21,8 +21,15 @@ from trails.context.assembling import Context
 from trails.context.compacting import CompactionPolicy, Keep, MaxTokens, Plan, Summary, SummaryRequest
 from trails.context.entries import Entry
 from trails.context.messages import cost
-from trails.context.tokens import Counter, estimate
-from trails.errors import ContextOverflow, HeadConflict, InvalidInput, NothingToSummarise, TrailsError
+from trails.context.tokens import Counter, counted, estimate
+from trails.errors import (
+    ContextOverflow,
+    HeadConflict,
+    InvalidInput,
+    NothingToSummarise,
+    SessionNotFound,
+    TrailsError,
+)
 from trails.model import Compaction, Turn
 from trails.session import draft
 from trails.session.assembly import since_summary
@@ -111,15 +118,16 @@ def compact(session: Session, summarise: Summarise, options: Options) -> Steps[T
     trigger = compacting.trigger_name(options.trigger)
     request = compacting.REQUEST if options.request is None else validate.text(options.request, "request")
     counter = options.counter or (session.window.counter if session.window else estimate)
-    previous, turns = since_summary(session._turns)
-    plan = compacting.plan(
-        list(turns),
-        previous,
-        keep_tokens=options.keep_tokens,
-        keep_turns=options.keep_turns,
-        keep=options.keep,
-        counter=counter,
-    )
+    with session._alone.patiently():
+        previous, turns = since_summary(session._turns)
+        plan = compacting.plan(
+            list(turns),
+            previous,
+            keep_tokens=options.keep_tokens,
+            keep_turns=options.keep_turns,
+            keep=options.keep,
+            counter=counter,
+        )
     limit, rule = compacting.summary_limit(options.max_summary_tokens, plan.tokens)
     asked = SummaryRequest(request, plan.summarise, previous, limit, trigger)
     started = options.clock()
@@ -136,13 +144,19 @@ def compact(session: Session, summarise: Summarise, options: Options) -> Steps[T
         max_summary_rule=rule,
         duration_ms=took,
     )
-    return _Storing(session, plan, known, counter).store(_summary(session, answer), options)
+    return _Storing(session, plan, known, counter).store(_summary(session, answer, limit, counter), options)
 
 
-def _summary(session: Session, answer: object) -> Summary:
+def _summary(session: Session, answer: object, limit: int | None, counter: Counter) -> Summary:
     made = answer if isinstance(answer, Summary) else Summary(validate.text(answer, "the summary"))
     if not validate.text(made.text, "the summary").strip():
         raise InvalidInput(f"the summariser returned no text for session {session.id!r}; nothing was written")
+    tokens = counted(counter, made.text)
+    if limit is not None and tokens > (limit * 3 // 2 if counter is estimate else limit):  # an estimate may be that far off
+        raise InvalidInput(
+            f"the summary of session {session.id!r} takes {tokens:,} tokens, and at most {limit:,} were asked for; nothing "
+            "was written. Let the summariser keep to the request's max_tokens, or allow more (max_summary_tokens)"
+        )
     return made
 
 
@@ -159,7 +173,8 @@ class _Storing:
         """Append the summary and persist it, after whatever was appended meanwhile; return its turn.
 
         Where this handle has pending turns of its own, and another writer was quicker, `HeadConflict` is raised as by
-        any `persist`: the pending turns and the summary stay pending, for `keep_as_fork`.
+        any `persist`: the pending turns and the summary stay pending, for `keep_as_fork`. In an exchange, and in a
+        worker, nothing is persisted here: the summary becomes part of what is.
         """
         made = draft.make(
             "summary",
@@ -170,26 +185,42 @@ class _Storing:
             stop_reason=summary.stop_reason,
             compaction=self._known,
         )
+        with self._session._alone.patiently():
+            return self._stored(made)
+
+    def _stored(self, made: Draft) -> Turn:
+        session = self._session
         for _ in range(_RETRIES):
-            alone = not self._session.pending and not self._session._new_prompts
+            alone = not session.pending and not session._new_prompts
             turn = self._append(made)
+            if session._held is not None or session.record.kind == "worker":
+                return turn
             try:
-                self._session.persist()
+                session.persist()
             except HeadConflict:
                 if not alone:
                     raise
-                self._session.discard_pending()
-                self._session._reload()
+                session.discard_pending()
+                session._reload()
+            except (InvalidInput, SessionNotFound):
+                session.take_back()
+                raise
             else:
                 return turn
         raise TrailsError(
-            f"session {self._session.id!r} was appended to {_RETRIES} times while its summary was being stored; nothing "
+            f"session {session.id!r} was appended to {_RETRIES} times while its summary was being stored; nothing "
             "was written. Try again"
         )
 
     def _append(self, made: Draft) -> Turn:
         """Append the summary, with what stays beside it as things are now."""
-        since = self._session._turns[self._plan.summarised_through + 1 :]
+        through, turns = self._plan.summarised_through, self._session._turns
+        if len(turns) <= through or turns[through].digest != self._plan.summarise[-1].digest:
+            raise InvalidInput(
+                f"turns of session {self._session.id!r} that were to be summarised were taken back meanwhile; nothing was "
+                "written"
+            )
+        since = turns[through + 1 :]
         kept = [turn for turn in since if turn.compaction is None]
         kept_tokens = sum(cost(turn, self._counter) for turn in kept)
         compaction = self._known.model_copy(

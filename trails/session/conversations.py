@@ -54,6 +54,8 @@ class Alias(Value):
     """Why it was made: promotion, merge or manual."""
     by_iri: str
     time: datetime
+    from_key: str | None = None
+    """The key that it stood for before that one's session was moved."""
 
     @property
     def by(self) -> str:
@@ -108,16 +110,17 @@ def conversation_quads(made: Conversation) -> list[Quad]:
 def alias_quads(made: Alias) -> list[Quad]:
     """Return the quads of an alias, without that of its author's type."""
     node = NamedNode(iris.alias(made.alias))
-    return _quads(
-        [
-            (node, vocab.TYPE, vocab.ALIAS),
-            (node, vocab.ALIAS_KEY, Literal(made.alias)),
-            (node, vocab.ALIAS_OF, NamedNode(iris.conversation(made.key))),
-            (node, vocab.REASON, Literal(made.reason)),
-            (node, vocab.ATTRIBUTED_TO, NamedNode(made.by_iri)),
-            (node, vocab.TIME, mapping.time_literal(made.time)),
-        ]
-    )
+    rows: list[_Row] = [
+        (node, vocab.TYPE, vocab.ALIAS),
+        (node, vocab.ALIAS_KEY, Literal(made.alias)),
+        (node, vocab.ALIAS_OF, NamedNode(iris.conversation(made.key))),
+        (node, vocab.REASON, Literal(made.reason)),
+        (node, vocab.ATTRIBUTED_TO, NamedNode(made.by_iri)),
+        (node, vocab.TIME, mapping.time_literal(made.time)),
+    ]
+    if made.from_key is not None:
+        rows.append((node, vocab.FROM_KEY, Literal(made.from_key)))
+    return _quads(rows)
 
 
 def removal_quads(gone: Alias, by_iri: str, time: datetime, token: str) -> list[Quad]:
@@ -216,6 +219,7 @@ def alias_of(subject: str, quads: Iterable[Quad]) -> Alias:
         reason=found[vocab.REASON],
         by_iri=found[vocab.ATTRIBUTED_TO],
         time=mapping.parse_time(found[vocab.TIME]),
+        from_key=found.get(vocab.FROM_KEY),
     )
 
 

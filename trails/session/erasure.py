@@ -173,8 +173,8 @@ def _commit(
         gone, kept = entryfacts.without(store, session_id, names)
         remove += gone
         add += kept
-    rows = logbook.rows("change", sorted(holders))
-    store.commit(Change(add=add, remove=remove, require=remove, leaves=lambda after: [*made, *rows(after)]))
+    changed = logbook.rows("change", sorted(holders))
+    store.commit(Change(add=add, remove=remove, require=remove, leaves=lambda after: [*made, *changed(after)]))
     return [str(quad.subject.value) for quad in new]  # type: ignore[union-attr] # an entry's IRI
 
 

@@ -17,8 +17,8 @@ from trails.errors import TrailsError
 from trails.integrity.leaves import LEDGER_KINDS, Leaf
 from trails.session import entries, treeentries
 from trails.session.entries import Delivery, Entry, Event, Exchange
-from trails.session.policyentries import Decision
 from trails.session.entrybase import LedgerEntry
+from trails.session.policyentries import Decision
 from trails.store.contract import QuadStore
 
 _KINDS: Final = frozenset(LEDGER_KINDS)

@@ -72,7 +72,11 @@ def _commit(store: QuadStore, doomed: list[str], change: Change) -> None:
             if failure.missing is None or failure.missing in change.require:
                 raise
             continue  # a note was removed meanwhile, or the session that it was to move to
-        left = (marks.leaving(store, doomed)[0], conversations.leaving(store, doomed, named), runbook.leaving(store, doomed)[0])
+        left = (
+            marks.leaving(store, doomed)[0],
+            conversations.leaving(store, doomed, named),
+            runbook.leaving(store, doomed)[0],
+        )
         if not any(left):
             return
         change, logged = Change(), logbook.rows("change", [])

@@ -136,7 +136,7 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         source_session: str | None = None,
         max_tokens: int | None = None,
         pinned_count: int = 1,
-        counter: Callable[[str], int] | None = None,
+        counter: Callable[[str], float] | None = None,
     ) -> Session:
         """Return a new session; nothing is stored until its first `persist`.
 
@@ -306,6 +306,7 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
             raise InvalidInput(f'children is "refuse", "cascade" or "detach", not {children!r}')
         record = self.record(session)
         who = record.principal if by is None else validate.name(by, "by")
+        self.rewrites += 1
         if children == "detach":
             removal.refuse_tagged(self._store, record.id)
             for branch in self.reader.branches(record.id):

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Self
 from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode, Quad
 
-from trails import iris, mapping
+from trails import iris
 from trails import vocab as v
 from trails.errors import IntegrityError
 from trails.integrity import digests, leaves

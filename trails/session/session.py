@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import threading
 import warnings
 from collections.abc import Iterable, Mapping, MutableSequence, Sequence
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from trails.integrity.leaves import Kind
 from trails.model import MAX_FORK_DEPTH, Compaction, SealedTurn, SessionRecord, SystemPrompt, ToolCall, Turn
 from trails.session import draft, logbook, quoting
 from trails.session.draft import Draft
+from trails.session.onethread import OneThread
 from trails.session.verbs import SessionVerbs
 from trails.store.contract import Change, PreconditionFailed
 
@@ -52,7 +52,9 @@ class Session(SessionVerbs):
         self._stored = stored
         self._new_prompts: list[SystemPrompt] = [prompt] if prompt else []
         self._as_tuple: tuple[Turn, ...] | None = None
-        self._alone = _OneThread(record.id)
+        self._alone = OneThread(record.id)
+        self._held: str | None = None
+        """What stores the turns of this handle in its own commit, so that nothing else may; None for nothing."""
         self._seen: int | None = None
         """What the store had removed when the row and the last stored turn were last seen there."""
         repository._watch(self)
@@ -203,9 +205,9 @@ class Session(SessionVerbs):
         """Add a turn that `draft.make` has checked already (what importers use) and return it."""
         with self._alone:
             turn = made.turn(self._record, len(self._turns), self.head)
+            self._entered(turn)  # first: where the window's counter raises, nothing is appended
             self._drafts.append(made)
             self._turns.append(turn)
-            self._entered(turn)
             return turn
 
     def discard_pending(self) -> int:
@@ -228,12 +230,10 @@ class Session(SessionVerbs):
 
     def _redo_pending(self) -> None:
         """Make the pending turns anew, after what they chain to or are attributed to has changed."""
-        if self._drafts:
-            del self._turns[-len(self._drafts) :]
-        drafts, self._drafts = self._drafts, []
+        del self._turns[len(self._turns) - len(self._drafts) :]
         self._as_tuple = None
-        for made in drafts:
-            self.append_draft(made)
+        for made in self._drafts:
+            self._turns.append(made.turn(self._record, len(self._turns), self.head))
 
     def set_system(self, text: str) -> SystemPrompt:
         """Set the system prompt from the next turn on, as a new version; it is stored by the next `persist`."""
@@ -268,6 +268,11 @@ class Session(SessionVerbs):
         with self._alone:
             if self._stored and not self._drafts and not self._new_prompts and also is None:
                 return 0
+            if self._held is not None and also is None:
+                raise InvalidInput(
+                    f"the turns of session {self.id!r} are stored by {self._held} when that is completed, and not before: "
+                    "leave persist() and fork() to what comes after it, or load the session again for what is stored"
+                )
             if self._drafts and self._record.kind == "worker":
                 raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
             first = len(self._turns) - len(self._drafts)
@@ -533,29 +538,6 @@ class Session(SessionVerbs):
                 PendingTurnsWarning,
                 stacklevel=3,
             )
-
-
-class _OneThread:
-    """A `with` block that one thread is in at a time: a second one is an error, never a wait.
-
-    A handle's turns and what is pending of them must fit; two threads that append to one handle would mix them up.
-    """
-
-    __slots__ = ("_lock", "_session_id")
-
-    def __init__(self, session_id: str) -> None:
-        self._lock = threading.RLock()
-        self._session_id = session_id
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            raise TrailsError(
-                f"this handle on session {self._session_id!r} is being used by another thread right now; nothing was done. "
-                "Give each thread its own handle (store.load), or let one thread at a time use this one"
-            )
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
 
 
 def branch_id(parent_id: str, branch: str) -> str:

@@ -51,7 +51,7 @@ class Tags:
         ...     tag.session_id, tag.length, store.tags.get("v1") == tag
         ('plan', 1, True)
         """
-        wanted = _name(name)
+        wanted = validate.tag_name(name)
         author = draft.author_iri(by)
         target = refs.place(self._repository, ref)
         reader = self._repository.reader
@@ -144,15 +144,6 @@ class Tags:
         except PreconditionFailed as failure:
             raise InvalidInput(f"the tag {name!r} was removed by another writer meanwhile") from failure
         return gone
-
-
-def _name(name: str) -> str:
-    plain = validate.label(name)
-    if " " in plain or "@" in plain or plain.startswith(("-", "urn:trails:")):
-        raise InvalidInput(
-            f"a tag's name has no space and no '@', and starts with neither '-' nor urn:trails:: {plain!r}"
-        )
-    return plain
 
 
 def _head(reader: Reader, chain: tuple[SessionRecord, ...], length: int | None) -> tuple[int, Turn | None]:

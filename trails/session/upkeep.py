@@ -26,6 +26,8 @@ class RepositoryUpkeep:
     """What an open store does to stay sound."""
 
     reader: Reader
+    rewrites = 0
+    """How often stored text was taken out since the store was opened: turns that were read before may hold it."""
     if TYPE_CHECKING:
 
         @property
@@ -49,6 +51,7 @@ class RepositoryUpkeep:
         Raises `SessionNotFound`, or `InvalidInput` where there is no such turn.
         """
         chain = self.reader.lineage(self._id_of(session))
+        self.rewrites += 1
         return erasure.redact(
             self.store,
             self.reader,

@@ -57,7 +57,11 @@ class Change:
         """Tell whether a precondition that did not hold was one of this change's own."""
         if failure.present is None:
             return failure.missing in self.require
-        return any(failure.present.subject == pattern[0] for pattern in self.forbid)
+        found = (failure.present.subject, failure.present.predicate, failure.present.object, failure.present.graph_name)
+        return any(
+            all(part is None or part == there for part, there in zip(pattern, found, strict=True))
+            for pattern in self.forbid
+        )
 
 
 class PreconditionFailed(TrailsError):

@@ -25,8 +25,12 @@ _STEP: Final = 5_000
 """Lines that are compressed at once, between two calls of a progress function."""
 
 
-def dump(store: EmbeddedStore, file: Path, progress: Progress | None = None, *, replace: bool = False) -> int:
-    """Write a store to a gzip file of sorted N-Quads, one quad a line; return how many. The file appears once it is whole.
+def dump(
+    store: EmbeddedStore, file: Path, progress: Progress | None = None, *, replace: bool = False, packed: bool = True
+) -> int:
+    """Write a store to a file of sorted N-Quads, one quad a line; return how many. The file appears once it is whole.
+
+    It is compressed with gzip unless `packed` is False.
 
     The store may be in use: the dump holds it as it was at one moment. Its log is not in the dump: a store that is
     loaded from it begins a new one, so that only a backup can be held against older checkpoints.
@@ -42,7 +46,7 @@ def dump(store: EmbeddedStore, file: Path, progress: Progress | None = None, *, 
         ):
             runs = _Runs(Path(scratch), total, progress)
             store.dump(cast(IO[bytes], runs))
-            written = _write(out, runs.merged(), total, progress)
+            written = _write(out, runs.merged(), total, progress, packed=packed)
             out.flush()
             os.fsync(out.fileno())
         Path(name).rename(file)
@@ -53,12 +57,14 @@ def dump(store: EmbeddedStore, file: Path, progress: Progress | None = None, *, 
     return written
 
 
-def _write(out: IO[bytes], lines: Iterator[bytes], total: int, progress: Progress | None) -> int:
+def _write(out: IO[bytes], lines: Iterator[bytes], total: int, progress: Progress | None, *, packed: bool) -> int:
     count = 0
-    # No file name and no time: the same store gives the same file.
-    with gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0, compresslevel=6) as packed:
+    with contextlib.ExitStack() as stack:
+        to: IO[bytes] | gzip.GzipFile = out
+        if packed:  # no file name and no time: the same store gives the same file
+            to = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0, compresslevel=6))
         while batch := list(islice(lines, _STEP)):
-            packed.write(b"".join(batch))
+            to.write(b"".join(batch))
             count += len(batch)
             if progress:
                 progress(count, total, "writing")

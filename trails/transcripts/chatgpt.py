@@ -26,10 +26,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from trails.errors import InvalidInput
 from trails.transcripts import checked, jsonl
 from trails.transcripts.checked import Reading
-from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
+from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript, files_at
 
 SOURCE: Final = "chatgpt"
 ROLES: Final = frozenset({"user", "assistant", "system", "tool"})
@@ -58,11 +57,7 @@ def sniff(head: bytes) -> bool:
 
 def find_files(path: Path) -> list[Path]:
     """Return the file itself, or an export folder's `conversations.json`; raise `InvalidInput` where there is neither."""
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise InvalidInput(f"there is no file or folder {path}")
-    return sorted(file for file in path.rglob("conversations*.json") if _MEMBER.fullmatch(file.name))
+    return [file for file in files_at(path, "conversations*.json") if file == path or _MEMBER.fullmatch(file.name)]
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:

@@ -12,29 +12,35 @@ from typing import Any
 from trails import validate
 from trails.errors import InvalidInput
 from trails.session import draft
+from trails.session.draft import Draft
 from trails.transcripts import jsonl
 from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript
+
+
+def drafted(turn: SourceTurn) -> Draft:
+    """Return a source turn as one that a session can append; raise `InvalidInput` for what no store would keep."""
+    return draft.make(
+        turn.role,
+        turn.content,
+        author=turn.author,
+        time=turn.time,
+        timed=False,
+        model=turn.model,
+        usage=turn.usage,
+        stop_reason=turn.stop_reason,
+        tool_calls=turn.tool_calls,
+        tool_call_id=turn.tool_call_id,
+        is_error=turn.is_error,
+        compaction=turn.compaction,
+        source_ids=turn.source_ids,
+        meta=turn.meta or None,
+    )
 
 
 def fault(turn: SourceTurn) -> str | None:
     """Return why no store would keep a turn, or None if it can be kept."""
     try:
-        draft.make(
-            turn.role,
-            turn.content,
-            author=turn.author,
-            time=turn.time,
-            timed=False,
-            model=turn.model,
-            usage=turn.usage,
-            stop_reason=turn.stop_reason,
-            tool_calls=turn.tool_calls,
-            tool_call_id=turn.tool_call_id,
-            is_error=turn.is_error,
-            compaction=turn.compaction,
-            source_ids=turn.source_ids,
-            meta=turn.meta or None,
-        )
+        drafted(turn)
     except InvalidInput as error:
         return str(error)
     return None

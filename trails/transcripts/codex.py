@@ -1,8 +1,10 @@
 """Codex's rollout files: `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`, a thread each.
 
-A line has a time, a type and a payload; files of before September 2025 have the payloads alone. A response item makes a
-turn, as it stands: messages, reasoning, calls, their outputs. Visible text stands in a file twice, as a response item and as
-an event; it becomes one turn. An event whose item is missing makes the turn itself. `codex_items.py` has the details.
+A line has a time, a type and a payload; files of before September 2025 have the payloads alone, and those of before June 2025
+(`rollout-<date>-<thread>.json`) are one object with the session and its items, written anew with each save. A response
+item makes a turn, as it stands: messages, reasoning, calls, their outputs. Visible text stands in a file twice, as a response
+item and as an event; it becomes one turn. An event whose item is missing makes the turn itself. `codex_items.py` has the
+details.
 
 Rules of the format that are followed, and noted where they matter: a forked file begins with its own header and repeats its
 parent's lines with the parent's header, and the first header counts; a rollback (`thread_rolled_back`) takes back the user's
@@ -17,11 +19,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from trails.errors import InvalidInput
 from trails.transcripts import checked, jsonl
 from trails.transcripts.checked import Reading
 from trails.transcripts.codex_items import ITEMS, Thread
-from trails.transcripts.source import SourceSession, Transcript
+from trails.transcripts.source import SourceSession, Transcript, files_at
 
 SOURCE: Final = "codex"
 
@@ -29,7 +30,8 @@ _TYPES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_c
 _WRAPPED: Final = re.compile(rb'"type"\s*:\s*"(?:session_meta|response_item|event_msg|turn_context|compacted)"')
 _PAYLOAD: Final = re.compile(rb'[{,]\s*"payload"\s*:\s*\{')
 _BARE: Final = re.compile(rb'\{\s*"id"\s*:\s*"[^"]*"\s*,\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"(?:instructions|git)"\s*:')
-_NAMED: Final = re.compile(r"rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl", re.DOTALL)
+_WHOLE: Final = re.compile(rb'\{\s*"session"\s*:\s*\{\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"id"\s*:\s*"')
+_NAMED: Final = re.compile(r"rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl?", re.DOTALL)
 _HEADER_OWN: Final = frozenset({"id", "timestamp", "base_instructions"})
 
 _Json = Mapping[str, Any]
@@ -44,16 +46,17 @@ def sniff(head: bytes) -> bool:
     lines = [line.lstrip() for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:20]]
     if any(line.startswith(b"{") and _WRAPPED.search(line) and _PAYLOAD.search(line) for line in lines):
         return True
-    return bool(_BARE.match(lines[0]))
+    return bool(_BARE.match(lines[0])) or _is_whole(head)
+
+
+def _is_whole(data: bytes) -> bool:
+    """Tell whether a file is one object, as the first versions of Codex wrote it."""
+    return _WHOLE.match(data.removeprefix(b"\xef\xbb\xbf").lstrip()) is not None
 
 
 def find_files(path: Path) -> list[Path]:
     """Return the file itself, or all rollouts in a folder and below; raise `InvalidInput` where there is neither."""
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise InvalidInput(f"there is no file or folder {path}")
-    return sorted(file for file in path.rglob("*.jsonl") if file.is_file())
+    return files_at(path, "*.jsonl", "rollout-*.json")
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
@@ -61,7 +64,9 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
 
     A thread that was forked repeats its parent's turns: what is equal to a parent that is here or in the store is shared.
     """
-    return checked.together([(name, _File(name).read(data)) for name, data in files])
+    return checked.together(
+        [(name, _File(name).read_whole(data) if _is_whole(data) else _File(name).read(data)) for name, data in files]
+    )
 
 
 class _File:
@@ -94,6 +99,25 @@ class _File:
         ]
         self._finish()
         self._reading.problems.sort(key=lambda problem: problem.line)
+        return self._reading
+
+    def read_whole(self, data: bytes) -> Reading:
+        """Read a file that is one object: a session, whose time is that of the last save, and items without times."""
+        values, problems = jsonl.read_values(data)
+        self._reading.problems += problems
+        for number, value in values:
+            header, items = value.get("session"), value.get("items")
+            if not isinstance(header, dict) or not isinstance(items, list):
+                self._reading.refuse(number, "is no rollout: it has no session, or no items", value)
+                continue
+            self._headers.append((number, header))
+            for each in items:
+                self._reading.count(f"response_item/{each.get('type') if isinstance(each, dict) else '?'}")
+                if isinstance(each, dict):
+                    self._thread.add(number, "response_item", each, None)
+                else:
+                    self._reading.refuse(number, "has an item that is no object", each)
+        self._finish()
         return self._reading
 
     def _finish(self) -> None:

@@ -25,10 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from trails.errors import InvalidInput
 from trails.transcripts import checked, jsonl
 from trails.transcripts.checked import Reading
-from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
+from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript, files_at
 
 SOURCE: Final = "gemini-cli"
 _ROLES: Final = {"user": "user", "gemini": "assistant", "info": "info", "warning": "warning", "error": "error"}
@@ -53,11 +52,7 @@ def sniff(head: bytes) -> bool:
 
 def find_files(path: Path) -> list[Path]:
     """Return the file itself, or all chats in a folder and below; raise `InvalidInput` where there is neither."""
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise InvalidInput(f"there is no file or folder {path}")
-    return sorted(file for file in path.rglob("*") if file.suffix in {".json", ".jsonl"} and file.is_file())
+    return files_at(path, "*.json", "*.jsonl")
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from pyoxigraph import Literal
@@ -17,7 +18,8 @@ from pyoxigraph import Literal
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput, TrailsError
 from trails.model import Compaction, Turn
-from trails.session import Repository, Session, draft
+from trails.session import Repository, Session
+from trails.transcripts import checked
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import SourceSession, SourceTurn, Transcript
 
@@ -105,6 +107,8 @@ class _Match:
     """What the path has beyond those turns: whole turns, or the later records of a turn that is there in part."""
     altered: bool
     """Whether the stored session's next turn comes from a record of this path that now says something else."""
+    uncounted: int = 0
+    """Turns that are there whole, and whose usage the source tells otherwise now, or only now."""
 
 
 class _Merge:
@@ -166,12 +170,17 @@ class _Merge:
             self._create(path, family, start)
             return
         match, session = best
+        if match.uncounted:
+            self._report.notes.append(
+                f"{session.id}: the source told the usage of {match.uncounted} turn(s) after they were imported; turns never "
+                "change, so it is not counted here"
+            )
         if not match.rest:
             self._note_unchanged(session)
         elif match.length == len(session):
             self._grow(session, match.rest)
         else:
-            self._branch(session, match, family, main=main)
+            self._branch(session, match, path, family, main=main)
 
     def _note_unchanged(self, session: Session) -> None:
         if session.id not in (*self._report.unchanged, *self._report.sessions_created, *self._report.grown):
@@ -260,20 +269,26 @@ class _Merge:
             )
         return best
 
-    def _branch(self, session: Session, match: _Match, family: list[Session], *, main: bool) -> None:
+    def _branch(
+        self, session: Session, match: _Match, path: Sequence[SourceTurn], family: list[Session], *, main: bool
+    ) -> None:
         """Make a fork of a stored session for a path that leaves it."""
-        fork_id = branch_id(self._id, match.rest)
+        fork_id = branch_id(self._id, match.rest[:1])
+        if fork_id in self._repository:  # the same turn was imported before, after turns that the source has changed
+            before = takewhile(lambda turn: match.rest[0].source_ids[0] not in turn.source_ids, path)
+            fork_id = branch_id(self._id, [*before, match.rest[0]])
         if self._repository.reader.is_deleted(fork_id):
             self._report.deleted.append(fork_id)
             return
         first = next((turn.time for turn in match.rest if turn.time), None)
         fork = session.fork(match.length, id=fork_id, created=first, source_session=self._name)
         try:
-            self._report.turns_added += append_all(fork, match.rest)
+            added = append_all(fork, match.rest)
             fork.persist()
         except TrailsError:
             fork.discard_pending()
             raise
+        self._report.turns_added += added
         family.append(fork)
         (self._report.changed if match.altered else self._report.forks_created).append(fork.id)
         if match.altered:
@@ -287,10 +302,10 @@ class _Merge:
             )
 
 
-def branch_id(base: str, rest: Sequence[SourceTurn]) -> str:
-    """Return the id of a fork for a path that leaves a stored session: the same whenever the same path comes again."""
+def branch_id(base: str, turns: Sequence[SourceTurn]) -> str:
+    """Return the id of a fork that some turns stand for: the same whenever they come again."""
     hasher = hashlib.sha256()
-    for turn in rest[:1]:
+    for turn in turns:
         text, structured = validate.content(turn.content)
         for part in (*turn.source_ids, turn.role, str(structured), text):
             hasher.update(f"{len(part)}:".encode() + part.encode())
@@ -301,24 +316,7 @@ def append_all(session: Session, turns: Iterable[SourceTurn]) -> int:
     """Append source turns to a session; return how many."""
     count = 0
     for turn in turns:
-        session.append_draft(
-            draft.make(
-                turn.role,
-                turn.content,
-                author=turn.author,
-                time=turn.time,
-                timed=False,
-                model=turn.model,
-                usage=turn.usage,
-                stop_reason=turn.stop_reason,
-                tool_calls=turn.tool_calls,
-                tool_call_id=turn.tool_call_id,
-                is_error=turn.is_error,
-                compaction=turn.compaction,
-                source_ids=turn.source_ids,
-                meta=turn.meta or None,
-            )
-        )
+        session.append_draft(checked.drafted(turn))
         count += 1
     return count
 
@@ -331,8 +329,8 @@ def compare(stored: Sequence[Turn], path: Sequence[SourceTurn], offset: int) -> 
     """
     place = {source_id: (i, turn) for i, turn in enumerate(path) for source_id in turn.source_ids}
     confirmed: set[str] = set()
-    counted: dict[int, dict[str, Any]] = {}
-    """The usage that the stored part of a source turn carries: its rest must not count it again."""
+    counted: dict[int, list[dict[str, Any]]] = {}
+    """The usages that the stored parts of a source turn carry: its rest must not count them again."""
     length, reached, altered = offset, -1, False
     for turn in stored[offset:]:
         position, source = place.get(turn.source_ids[0], (-1, None)) if turn.source_ids else (-1, None)
@@ -343,19 +341,21 @@ def compare(stored: Sequence[Turn], path: Sequence[SourceTurn], offset: int) -> 
             altered = True
             break
         confirmed |= ids
-        counted[position] = turn.usage
+        counted.setdefault(position, []).append(turn.usage)
         reached = max(reached, position)
         length += 1
-    rest = []
+    rest, uncounted = [], 0
     for position, source in enumerate(path):
         missing = [source_id for source_id in source.source_ids if source_id not in confirmed]
         if len(missing) == len(source.source_ids):
             rest.append(source)
         elif missing:
-            again = counted.get(position) == source.usage
+            again = source.usage in counted.get(position, [])
             rest.append(replace(source.restricted(frozenset(missing)), usage=None if again else source.usage))
+        elif source.usage and position in counted and source.usage not in counted[position]:
+            uncounted += 1
     rest = shifted(rest, offset)
-    return _Match(length, tuple(rest), altered)
+    return _Match(length, tuple(rest), altered, uncounted)
 
 
 def shifted(path: Sequence[SourceTurn], offset: int) -> list[SourceTurn]:

@@ -18,13 +18,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from trails.errors import InvalidInput
 from trails.transcripts import checked, jsonl
 from trails.transcripts.checked import Reading
 from trails.transcripts.otel_messages import INPUT, OUTPUT, Said, messages_of
 from trails.transcripts.otel_session import Conversation
 from trails.transcripts.otel_spans import Span, spans_in
-from trails.transcripts.source import Transcript
+from trails.transcripts.source import Transcript, files_at
 
 SOURCE: Final = "otel"
 
@@ -53,11 +52,7 @@ def sniff(head: bytes) -> bool:
 
 def find_files(path: Path) -> list[Path]:
     """Return the file itself, or all span files in a folder and below; raise `InvalidInput` where there is neither."""
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise InvalidInput(f"there is no file or folder {path}")
-    return sorted(file for file in path.rglob("*") if file.suffix in {".json", ".jsonl"} and file.is_file())
+    return files_at(path, "*.json", "*.jsonl")
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:

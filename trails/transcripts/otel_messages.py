@@ -1,12 +1,15 @@
 """The messages that a GenAI span carries, and the turns that they make.
 
 They stand in the attributes `gen_ai.input.messages` and `gen_ai.output.messages` (JSON, as text or as values), on the span or
-on its event `gen_ai.client.inference.operation.details`; in older conventions every message is a span event of its own
-(`gen_ai.user.message`, …, `gen_ai.choice`).
+on its event `gen_ai.client.inference.operation.details`. In older conventions every message is a span event of its own
+(`gen_ai.user.message`, …, `gen_ai.choice`), or `gen_ai.prompt` and `gen_ai.completion` hold the messages: as JSON, on the
+span or on its events `gen_ai.content.prompt` and `gen_ai.content.completion`, or spread over an attribute a field, with the
+message's number in its name (`gen_ai.prompt.0.role`, `gen_ai.completion.0.tool_calls.0.name`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,6 +24,11 @@ SYSTEM: Final = "gen_ai.system_instructions"
 _DETAILS: Final = "gen_ai.client.inference.operation.details"
 _EVENTS: Final = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
 _CHOICE: Final = "gen_ai.choice"
+_PROMPT: Final = "gen_ai.prompt"
+_COMPLETION: Final = "gen_ai.completion"
+_CONTENTS: Final = frozenset({"gen_ai.content.prompt", "gen_ai.content.completion"})
+_SPREAD: Final = re.compile(r"(gen_ai\.prompt|gen_ai\.completion)(?:\.(\d{1,6})\.(.+))?", re.DOTALL)
+_DEEPEST: Final = 20
 _USAGE: Final = "gen_ai.usage."
 _UNSPOKEN: Final = ("reasoning", "thinking")
 
@@ -65,6 +73,7 @@ def messages_of(span: Span) -> Said:
     """Return the messages of a span; nothing that stands in them raises."""
     faults: list[tuple[str, object]] = []
     holders = [span.attributes, *(held for name, held in span.events if name == _DETAILS)]
+    told = holders
     found: dict[str, list[Message]] = {}
     for key in (INPUT, OUTPUT):
         raw = next((holder[key] for holder in holders if holder.get(key) is not None), None)
@@ -77,8 +86,23 @@ def messages_of(span: Span) -> Said:
                     faults.append((f"has an event {name} that holds no message", held))
                 else:
                     found[OUTPUT if name == _CHOICE else INPUT].append(message)
-    system = next((holder[SYSTEM] for holder in holders if holder.get(SYSTEM) is not None), None)
+    if not found[INPUT] and not found[OUTPUT]:
+        holders = [span.attributes, *(held for name, held in span.events if name in _CONTENTS)]
+        found = {
+            INPUT: _spread(_PROMPT, "user", holders, faults),
+            OUTPUT: _spread(_COMPLETION, "assistant", holders, faults),
+        }
+    system = next((holder[SYSTEM] for holder in told if holder.get(SYSTEM) is not None), None)
     return Said(tuple(found[INPUT]), tuple(found[OUTPUT]), _system(system), tuple(faults))
+
+
+def tells_messages(key: str) -> bool:
+    """Tell whether an attribute holds messages, or a field of one, in an older convention.
+
+    >>> tells_messages("gen_ai.prompt.0.content"), tells_messages("gen_ai.completion"), tells_messages("gen_ai.prompt.name")
+    (True, True, False)
+    """
+    return _SPREAD.fullmatch(key) is not None
 
 
 def usage_of(span: Span) -> dict[str, Any] | None:
@@ -106,6 +130,79 @@ def _listed(key: str, raw: object, faults: list[tuple[str, object]]) -> list[Mes
         else:
             found.append(message)
     return found
+
+
+# --- the oldest conventions
+
+
+def _spread(key: str, role: str, holders: Sequence[_Json], faults: list[tuple[str, object]]) -> list[Message]:
+    """Return the messages of `gen_ai.prompt` or `gen_ai.completion`: as JSON, as one text, or with an attribute a field."""
+    whole = next((holder[key] for holder in holders if holder.get(key) is not None), None)
+    if whole is not None:
+        read = read_json(whole)
+        listed = [read] if isinstance(read, dict) else read if isinstance(read, list) else [{"content": whole}]
+    else:
+        listed = _numbered(key, holders[0])
+    found = []
+    for number, each in enumerate(listed):
+        message = _message(_plain_form(each), role)
+        if message is None:
+            faults.append((f"has {key}[{number}] that is no message: it needs content as text or parts", each))
+        else:
+            found.append(message)
+    return found
+
+
+def _numbered(key: str, attributes: _Json) -> list[Any]:
+    """Return what attributes with numbers in their names stand for, in order of the numbers."""
+    made: dict[str, Any] = {}
+    for name, value in attributes.items():
+        named = _SPREAD.fullmatch(name)
+        if named is None or named[1] != key or named[2] is None or named[3].count(".") > _DEEPEST:
+            continue
+        steps = [str(named[2]), *named[3].split(".")]
+        place: Any = made
+        for step in steps[:-1]:
+            place = place.setdefault(step, {}) if isinstance(place, dict) else None
+        if isinstance(place, dict):  # else the field is told as a whole too
+            place[steps[-1]] = value
+    listed = _listed_by_number(made)
+    return listed if isinstance(listed, list) else []
+
+
+def _listed_by_number(value: Any) -> Any:
+    """Return objects whose keys are all numbers as lists in order of these, all the way down."""
+    if not isinstance(value, dict):
+        return value
+    inner = {name: _listed_by_number(each) for name, each in value.items()}
+    if inner and all(name.isascii() and name.isdecimal() and len(name) < 7 for name in inner):
+        return [inner[name] for name in sorted(inner, key=int)]
+    return inner
+
+
+def _plain_form(raw: object) -> object:
+    """Return a message of the oldest conventions as newer ones have it: parts as values, calls without an id as parts."""
+    if not isinstance(raw, dict):
+        return raw
+    made = dict(raw)
+    if made.get("role") == "model":  # Gemini's word
+        made["role"] = "assistant"
+    content = made.get("content")
+    parts = read_json(content) if isinstance(content, str) else None
+    if parts and isinstance(parts, list) and all(isinstance(p, dict) and isinstance(p.get("type"), str) for p in parts):
+        made["content"] = parts
+    calls = read_json(made.get("tool_calls"))
+    nameless = [c for c in calls if isinstance(c, dict) and not c.get("id")] if isinstance(calls, list) else []
+    if isinstance(calls, list):
+        made["tool_calls"] = [call for call in calls if call not in nameless]
+    if nameless:
+        content = made.get("content") or []
+        said = [{"type": "text", "content": content}] if isinstance(content, str) else list(content)
+        made["content"] = [*said, *({"type": "tool_call", **_named(call)} for call in nameless)]
+    return made
+
+
+# --- a message
 
 
 def _message(raw: object, role: str | None = None) -> Message | None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from trails.parts import calls_in, results_in
 from trails.transcripts import checked
 from trails.transcripts.checked import Reading
-from trails.transcripts.otel_messages import INPUT, OUTPUT, SYSTEM, Message, Said, usage_of
+from trails.transcripts.otel_messages import INPUT, OUTPUT, SYSTEM, Message, Said, tells_messages, usage_of
 from trails.transcripts.otel_spans import Span, read_json
 from trails.transcripts.source import Piece, SourceSession, SourceTurn
 
@@ -197,7 +197,8 @@ class Conversation:
     def _answered(self, span: Span, number: int, message: Message, agent: str | None) -> SourceTurn:
         turn = message.turn(f"{span.trace}/{span.id}/out/{number}")
         kept = {key: value for key, value in span.attributes.items() if key.startswith("gen_ai.") and key not in _TOLD}
-        kept = checked.filled({key: value for key, value in kept.items() if not key.startswith("gen_ai.usage.")})
+        told = {key for key in kept if key.startswith("gen_ai.usage.") or tells_messages(key)}
+        kept = checked.filled({key: value for key, value in kept.items() if key not in told})
         reasons = span.attributes.get("gen_ai.response.finish_reasons")
         stop = reasons[number] if isinstance(reasons, list) and number < len(reasons) else None
         meta = {**turn.meta, "span": span.id, "trace": span.trace}

@@ -23,7 +23,7 @@ from trails.errors import InvalidInput
 from trails.model import SessionRecord
 from trails.transcripts import jsonl
 from trails.transcripts.pi_entries import NotedHeader, read_entry, read_noted, read_time, write_time
-from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript
+from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript, files_at
 
 SOURCE: Final = "pi"
 VERSION: Final = 3
@@ -50,11 +50,7 @@ def sniff(head: bytes) -> bool:
 
 def find_files(path: Path) -> list[Path]:
     """Return the file itself, or all pi sessions in a folder and below; raise `InvalidInput` where there is neither."""
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise InvalidInput(f"there is no file or folder {path}")
-    return sorted(file for file in path.rglob("*.jsonl") if file.is_file() and _sniff_file(file))
+    return [file for file in files_at(path, "*.jsonl") if file == path or _sniff_file(file)]
 
 
 def _sniff_file(file: Path) -> bool:

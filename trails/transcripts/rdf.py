@@ -19,6 +19,7 @@ from trails.errors import InvalidInput, ParentMissing, TrailsError
 from trails.integrity.leaves import Kind, Leaf
 from trails.model import SessionRecord
 from trails.session import Repository, conversations, erasure, ledgerbook, logbook, marks, removal, slots
+from trails.session.bundle import prompts, session_quads
 from trails.session.reader import Reader
 from trails.store.contract import Change, Pattern, PreconditionFailed, QuadStore
 from trails.store.embedded import EmbeddedStore
@@ -61,30 +62,6 @@ def _form(name: str) -> ox.RdfFormat:
 
 def _graph_name(quad: Quad) -> str:
     return quad.graph_name.value if isinstance(quad.graph_name, NamedNode) else ""
-
-
-def session_quads(store: QuadStore, record: SessionRecord) -> list[Quad]:
-    """Return all quads of one session: row, whom it names, prompts, tags, notes, graph, ledger, and who redacted what."""
-    node = NamedNode(record.iri)
-    graph = store.quads((None, None, None, node))
-    book = store.quads((None, None, None, NamedNode(iris.ledger(record.iri))))
-    quads = [*_row(store, node), *marks.exported(store, node), *graph, *book, *erasure.deletions_of(store, graph)]
-    quads += conversations.exported(store, node) if record.key is not None else []
-    for who, kind in ((iris.principal(record.principal), vocab.PRINCIPAL), (iris.agent(record.agent), vocab.AGENT)):
-        quads += store.quads((NamedNode(who), vocab.TYPE, kind, vocab.CATALOG))
-    return quads
-
-
-def _row(store: QuadStore, node: NamedNode) -> list[Quad]:
-    quads = store.quads((node, None, None, vocab.CATALOG))
-    for version in _prompts(store, node):
-        quads += store.quads((version, None, None, vocab.CATALOG))
-    return quads
-
-
-def _prompts(store: QuadStore, node: NamedNode) -> list[NamedNode]:
-    found = [quad.subject for quad in store.quads((None, vocab.PROMPT_OF, node, vocab.CATALOG))]
-    return [subject for subject in found if isinstance(subject, NamedNode)]
 
 
 # --- in
@@ -203,7 +180,7 @@ def _check_owners(scratch: QuadStore, sessions: set[str], quads: Iterable[Quad])
     named = set(sessions)
     for iri in sessions:
         node = NamedNode(iri)
-        named |= {version.value for version in _prompts(scratch, node)}
+        named |= {version.value for version in prompts(scratch, node)}
         for predicate in (vocab.ATTRIBUTED_TO, vocab.SESSION_AGENT):
             found = scratch.quads((node, predicate, None, vocab.CATALOG))
             named |= {quad.object.value for quad in found if isinstance(quad.object, NamedNode)}
@@ -349,7 +326,7 @@ class _Import:
         new = mine[len(theirs) :]
         turns = self._quads_of({turn.iri for turn in new})
         book, gone = self._grown_ledger()
-        add = self._missing_prompts() + self._arriving(turns + erasure.deletions_of(self._file.store, turns), book)
+        add = self._missingprompts() + self._arriving(turns + erasure.deletions_of(self._file.store, turns), book)
         add += self._arriving_marks(marks.exported(self._file.store, self._node))
         if not add and not gone:
             self._report.unchanged.append(self._record.id)
@@ -388,11 +365,11 @@ class _Import:
             _problem(self._report, what)
         return found or ([], [])
 
-    def _missing_prompts(self) -> list[Quad]:
+    def _missingprompts(self) -> list[Quad]:
         store, scratch = self._target.store, self._file.store
         return [
             quad
-            for version in _prompts(scratch, self._node)
+            for version in prompts(scratch, self._node)
             if not store.quads((version, None, None, vocab.CATALOG))
             for quad in scratch.quads((version, None, None, vocab.CATALOG))
         ]

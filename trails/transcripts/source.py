@@ -10,9 +10,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+from trails.errors import InvalidInput
 from trails.model import Compaction
+
+
+def files_at(path: Path, *patterns: str) -> list[Path]:
+    """Return the file itself, or those in a folder and below whose names fit a pattern; `InvalidInput` for neither."""
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise InvalidInput(f"there is no file or folder {path}")
+    return sorted({file for pattern in patterns for file in path.rglob(pattern) if file.is_file()})
 
 
 @dataclass(frozen=True, slots=True)

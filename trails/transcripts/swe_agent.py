@@ -18,10 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from trails.errors import InvalidInput
 from trails.transcripts import checked, jsonl
 from trails.transcripts.checked import Reading
-from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
+from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript, files_at
 
 SOURCE: Final = "swe-agent"
 
@@ -53,11 +52,7 @@ def sniff(head: bytes) -> bool:
 
 def find_files(path: Path) -> list[Path]:
     """Return the file itself, or all `.traj` files in a folder and below; raise `InvalidInput` where there is neither."""
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise InvalidInput(f"there is no file or folder {path}")
-    return sorted(file for file in path.rglob("*.traj") if file.is_file())
+    return files_at(path, "*.traj")
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:

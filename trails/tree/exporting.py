@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from trails.session import Repository
+from trails.store import dumping
 from trails.tree.limits import span
 
 HOURLY: Final = timedelta(hours=1)
@@ -25,6 +26,7 @@ class Exporter:
         """Write the file where it is time, whole or not at all, and return it; None where it is not time."""
         if self._last is not None and self._last <= now < self._last + self._every:
             return None
-        self._repository.dump(self._file, replace=True)
+        store = self._repository._embedded("export")
+        dumping.dump(store, self._file, replace=True, packed=self._file.suffix == ".gz")
         self._last = now
         return self._file

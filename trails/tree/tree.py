@@ -71,7 +71,8 @@ class Tree:
         are told (`recovered` names it); mains and suspended branches are as they were. `clock` gives the time (aware;
         the system's by default). `limits` hold for all agents but those in `agent_limits`. `grace` is how long a session
         that was asked to end has to wrap up, 0 or more. `cheapest` is the tier of models that workers use. `tick` writes
-        the store to the file `export_to`, where one is named, every `export_every` (more than 0).
+        the whole store to the file `export_to`, where one is named, every `export_every` (more than 0), as sorted N-Quads;
+        compressed where its name ends in `.gz`.
         """
         self._core = Core(
             store,

@@ -1,0 +1,827 @@
+"""Sub-agents' runs: started in one commit, followed to their end, announced once, and cleaned up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trails
+from trails import InvalidInput, Repository, RequestRefused, Runs, SessionNotFound, Step
+from trails.ledger import Ledger
+from trails.ledger.running import Running
+from trails.policy.patching import ModelHost, ModelRef
+from trails.runs import Announcement
+from trails.session.entries import Event
+from trails.store.contract import Solutions
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MAIN = "agent:main:main"
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def move(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+class Desk:
+    """A host: an agent that answers from a script, and a list of what it was asked and told."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.answers: dict[str, Callable[[Step], Any]] = {}
+        self.steps: list[tuple[str, str]] = []
+        self.told: list[Announcement] = []
+
+    def agent(self, step: Step) -> Any:
+        text = str(step.session.turns[-1].content)
+        self.steps.append((step.lane, text.splitlines()[0]))
+        answer = self.answers.get(text)
+        return f"re: {text.splitlines()[0]}" if answer is None else answer(step)
+
+    def announce(self, word: Announcement) -> None:
+        self.told.append(word)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def desk(clock: Clock) -> Desk:
+    return Desk(clock)
+
+
+def counter() -> Callable[[], str]:
+    ids = iter(range(1, 1000))
+    return lambda: f"id-{next(ids)}"
+
+
+@pytest.fixture
+def runs(store: Repository, desk: Desk) -> Iterator[Runs]:
+    yield Runs(store, agent=desk.agent, announce=desk.announce, clock=desk.clock, new_id=counter())
+    report = store.verify()
+    assert report.ok, report.findings
+
+
+def inbox(store: Repository, runs: Runs, key: str = MAIN) -> list[Event]:
+    session_id = runs.session_of(key)
+    return [] if session_id is None else Ledger(store).events(session_id, direction="inbound")
+
+
+def only(store: Repository, runs: Runs, key: str = MAIN) -> Event:
+    (event,) = inbox(store, runs, key)
+    return event
+
+
+# --- spawning
+
+
+def test_a_spawn_answers_at_once_and_stores_session_task_and_run_together(store: Repository, runs: Runs) -> None:
+    answer = runs.spawn(MAIN, "Look for trains", label="trains", cleanup="delete", run_timeout_seconds=90.9)
+    assert answer.to_json() == {"status": "accepted", "childSessionKey": "agent:main:subagent:id-1", "runId": "id-2"}
+    run = runs.get("id-2")
+    assert (run.task, run.label, run.cleanup, run.run_timeout_seconds) == ("Look for trains", "trains", "delete", 90)
+    assert (run.requester_session_key, run.requester_display_key, run.state) == (MAIN, "main", "running")
+    assert (run.created, run.started, run.cleanup_handled) == (START, START, False)
+    assert run.archive_at == START + timedelta(minutes=60)
+    child = store.record(run.child_session or "")
+    assert (child.key, child.agent, child.spawned_by) == (run.child_session_key, "main", runs.session_of(MAIN))
+    (task,) = Ledger(store).inbox(child.id)
+    assert (task.content, task.event_id, task.author_iri) == ("Look for trains", "id-2", "urn:trails:agent:main")
+    assert store.resolve("trains") == child.id
+
+
+def test_a_session_may_be_named_by_its_id_and_its_agent_runs_the_sub_agent(store: Repository, runs: Runs) -> None:
+    store.create(id="desk", agent="planner", principal="alice").persist()
+    answer = runs.spawn("desk", "Look")
+    run = runs.get(answer.run_id or "")
+    assert answer.child_session_key == "agent:planner:subagent:id-1"
+    assert (run.requester_session_key, run.requester_session) == ("agent:planner:desk", "desk")
+    assert store.record(run.child_session or "").principal == "alice"
+    runs.work()
+    assert [event.content.splitlines()[0] for event in Ledger(store).inbox("desk")] == [
+        'A background task "Look" just completed successfully.'
+    ]
+
+
+@pytest.mark.parametrize("requester", ["agent:main:subagent:x", "subagent:x", "agent:main:telegram:group:1:subagent:x"])
+def test_a_sub_agent_never_spawns_and_nothing_is_changed(store: Repository, runs: Runs, requester: str) -> None:
+    answer = runs.spawn(requester, "Look")
+    error = "sessions_spawn is not allowed from sub-agent sessions"
+    assert answer.to_json() == {"status": "forbidden", "error": error}
+    assert (len(store.store), runs.list(), runs.work()) == (0, [], 0)
+
+
+def config(allow: list[str], **subagents: Any) -> dict[str, Any]:
+    return {
+        "agents": {"list": [{"id": "main", "subagents": {"allowAgents": allow}}], "defaults": {"subagents": subagents}}
+    }
+
+
+def test_the_shared_cases_of_spawning_hold(shared: Path, clock: Clock) -> None:
+    cases = json.loads((shared / "cases" / "openclaw_subagent_registry.json").read_text("utf-8"))["cases"]
+    tried = 0
+    for case in cases:
+        given, wanted = case["input"], case["expected"]
+        if "requester" not in given:
+            continue
+        with trails.open(":memory:") as store:
+            runs = Runs(store, clock=clock, config=config(given.get("allowAgents", [])))
+            answer = runs.spawn(given["requester"], "do it", agent_id=given.get("agentId"))
+            assert answer.status == wanted["status"]
+            assert answer.error == wanted.get("error")
+            assert (answer.child_session_key or "").startswith(wanted.get("childKeyPrefix", ""))
+        tried += 1
+    assert tried == 3
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({}, "task"),
+        ({"task": "  "}, "task"),
+        ({"task": 7}, "task"),
+        ({"task": "\ud800"}, "surrogate"),
+        ({"task": "x", "cleanup": "burn"}, "cleanup"),
+        ({"task": "x", "runTimeoutSeconds": "soon"}, "runTimeoutSeconds"),
+        ({"task": "x", "thinking": "wild"}, "thinking"),
+        ({"task": "x", "agent": "beta"}, "agent"),
+    ],
+)
+def test_parameters_that_cannot_be_read_are_refused_and_nothing_is_written(
+    store: Repository, runs: Runs, parameters: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        runs.spawn_tool(MAIN, parameters)
+    assert len(store.store) == 0
+
+
+def test_a_tool_calls_parameters_are_taken_with_the_old_name_of_the_time_out(runs: Runs) -> None:
+    answer = runs.spawn_tool(MAIN, {"task": "x", "timeoutSeconds": 5.9, "thinking": "HIGH", "agentId": " Main "})
+    run = runs.get(answer.run_id or "")
+    assert (run.run_timeout_seconds, run.thinking, run.cleanup, run.agent) == (5, "high", "keep", "main")
+
+
+def test_a_session_that_is_not_there_and_no_key_spawns_nothing(store: Repository, runs: Runs) -> None:
+    for name in ("nobody", "urn:trails:session:nobody"):
+        with pytest.raises(SessionNotFound, match="nobody"):
+            runs.spawn(name, "x")
+    with pytest.raises(SessionNotFound, match="nobody"):
+        runs.list(session="nobody")
+    assert len(store.store) == 0
+
+
+def models(text: str) -> ModelRef:
+    if text != "openai/known":
+        raise RequestRefused(f"model not allowed: {text}")
+    return ModelRef("openai", "known")
+
+
+def test_models_are_chosen_by_priority_and_a_wrong_one_is_a_warning(store: Repository, clock: Clock) -> None:
+    host = ModelHost(default=ModelRef("anthropic", "usual"), resolve=models)
+    chosen = []
+    for asked, agents, default in [
+        ("openai/known", "x", "y"),
+        (None, "openai/known", "y"),
+        (None, None, "openai/known"),
+        (None, None, None),
+        ("other/wrong", "openai/known", None),
+    ]:
+        settings = {
+            "agents": {
+                "list": [{"id": "main", "subagents": {"model": agents}}],
+                "defaults": {"subagents": {"model": {"primary": default}}},
+            }
+        }
+        runs = Runs(store, clock=clock, models=host, config=settings)
+        answer = runs.spawn(MAIN, "x", model=asked)
+        chosen.append((answer.model_applied, answer.warning, runs.get(answer.run_id or "").model))
+    assert chosen == [
+        (True, None, "openai/known"),
+        (True, None, "openai/known"),
+        (True, None, "openai/known"),
+        (None, None, None),
+        (False, "model not allowed: other/wrong", None),
+    ]
+    assert store.verify().ok
+
+
+def test_a_label_in_use_stays_where_it_is_and_is_a_warning(store: Repository, runs: Runs) -> None:
+    first, second = runs.spawn(MAIN, "one", label="look"), runs.spawn(MAIN, "two", label="look")
+    assert (first.warning, second.warning) == (None, "label already in use: look")
+    assert store.resolve("look") == runs.get(first.run_id or "").child_session
+    assert runs.get(second.run_id or "").label == "look"
+
+
+def test_the_sub_agents_prompt_has_its_parts_and_can_be_built_otherwise(store: Repository, clock: Clock) -> None:
+    seen = []
+    runs = Runs(store, clock=clock, agent=lambda step: (seen.append(step.system), "done")[1])
+    runs.spawn(MAIN, "Look\nfor trains", label="trains", origin={"channel": " Slack ", "to": "C1"})
+    runs.work(1)
+    for part in (
+        "# Subagent Context",
+        "You were created to handle: Look for trains",
+        "## Rules",
+        "- Label: trains",
+        f"- Requester session: {MAIN}",
+        "- Requester channel: slack",
+        "- Your session: agent:main:subagent:",
+    ):
+        assert part in (seen[0] or "")
+    other = Runs(store, clock=clock, prompt=lambda brief: f"only {brief.task}")
+    answer = other.spawn(MAIN, "this")
+    assert other.system_prompt(answer.run_id or "") == "only this"
+
+
+def test_a_builder_of_prompts_that_fails_starts_nothing(store: Repository, clock: Clock) -> None:
+    def broken(brief: object) -> str:
+        raise RuntimeError("no template")
+
+    runs = Runs(store, clock=clock, prompt=broken)
+    with pytest.raises(RuntimeError):
+        runs.spawn(MAIN, "x")
+    assert len(store.store) == 0
+
+
+# --- life
+
+
+def test_a_run_is_worked_on_and_announced_with_findings_and_figures(
+    store: Repository, runs: Runs, desk: Desk, clock: Clock
+) -> None:
+    def answer(step: Step) -> None:
+        clock.move(83)
+        usage = {"input_tokens": 1200, "output_tokens": 300, "cost": 0.0213}
+        step.append("assistant", [{"type": "text", "text": "Two an hour."}], model="m-1", usage=usage)
+
+    desk.answers["Look for trains"] = answer
+    answered = runs.spawn(
+        MAIN, "Look for trains", origin={"channel": "slack", "to": "C1", "accountId": "a", "threadId": 7}
+    )
+    assert runs.work() == 1
+    run = runs.get(answered.run_id or "")
+    assert (run.state, run.outcome, run.cleanup_completed) == ("done", "ok", clock.now)
+    assert (run.started, run.ended) == (START, START + timedelta(seconds=83))
+    event = only(store, runs)
+    assert event.content.split("\n\n")[:3] == [
+        'A background task "Look for trains" just completed successfully.',
+        "Findings:\nTwo an hour.",
+        "Stats: runtime 1m23s • tokens 1.5k (in 1.2k / out 300) • est $0.02",
+    ]
+    assert "Summarize this" in event.content
+    assert (event.channel, event.peer, event.account) == ("slack", "C1", "a")
+    assert (event.mode, event.author_iri, event.waiting) == ("followup", "urn:trails:agent:main", True)
+    assert run.announced_as == event.iri
+    (word,) = desk.told
+    assert (word.how, word.text, word.origin.thread_id) == ("direct", event.content, 7)
+    assert word.idempotency_key == f"announce:{run.child_session_key}:{run.run_id}" == event.event_id
+
+
+def test_without_a_host_to_act_the_agent_answers_in_the_main_lane(store: Repository, desk: Desk, clock: Clock) -> None:
+    runs = Runs(store, agent=desk.agent, clock=clock)
+    runs.spawn(MAIN, "Look")
+    assert runs.work() == 2
+    first = 'A background task "Look" just completed successfully.'
+    assert desk.steps == [("subagent", "Look"), ("main", first)]
+    turns = store.load(runs.session_of(MAIN) or "").turns
+    assert [turn.content.splitlines()[0] for turn in turns] == [first, f"re: {first}"]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError("no model"), ("error", "failed: RuntimeError: no model.")),
+        (TimeoutError("too long"), ("timeout", "timed out.")),
+    ],
+)
+def test_an_agent_that_fails_ends_its_run_and_the_requester_is_told(
+    store: Repository, runs: Runs, desk: Desk, error: Exception, told: tuple[str, str]
+) -> None:
+    def fail(step: Step) -> None:
+        step.append("assistant", "half")
+        raise error
+
+    desk.answers["Look"] = fail
+    answer = runs.spawn(MAIN, "Look")
+    runs.work()
+    run = runs.get(answer.run_id or "")
+    assert (run.outcome, run.state) == (told[0], "done")
+    text = only(store, runs).content
+    assert text.startswith(f'A background task "Look" just {told[1]}')
+    assert "Findings:\n(no output)" in text
+
+
+def test_a_run_that_takes_as_long_as_it_may_ends_with_a_time_out(runs: Runs, desk: Desk, clock: Clock) -> None:
+    desk.answers["Look"] = lambda step: clock.move(30) or "late"
+    answer = runs.spawn(MAIN, "Look", run_timeout_seconds=30)
+    runs.work()
+    assert runs.get(answer.run_id or "").outcome == "timeout"
+    assert "timed out" in (desk.told[0].text or "")
+
+
+def test_a_run_whose_time_is_up_is_ended_by_the_clock_while_its_agent_goes_on(
+    store: Repository, runs: Runs, desk: Desk, clock: Clock
+) -> None:
+    seen = []
+
+    def answer(step: Step) -> str:
+        clock.move(31)
+        seen.append((runs.tick().timed_out, step.cancelled.is_set(), runs.get("id-2").outcome))
+        return "late"
+
+    desk.answers["Look"] = answer
+    runs.spawn(MAIN, "Look", run_timeout_seconds=30)
+    runs.work()
+    assert seen == [(("id-2",), True, "timeout")]
+    assert len(inbox(store, runs)) == 1
+    assert runs.get("id-2").outcome == "timeout"
+
+
+def test_a_run_that_waits_for_its_turn_is_not_timed_out(runs: Runs, clock: Clock) -> None:
+    runs.spawn(MAIN, "Look", run_timeout_seconds=1)
+    clock.move(100)
+    assert runs.tick().timed_out == ()
+
+
+# --- other processes
+
+
+def elsewhere(store: Repository, clock: Clock, desk: Desk, **more: Any) -> Runs:
+    return Runs(store, announce=desk.announce, clock=clock, new_id=counter(), **more)
+
+
+def lifecycle(run_id: str, phase: str, **data: Any) -> dict[str, Any]:
+    return {"runId": run_id, "stream": "lifecycle", "data": {"phase": phase, **data}}
+
+
+def ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+def test_events_of_a_runs_life_start_and_end_it(store: Repository, clock: Clock, desk: Desk) -> None:
+    runs = elsewhere(store, clock, desk)
+    runs.spawn(MAIN, "Look")
+    later = START + timedelta(seconds=5)
+    assert runs.on_event(lifecycle("id-2", "start", startedAt=ms(later))) is True
+    assert runs.on_event({"runId": "id-2", "stream": "assistant", "data": {"phase": "end"}}) is False
+    assert runs.on_event(lifecycle("nobody", "end")) is False
+    assert runs.get("id-2").started == later
+    assert runs.on_event(lifecycle("id-2", "error", endedAt=ms(later) + 1000, error="no model")) is True
+    assert runs.on_event(lifecycle("id-2", "end")) is False
+    run = runs.get("id-2")
+    assert (run.outcome, run.error, run.state) == ("error", "no model", "done")
+    assert run.ended == later + timedelta(seconds=1)
+    assert [word.how for word in desk.told] == ["direct"]
+    assert store.verify().ok
+
+
+def test_a_run_elsewhere_is_waited_for_and_a_wait_that_times_out_changes_nothing(
+    store: Repository, clock: Clock, desk: Desk
+) -> None:
+    asked: list[tuple[str, float]] = []
+    known: dict[str, Any] = {"status": "timeout"}
+
+    def wait(run_id: str, timeout: float) -> dict[str, Any]:
+        asked.append((run_id, timeout))
+        return known
+
+    runs = elsewhere(store, clock, desk, wait=wait)
+    runs.spawn(MAIN, "Look")
+    before = runs.get("id-2")
+    assert runs.wait("id-2", timeout=9) == before
+    assert runs.tick().waiting == ("id-2",)
+    known = {"status": "ok", "startedAt": ms(START), "endedAt": ms(START) + 2000}
+    assert runs.tick().ended == ("id-2",)
+    assert asked == [("id-2", 9), ("id-2", 0), ("id-2", 0), ("id-2", 0)]
+    assert (runs.get("id-2").outcome, runs.get("id-2").ended) == ("ok", START + timedelta(seconds=2))
+    assert len(inbox(store, runs)) == 1
+
+
+def test_a_run_elsewhere_ends_once_its_time_is_up(store: Repository, clock: Clock, desk: Desk) -> None:
+    runs = elsewhere(store, clock, desk, wait=lambda run_id, timeout: {"status": "timeout"})
+    runs.spawn(MAIN, "Look", run_timeout_seconds=10)
+    clock.move(9.999)
+    assert runs.tick().timed_out == ()
+    clock.move(0.001)
+    assert runs.tick().timed_out == ("id-2",)
+    assert runs.get("id-2").outcome == "timeout"
+
+
+# --- announcing
+
+
+def test_a_requester_at_work_is_steered_or_queued_by_its_queue_mode(
+    store: Repository, clock: Clock, desk: Desk
+) -> None:
+    ways = []
+    for mode in ("steer", "steer+backlog", "followup", "collect", "interrupt", None):
+        queue = {"messages": {"queue": {"mode": mode}}} if mode else {}
+        runs = Runs(store, clock=clock, config=queue, active=lambda session_id: True)
+        key = f"agent:main:{mode or 'none'}"
+        run_id = runs.spawn(key, "Look").run_id or ""
+        runs.ended(run_id, "ok")
+        ways.append((runs.get(run_id).announced_how, only(store, runs, key).mode))
+    assert ways == [
+        ("steered", "steer"),
+        ("steered", "steer"),
+        ("queued", "followup"),
+        ("queued", "collect"),
+        ("queued", "followup"),
+        ("queued", "collect"),
+    ]
+
+
+def test_what_is_steered_in_is_taken_up_by_the_exchange_under_way(store: Repository, clock: Clock) -> None:
+    runs = Runs(store, clock=clock, config={"messages": {"queue": {"mode": "steer"}}})
+    run_id = runs.spawn(MAIN, "Look").run_id or ""
+    session_id, ledger = runs.session_of(MAIN) or "", Ledger(store, clock=clock)
+    ledger.receive(session_id, "Hello")
+    taken: list[Event] = []
+
+    def handler(running: Running) -> str:
+        runs.ended(run_id, "ok")
+        taken.extend(running.steered())
+        return "Hello; and the task is done."
+
+    ledger.process(session_id, handler)
+    assert [event.event_id for event in taken] == [f"announce:{runs.get(run_id).child_session_key}:{run_id}"]
+    assert [turn.role for turn in store.load(session_id).turns] == ["user", "user", "assistant"]
+    assert runs.get(run_id).announced_how == "steered"
+
+
+def test_an_announcement_that_fails_is_tried_again_with_the_same_key_and_one_message(
+    store: Repository, clock: Clock, desk: Desk
+) -> None:
+    tries: list[str] = []
+
+    def announce(word: Announcement) -> None:
+        tries.append(word.idempotency_key)
+        if len(tries) < 3:
+            raise ConnectionError("gateway down")
+
+    runs = Runs(store, announce=announce, clock=clock, new_id=counter())
+    runs.spawn(MAIN, "Look", cleanup="delete")
+    runs.ended("id-2", "ok")
+    assert (runs.get("id-2").state, runs.get("id-2").cleanup_handled) == ("ended", False)
+    assert runs.tick().failed == ("id-2",)
+    assert runs.sweep().announced == ("id-2",)
+    assert runs.sweep().announced == ()
+    assert len(set(tries)) == 1
+    assert len(tries) == 3
+    assert len(inbox(store, runs)) == 1
+    assert runs.list() == []
+    assert store.verify().ok
+
+
+def test_an_announcement_goes_to_the_session_that_the_key_names_then(store: Repository, runs: Runs) -> None:
+    answer = runs.spawn(MAIN, "Look")
+    before = runs.session_of(MAIN)
+    after = trails.Router(store).reset(MAIN).session_id
+    runs.work()
+    assert before != after
+    assert runs.get(answer.run_id or "").announced_as == f"urn:trails:session:{after}/ledger/1"
+
+
+def test_a_run_of_which_nobody_is_left_to_be_told_stays_until_it_is_archived(
+    store: Repository, clock: Clock, desk: Desk
+) -> None:
+    runs = elsewhere(store, clock, desk)
+    runs.import_file(file_of(record(createdAt=ms(START), archiveAtMs=ms(START) + 120_000)))
+    runs.ended("run-1", "ok")
+    assert runs.sweep().unheard == ("run-1",)
+    found = store.query("unannounced-runs")
+    assert isinstance(found, Solutions)
+    assert [row["run"].value for row in found] == [runs.get("run-1").iri]
+    clock.move(120)
+    assert runs.sweep().archived == ("run-1",)
+    assert runs.list() == []
+    assert store.verify().ok
+
+
+# --- cleaning up
+
+
+def test_a_run_that_is_to_be_deleted_goes_with_its_session_once_it_is_announced(
+    store: Repository, runs: Runs, desk: Desk
+) -> None:
+    answer = runs.spawn(MAIN, "Look", cleanup="delete")
+    child = runs.get(answer.run_id or "").child_session or ""
+    runs.work()
+    assert child not in store
+    with pytest.raises(InvalidInput, match="cleaned up or archived"):
+        runs.get(answer.run_id or "")
+    assert "re: Look" in only(store, runs).content
+
+
+def test_a_session_that_others_depend_on_is_kept_and_that_is_said(store: Repository, runs: Runs, clock: Clock) -> None:
+    answer = runs.spawn(MAIN, "Look", cleanup="delete")
+    child = runs.get(answer.run_id or "").child_session or ""
+    store.load(child).fork(id="kept").persist()
+    runs.work()
+    run = runs.get(answer.run_id or "")
+    assert (run.state, child in store) == ("done", True)
+    assert "has 1 dependent sessions ('kept')" in (run.kept_because or "")
+    clock.move(3600)
+    assert list(runs.tick().kept) == [run.run_id]
+    store.delete("kept")
+    assert runs.sweep().archived == (run.run_id,)
+    assert child not in store
+
+
+def test_a_kept_run_is_archived_after_an_hour_by_a_sweep_every_minute(
+    store: Repository, runs: Runs, clock: Clock
+) -> None:
+    answer = runs.spawn(MAIN, "Look")
+    child = runs.get(answer.run_id or "").child_session or ""
+    runs.work()
+    runs.tick()
+    clock.move(3599.999)
+    assert runs.tick().archived == ()
+    clock.move(59.999)
+    assert runs.tick().archived == ()
+    clock.move(0.001)
+    assert runs.tick().archived == (answer.run_id,)
+    assert child not in store
+    assert len(inbox(store, runs)) == 1
+
+
+@pytest.mark.parametrize(("minutes", "seconds"), [(2.9, 120), (0.1, 60), (0, None), (-1, None)])
+def test_when_a_run_is_archived_is_configured_in_minutes(
+    store: Repository, clock: Clock, minutes: float, seconds: int | None
+) -> None:
+    runs = Runs(store, clock=clock, config={"agents": {"defaults": {"subagents": {"archiveAfterMinutes": minutes}}}})
+    answer = runs.spawn(MAIN, "x")
+    assert runs.get(answer.run_id or "").archive_at == (None if seconds is None else START + timedelta(seconds=seconds))
+
+
+def test_a_run_that_nothing_was_heard_of_is_announced_before_it_is_archived(
+    store: Repository, clock: Clock, desk: Desk
+) -> None:
+    runs = elsewhere(store, clock, desk)
+    runs.spawn(MAIN, "Look")
+    clock.move(3600)
+    report = runs.sweep()
+    assert (report.archived, runs.list()) == (("id-2",), [])
+    assert "finished with unknown status" in only(store, runs).content
+
+
+def test_what_still_goes_on_here_is_not_archived(runs: Runs, desk: Desk, clock: Clock) -> None:
+    seen = []
+
+    def answer(step: Step) -> str:
+        clock.move(7200)
+        seen.append(runs.tick().archived)
+        return "done"
+
+    desk.answers["Look"] = answer
+    runs.spawn(MAIN, "Look")
+    runs.work()
+    assert seen == [()]
+    assert runs.sweep().archived == ("id-2",)
+
+
+# --- after a restart
+
+
+def test_a_restart_takes_up_what_waited_what_ended_and_what_was_being_announced(tmp_path: Path, clock: Clock) -> None:
+    first = Desk(clock)
+    with trails.open(tmp_path / "s", create=True, durability="process") as store:
+        runs = Runs(store, agent=first.agent, announce=first.announce, clock=clock, new_id=counter())
+        runs.spawn(MAIN, "never begun")
+    desk = Desk(clock)
+    with trails.open(tmp_path / "s", durability="process") as store:
+        runs = Runs(store, agent=desk.agent, announce=desk.announce, clock=clock)
+        report = runs.recover()
+        assert report.requeued == ("id-2",)
+        assert not runs.recover()
+        runs.work()
+        assert (runs.get("id-2").state, len(desk.told)) == ("done", 1)
+        assert not runs.tick()
+        assert store.verify().ok
+
+
+@pytest.mark.parametrize(("interrupted", "outcome"), [("fail", "error"), ("retry", "ok")])
+def test_work_that_was_under_way_when_its_process_died_fails_or_is_done_again(
+    store: Repository, clock: Clock, desk: Desk, interrupted: Any, outcome: str
+) -> None:
+    class DiedError(BaseException):
+        """Stands for the end of the process: nothing after it is done."""
+
+    def die(step: Step) -> str:
+        raise DiedError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Running, "fail", lambda *_, **__: (_ for _ in ()).throw(DiedError()))
+        runs = Runs(store, agent=die, clock=clock, new_id=counter())
+        runs.spawn(MAIN, "Look")
+        with pytest.raises(DiedError):
+            runs.work()
+    again = Runs(store, agent=desk.agent, announce=desk.announce, clock=clock, interrupted=interrupted)
+    assert again.recover().requeued == ("id-2",)
+    again.work()
+    assert (again.get("id-2").outcome, len(inbox(store, again))) == (outcome, 1)
+
+
+def test_runs_elsewhere_are_asked_for_again_after_a_restart(store: Repository, clock: Clock, desk: Desk) -> None:
+    elsewhere(store, clock, desk).spawn(MAIN, "Look")
+    runs = elsewhere(store, clock, desk, wait=lambda run_id, timeout: {"status": "error", "error": "lost"})
+    assert runs.recover().ended == ("id-2",)
+    assert (runs.get("id-2").error, len(desk.told)) == ("lost", 1)
+
+
+# --- files
+
+
+def record(**fields: Any) -> dict[str, Any]:
+    return {
+        "runId": "run-1",
+        "childSessionKey": "agent:main:subagent:test",
+        "requesterSessionKey": MAIN,
+        "requesterDisplayKey": "main",
+        "task": "do the thing",
+        "cleanup": "keep",
+        "createdAt": 1000,
+    } | fields
+
+
+def file_of(*records: dict[str, Any], version: int = 2) -> dict[str, Any]:
+    return {"version": version, "runs": {each["runId"]: each for each in records}}
+
+
+def test_the_shared_cases_of_the_registrys_file_hold(shared: Path, clock: Clock, desk: Desk) -> None:
+    cases = json.loads((shared / "cases" / "openclaw_subagent_registry.json").read_text("utf-8"))["cases"]
+    by_name = {case["name"]: case for case in cases}
+    given = by_name["persist + resume"]["input"]["register"] | {"createdAt": 1000}
+    with trails.open(":memory:") as store:
+        store.create(id="main", key=MAIN).persist()
+        runs = elsewhere(store, clock, desk)
+        assert runs.import_file(file_of(given)).added == ("run-1",)
+        wanted = by_name["persist + resume"]["expected"]
+        assert runs.export_file()["runs"]["run-1"]["requesterOrigin"] == wanted["requesterOrigin"]
+        again = elsewhere(store, clock, desk, wait=lambda run_id, timeout: {"status": "ok"})
+        again.recover()
+        (word,) = desk.told
+        assert word.run.child_session_key == given["childSessionKey"]
+        assert word.origin.to_json() == wanted["requesterOrigin"]
+        assert store.verify().ok
+    case = by_name["v1 legacy mapping"]
+    with trails.open(":memory:") as store:
+        runs = elsewhere(store, clock, desk)
+        runs.import_file({"version": case["input"]["version"], "runs": {"run-legacy": case["input"]["record"]}})
+        made, wanted = runs.export_file(), case["expected"]
+        assert made["version"] == wanted["file_version_after"]
+        for name in ("cleanupHandled", "cleanupCompletedAt", "requesterOrigin"):
+            assert made["runs"]["run-legacy"][name] == wanted[name]
+        assert "announceHandled" not in made["runs"]["run-legacy"]
+        assert runs.recover().announced == ()
+
+
+def test_every_field_of_a_record_comes_out_as_it_came_in_also_those_that_nobody_knows(
+    store: Repository, runs: Runs
+) -> None:
+    whole = record(
+        requesterOrigin={"channel": "slack", "to": "C1", "accountId": "a", "threadId": 7, "extra": [1]},
+        label="trains",
+        startedAt=1001,
+        endedAt=2002,
+        outcome={"status": "error", "error": "no model", "code": 5},
+        archiveAtMs=3003,
+        cleanupCompletedAt=4004,
+        cleanupHandled=True,
+        model="m-1",
+        nested={"a": [None, 1.5, "ü"]},
+    )
+    odd = record(runId="run-2", label=7, startedAt="soon", cleanupHandled=False)
+    assert runs.import_file(file_of(whole, odd)).added == ("run-1", "run-2")
+    assert runs.export_file() == file_of(whole, odd)
+    again = runs.import_file(file_of(whole))
+    assert (again.added, again.known, again.dropped) == ((), ("run-1",), ())
+
+
+def test_what_cannot_be_read_of_a_file_is_told(store: Repository, runs: Runs) -> None:
+    assert runs.import_file({"version": 3, "runs": {"a": record()}}).dropped == (
+        "version 3 is unknown; 1 and 2 are read",
+    )
+    report = runs.import_file({"version": 2, "runs": {"a": {"runId": 5}, "b": record(task="\ud800"), "c": record()}})
+    assert len(report.dropped) in (1, 2)
+    assert runs.list() == [] or report.added == ("run-1",)
+
+
+def test_an_imported_claim_is_left_alone_and_a_completed_run_too(store: Repository, runs: Runs, desk: Desk) -> None:
+    runs.import_file(
+        file_of(
+            record(runId="claimed", endedAt=5, cleanupHandled=True),
+            record(runId="done", endedAt=5, cleanupHandled=True, cleanupCompletedAt=6),
+            record(runId="open", endedAt=5, cleanupHandled=False),
+        )
+    )
+    store.create(id="main", key=MAIN).persist()
+    assert runs.recover().announced == ("open",)
+    assert [word.run.run_id for word in desk.told] == ["open"]
+
+
+# --- texts that must be reached
+
+
+def test_redacting_the_task_in_the_sub_agents_turn_takes_it_out_of_the_registry(store: Repository, runs: Runs) -> None:
+    answer = runs.spawn(MAIN, "The password is swordfish")
+    runs.work()
+    run = runs.get(answer.run_id or "")
+    report = store.redact(run.child_session or "", 0)
+    assert report.runs == (run.run_id,)
+    after = runs.get(run.run_id)
+    assert (after.task, after.said.withheld) == (None, True)
+    assert "swordfish" in only(store, runs).content
+    assert report.ledger_quotes == (run.announced_as,)
+
+
+def test_redacting_another_turn_lists_the_runs_that_hold_its_text_and_they_can_be_withheld(
+    store: Repository, runs: Runs
+) -> None:
+    session = store.create(id="desk")
+    session.append("user", "swordfish")
+    session.persist()
+    answer = runs.spawn("desk", "Check swordfish")
+    report = store.redact("desk", 0)
+    assert (report.runs, report.run_quotes) == ((), (answer.run_id,))
+    assert runs.withhold(answer.run_id or "") is True
+    assert runs.withhold(answer.run_id or "") is False
+    assert runs.get(answer.run_id or "").task is None
+    runs.ended(answer.run_id or "", "error", error="swordfish was wrong")
+    assert runs.get(answer.run_id or "").error is None
+
+
+def test_deleting_the_sub_agents_session_takes_the_texts_of_its_run_with_it(store: Repository, runs: Runs) -> None:
+    answer = runs.spawn(MAIN, "The password is swordfish")
+    runs.work()
+    runs.tick()
+    run = runs.get(answer.run_id or "")
+    session_id = runs.session_of(MAIN) or ""
+    store.delete(session_id, children="cascade")
+    assert run.child_session not in store
+    assert runs.get(run.run_id).task is None
+    assert not [quad for quad in store.store.quads((None, None, None, None)) if "swordfish" in str(quad.object)]
+
+
+def test_a_dump_brings_runs_back_with_a_log_of_their_own(tmp_path: Path, clock: Clock) -> None:
+    from trails.store import dumping
+
+    with trails.open(tmp_path / "a", create=True) as store:
+        runs = Runs(store, clock=clock, new_id=counter(), agent=lambda step: "done", announce=lambda word: None)
+        for task, cleanup in (("one", "keep"), ("two", "delete"), ("three", "keep")):
+            runs.spawn(MAIN, task, cleanup=cleanup)  # type: ignore[arg-type] # as above
+        runs.work(2)
+        kept = runs.export_file()
+        store.dump(tmp_path / "a.nq.gz")
+    dumping.load(tmp_path / "a.nq.gz", tmp_path / "b")
+    with trails.open(tmp_path / "b") as store:
+        report = store.verify()
+        assert report.ok, report.findings
+        assert Runs(store, clock=clock).export_file() == kept
+        assert len(kept["runs"]) == 2
+
+
+# --- tampering
+
+
+def test_a_run_that_was_altered_or_vanished_is_found(memory: Repository, clock: Clock) -> None:
+    import pyoxigraph as ox
+
+    from trails import vocab
+    from trails.store.contract import Change
+
+    runs = Runs(memory, clock=clock, new_id=counter())
+    runs.spawn(MAIN, "Look")
+    run = runs.get("id-2")
+    node = ox.NamedNode(run.iri)
+
+    def codes(add: list[ox.Quad], remove: list[ox.Quad]) -> set[str]:
+        memory.store.commit(Change(add=add, remove=remove))
+        found = {finding.code for finding in memory.verify().findings}
+        memory.store.commit(Change(add=remove, remove=add))
+        return found
+
+    def quad(predicate: ox.NamedNode, text: Any) -> ox.Quad:
+        return ox.Quad(node, predicate, ox.Literal(text), vocab.CATALOG)
+
+    every = memory.store.quads((node, None, None, vocab.CATALOG))
+    assert codes([], every) == {"rolled-back"}
+    assert codes([quad(vocab.TASK, "Lie")], [quad(vocab.TASK, "Look")]) == {"digest-mismatch"}
+    assert codes([quad(vocab.CLEANUP, "delete")], [quad(vocab.CLEANUP, "keep")]) == {"row-altered"}
+    assert codes([quad(vocab.TOOL_NAME, "x")], []) == {"stray"}
+    assert "bad-row" in codes([quad(vocab.CLEANUP, "delete")], [])
+    assert memory.verify().ok

@@ -1,0 +1,112 @@
+"""What a sandboxed session may see: itself and what it spawned, as a dataset of its own that no query looks past.
+
+The quads of the visible sessions are copied into an engine in memory, and nothing else is: whatever a query says, there
+is nothing there to find. The rows of the catalog cannot be confined otherwise, as those of all sessions stand in one graph.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import pyoxigraph as ox
+from pyoxigraph import Literal, NamedNode
+
+from trails import iris, keys, queries, sparql, validate, vocab
+from trails.errors import InvalidInput, RequestRefused
+from trails.session import Repository, bundle, conversations
+from trails.store.contract import Result, Solutions
+
+_SPAWNED_BY_KEY: Final = vocab.ENTRY_FIELDS["spawnedBy"]
+_SAID: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|<[^<>\"{}|^`\\\x00-\x20]*>|#[^\n\r]*")
+_FROM: Final = re.compile(r"\bFROM\b", re.IGNORECASE)
+
+
+def visible_sessions(repository: Repository, session_id: str) -> list[str]:
+    """Return the ids of the sessions that one may see: itself, what it spawned, what that spawned, and so on.
+
+    What earlier sessions of its key spawned is among them, the earlier sessions themselves are not.
+    """
+    store = repository.store
+    found = repository.reader.records([session_id])
+    if session_id not in found:
+        raise repository.reader.not_found(session_id)
+    key = found[session_id].key
+    seen = {session_id: None}
+    parents = [session_id, *(conversations.sessions_of(store, key) if key is not None else [])]
+    asked: set[str] = set()
+    while parents:
+        parent = parents.pop()
+        if parent in asked:
+            continue
+        asked.add(parent)
+        children = _children(repository, parent)
+        seen |= dict.fromkeys(children)
+        parents += children
+    return list(seen)
+
+
+def _children(repository: Repository, session_id: str) -> list[str]:
+    """Return the ids of the sessions that one spawned: by its own edge, or by the key in the entry of another."""
+    store, node = repository.store, NamedNode(iris.session(session_id))
+    quads = store.quads((None, vocab.SPAWNED_BY, node, vocab.CATALOG))
+    for key in store.quads((node, vocab.KEY, None, vocab.CATALOG)):
+        for name in keys.spellings(str(getattr(key.object, "value", ""))):
+            quads += store.quads((None, _SPAWNED_BY_KEY, Literal(name), None))
+    return [iris.session_id(str(getattr(quad.subject, "value", ""))) for quad in quads]
+
+
+class View:
+    """The part of a store that a session may see, as it was when the view was made; nothing can be written to it."""
+
+    def __init__(self, repository: Repository, session_id: str) -> None:
+        """Make the view of a session; raise `SessionNotFound` where there is none."""
+        self._session_id = session_id
+        records = repository.reader.records(visible_sessions(repository, session_id))
+        self._sessions = tuple(records)
+        self._engine = ox.Store()
+        self._engine.extend(
+            quad for record in records.values() for quad in bundle.session_quads(repository.store, record)
+        )
+        self._graphs = [graph for graph in self._engine.named_graphs() if isinstance(graph, NamedNode)]
+
+    def __repr__(self) -> str:
+        return f"<View of {self._session_id!r}: {len(self._sessions)} sessions>"
+
+    @property
+    def sessions(self) -> tuple[str, ...]:
+        """The ids of the sessions that can be seen."""
+        return self._sessions
+
+    def __contains__(self, session_id: object) -> bool:
+        return session_id in self._sessions
+
+    def query(self, text: str, /, *, union: bool = True, **parameters: Any) -> Result:
+        """Return the result of a SPARQL query over what can be seen, as `Repository.query` does over everything.
+
+        FROM and FROM NAMED choose among what can be seen; naming anything else finds nothing.
+        """
+        if text in queries.load_all():
+            return self._run(queries.find(text).bind(**parameters), union=False)
+        if parameters:
+            raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
+        sparql.check(validate.text(text, "the query"))
+        return self._run(text, union=union)
+
+    def _run(self, text: str, *, union: bool) -> Result:
+        asks_itself = _FROM.search(_SAID.sub("", text)) is not None
+        default: list[NamedNode | ox.DefaultGraph | ox.BlankNode] = [vocab.CATALOG, *(self._graphs if union else [])]
+        dataset: dict[str, Any] = {} if asks_itself else {"default_graph": default, "named_graphs": self._graphs}
+        try:
+            result = self._engine.query(text, prefixes=vocab.PREFIXES, **dataset)
+            if isinstance(result, ox.QuerySolutions):
+                return Solutions(tuple(variable.value for variable in result.variables), list(result))
+            return bool(result) if isinstance(result, ox.QueryBoolean) else list(result)
+        except SyntaxError as error:
+            raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
+
+
+def refuse_unseen(repository: Repository, requester: str, target: str, name: str) -> None:
+    """Raise `RequestRefused` unless one session may see another; `name` is how the caller named that."""
+    if target not in visible_sessions(repository, requester):
+        raise RequestRefused(f"Session not visible from this sandboxed agent session: {name}", code="FORBIDDEN")

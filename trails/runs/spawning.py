@@ -1,0 +1,154 @@
+"""Starting a sub-agent: who may, of which agent, with which model, and all of it in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from trails import keys
+from trails.errors import InvalidInput, RequestRefused
+from trails.ledger import posting
+from trails.model import SessionRecord, Value
+from trails.policy.agents import spawn_target
+from trails.policy.labels import check_label
+from trails.policy.patching import apply_patch
+from trails.policy.runs import SpawnRequest, new_run
+from trails.runs import convert
+from trails.runs.core import TASK_SOURCE, Core, agent_of
+from trails.runs.registry import known
+from trails.session import runbook
+from trails.session.runentry import Run
+
+_MODEL_REFUSALS: Final = ("invalid model", "model not allowed")
+"""What makes a model a warning: the run then goes on with the usual one."""
+
+
+class Spawned(Value):
+    """The answer to a spawn. Where it is not accepted, nothing was changed, and `error` says why."""
+
+    status: Literal["accepted", "forbidden", "error"]
+    child_session_key: str | None = None
+    run_id: str | None = None
+    model_applied: bool | None = None
+    warning: str | None = None
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer as the tool gives it; what is not known is left out."""
+        plain = {
+            "status": self.status,
+            "childSessionKey": self.child_session_key,
+            "runId": self.run_id,
+            "modelApplied": self.model_applied,
+            "warning": self.warning,
+            "error": self.error,
+        }
+        return {name: value for name, value in plain.items() if value is not None}
+
+
+def spawn(core: Core, requester: str, request: SpawnRequest, origin: Mapping[str, Any] | None = None) -> Spawned:
+    """Start a sub-agent for a session; `origin` says where the request came from (channel, to, accountId, threadId)."""
+    key, record = core.places.named(requester)
+    try:
+        target = spawn_target(key, request.agent_id, settings=core.settings.spawn)
+    except RequestRefused as refused:
+        return Spawned(status="forbidden", error=str(refused))
+    child_key = keys.subagent_key(target, core.host.new_id())
+    now = core.now()
+    try:
+        label = None if request.label is None else check_label(request.label)
+        model = core.settings.spawn.model_for(target, request.model)
+        entry, warning = _entry(core, key, child_key, model, _thinking(core, target, request))
+    except RequestRefused as refused:
+        return Spawned(status="error", error=str(refused))
+    run = _run(core, key, child_key, request, origin=origin, now=now, target=target)
+    run = run.model_copy(update={"model": _model_in(entry), "thinking": entry.get("thinkingLevel")})
+    core.prompt(run)  # a builder that fails does so before anything is written
+    if record is None:
+        record = core.repository.record(core.places.ensure(key))
+    warnings = [warning] if warning else []
+    if label is not None and not core.places.is_free(label):
+        warnings.append(f"label already in use: {label}")
+        label = None
+    stored = _store(core, run, record, entry, label)
+    core.queue_run(stored)
+    return Spawned(
+        status="accepted",
+        child_session_key=child_key,
+        run_id=stored.run_id,
+        model_applied=None if model is None else warning is None,
+        warning="; ".join(warnings) or None,
+    )
+
+
+def _thinking(core: Core, target: str, request: SpawnRequest) -> str | None:
+    return request.thinking or core.settings.spawn.of(target).thinking or core.settings.spawn.defaults.thinking
+
+
+def _entry(
+    core: Core, key: str, child_key: str, model: str | None, thinking: str | None
+) -> tuple[dict[str, Any], str | None]:
+    """Return the entry of the child's session, and a warning where the model cannot be had."""
+    now = core.now()
+    plain: dict[str, Any] = {"spawnedBy": key} | ({"thinkingLevel": thinking} if thinking else {})
+    wanted = plain | ({"model": model} if model else {})
+    try:
+        return apply_patch({}, child_key, wanted, now=now, new_id="", models=core.models), None
+    except RequestRefused as refused:
+        if not model or not any(each in str(refused) for each in _MODEL_REFUSALS):
+            raise
+        return apply_patch({}, child_key, plain, now=now, new_id="", models=core.models), str(refused)
+
+
+def _model_in(entry: Mapping[str, Any]) -> str | None:
+    provider, model = entry.get("providerOverride"), entry.get("modelOverride")
+    return f"{provider}/{model}" if provider and model else model
+
+
+def _run(
+    core: Core,
+    key: str,
+    child_key: str,
+    request: SpawnRequest,
+    *,
+    origin: Mapping[str, Any] | None,
+    now: datetime,
+    target: str,
+) -> Run:
+    made = new_run(
+        run_id=core.host.new_id(),
+        child_session_key=child_key,
+        requester_session_key=key,
+        requester_display_key=core.places.shown(key),
+        requester_origin=origin,
+        task=request.task,
+        cleanup=request.cleanup,
+        label=request.label,
+        now=now,
+        archive_after_minutes=core.settings.spawn.defaults.archive_after_minutes,
+    )
+    return convert.run_of(made, agent=target, run_timeout_seconds=request.run_timeout_seconds)
+
+
+def _store(core: Core, run: Run, requester: SessionRecord, entry: Mapping[str, Any], label: str | None) -> Run:
+    """Store the child's session, its task in its inbox and the run in one commit; return the run as stored."""
+    key = run.child_session_key or ""
+    child = core.places.child(key, requester, run.created or core.now())
+    run = run.model_copy(update={"child_session": child.id, "requester_session": requester.id})
+    task = posting.message(
+        child.id,
+        run.task or "",
+        now=core.now(),
+        source=TASK_SOURCE,
+        event_id=run.run_id,
+        author=agent_of(run.requester_session_key),
+    )
+    made = [task.model_copy(update={"number": 1})]
+    if core.places.begin(key, child, entry, made, runbook.registered(run), label):
+        return run
+    if core.registry.find(run.run_id) is not None or core.registry.was_removed(run.run_id):
+        raise known(run.run_id)
+    if requester.id not in core.repository:
+        raise core.repository.reader.not_found(requester.id)
+    raise InvalidInput(f"the key {key!r} names a session already; nothing was changed, try again")
