@@ -24,6 +24,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away the width that runners of tests may set: with it, output is cut as for a terminal."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def long(request: pytest.FixtureRequest) -> bool:
     """Whether the long figures were asked for."""

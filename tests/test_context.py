@@ -74,6 +74,30 @@ def test_a_spawned_session_is_shown_its_brief_and_background_before_its_own_turn
     ]
 
 
+def test_a_stored_brief_and_context_summary_are_shown_by_themselves(store: Repository) -> None:
+    tree = trails.Tree(store)
+    main = tree.main("planner", "chat", system="You plan.")
+    branch = main.spawn("branch", "Find trains", "Two travel.", id="branch")
+    branch.append("assistant", "I look.")
+    branch.persist()
+    expected = ["You plan.", "Your task:\n\nFind trains", "What is known so far:\n\nTwo travel.", "I look.", "Now?"]
+    for context in (store.context("branch", "Now?"), store.load("branch").context("Now?"), branch.context("Now?")):
+        kinds = [part.kind for part in context.parts]
+        assert [part.text for part in context.parts][kinds[0] != "system" and 1 or 0 :] == expected[kinds[0] != "system" :]
+        assert kinds[-4:] == ["brief", "background", "turn", "query"]
+    fork = store.load("branch").fork(at=1, id="fork")
+    fork.persist()
+    assert [part.kind for part in store.context("fork").parts][-3:] == ["brief", "background", "turn"]
+    assert [part.kind for part in fork.context().parts][-3:] == ["brief", "background", "turn"]
+    other = store.context("branch", brief="Find buses")
+    assert [part.text for part in other.parts if part.kind == "brief"] == ["Your task:\n\nFind buses"]
+    worker = main.spawn("worker", "Count the words")
+    assert [part.kind for part in worker.session.context("Now?").parts] == ["brief", "query"]
+    assert [part.kind for part in store.context(main.id).parts] == ["system"]
+    tree.withhold(branch)
+    assert [part.kind for part in store.context("branch").parts][-1:] == ["turn"]
+
+
 def test_the_ledger_case_gives_summary_and_kept_turns_and_leaves_the_history_whole(
     store: Repository, shared: Path
 ) -> None:

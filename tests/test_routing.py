@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import warnings
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -604,17 +603,14 @@ def test_a_list_shows_what_is_asked_for_the_latest_first(four: Router, clock: Cl
     assert keys() == [main, child, group]
 
 
-def test_what_is_stored_is_found_again_when_the_store_is_opened_again(
-    opener: Callable[[str], Repository], clock: Clock, tmp_path: Path
-) -> None:
-    with opener("a.trails") as store:
-        if store.store.location == ":memory:":
-            pytest.skip("a store in memory cannot be opened again")
+def test_what_is_stored_is_found_again_when_the_store_is_opened_again(tmp_path: Path, clock: Clock) -> None:
+    place = tmp_path / "a.trails"
+    with trails.open(place, create=True) as store:
         router = Router(store, clock=clock)
         routed = router.route(said("1", "Hello"))
         router.patch("main", {"label": "desk", "thinkingLevel": "low"})
         entry = router.entry("main")
-    with opener("a.trails") as store:
+    with trails.open(place) as store:
         router = Router(store, clock=clock)
         assert router.entry("main") == entry
         assert router.route(said("1", "Again")).session_id == routed.session_id

@@ -228,8 +228,13 @@ def test_a_label_in_use_stays_where_it_is_and_is_a_warning(store: Repository, ru
 
 
 def test_the_sub_agents_prompt_has_its_parts_and_can_be_built_otherwise(store: Repository, clock: Clock) -> None:
-    seen = []
-    runs = Runs(store, clock=clock, agent=lambda step: (seen.append(step.system), "done")[1])
+    seen: list[str | None] = []
+
+    def agent(step: Step) -> str:
+        seen.append(step.system)
+        return "done"
+
+    runs = Runs(store, clock=clock, agent=agent)
     runs.spawn(MAIN, "Look\nfor trains", label="trains", origin={"channel": " Slack ", "to": "C1"})
     runs.work(1)
     for part in (
@@ -258,6 +263,16 @@ def test_a_builder_of_prompts_that_fails_starts_nothing(store: Repository, clock
 
 
 # --- life
+
+
+def slowly(clock: Clock, seconds: float) -> Callable[[Step], str]:
+    """Return what answers after some time."""
+
+    def answer(step: Step) -> str:
+        clock.move(seconds)
+        return "late"
+
+    return answer
 
 
 def test_a_run_is_worked_on_and_announced_with_findings_and_figures(
@@ -326,7 +341,7 @@ def test_an_agent_that_fails_ends_its_run_and_the_requester_is_told(
 
 
 def test_a_run_that_takes_as_long_as_it_may_ends_with_a_time_out(runs: Runs, desk: Desk, clock: Clock) -> None:
-    desk.answers["Look"] = lambda step: clock.move(30) or "late"
+    desk.answers["Look"] = slowly(clock, 30)
     answer = runs.spawn(MAIN, "Look", run_timeout_seconds=30)
     runs.work()
     assert runs.get(answer.run_id or "").outcome == "timeout"
@@ -493,7 +508,7 @@ def test_an_announcement_goes_to_the_session_that_the_key_names_then(store: Repo
     after = trails.Router(store).reset(MAIN).session_id
     runs.work()
     assert before != after
-    assert runs.get(answer.run_id or "").announced_as == f"urn:trails:session:{after}/ledger/1"
+    assert runs.get(answer.run_id or "").announced_as == f"urn:trails:session:{after}/ledger/2"  # 1 is the reset
 
 
 def test_a_run_of_which_nobody_is_left_to_be_told_stays_until_it_is_archived(

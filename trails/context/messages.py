@@ -26,6 +26,9 @@ HEADINGS: Final = {
     "branch_summary": "Summary of a branch that this conversation came back from:",
 }
 """The roles whose texts are told to the model under a heading."""
+DELIVERY: Final = "delivery"
+"""The role of a record of what was sent out over a channel: it repeats what was said, so no model is shown it, and it costs
+nothing."""
 
 _ROLES: Final[dict[str, Role]] = {
     "assistant": "assistant",
@@ -112,6 +115,8 @@ def messages_of(turn: Spoken) -> list[Message]:
     facts = turn.facts
     if _is_plain(turn):  # nearly all turns
         return [Message(_ROLES.get(turn.role, "user"), (turn.text,), turn_index=turn.index)] if turn.text else []
+    if turn.role == DELIVERY:
+        return []
     if turn.redacted:
         calls = [call for call in facts.tool_calls if call.id]
         answers = [

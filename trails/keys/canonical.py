@@ -90,7 +90,8 @@ def canonical_key(session_key: str, config: Mapping[str, Any] | KeySettings | No
         return canonicalize_main_alias(whole, agent_id=parsed.agent_id, config=settings)
     if raw in (DEFAULT_MAIN_KEY, settings.main_key):
         return settings.main_session_key
-    return store_key_of_agent(raw, settings.default_agent)
+    stored = store_key_of_agent(raw, settings.default_agent)
+    return stored if parse_agent_key(stored) is None else build_key(parse_key(stored))  # without empty segments
 
 
 def store_key_of_agent(key: str, agent_id: str | None) -> str:

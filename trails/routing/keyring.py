@@ -28,6 +28,7 @@ from trails.store.contract import Change, Pattern, PreconditionFailed
 OWN: Final = ("sessionId", "label")
 """The fields of an entry that are kept as what they are: the session's own id, the conversation's label."""
 _LABEL: Final = "label"
+_ID: Final = "sessionId"
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +234,8 @@ class Keyring:
         """
         apart = held.conversation.label is None and fields.get(_LABEL) == held.entry.get(_LABEL)
         kept = _fields(fields) | ({_LABEL: fields[_LABEL]} if apart and _LABEL in fields else {})
+        if _ID in held.entry.fields:  # imported under another name than its own
+            kept[_ID] = held.entry.get(_ID)
         after = held.entry.changed(kept, last_user_activity=user_activity)
         gone, come = entryfacts.difference(held.entry, after)
         node, graph = NamedNode(iris.session(held.session_id)), entryfacts.graph_of(held.session_id)

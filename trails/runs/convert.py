@@ -134,7 +134,8 @@ def import_file(registry: Registry, places: Places, value: Any) -> Imported:
     added: list[str] = []
     known: list[str] = []
     dropped = list(file.dropped)
-    by_id = {one.get("runId"): one for one in raw.values() if isinstance(one, Mapping)}
+    found = (one for one in raw.values() if isinstance(one, Mapping))
+    by_id = {one["runId"]: one for one in found if isinstance(one.get("runId"), str)}
     for run_id, record in file.runs.items():
         if registry.find(run_id) is not None or registry.was_removed(run_id):
             known.append(run_id)

@@ -316,7 +316,13 @@ class Core:
             self._awaited = [each for each in self._awaited if each.then is not then]
 
     def work(self, session_id: str) -> None:
-        """Work through a session's inbox on this thread. An agent that fails ends its exchange, not this."""
+        """Work through a session's inbox on this thread. An agent that fails ends its exchange, not this.
+
+        Without an agent, what waits there is left to the host's own.
+        """
+        if self.host.agent is None:
+            self.look(session_id)
+            return
         failed: list[BaseException] = []
 
         def handle(running: Running) -> Answer:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+from trails.context.messages import DELIVERY
 from trails.errors import SessionNotFound
 from trails.model import Turn
 from trails.policy.announcing import RunStats
@@ -16,8 +17,12 @@ _TEXTS: Final = frozenset({"text", "output_text"})
 
 
 def answer_of(turns: Iterable[Turn]) -> str | None:
-    """Return the text of the last turn where that is an assistant's; tools' turns do not count, and blank text is none."""
-    last = next((turn for turn in reversed(list(turns)) if turn.role != "tool" and not turn.tool_results), None)
+    """Return the text of the last turn where that is an assistant's; blank text is none.
+
+    Tools' turns, and the mirrors of what was delivered, do not count.
+    """
+    silent = ("tool", DELIVERY)
+    last = next((turn for turn in reversed(list(turns)) if turn.role not in silent and not turn.tool_results), None)
     if last is None or last.role != "assistant" or last.redacted:
         return None
     return text_of(last.content)

@@ -9,10 +9,12 @@ from typing import Any
 from pyoxigraph import Literal
 
 from trails import iris, keys, vocab
+from trails.errors import InvalidInput, RequestRefused
 from trails.keys import KeySettings
 from trails.model import SessionRecord
 from trails.routing import Router
 from trails.routing.keyring import Keyring
+from trails.routing.visibility import visible_sessions
 from trails.session import Repository
 from trails.session.entries import Entry
 from trails.session.session import Session
@@ -84,7 +86,22 @@ class Places:
 
     def resolve(self, *, label: str, agent_id: str | None = None, spawned_by: str | None = None) -> str:
         """Return the key of the one session with a label, or raise `RequestRefused`."""
-        return self._router.resolve(label=label, agent=agent_id, spawned_by=spawned_by)
+        try:
+            return self._router.resolve(label=label, agent=agent_id, spawned_by=spawned_by)
+        except RequestRefused:
+            session_id = self._repository.reader.labelled(label)
+            record = None if session_id is None else self._record(session_id)
+            if record is None or record.key is not None or spawned_by is not None:
+                raise
+            key = self.key_of(record)  # a session without a key, which the keys know nothing of
+            if agent_id is not None and keys.agent_id_from_key(key) != agent_id:
+                raise
+            return key
+
+    def sees(self, requester: SessionRecord, key: str) -> bool:
+        """Tell whether a sandboxed session sees the session of a key: itself, and what it spawned."""
+        session_id = self.session_of(key)
+        return session_id is not None and session_id in visible_sessions(self._repository, requester.id)
 
     def is_free(self, label: str) -> bool:
         """Tell whether no session has a label."""
@@ -107,15 +124,15 @@ class Places:
 
     def begin(
         self,
-        key: str,
         session: Session,
         fields: Mapping[str, Any],
+        *,
         made: Sequence[Entry],
         also: Change,
         label: str | None,
     ) -> bool:
         """Store a session as that of its key, with its entry, its ledger's first entries and what else there is."""
-        now = session.record.created
-        if now is None:
-            raise ValueError("a session that is begun has a time")
+        key, now = session.record.key, session.record.created
+        if key is None or now is None:
+            raise InvalidInput(f"session {session.id!r} has no key, or no time: it is no sub-agent's")
         return self._keyring.begin(key, session, fields, now=now, label=label, made=made, also=also)

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from trails import keys, validate
 from trails.errors import RequestRefused, SessionNotFound
-from trails.model import Value
+from trails.model import SessionRecord, Value
 from trails.policy.agents import (
     ANNOUNCE_SKIP,
     PingPongTurn,
@@ -88,9 +88,9 @@ def send(core: Core, requester: str | None, request: Request) -> Sent:
     """Send a message to a session, and wait for its answer as long as the request says."""
     message = validate.text(request.message, "the message")
     run_id = core.host.new_id()
-    requester_key = None if requester is None else core.places.named(requester)[0]
+    requester_key, asking = (None, None) if requester is None else core.places.named(requester)
     try:
-        target_key = _target(core, requester_key, request)
+        target_key = _target(core, requester_key, asking, request)
     except _RefusedError as refused:
         return Sent(run_id=run_id, status=refused.status, error=str(refused), session_key=refused.key)
     shown = core.places.shown(target_key)
@@ -121,7 +121,7 @@ def send(core: Core, requester: str | None, request: Request) -> Sent:
 # --- the target
 
 
-def _target(core: Core, requester_key: str | None, request: Request) -> str:
+def _target(core: Core, requester_key: str | None, asking: SessionRecord | None, request: Request) -> str:
     """Return the key of the session that is meant and may be sent to, or raise `_RefusedError`."""
     label, named = (request.label or "").strip() or None, (request.session_key or "").strip() or None
     if label and named:
@@ -139,7 +139,7 @@ def _target(core: Core, requester_key: str | None, request: Request) -> str:
             key = core.places.named(named)[0]
         except SessionNotFound as missing:
             raise _RefusedError("error", f"No session found: {named}") from missing
-        if restricted and not _sees(core, requester_key or "", key):
+        if restricted and not (asking is not None and core.places.sees(asking, key)):
             raise _RefusedError("forbidden", f"{_HIDDEN}: {named}", core.places.shown(key))
     else:
         raise _RefusedError("error", "Either sessionKey or label is required")
@@ -159,10 +159,6 @@ def _by_label(core: Core, requester_key: str | None, label: str, agent_id: str |
         if restricted:
             raise _RefusedError("forbidden", f"{_HIDDEN}.") from refused
         raise _RefusedError("error", str(refused)) from refused
-
-
-def _sees(core: Core, requester_key: str, key: str) -> bool:
-    return core.places.entry(key).get("spawnedBy") == requester_key
 
 
 def _check_agents(core: Core, requester_key: str | None, target: str, *, shown: str | None = None) -> None:

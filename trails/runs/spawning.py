@@ -145,7 +145,7 @@ def _store(core: Core, run: Run, requester: SessionRecord, entry: Mapping[str, A
         author=agent_of(run.requester_session_key),
     )
     made = [task.model_copy(update={"number": 1})]
-    if core.places.begin(key, child, entry, made, runbook.registered(run), label):
+    if core.places.begin(child, entry, made=made, also=runbook.registered(run), label=label):
         return run
     if core.registry.find(run.run_id) is not None or core.registry.was_removed(run.run_id):
         raise known(run.run_id)

@@ -79,11 +79,12 @@ def of_session(
         pinned_count = window.pinned_count if pinned_count is None else pinned_count
         counter = counter or window.counter
     summary, turns = since_summary(session._turns)
+    told = session._repository.reader.told((session.record, *session._ancestors))
     return assemble(
         turns,
         system=session.system,
-        brief=brief,
-        background=background,
+        brief=told.task if brief is None else brief,
+        background=told.context if background is None else background,
         summary=summary,
         query=query,
         max_tokens=max_tokens,
@@ -105,7 +106,7 @@ def of_stored(
     counter: Counter | None = None,
 ) -> Context:
     """Return the context of a stored session, reading of it only what is shown: see `Repository.context`."""
-    prompt = reader.prompt(chain)
+    prompt, told = reader.prompt(chain), reader.told(chain)
     runs = history.segments(chain)
     mark = latest_summary(reader, runs)
     summary: Spoken | None = None
@@ -119,8 +120,8 @@ def of_stored(
     return assemble(
         turns,
         system=prompt.text if prompt else None,
-        brief=brief,
-        background=background,
+        brief=told.task if brief is None else brief,
+        background=told.context if background is None else background,
         summary=summary,
         query=query,
         max_tokens=max_tokens,

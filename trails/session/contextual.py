@@ -141,7 +141,8 @@ class SessionContexts:
         `query` is text, a list of parts or a turn that is not appended yet. `max_tokens` (default: the window's, else
         no limit) leaves out the oldest turns, after the first `pinned_count` (default 1; none beside a summary), and a
         tool call always together with its answers; what is left out, and why it may still be too much, stands in the
-        context. For a session that another one spawned, `brief` is its task and `background` what it was told beside it.
+        context. A session that another one spawned, and a fork of it, is shown its task and what it was told beside it
+        as they are stored, after the system prompt; `brief` and `background` are shown in their place.
         `counter` counts the tokens of a text; the default estimates.
 
         `openai()` and `anthropic()` give the messages in those APIs' shapes, with every tool call answered once, right

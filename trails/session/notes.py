@@ -12,7 +12,7 @@ from trails import iris, mapping, validate, vocab
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import Note
-from trails.session import draft, logbook, marks
+from trails.session import draft, logbook, marks, unmarking
 from trails.store.contract import Change, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -113,19 +113,6 @@ class Notes:
         The text stays in the store's files until `vacuum`, and in backups. `by` is as for `add`. Raises `InvalidInput`
         where there is no such note.
         """
-        author = draft.author_iri(by)
         gone = self.get(note_id)
-        who = author or iris.principal(self._repository.record(gone.session_id).principal)
-        quads = marks.note_quads(gone)
-        record = marks.removal_quads(gone, who, datetime.now(UTC), secrets.token_hex(4))
-        change = Change(
-            add=[*record, marks.author_type(who)],
-            remove=quads,
-            require=quads,
-            leaves=logbook.rows("change", [gone.session_id]),
-        )
-        try:
-            self._repository.commit(change)
-        except PreconditionFailed as failure:
-            raise InvalidInput(f"the note {note_id!r} was removed by another writer meanwhile") from failure
+        unmarking.take_away(self._repository, gone, by)
         return gone

@@ -13,7 +13,8 @@ from trails import history, iris, mapping, queries, vocab
 from trails.errors import IntegrityError, SessionNotFound
 from trails.integrity import digests
 from trails.model import MAIN, NO_FACTS, Facts, SealedTurn, SessionRecord, SystemPrompt, Turn
-from trails.session import conversations, entryfacts
+from trails.session import briefs, conversations, entryfacts
+from trails.session.briefs import Told
 from trails.session.entryfacts import SessionEntry
 from trails.store.contract import QuadStore, Solutions
 
@@ -120,6 +121,10 @@ class Reader:
     def entry(self, session_id: str) -> SessionEntry:
         """Return what is kept about a session with a key beside its turns; an empty entry where that is nothing."""
         return entryfacts.read(self._store, session_id)
+
+    def told(self, chain: Sequence[SessionRecord]) -> Told:
+        """Return what a session was told by the one that spawned it, given with its ancestors by forks."""
+        return briefs.told(self._store, chain)
 
     def label_holder(self, session_id: str) -> NamedNode:
         """Return what has the label of a session: itself, or the conversation whose current session it is."""

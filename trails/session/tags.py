@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from trails import iris, mapping, validate, vocab
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import SessionRecord, Tag, Turn
-from trails.session import draft, logbook, marks, refs
+from trails.session import draft, logbook, marks, refs, unmarking
 from trails.session.reader import Reader
 from trails.store.contract import Change, PreconditionFailed
 
@@ -128,21 +127,8 @@ class Tags:
 
         The name may then be used again. `by` is as for `add`. Raises `InvalidInput` where there is no such tag.
         """
-        author = draft.author_iri(by)
         gone = self.get(name)
-        who = author or iris.principal(self._repository.record(gone.session_id).principal)
-        quads = marks.tag_quads(gone)
-        record = marks.removal_quads(gone, who, datetime.now(UTC), secrets.token_hex(4))
-        change = Change(
-            add=[*record, marks.author_type(who)],
-            remove=quads,
-            require=quads,
-            leaves=logbook.rows("change", [gone.session_id]),
-        )
-        try:
-            self._repository.commit(change)
-        except PreconditionFailed as failure:
-            raise InvalidInput(f"the tag {name!r} was removed by another writer meanwhile") from failure
+        unmarking.take_away(self._repository, gone, by)
         return gone
 
 

@@ -41,6 +41,18 @@ def read_lines(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Prob
     return objects, problems
 
 
+def read_object(data: bytes) -> dict[str, Any] | Problem:
+    """Return the one JSON object that a whole file is, by the rules of `read_lines`; a problem at line 0 where it is none.
+
+    >>> read_object(b'{"a": 1}'), read_object(b"[]").reason
+    ({'a': 1}, 'is not a JSON object but an array')
+    """
+    try:
+        return _object(data.removeprefix(BOM_UTF8))
+    except _UnusableError as error:
+        return problem(0, str(error), b"")
+
+
 def read_values(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Problem]]:
     r"""Return the JSON objects of a file in any layout, each with the line where it begins, and what is none.
 

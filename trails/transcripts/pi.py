@@ -22,7 +22,8 @@ from trails import validate
 from trails.errors import InvalidInput
 from trails.model import SessionRecord
 from trails.transcripts import jsonl
-from trails.transcripts.pi_entries import NotedHeader, read_entry, read_noted, read_time, write_time
+from trails.transcripts.checked import text_time
+from trails.transcripts.pi_entries import NotedHeader, read_entry, read_noted, write_time
 from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript, files_at
 
 SOURCE: Final = "pi"
@@ -344,7 +345,7 @@ def _session(
     except (InvalidInput, ValueError, TypeError) as error:
         file.refuse(1, f"the header {error}", header)
     title, labels = _title_and_labels(entries, file)
-    time = read_time(header.get("timestamp"))
+    time = text_time(header.get("timestamp"))
     left = {key: value for key, value in header.items() if key not in _HEADER_OWN}
     if "timestamp" in header and (time is None or write_time(time) != header["timestamp"]):
         left["timestamp"] = header["timestamp"]

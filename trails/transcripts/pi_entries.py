@@ -5,6 +5,7 @@ entry (and the role of its message)         role of the turn      what becomes o
 ==========================================  ====================  =====================================================
 message, user                               user                  content
 message, assistant                          assistant             content; model, usage, stopReason
+message, assistant, a delivery mirror       delivery              content; all else stays in the metadata: no model said it
 message, toolResult                         tool                  content; toolCallId, isError
 message, bashExecution                      bash                  output
 message, custom; custom_message             custom                content
@@ -32,9 +33,11 @@ from typing import Any, Final, TypeVar
 from pydantic import Field, ValidationError
 
 from trails import validate
+from trails.context.messages import DELIVERY
 from trails.errors import InvalidInput
 from trails.model import Compaction, Value
 from trails.session import draft
+from trails.transcripts.checked import text_time
 from trails.transcripts.source import Piece, SourceTurn
 
 ROLES: Final = {
@@ -61,6 +64,7 @@ CONTENT_KEYS: Final = {
 BETWEEN: Final = frozenset({"model_change", "thinking_level_change", "custom"})
 OF_SESSION: Final = frozenset({"label", "session_info"})
 _MAX_NUMBER: Final = 2**53
+_MIRROR: Final = "delivery-mirror"
 
 _Json = dict[str, Any]
 
@@ -150,7 +154,7 @@ def _apply(noted: Noted, turn: SourceTurn) -> SourceTurn:
     given = noted.model_fields_set
     fields: _Json = {name: getattr(noted, name) for name in given - {"part_of", "plain", "content", "time"}}
     if "time" in given:
-        fields["time"] = read_time(noted.time)
+        fields["time"] = text_time(noted.time)
     if "content" in given or noted.plain:
         fields["pieces"] = (Piece(turn.pieces[0].source_id, _only_text(turn) if noted.plain else noted.content),)
     return replace(turn, **fields) if fields else turn
@@ -179,7 +183,9 @@ def _read_turn(
         role = ENTRY_ROLES[kind]
     content = _take_content(holder, CONTENT_KEYS.get(kind, "content"))
     fields: _Json = {"time": _take_time(left)}
-    if is_message and kind == "assistant":
+    if is_message and _is_mirror(holder):
+        role = DELIVERY
+    elif is_message and kind == "assistant":
         fields |= {"model": _take_name(holder, "model"), "stop_reason": _take_name(holder, "stopReason")}
         if isinstance(usage := holder.get("usage"), dict) and usage:
             fields["usage"] = holder.pop("usage")
@@ -196,6 +202,12 @@ def _read_turn(
     if levels:
         meta["thinkingLevel"] = levels[-1]
     return SourceTurn(role=role, pieces=(Piece(data["id"], content),), meta=meta, **fields)
+
+
+def _is_mirror(message: Mapping[str, Any]) -> bool:
+    """Tell whether a message is OpenClaw's record of what it sent out over a channel."""
+    kind = message.get("role"), message.get("model")
+    return kind == ("assistant", _MIRROR) and message.get("provider") in ("clawdbot", "openclaw")
 
 
 def _take_content(holder: _Json, key: str) -> str | tuple[Any, ...]:
@@ -219,20 +231,10 @@ def _take_name(holder: _Json, key: str) -> str | None:
 
 def _take_time(holder: _Json) -> datetime | None:
     """Return an entry's time; its text stays where writing the time again would give another text, or none."""
-    time = read_time(holder.get("timestamp"))
+    time = text_time(holder.get("timestamp"))
     if time is not None and write_time(time) == holder["timestamp"]:
         del holder["timestamp"]
     return time
-
-
-def read_time(value: object) -> datetime | None:
-    """Return the aware time that a text stands for (ISO 8601), or None: times without a zone are not guessed."""
-    if not isinstance(value, str):
-        return None
-    try:
-        return validate.time(datetime.fromisoformat(value))
-    except ValueError:  # InvalidInput is one
-        return None
 
 
 def write_time(time: datetime) -> str:
