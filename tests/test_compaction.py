@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 import trails
 from trails import Compaction, ContextOverflow, HeadConflict, InvalidInput, Repository, Session, vocab
 from trails.context import CompactionPolicy, Context, Summary, SummaryRequest, needs_compaction
-from trails.errors import NothingToSummarise
+from trails.errors import NothingToSummarise, TrailsError
 from trails.integrity import digests
 from trails.model import Facts
 from trails.session import draft
@@ -431,6 +433,147 @@ def test_a_session_with_a_window_is_compacted_by_its_counter_and_need_not_be_rea
 
 
 # --- async
+
+
+# --- what a host may give and do that makes no sense
+
+
+@pytest.mark.parametrize("answer", ["", " \n", None, 5, ["a"], b"text"])
+def test_what_is_no_summary_is_refused_and_nothing_stays_behind(store: Repository, answer: Any) -> None:
+    session = store.create(id="s")
+    for text in ("one", "two", "three"):
+        session.append("user", text)
+    session.persist()
+    with pytest.raises(InvalidInput, match="summar"):
+        session.compact(lambda asked: answer, keep_turns=1)
+    assert (session.pending, len(session), len(store.replay("s"))) == (0, 3, 3)
+
+
+@pytest.mark.parametrize(("counter", "length", "kept"), [(len, 10, True), (len, 11, False), (None, 60, True), (None, 61, False)])
+def test_a_summary_over_its_greatest_length_is_refused(
+    store: Repository, counter: Callable[[str], int] | None, length: int, kept: bool
+) -> None:
+    """Counted exactly where the host counts; an estimate (a token for 4 letters) may be half as many again off."""
+    session = store.create(id="s")
+    for text in ("one", "two", "three"):
+        session.append("user", text)
+    session.persist()
+    if kept:
+        session.compact(lambda asked: "x" * length, keep_turns=1, max_summary_tokens=10, counter=counter)
+    else:
+        with pytest.raises(InvalidInput, match="at most 10 were asked for; nothing was written"):
+            session.compact(lambda asked: "x" * length, keep_turns=1, max_summary_tokens=10, counter=counter)
+    assert (session.pending, len(store.replay("s"))) == (0, 3 + kept)
+    assert store.verify().ok
+
+
+def test_turns_that_are_taken_back_while_they_are_summarised_end_the_compaction(store: Repository) -> None:
+    session = store.create(id="s")
+    session.append("user", "one")
+    session.persist()
+    session.append("user", "never stored")
+
+    def summarise(asked: SummaryRequest) -> str:
+        session.discard_pending()
+        return "one, and what was never stored"
+
+    with pytest.raises(InvalidInput, match="taken back meanwhile; nothing was written"):
+        session.compact(summarise, keep_turns=0)
+    assert (session.pending, len(session), len(store.replay("s"))) == (0, 1, 1)
+
+
+def test_a_session_that_is_deleted_while_it_is_summarised_holds_no_summary(store: Repository) -> None:
+    session = store.create(id="s")
+    session.append("user", "one")
+    session.append("user", "two")
+    session.persist()
+
+    def summarise(asked: SummaryRequest) -> str:
+        store.delete("s")
+        return "one"
+
+    with pytest.raises(trails.SessionNotFound):
+        session.compact(summarise, keep_turns=1)
+    assert (session.pending, len(session)) == (0, 2)
+
+
+def test_a_compaction_within_a_compaction_leaves_the_outer_summary_as_the_latest(store: Repository) -> None:
+    session = store.create(id="s")
+    for text in ("one", "two", "three"):
+        session.append("user", text)
+    session.persist()
+
+    def summarise(asked: SummaryRequest) -> str:
+        session.compact(lambda asked: "inner", keep_turns=1)
+        return "outer"
+
+    session.compact(summarise, keep_turns=2)
+    assert [part.text for part in store.context("s").parts] == ["outer", "two", "three"]
+    assert [turn["role"] for turn in store.replay("s")] == ["user", "user", "user", "summary", "summary"]
+    assert store.verify().ok
+
+
+def test_a_worker_is_compacted_in_memory_like_its_turns(store: Repository) -> None:
+    worker = trails.Tree(store).main("planner", "chat").spawn("worker", "Count the words")
+    for text in ("one", "two", "three"):
+        worker.append("user", text)
+    worker.session.compact(lambda asked: "one, two", keep_turns=1)
+    assert [part.kind for part in worker.context().parts] == ["brief", "summary", "turn"]
+    assert store.replay(worker.id) == []
+
+
+def test_a_fork_is_compacted_over_what_it_inherits_and_its_parent_is_not(store: Repository) -> None:
+    parent = store.create(id="parent")
+    for text in ("one", "two", "three", "four"):
+        parent.append("user", text)
+    parent.persist()
+    fork = parent.fork(at=3, id="fork")
+    fork.append("user", "own")
+    turn = fork.compact(lambda asked: " ".join(each.text for each in asked.turns), keep_turns=3)
+    assert turn.compaction is not None
+    assert (turn.text, turn.index, turn.compaction.summarised_through, turn.compaction.first_kept) == ("one", 4, 0, 1)
+    for context in (fork.context(), store.context("fork")):
+        assert [part.text for part in context.parts] == ["one", "two", "three", "own"]
+    assert store.context("parent").summary is None
+    lower = fork.fork(at=2, id="lower")
+    lower.persist()
+    assert [part.text for part in store.context("lower").parts] == ["one", "two"]
+    assert [part.text for part in store.load("fork").detach().context().parts] == ["one", "two", "three", "own"]
+    assert store.verify().ok
+
+
+def test_another_thread_appends_to_the_same_handle_while_it_is_compacted(store: Repository) -> None:
+    session = store.create(id="s")
+    for number in range(300):
+        session.append("user", f"turn {number}")
+    session.persist()
+    stop, appended = threading.Event(), list[str]()
+
+    def append() -> None:
+        while not stop.is_set():
+            text = f"meanwhile {len(appended)}"
+            try:
+                session.append("user", text)
+            except TrailsError as error:  # the handle was in use: told, and nothing done
+                assert "used by another thread" in str(error)
+            else:
+                appended.append(text)
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=append)
+    thread.start()
+    try:
+        for number in range(8):
+            session.compact(lambda asked, number=number: f"summary {number}", keep_turns=5)
+            time.sleep(0.002)
+    finally:
+        stop.set()
+        thread.join()
+    session.persist()
+    found = store.load("s").turns
+    assert [turn.content for turn in found if turn.content.startswith("meanwhile")] == appended
+    assert sum(turn.role == "summary" for turn in found) == 8
+    assert store.verify().ok
 
 
 def test_an_async_summariser_is_awaited_and_turns_appended_meanwhile_are_kept(store: Repository) -> None:

@@ -613,6 +613,34 @@ def test_pi_model_and_thinking_level_are_those_set_last_before_the_leaf(memory: 
     assert (nothing.context.parts, nothing.thinking_level, nothing.model) == ((), "off", None)
 
 
+def test_a_label_and_the_end_of_a_branch_without_turns_are_leaves_of_pi(memory: Repository) -> None:
+    entries = chain(
+        pi_message("user", "hello"),
+        {"type": "label", "targetId": "1", "label": "start"},
+        pi_message("assistant", "hi", provider="anthropic", model="claude"),
+        {"type": "session_info", "name": "Trip"},
+        pi_message("user", "later"),
+    )
+    branch = {"type": "model_change", "id": "b", "parentId": "2", "provider": "openai", "modelId": "gpt"}
+    entries.insert(3, branch | {"timestamp": "2025-01-01T00:00:00Z"})
+    pi_read(memory, entries, pi_context.LAST)
+    by_leaf = {leaf: pi_context.read(memory, "pi:S", leaf) for leaf in ("2", "4", "b")}
+    assert {leaf: [turn.text for turn in found.context.turns] for leaf, found in by_leaf.items()} == {
+        "2": ["hello"], "4": ["hello", "hi"], "b": ["hello"],
+    }  # fmt: skip
+    assert [found.model and found.model["modelId"] for found in by_leaf.values()] == [None, "claude", "gpt"]
+
+
+def test_a_last_line_in_the_middle_of_a_branch_is_where_pi_goes_on(memory: Repository) -> None:
+    entries = chain(pi_message("user", "hello"), pi_message("assistant", "hi", provider="a", model="m"))
+    entries.append({"type": "label", "id": "l", "parentId": "1", "targetId": "2", "label": "x"})
+    entries[-1]["timestamp"] = "2025-01-01T00:00:00Z"
+    for leaf in (pi_context.LAST, "unknown"):
+        assert [turn.text for turn in pi_read(memory, entries, leaf).context.turns] == ["hello"]
+    grown = pi_message("user", "on") | {"id": "9", "parentId": "2", "timestamp": "2025-01-01T00:00:00Z"}
+    assert [turn.text for turn in pi_read(memory, [*entries, grown], pi_context.LAST).context.turns] == ["hello", "hi", "on"]
+
+
 def test_entries_after_the_last_turn_come_back_with_an_export(memory: Repository) -> None:
     from trails.transcripts.pi_export import export_session
 

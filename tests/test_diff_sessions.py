@@ -61,6 +61,8 @@ def watched(store: Repository) -> Iterator[set[str]]:
     def watched_query(text: str, **options: Any) -> Any:
         rows = query(text, **options)
         seen.update(str(term) for row in rows for term in row)
+        if "index" in getattr(rows, "variables", ()):
+            seen.update(f"turn {row['index'].value}" for row in rows)
         return rows
 
     def watched_quads(pattern: Any) -> Any:
@@ -77,7 +79,8 @@ def watched(store: Repository) -> Iterator[set[str]]:
 def turns_read(seen: set[str]) -> set[int]:
     """The indices of all turns of which anything was read."""
     named = {term[1:-1] for term in seen if term.startswith("<urn:trails:session:") and "/" in term}
-    return {iris.turn_index(iri) for iri in named if "/system/" not in iri}
+    numbered = {int(term.removeprefix("turn ")) for term in seen if re.fullmatch(r"turn \d+", term)}
+    return numbered | {iris.turn_index(iri) for iri in named if "/system/" not in iri}
 
 
 # --- the common ancestor

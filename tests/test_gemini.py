@@ -178,6 +178,14 @@ def test_a_sub_agents_chat_belongs_to_the_session_whose_folder_it_stands_in(stor
 # --- what cannot be used
 
 
+def test_of_two_messages_with_one_id_in_a_list_the_last_counts_and_the_other_is_a_problem() -> None:
+    transcript = parsed(data_of(message("q"), message("r"), message("q", content="another"), message("r")))
+    assert [plain_text(turn.content) for turn in transcript.sessions[0].paths[0]] == ["another", "text of r"]
+    [problem] = transcript.problems
+    assert problem.reason == "message 3 has the id of an earlier one and takes its place"
+    assert "text of q" in problem.text
+
+
 def test_what_is_no_message_is_a_problem_and_the_others_are_read() -> None:
     bad_call = call("c") | {"id": ""}
     transcript = parsed(

@@ -548,6 +548,204 @@ def test_cancelling_fails_the_exchange_before_it_returns(store: Repository) -> N
     assert ledger.process("main", echo) == []
 
 
+# --- nothing is stored before an exchange is completed
+
+
+def persisted(running: Running) -> None:
+    running.session.persist()
+
+
+def forked(running: Running) -> None:
+    running.session.fork(at=0)
+
+
+def detached(running: Running) -> None:
+    running.session.detach()
+
+
+@pytest.mark.parametrize("early", [persisted, forked, detached])
+def test_a_handler_that_persists_by_itself_is_refused_and_the_head_stays(
+    store: Repository, early: Callable[[Running], None]
+) -> None:
+    session_of(store, "before")
+    ledger = Ledger(store)
+    ledger.receive("main", "m1")
+
+    def handler(running: Running) -> str:
+        with pytest.raises(InvalidInput, match="stored by exchange 2 when that is completed"):
+            early(running)
+        assert contents(store) == ["before"]
+        return "done"
+
+    ledger.process("main", handler)
+    assert contents(store) == ["before", "m1", "done"]
+    assert store.list().cursor is None and [record.id for record in store.list()] == ["main"]
+    assert store.verify().ok
+
+
+def test_a_compaction_in_an_exchange_is_stored_with_it_and_is_no_answer(store: Repository) -> None:
+    session_of(store, "a", "b", "c")
+    ledger = Ledger(store)
+    ledger.receive("main", "m1")
+
+    def handler(running: Running) -> None:
+        summary = running.session.compact(lambda asked: f"{len(asked.turns)} turns", keep_turns=2)
+        assert (summary.index, summary.content) == (4, "2 turns")
+        assert len(contents(store)) == 3
+
+    (done,) = ledger.process("main", handler)
+    assert contents(store) == ["a", "b", "c", "m1", "2 turns"]
+    assert (len(done.turn_iris), ledger.events("main", direction="outbound")) == (2, [])
+    assert [turn.index for turn in store.context("main").turns] == [2, 3]
+    ledger.receive("main", "m2")
+
+    def failing(running: Running) -> None:
+        running.session.compact(lambda asked: "never stored", keep_turns=1)
+        raise ValueError("no model")
+
+    with pytest.raises(ValueError, match="no model"):
+        ledger.process("main", failing)
+    assert contents(store) == ["a", "b", "c", "m1", "2 turns"]
+    assert store.verify().ok
+
+
+def test_an_overflow_in_an_exchange_is_compacted_and_tried_again(store: Repository) -> None:
+    session_of(store, "a", "b", "c")
+    ledger = Ledger(store)
+    ledger.receive("main", "m1")
+    shown: list[int] = []
+
+    def model(context: trails.context.Context) -> str:
+        shown.append(len(context.parts))
+        if len(shown) == 1:
+            raise trails.ContextOverflow("too long")
+        return "answer"
+
+    def handler(running: Running) -> str:
+        return running.session.run_with_compaction(model, lambda asked: "a, b", keep_turns=2)
+
+    ledger.process("main", handler)
+    assert contents(store) == ["a", "b", "c", "m1", "a, b", "answer"]
+    assert shown == [4, 3]
+    assert [ledger.content(event) for event in ledger.events("main", direction="outbound")] == ["answer"]
+
+
+@pytest.mark.parametrize("how", ["discard_pending", "take_back", "keep_as_fork"])
+def test_an_exchange_whose_messages_were_taken_back_fails_and_keeps_them(store: Repository, how: str) -> None:
+    session_of(store, "before")
+    ledger = Ledger(store)
+    ledger.receive("main", "m1")
+
+    def handler(running: Running) -> str:
+        getattr(running.session, how)()
+        return "done"
+
+    with pytest.raises(InvalidInput, match="took back"):
+        ledger.process("main", handler)
+    assert contents(store) == ["before"]
+    ledger.retry("main", 2)
+    ledger.process("main", echo)
+    assert contents(store) == ["before", "m1", "re: m1"]
+    assert store.verify().ok
+
+
+# --- what is kept of a transcript between exchanges
+
+
+def counting_loads(store: Repository, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    loaded: list[str] = []
+    load = store.load
+
+    def counted(session: str, **options: Any) -> trails.Session:
+        loaded.append(session)
+        return load(session, **options)
+
+    monkeypatch.setattr(store, "load", counted)
+    return loaded
+
+
+def test_an_exchange_goes_on_from_what_the_one_before_left_without_reading_it_again(
+    store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_of(store, "before")
+    ledger, loaded = Ledger(store), counting_loads(store, monkeypatch)
+    for number in range(4):
+        ledger.receive("main", f"m{number}")
+        ledger.process("main", echo)
+    assert loaded == ["main"]
+    assert len(contents(store)) == 9
+    assert store.verify().ok
+
+
+def write_more(store: Repository) -> None:
+    session = store.load("main")
+    session.append("user", "by another writer")
+    session.persist()
+
+
+def redact_first(store: Repository) -> None:
+    store.redact("main", 0)
+
+
+def set_label(store: Repository) -> None:
+    store.label("main", "desk")
+
+
+@pytest.mark.parametrize("change", [write_more, redact_first, set_label])
+def test_an_exchange_sees_every_change_since_the_one_before(
+    store: Repository, change: Callable[[Repository], None]
+) -> None:
+    session_of(store, "before")
+    ledger, seen = Ledger(store), list[trails.Session]()
+
+    def handler(running: Running) -> str:
+        seen.append(running.session)
+        return echo(running)
+
+    ledger.receive("main", "m1")
+    ledger.process("main", handler)
+    change(store)
+    expected = store.load("main")
+    ledger.receive("main", "m2")
+    ledger.process("main", handler)
+    assert seen[1].turns[: len(expected)] == expected.turns
+    assert seen[1].record == expected.record
+    assert seen[1] is not seen[0]
+    assert store.verify().ok
+
+
+def test_a_detached_ancestor_is_seen_by_the_next_exchange(store: Repository) -> None:
+    root = session_of(store, "a", "b", name="root")
+    middle = root.fork(at=2, id="middle")
+    middle.persist()
+    middle.fork(id="main", agent="clerk").persist()
+    ledger = Ledger(store)
+    ledger.receive("main", "m1")
+    ledger.process("main", echo)
+    store.detach("middle")
+    store.delete(root.id)
+    ledger.receive("main", "m2")
+    seen: list[str] = []
+
+    def handler(running: Running) -> str:
+        seen.extend(turn.session_id for turn in running.session.turns)
+        return echo(running)
+
+    ledger.process("main", handler)
+    assert seen == ["middle", "middle", "main", "main", "main"]
+    assert store.verify().ok
+
+
+def test_a_session_that_was_deleted_since_is_not_there(store: Repository) -> None:
+    session_of(store, "before")
+    ledger = Ledger(store)
+    ledger.receive("main", "m1")
+    ledger.process("main", echo)
+    store.delete("main")
+    with pytest.raises(SessionNotFound):
+        ledger.process("main", echo)
+
+
 # --- crashes
 
 

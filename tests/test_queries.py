@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -107,6 +108,25 @@ def fill(store: Repository) -> None:
     _work_at_a_desk(store)
     _pick_and_mark(store)
     _send_out_scouts(store)
+    _meet_in_the_hall(store)
+
+
+def _meet_in_the_hall(store: Repository) -> None:
+    """The hall is a main session: entry 1 and 3 of its ledger are gina's messages, 2 is henry's, 4 notes that it read the
+    annex. The annex is a group's session: entry 1 of its ledger notes that it was not to send.
+    """
+    store.create(
+        id="hall", key="agent:main:main", kind="main", principal="gina", agent="main", created=day(21)
+    ).persist()
+    store.create(id="annex", key="agent:main:discord:group:dev", kind="group", agent="main", created=day(22)).persist()
+    rules = [{"action": "deny", "match": {"channel": "discord"}}]
+    router = trails.Router(store, config={"session": {"sendPolicy": {"rules": rules}}}, clock=lambda: day(23))
+    router.session("discord:group:dev")
+    for name, text in (("gina", "Is anybody here?"), ("henry", "I am."), ("gina", "Welcome.")):
+        with pytest.warns(trails.SharedSessionWarning) if name == "henry" else contextlib.nullcontext():
+            router.route(trails.Inbound(channel="chat", peer=name, principal=name, content=text))
+    assert not router.may_send("discord:group:dev", channel="discord")
+    router.history("main", "discord:group:dev")
 
 
 def _pick_and_mark(store: Repository) -> None:
@@ -355,10 +375,12 @@ ANSWERS: list[Answer] = [
         {},
         "root session depth parent at label",
         [
+            ("annex", "annex", 0, None, None, None),
             ("beds", "beds", 0, None, None, None),
             ("chat", "chat", 0, None, None, None),
             ("count", "count", 0, None, None, None),
             ("desk", "desk", 0, None, None, None),
+            ("hall", "hall", 0, None, None, None),
             ("helper", "helper", 0, None, None, None),
             ("letters", "letters", 0, None, None, None),
             ("mail", "mail", 0, None, None, None),
@@ -457,11 +479,28 @@ ANSWERS: list[Answer] = [
     ("exchanges", {"session": "plan"}, "exchange", []),
     ("waiting-messages", {}, "session event mode received source id content", [
         ("desk", "desk/ledger/9", "collect", day(12), "mail", None, "Hello?"),
+        ("hall", "hall/ledger/1", "followup", day(23), None, None, "Is anybody here?"),
+        ("hall", "hall/ledger/2", "followup", day(23), None, None, "I am."),
+        ("hall", "hall/ledger/3", "followup", day(23), None, None, "Welcome."),
     ]),
+    ("denied-sends", {}, "time session key channel rule", [
+        (day(23), "annex", "agent:main:discord:group:dev", "discord", "session.sendPolicy.rules[0]"),
+    ]),
+    ("denied-sends", {"session": "hall"}, "session", []),
+    ("history-reads", {}, "time requester agent target allowed rule", [
+        (day(23), "hall", "agent:main", "annex", True, "same agent"),
+    ]),
+    ("history-reads", {"target": "hall"}, "requester", []),
+    ("second-principals", {}, "session key principal messages first", [
+        ("hall", "agent:main:main", "principal:gina", 2, day(23)),
+        ("hall", "agent:main:main", "principal:henry", 1, day(23)),
+    ]),
+    ("second-principals", {"session": "desk"}, "principal", []),
     ("waiting-messages", {"session": "plan"}, "event", []),
     ("session-tree", {}, "session parent depth kind state agent tier created expires ends children", [
         ("chat", None, 0, "main", "active", "agent:chief", None, day(15), None, None, 1),
         ("mail", None, 0, "main", "failed", "agent:chief", None, day(16), None, None, 1),
+        ("hall", None, 0, "main", "active", "agent:main", None, day(21), None, None, 0),
         ("scout", "plan", 1, "worker", "active", "agent:scout", None, day(6), None, None, 0),
         ("scan", "chat", 1, "branch", "active", "agent:chief", "large", day(15), day(24), None, 0),
         ("beds", "chat", 1, "branch", "suspended", "agent:chief", None, day(16), _in(30), None, 0),
@@ -650,6 +689,13 @@ def test_an_empty_list_is_refused(engines: Engines) -> None:
         engines.store.query("tool-calls", session=[])
 
 
+def test_a_value_that_does_not_fit_is_refused_with_what_the_parameter_is(engines: Engines) -> None:
+    with pytest.raises(
+        InvalidInput, match=r"the parameter 'key' takes iri \(the key's property: urn:trails:meta: and the key"
+    ):
+        engines.store.query("sessions-by-meta", key="temperature")
+
+
 # --- the lint
 
 
@@ -740,6 +786,7 @@ def test_a_query_file_declares_only_prefixes_that_the_package_knows(name: str) -
 @pytest.mark.parametrize("name", ALL)
 def test_a_query_file_uses_only_terms_that_are_written(name: str) -> None:
     known = {node.value.removeprefix(vocab.TRAILS) for node in vars(vocab).values() if isinstance(node, ox.NamedNode)}
+    known |= {node.value.removeprefix(vocab.TRAILS) for node in vocab.ENTRY_FIELDS.values()}
     assert set(re.findall(r"\btrails:(\w+)", re.sub(r"(?m)^#.*$|<[^>]*>|\"[^\"]*\"", "", ALL[name].text))) <= known
 
 

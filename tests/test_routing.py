@@ -65,7 +65,9 @@ def said(peer: str, content: Any = "Hello", **more: Any) -> Inbound:
 # --- made with the first message
 
 
-def test_the_first_message_of_a_key_makes_its_session_and_the_next_one_goes_there(store: Repository, clock: Clock) -> None:
+def test_the_first_message_of_a_key_makes_its_session_and_the_next_one_goes_there(
+    store: Repository, clock: Clock
+) -> None:
     router = Router(store, config=PER_PEER, clock=clock)
     first = router.route(said("123", "Hello"))
     again = router.route(said("123", "Anybody?"))
@@ -261,9 +263,7 @@ def test_a_topic_and_a_thread_of_nothing_begin_empty(memory: Repository) -> None
 def test_a_thread_can_name_the_session_that_it_was_started_from(memory: Repository) -> None:
     router = Router(memory)
     main = router.route(Inbound(key="main", content="Plan", by_user=True))
-    thread = router.route(
-        Inbound(channel="discord", kind="channel", peer="c", thread="t", parent="main", content="On")
-    )
+    thread = router.route(Inbound(channel="discord", kind="channel", peer="c", thread="t", parent="main", content="On"))
     assert thread.forked_from == main.session_id
 
 
@@ -286,7 +286,9 @@ def test_a_thread_of_a_session_that_cannot_be_forked_any_more_is_refused_and_not
 # --- beginning anew
 
 
-def test_a_session_begins_anew_at_the_hour_when_its_user_was_last_active_before(store: Repository, clock: Clock) -> None:
+def test_a_session_begins_anew_at_the_hour_when_its_user_was_last_active_before(
+    store: Repository, clock: Clock
+) -> None:
     router = Router(store, config=PER_PEER, clock=clock)
     first = router.route(said("1", "Good evening"))
     clock.pass_by(hours=15.9)  # 03:54
@@ -312,7 +314,9 @@ def test_what_a_machine_writes_never_keeps_a_session_fresh_nor_renews_it(memory:
 
 
 @pytest.mark.parametrize(("minutes", "reset"), [(60, None), (60.001, "idle")])
-def test_a_session_is_idle_after_more_than_its_minutes(memory: Repository, clock: Clock, minutes: float, reset: str) -> None:
+def test_a_session_is_idle_after_more_than_its_minutes(
+    memory: Repository, clock: Clock, minutes: float, reset: str
+) -> None:
     router = Router(memory, config={"session": {"reset": {"mode": "idle", "idleMinutes": 60}}}, clock=clock)
     router.route(said("1"))
     clock.pass_by(minutes=minutes)
@@ -406,8 +410,8 @@ def test_a_reset_keeps_the_old_session_and_says_what_it_came_from(store: Reposit
     asked = "SELECT ?session { ?session prov:specializationOf ?key . ?key a trails:Conversation ; trails:key 'agent:main:main' }"
     rows = {row["session"] for row in store.query(asked).to_dicts()}  # type: ignore[union-attr] # a SELECT
     assert rows == {iris.session(first.session_id), iris.session(renewed.session_id)}
-    rows = store.query("SELECT ?from ?rule { ?d a trails:Decision ; prov:used ?from ; trails:rule ?rule }").to_dicts()  # type: ignore[union-attr]
-    assert rows == [{"from": iris.session(first.session_id), "rule": "sessions.reset"}]
+    why = store.query("SELECT ?from ?rule { ?d a trails:Decision ; prov:used ?from ; trails:rule ?rule }").to_dicts()  # type: ignore[union-attr]
+    assert why == [{"from": iris.session(first.session_id), "rule": "sessions.reset"}]
 
 
 def test_a_key_that_names_nothing_cannot_be_reset(memory: Repository) -> None:

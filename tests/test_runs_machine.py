@@ -31,6 +31,8 @@ from trails.runs.core import TASK_SOURCE
 from trails.runs.lanes import LANES, Lane, Ticket
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+DEATHS = st.none() | st.tuples(st.integers(0, 9), st.booleans())
+"""After how many writes and calls outward the process dies, and whether that one still gets through."""
 REQUESTERS = ("agent:main:main", "agent:main:slack:channel:c1")
 LIMITS: dict[Lane, int] = {"main": 2, "subagent": 2, "nested": 1}
 
@@ -127,8 +129,9 @@ class RunsMachine(RuleBasedStateMachine):
     def _announce(self, word: Announcement) -> None:
         self.fuse.guard(self.delivered.update, [word.idempotency_key])
 
-    def _do(self, action: Any, *given: Any, **named: Any) -> Any:
-        """Do something; where the process dies in it, come back as another process."""
+    def _do(self, death: tuple[int, bool] | None, action: Any, *given: Any, **named: Any) -> Any:
+        """Do something. `death` says at which write the process dies in it, if at all; then it comes back as another one."""
+        self.fuse.left, self.fuse.after = death or (None, False)
         try:
             return action(*given, **named)
         except CrashError:
@@ -136,10 +139,11 @@ class RunsMachine(RuleBasedStateMachine):
             self._open()
             self.runs.recover()
             return None
+        finally:
+            self.fuse.left = None
 
     def _settle(self) -> None:
         """Let the host do all there is to do, with nothing in its way."""
-        self.fuse.left = None
         self.busy.clear()
         for ticket in self.tickets:
             ticket.run()
@@ -157,16 +161,21 @@ class RunsMachine(RuleBasedStateMachine):
         requester=st.sampled_from(REQUESTERS),
         cleanup=st.sampled_from(["keep", "delete"]),
         plan=st.sampled_from(["answers", "fails", "slow"]),
+        death=DEATHS,
+        death_at_work=DEATHS,
     )
-    def spawn(self, requester: str, cleanup: Cleanup, plan: str) -> None:
+    def spawn(self, requester: str, cleanup: Cleanup, plan: str, death: Any, death_at_work: Any) -> None:
         run_id = f"id-{self.made + 2}"
         self.known[run_id] = Known(requester, cleanup, plan)
-        answer = self._do(self.runs.spawn, requester, f"task {run_id}", cleanup=cleanup, run_timeout_seconds=10)
+        task = f"task {run_id}"
+        answer = self._do(death, self.runs.spawn, requester, task, cleanup=cleanup, run_timeout_seconds=10)
         if answer is not None:
             assert (answer.status, answer.run_id) == ("accepted", run_id)
         elif run_id not in {run.run_id for run in self.runs.list()}:
             if run_id not in self._messages():  # the process died before any of it was stored
                 del self.known[run_id]
+        if not self.tickets:
+            self._do(death_at_work, self.runs.work, 1)
 
     @rule(requester=st.sampled_from(["agent:main:subagent:x", "subagent:y"]))
     def refuse(self, requester: str) -> None:
@@ -181,26 +190,22 @@ class RunsMachine(RuleBasedStateMachine):
             self.tickets.append(ticket)
 
     @precondition(lambda self: self.tickets)
-    @rule(data=st.data())
-    def work(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), death=DEATHS)
+    def work(self, data: st.DataObject, death: Any) -> None:
         ticket = self.tickets.pop(data.draw(st.integers(0, len(self.tickets) - 1), label="ticket"))
-        self._do(ticket.run)
+        self._do(death, ticket.run)
 
     @precondition(lambda self: self.known)
-    @rule(data=st.data(), status=st.sampled_from(["ok", "error", "timeout"]))
-    def hear(self, data: st.DataObject, status: Any) -> None:
+    @rule(data=st.data(), status=st.sampled_from(["ok", "error", "timeout"]), death=DEATHS)
+    def hear(self, data: st.DataObject, status: Any, death: Any) -> None:
         """An event says that a run ended, whatever goes on here."""
         run_id = data.draw(st.sampled_from(sorted(self.known)), label="run")
-        self._do(self.runs.ended, run_id, status)
+        self._do(death, self.runs.ended, run_id, status)
 
-    @rule(seconds=st.sampled_from([1, 11, 61, 3601]))
-    def wait(self, seconds: int) -> None:
+    @rule(seconds=st.sampled_from([1, 11, 61, 3601]), death=DEATHS)
+    def wait(self, seconds: int, death: Any) -> None:
         self.now += timedelta(seconds=seconds)
-        self._do(self.runs.tick)
-
-    @rule()
-    def sweep(self) -> None:
-        self._do(self.runs.sweep)
+        self._do(death, self.runs.tick)
 
     @rule(requester=st.sampled_from(REQUESTERS))
     def turn(self, requester: str) -> None:
@@ -209,12 +214,12 @@ class RunsMachine(RuleBasedStateMachine):
         if session_id is not None:
             self.busy ^= {session_id}
 
-    @rule(requester=st.sampled_from(REQUESTERS))
-    def read(self, requester: str) -> None:
+    @rule(requester=st.sampled_from(REQUESTERS), death=DEATHS)
+    def read(self, requester: str, death: Any) -> None:
         """A requester works through its inbox."""
         session_id = self.runs.session_of(requester)
         if session_id is not None:
-            self._do(self._read, session_id)
+            self._do(death, self._read, session_id)
 
     def _read(self, session_id: str) -> None:
         ledger = Ledger(self.store, clock=lambda: self.now, debounce=timedelta(0))
@@ -223,7 +228,7 @@ class RunsMachine(RuleBasedStateMachine):
     @rule(requester=st.sampled_from(REQUESTERS))
     def renew(self, requester: str) -> None:
         if self.runs.session_of(requester) is not None:
-            self._do(trails.Router(self.store, clock=lambda: self.now).reset, requester)
+            self._do(None, trails.Router(self.store, clock=lambda: self.now).reset, requester)
 
     @precondition(lambda self: self.known)
     @rule(data=st.data())
@@ -232,15 +237,10 @@ class RunsMachine(RuleBasedStateMachine):
         children = sorted(run.child_session for run in self.runs.list() if run.child_session in self.store)
         if children:
             child = data.draw(st.sampled_from(children), label="child")
-            self._do(self._fork, child)
+            self._do(None, self._fork, child)
 
     def _fork(self, child: str) -> None:
         self.store.load(child).fork().persist()
-
-    @rule(left=st.integers(0, 6), after=st.booleans())
-    def arm(self, left: int, after: bool) -> None:
-        """The process will die at one of its next writes."""
-        self.fuse.left, self.fuse.after = left, after
 
     @rule()
     def restart(self) -> None:

@@ -121,7 +121,9 @@ def _render(value: Any, parameter: Parameter) -> str:
     try:
         term = _term(value, parameter.kind)
     except (ValueError, TypeError) as error:
-        raise InvalidInput(f"the parameter {parameter.name!r} takes {parameter.kind}: {error}") from error
+        raise InvalidInput(
+            f"the parameter {parameter.name!r} takes {parameter.kind} ({parameter.description}): {error}"
+        ) from error
     return term.value if parameter.kind == "integer" else str(term)  # LIMIT takes no typed literal
 
 

@@ -20,6 +20,7 @@ from trails.cli import (
     moving,
     reading,
     searching,
+    sessions,
     spawning,
     tailing,
     upkeep,
@@ -34,6 +35,7 @@ _TOPICS = {
         *(history_log.log, searching.blame, searching.bisect, annotating.tags, annotating.notes),
     ),
     "Follow": (ledger.head, ledger.inbox, ledger.exchanges, ledger.events, tailing.tail, spawning.spawn_tree),
+    "Route": (sessions.sessions, sessions.policy),
     "Change": (
         *(changing.fork, changing.set_label, annotating.tag, annotating.write_note, annotating.cherry_pick),
         *(context.compact, changing.detach, changing.flatten, changing.delete),

@@ -29,14 +29,14 @@ _SHOWN_PROBLEMS = 20
     "--format",
     "format_",
     metavar="NAME",
-    help="claude-code, pi, codex, gemini-cli, chatgpt, swe-agent, otel, nquads or trig; told from the files' content "
-    "unless given.",
+    help="claude-code, pi, codex, gemini-cli, chatgpt, swe-agent, otel, openclaw, nquads or trig; told from the files' "
+    "content unless given.",
 )
 @click.option("--restore", is_flag=True, help="Let exported sessions come back that were deleted here.")
 @click.option("--create", is_flag=True, help="Create the store if it is not there.")
 @json_option
 def import_files(*, paths: tuple[Path, ...], format_: str | None, restore: bool, create: bool, as_json: bool) -> None:
-    """Import transcripts: files, or folders with all below them.
+    """Import transcripts: files, or folders with all below them; or a state folder of OpenClaw with its keys and runs.
 
     Importing the same again adds nothing; a file that grew goes on where it ended. Lines that cannot be used are
     reported on stderr and the exit code stays 0; it is 1 where nothing at all could be imported.
@@ -101,19 +101,31 @@ def _print_report(report: ImportReport, *, as_json: bool) -> None:
 
 
 @command("export")
-@session_argument
-@click.option("--format", "format_", metavar="NAME", required=True, help="pi, nquads or trig.")
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The file to write; default: stdout."
-)
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
-def export(session: str, format_: str, output: Path | None, force: bool) -> None:
+@click.argument("session", metavar="[SESSION]", required=False)
+@click.option("--format", "format_", metavar="NAME", required=True, help="pi, nquads or trig; or openclaw.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (default: stdout), or folder.")
+@click.option("--agent", "agents", metavar="NAME", multiple=True, help="For openclaw: this agent only; may be repeated.")
+@click.option("--force", is_flag=True, help="Replace the file if it is there, or the files in the folder.")
+@json_option
+def export(
+    session: str | None, format_: str, output: Path | None, agents: tuple[str, ...], force: bool, as_json: bool
+) -> None:
     """Write a session, with the ancestors that its transcript needs, to a file or stdout.
 
-    SESSION is an id, an IRI or a label. A file appears only once it is whole.
+    SESSION is an id, an IRI or a label. A file appears only once it is whole. With --format openclaw no session is named:
+    all sessions by key are written as a state folder, with their transcripts and the sub-agents' runs.
     """
     from trails.transcripts.formats import export_session
 
+    if format_ == "openclaw":
+        _export_folder(session, output, agents, force=force, as_json=as_json)
+        return
+    if session is None:
+        raise click.UsageError("Missing argument 'SESSION'.")
+    if agents or as_json:
+        raise click.UsageError("--agent and --json go with --format openclaw only")
+    if output is not None and output.is_dir():
+        raise click.UsageError(f"{output} is a folder; name a file")
     if output is not None and output.exists() and not force:
         refuse(f"{output} is there already; give --force to replace it, or name another file")
     with open_store() as store:
@@ -123,6 +135,29 @@ def export(session: str, format_: str, output: Path | None, force: bool) -> None
             return
         write_whole(output, lambda out: export_session(store, session_id, format_, out))
     note(f"wrote {session_id} to {output}")
+
+
+def _export_folder(
+    session: str | None, output: Path | None, agents: tuple[str, ...], *, force: bool, as_json: bool
+) -> None:
+    from trails.transcripts.openclaw_export import export_folder
+
+    if session is not None:
+        raise click.UsageError("openclaw is a whole folder: name no session; --agent chooses agents")
+    if output is None:
+        raise click.UsageError("openclaw is a whole folder: name it with -o FOLDER")
+    with open_store() as store:
+        report = export_folder(store, output, agents=agents or None, force=force)
+    if as_json:
+        print_json(report.to_dict())
+        return
+    what = [count(report.entries, "session by key", "sessions by key"), count(report.transcripts, "transcript")]
+    what.append(count(report.runs, "run"))
+    click.echo(f"wrote {', '.join(what)} of {count(len(report.agents), 'agent')} to {output}")
+    for name in report.agents:
+        click.echo(f"  {one_line(name)}")
+    for text in report.notes:
+        note(f"note: {text}")
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:

@@ -69,7 +69,8 @@ class Plan:
             self._after[step.from_key] = None
         if step.current:
             kept = there.label if there is not None and there.label is not None else (left.label if left else None)
-            created = there.created if there is not None else left.created if left is not None else self.time
+            began = there or left
+            created = self._created(step.session_id) if began is None else began.created
             self._after[step.to_key] = Conversation(
                 key=step.to_key, session_id=step.session_id, label=kept or label, created=created
             )
@@ -78,6 +79,9 @@ class Plan:
         )
         self._touched[step.session_id] = None
         self._record(step, left)
+
+    def _created(self, session_id: str) -> datetime:
+        return self.keyring.repository.reader.record(session_id).created or self.time
 
     def _record(self, step: Step, left: Conversation | None) -> None:
         made = Move(

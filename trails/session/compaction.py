@@ -152,7 +152,9 @@ def _summary(session: Session, answer: object, limit: int | None, counter: Count
     if not validate.text(made.text, "the summary").strip():
         raise InvalidInput(f"the summariser returned no text for session {session.id!r}; nothing was written")
     tokens = counted(counter, made.text)
-    if limit is not None and tokens > (limit * 3 // 2 if counter is estimate else limit):  # an estimate may be that far off
+    if limit is not None and tokens > (
+        limit * 3 // 2 if counter is estimate else limit
+    ):  # an estimate may be that far off
         raise InvalidInput(
             f"the summary of session {session.id!r} takes {tokens:,} tokens, and at most {limit:,} were asked for; nothing "
             "was written. Let the summariser keep to the request's max_tokens, or allow more (max_summary_tokens)"

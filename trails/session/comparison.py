@@ -295,7 +295,8 @@ class Comparison:
     def to_csv(self, *, groups: bool = False) -> str:
         """Return CSV (RFC 4180) with a line of names: a row a branch in order, or, with `groups`, a row a group.
 
-        Missing cells are empty; tools are written `search=3; sum=1`, models `a; b`, nested metadata as JSON.
+        Missing cells are empty; tools are written `search=3; sum=1`, models `a; b`, nested metadata as JSON. Texts stand as
+        they are: a spreadsheet may take one that begins with "=" for a formula, unless the column is imported as text.
         """
         return tables.to_csv(self.table(groups=groups))
 

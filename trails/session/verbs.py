@@ -51,7 +51,8 @@ class RepositoryVerbs(RepositoryContexts):
     ) -> Hits:
         """Return one page of the stored turns that hold a text, newest first; those without a time come last.
 
-        `text` is looked for as it is, upper and lower case alike, in the content and in the arguments of tool calls.
+        `text` is looked for as it is, upper and lower case alike ("ß" and "SS" too), in what the content says, not in how
+        its JSON is written, and in the arguments of tool calls.
         `tool` is the exact name of a tool that the turn calls; with both, the text stands in the content or in that
         call's arguments. `session` (an id or an IRI) limits the search to its transcript, inherited turns included;
         without it, a turn that was copied is found once. `author` is a principal or an agent, `agent:NAME` an agent.

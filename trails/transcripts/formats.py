@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 
 from trails.errors import InvalidInput
 from trails.session import Repository
-from trails.transcripts import chatgpt, claude_code, codex, gemini, otel, pi, pi_export, rdf, swe_agent
+from trails.transcripts import chatgpt, claude_code, codex, gemini, openclaw, otel, pi, pi_export, rdf, swe_agent
 from trails.transcripts.merge import Progress, merge
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Transcript
@@ -46,8 +46,8 @@ _SURE: Final = frozenset({".jsonl", *_RDF})
 _MAYBE: Final = frozenset({".json", ".traj"})
 _NAMED: Final = 5
 """How many files of no known format a note names."""
-IMPORT_FORMATS: Final = (*(known.name for known in TRANSCRIPTS), *_RDF.values())
-EXPORT_FORMATS: Final = ("pi", *_RDF.values())
+IMPORT_FORMATS: Final = (*(known.name for known in TRANSCRIPTS), openclaw.FORMAT, *_RDF.values())
+EXPORT_FORMATS: Final = ("pi", openclaw.FORMAT, *_RDF.values())
 
 
 def import_path(
@@ -62,13 +62,15 @@ def import_path(
 
     The format is told from each file's content unless given. In a folder, files of no known format are reported as
     problems (`.json` files, which may be anything, in one note); a single file of no known format raises `InvalidInput`,
-    as an empty one does. `restore` lets an exported session come back that was deleted here. Importing the same again
+    as an empty one does. A state folder of OpenClaw is told by its folders' names and read as a whole. `restore` lets an exported session come back that was deleted here. Importing the same again
     adds nothing.
     """
     if format is not None and format not in IMPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to import; there are: {', '.join(IMPORT_FORMATS)}")
     if not path.exists():
         raise InvalidInput(f"there is no file or folder {path}")
+    if format == openclaw.FORMAT or (format is None and openclaw.find(path) is not None):
+        return openclaw.import_folder(repository, path, progress=progress)
     report = ImportReport()
     groups = list(_groups(path, format, report))
     total = sum(len(files) for _, files in groups)
@@ -153,6 +155,8 @@ def _import_group(repository: Repository, name: str, files: Sequence[Path], *, r
 
 def export_session(repository: Repository, session_id: str, format: str, out: BinaryIO) -> None:  # noqa: A002
     """Write a session with its lineage to a binary file: `pi` JSONL, or exact `nquads` or `trig`."""
+    if format == openclaw.FORMAT:
+        raise InvalidInput("openclaw is a whole folder, not one session: `openclaw_export.export_folder` writes it")
     if format == "pi":
         out.write(pi_export.export_session(repository, session_id))
     elif format in _RDF.values():

@@ -128,6 +128,10 @@ class _File:
             return
         fresh: dict[str, tuple[int, _Json]] = {}
         for number, message in enumerate(found, start=1):
+            own = message.get("id") if isinstance(message, dict) else None
+            _, earlier = fresh.get(own, (0, message)) if isinstance(own, str) else (0, message)
+            if earlier != message:
+                self.reading.refuse(line, f"message {number} has the id of an earlier one and takes its place", earlier)
             self._message(line, message, fresh, f"message {number}")
         if any(message_id not in fresh for message_id in self.messages):
             self._keep_branch(line, "the list of messages is replaced by one that leaves some out")

@@ -30,6 +30,7 @@ RUNS: Final = "runs.json"
 META: Final = "openclaw"
 """The key of a session's metadata for what its folder said of it: `agent` (the folder's name), `id` (the one in the header,
 where that is not the file's name), `key` (the entry's, where it is kept under a fuller one), `missing` (there was no file)."""
+_META_MISSING: Final = "missing"
 _SOURCE: Final = "openclaw-"
 _ENDING: Final = ".jsonl"
 _URI_SAFE: Final = "!'()*-._~"
@@ -142,7 +143,6 @@ class Named:
     session_id: str
     stem: str = ""
     """The name of its transcript, without the ending."""
-    missing: bool = False
 
     @property
     def updated(self) -> float:
@@ -198,8 +198,8 @@ def read_folder(place: AgentFolder) -> Folder:
     for stem, file in files.items():
         _read_transcript(folder, stem, file)
     for named in folder.named:
-        if named.missing:
-            _stand_in(folder, named)
+        if named.stem not in folder.sessions or _META_MISSING in folder.sessions[named.stem].meta[META]:
+            _stand_in(folder, named, is_there=named.stem in files)
     return folder
 
 
@@ -243,7 +243,12 @@ def is_plain_name(name: str) -> bool:
 
 def _transcripts(folder: Folder) -> Iterator[tuple[str, Path]]:
     others: list[str] = []
-    for file in sorted(folder.place.folder.iterdir()):
+    try:
+        there = sorted(folder.place.folder.iterdir())
+    except OSError as error:
+        folder.refuse(folder.place.folder, f"cannot be read: {error.strerror or error}")
+        return
+    for file in there:
         if file.name == STORE or not file.is_file():
             continue
         if file.suffix == _ENDING:
@@ -272,8 +277,8 @@ def _place(named: Named, folder: Folder, files: dict[str, Path]) -> None:
         here = [each for each in stems if _is_file(folder.place.folder / f"{each}{_ENDING}")]
         stem = here[0] if here else next(iter(stems))
         file = folder.place.folder / f"{stem}{_ENDING}"
-    named.stem, named.missing = stem, not _is_file(file)
-    if not named.missing:
+    named.stem = stem if is_plain_name(stem) else stem_of(named.session_id, named.key)
+    if stem == named.stem and _is_file(file):
         files.setdefault(stem, file)
 
 
@@ -300,7 +305,7 @@ def _told_file(told: str, folder: Folder) -> tuple[str, Path]:
     if standard is not None and folder.place.state is not None:
         return _elsewhere(told, stem, folder.place.state / "agents" / standard[1] / "sessions" / name, here)
     outside = here / told
-    if outside.parent.resolve() == here.resolve() or not _is_file(outside):
+    if not _is_file(outside) or outside.parent.resolve() == here.resolve():
         moved = _named_apart(told, stem)
         return (moved, here / f"{moved}{_ENDING}") if _is_file(here / f"{moved}{_ENDING}") else (stem, here / name)
     return _elsewhere(told, stem, outside, here)
@@ -354,13 +359,14 @@ def _raw_key(folder: Folder, stem: str) -> Mapping[str, str]:
     return {} if found is None else {"key": found.raw}
 
 
-def _stand_in(folder: Folder, named: Named) -> None:
+def _stand_in(folder: Folder, named: Named, *, is_there: bool) -> None:
     """Let an entry without a transcript have an empty session."""
-    file = folder.store_file
-    folder.refuse(file, f"the entry {named.raw!r}: its transcript {named.stem}{_ENDING} is not there; the entry is kept")
-    if named.stem in folder.sessions or not is_plain_name(named.stem):
+    what = "cannot be read" if is_there else "is not there"
+    name = f"{named.stem}{_ENDING}"
+    folder.refuse(folder.store_file, f"the entry {named.raw!r}: its transcript {name} {what}; the entry is kept")
+    if named.stem in folder.sessions:
         return
-    noted = {"agent": folder.place.agent, "missing": True, **_raw_key(folder, named.stem)}
+    noted = {"agent": folder.place.agent, _META_MISSING: True, **_raw_key(folder, named.stem)}
     folder.sessions[named.stem] = SourceSession(
         source=source_of(folder.place.agent), id=named.stem, paths=((),), agent=folder.place.agent, meta={META: noted}
     )

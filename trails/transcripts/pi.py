@@ -33,7 +33,13 @@ VERSION: Final = 3
 HEADER_META: Final = ("cwd", "version", "provider", "modelId", "thinkingLevel", "parentSession", "branchedFrom")
 AFTER: Final = "piAfter"
 """The key of a session's metadata for entries that no turn follows: by the id of the turn before them."""
+ASIDE: Final = "piAside"
+"""The key of a session's metadata for labels and names, which no turn keeps: by their ids, the entry that each follows."""
+LEAF: Final = "piLeaf"
+"""The key of a session's metadata where the last line goes on no further than into the middle of a branch: the last
+line's id, and how many turns the file has (once there are more, the line is the last one no longer)."""
 _HEADER_OWN: Final = frozenset({"type", "id", "timestamp", "trails", *HEADER_META})
+_ASIDE: Final = frozenset({"label", "session_info"})
 _STAMPED_NAME: Final = re.compile(r"\d{4}-\d\d-\d\dT[^_]*_(.+)", re.DOTALL)
 
 _Json = dict[str, Any]
@@ -164,6 +170,8 @@ class _File:
     notes: list[str] = field(default_factory=list)
     after: dict[str, list[_Json]] = field(default_factory=dict)
     """The entries without a turn at the end of a path, by the id of the path's last turn ("" for a path without any)."""
+    aside: dict[str, str] = field(default_factory=dict)
+    leaf: list[str | int] = field(default_factory=list)
 
     def refuse(self, line: int, reason: str, data: Mapping[str, Any]) -> None:
         try:
@@ -187,6 +195,9 @@ def _read_file(name: str, data: bytes) -> _File:
     paths = _paths(entries, file)
     parent = header.get("parentSession", header.get("branchedFrom"))
     file.parent = parent if isinstance(parent, str) and parent else None
+    file.aside = {each.id: each.parent or "" for each in entries.values() if each.data["type"] in _ASIDE}
+    if any(len(path) > len(paths[0]) and path[: len(paths[0])] == paths[0] for path in paths[1:]):
+        file.leaf = [next(reversed(entries)), len({turn.source_ids for path in paths for turn in path})]
     file.session = _session(header, entries.values(), paths, file)
     return file
 
@@ -353,7 +364,8 @@ def _session(
     meta |= (
         {"version": header.get("version", 1)} | ({"labels": labels} if labels else {}) | ({"pi": left} if left else {})
     )
-    meta |= {AFTER: file.after} if file.after else {}
+    noted_places = {AFTER: file.after, ASIDE: file.aside, LEAF: file.leaf}
+    meta |= {key: value for key, value in noted_places.items() if value}
     try:
         validate.meta(meta)
     except InvalidInput as error:

@@ -18,6 +18,7 @@ from trails.context.assembling import Context, assemble
 from trails.model import SessionRecord, Turn
 from trails.session import Repository
 from trails.session.assembly import since_summary
+from trails.session.lazy import stored_length
 from trails.transcripts import pi
 
 LAST: Final = ""
@@ -40,13 +41,13 @@ def read(repository: Repository, session: str, leaf: str | None = LAST) -> PiCon
     """Return what pi shows its model of an imported session.
 
     `session` is an id or an IRI. `leaf` is the id of an entry in the session's file, on any of its branches: None stands
-    for the place before the first entry; one that is not known means the last entry of `session`, as pi reads it.
-    Labels and names are no leaves. Raises as `Repository.load` does.
+    for the place before the first entry; one that is not known means the last entry of `session`, as pi reads it. A
+    label or a name stands for the entry that it follows. Raises as `Repository.load` does.
     """
     record = repository.record(session)
     if leaf is None:
         return PiContext(assemble([]))
-    found = _before(repository, record, leaf) if leaf != LAST else None
+    found = _path_to(repository, record, leaf) or _path_to(repository, record, _last_line(repository, record))
     turns, between = found or _whole(repository, record.id)
     level, model = _settings(turns, between)
     summary, kept = since_summary(turns)
@@ -64,13 +65,39 @@ def _whole(repository: Repository, session_id: str) -> _Path:
     return loaded.turns, pi.entries_after(chain, loaded.turns[-1].source_ids if loaded.turns else ())
 
 
+def _last_line(repository: Repository, record: SessionRecord) -> str:
+    """Return the id of a file's last line where it stands in the middle of the session's turns, else `LAST`."""
+    match record.meta.get(pi.LEAF):
+        case [str(leaf), int(turns)]:
+            reader = repository.reader
+            chains = [reader.lineage(session_id) for session_id in _family(repository, record)]
+            if sum(stored_length(reader, chain) - chain[0].starts_at for chain in chains) == turns:
+                return leaf
+    return LAST
+
+
+def _path_to(repository: Repository, record: SessionRecord, leaf: str) -> _Path | None:
+    """Return the path to an entry, also to a label or a name; None where there is none."""
+    if leaf == LAST:
+        return None
+    aside: dict[str, str] = {}
+    for session_id in _family(repository, record):
+        noted = repository.record(session_id).meta.get(pi.ASIDE)
+        aside |= noted if isinstance(noted, dict) else {}
+    if leaf not in aside:
+        return _before(repository, record, leaf)
+    followed: set[str] = set()
+    while leaf in aside and leaf not in followed:
+        followed.add(leaf)
+        leaf = aside[leaf]
+    return _before(repository, record, leaf) or ((), ())
+
+
 def _before(repository: Repository, record: SessionRecord, leaf: str) -> _Path | None:
     """Return the path to an entry, in any of the sessions that came from the same file; None where there is none."""
     family = _family(repository, record)
-    for quad in repository.store.quads((None, vocab.SOURCE_ID, Literal(leaf), None)):
-        found = str(quad.subject.value)  # type: ignore[union-attr] # a turn's IRI
-        if iris.session_id(found) in family:
-            return repository.load(iris.session_id(found)).turns[: iris.turn_index(found) + 1], ()
+    if made := _turns_to(repository, family, leaf):
+        return made, ()
     for session_id in family:
         turns, after = _whole(repository, session_id)
         for turn in turns:
@@ -78,7 +105,26 @@ def _before(repository: Repository, record: SessionRecord, leaf: str) -> _Path |
                 return turns[: turn.index], upto
         if (upto := _up_to(after, leaf)) is not None:
             return turns, upto
+    return _beside(repository, family, leaf)
+
+
+def _beside(repository: Repository, family: Sequence[str], leaf: str) -> _Path | None:
+    """Return the path to an entry at the end of a branch that has no turns of its own; None where there is none."""
+    for session_id in family:
+        noted = repository.record(session_id).meta.get(pi.AFTER)
+        for turn, entries in noted.items() if isinstance(noted, dict) else ():
+            if (upto := _up_to(entries, leaf)) is not None:
+                return _turns_to(repository, family, turn), upto
     return None
+
+
+def _turns_to(repository: Repository, family: Sequence[str], entry: str) -> Sequence[Turn]:
+    """Return the turns up to the one that an entry made; none where it made none."""
+    for quad in repository.store.quads((None, vocab.SOURCE_ID, Literal(entry), None)):
+        found = str(quad.subject.value)  # type: ignore[union-attr] # a turn's IRI
+        if iris.session_id(found) in family:
+            return repository.load(iris.session_id(found)).turns[: iris.turn_index(found) + 1]
+    return ()
 
 
 def _family(repository: Repository, record: SessionRecord) -> list[str]:
