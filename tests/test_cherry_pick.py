@@ -213,6 +213,20 @@ def test_a_turn_that_was_taken_out_after_it_was_picked_is_not_written(store: Rep
     assert store.verify().findings == ()
 
 
+def test_a_turn_that_was_taken_out_before_the_last_commit_is_not_written_from_a_handle_that_still_has_it(
+    store: Repository,
+) -> None:
+    source, target = fill(store), store.create(id="target")
+    store.redact(source.id, 0)
+    target.append("user", "One more")
+    target.persist()
+    with pytest.raises(InvalidInput):
+        target.cherry_pick(source, [0])
+        target.persist()
+    target.discard_pending()
+    assert [turn.content for turn in store.load("target").turns] == ["One more"]
+
+
 def test_a_pick_that_loses_a_race_is_kept_as_a_fork(store: Repository) -> None:
     plan, target = fill(store), other(store)
     second = store.load("other")

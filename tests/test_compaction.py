@@ -564,8 +564,9 @@ def test_another_thread_appends_to_the_same_handle_while_it_is_compacted(store: 
     thread.start()
     try:
         for number in range(8):
+            while len(appended) < 6 * number:
+                time.sleep(0.001)
             session.compact(lambda asked, number=number: f"summary {number}", keep_turns=5)
-            time.sleep(0.002)
     finally:
         stop.set()
         thread.join()

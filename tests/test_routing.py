@@ -154,6 +154,9 @@ def test_a_session_that_was_made_with_a_key_by_other_means_is_taken_in(store: Re
     router = Router(store)
     assert router.session("main").id == "plain"
     assert router.route(said("1", "And now?")).session_id == "plain"
+    assert store.resolve("desk") == "plain"
+    renewed = router.reset("main").session_id
+    assert store.resolve("desk") == renewed
     store.create(id="a", key="agent:main:slack:group:x").persist()
     store.create(id="b", key="agent:main:slack:group:x").persist()
     with pytest.raises(InvalidInput, match="2 sessions have the key"):

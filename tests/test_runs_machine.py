@@ -171,9 +171,8 @@ class RunsMachine(RuleBasedStateMachine):
         answer = self._do(death, self.runs.spawn, requester, task, cleanup=cleanup, run_timeout_seconds=10)
         if answer is not None:
             assert (answer.status, answer.run_id) == ("accepted", run_id)
-        elif run_id not in {run.run_id for run in self.runs.list()}:
-            if run_id not in self._messages():  # the process died before any of it was stored
-                del self.known[run_id]
+        elif run_id not in {run.run_id for run in self.runs.list()} | set(self._messages()):
+            del self.known[run_id]  # the process died before any of it was stored
         if not self.tickets:
             self._do(death_at_work, self.runs.work, 1)
 

@@ -31,6 +31,75 @@ def numbered(count: int) -> list[Entry]:
 # --- counting
 
 
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -1, -0.5, None, "3", True])
+def test_a_counter_that_does_not_count_is_refused_wherever_it_is_used(memory: Repository, wrong: Any) -> None:
+    session = memory.create(id="s")
+    for text in ("one", "two", "three"):
+        session.append("user", text)
+    session.persist()
+
+    def counter(text: str) -> Any:
+        return wrong
+
+    for use in (
+        lambda: session.context("q", max_tokens=50, counter=counter).tokens,
+        lambda: memory.context("s", counter=counter).tokens,
+        lambda: memory.load("s", max_tokens=50, counter=counter),
+        lambda: session.compact(lambda asked: "so far", keep_turns=1, counter=counter),
+    ):
+        with pytest.raises(InvalidInput, match="a counter returns how many tokens"):
+            use()
+    assert (session.pending, len(memory.replay("s"))) == (0, 3)
+
+
+def test_a_counter_of_fractions_counts_the_next_whole_number(store: Repository) -> None:
+    session = store.create(id="s", max_tokens=100, counter=lambda text: len(text) / 4)
+    for text in ("one", "three"):  # 0.75 and 1.25 tokens, and 4 for each message
+        session.append("user", text)
+    assert session.window is not None
+    assert (session.window.tokens, session.context().tokens) == (11, 11)
+    turn = session.compact(lambda asked: "so far", keep_turns=1)
+    assert turn.compaction is not None
+    assert turn.compaction.tokens_before == 11
+    assert store.verify().ok
+
+
+def test_a_counter_that_fails_appends_nothing_and_the_window_stays_true(memory: Repository) -> None:
+    broken = False
+
+    def counter(text: str) -> int:
+        if broken:
+            raise OSError("the tokenizer is gone")
+        return 1
+
+    session = memory.create(max_tokens=100, counter=counter)
+    session.append("user", "one")
+    broken = True
+    with pytest.raises(OSError, match="tokenizer"):
+        session.append("user", "two")
+    broken = False
+    assert (len(session), session.pending) == (1, 1)
+    session.append("user", "three")
+    assert session.window is not None
+    assert [turn.text for turn in session.window] == ["one", "three"]
+    session.principal = "bob"
+    assert [turn.author for turn in session.window] == ["bob", "bob"]
+
+
+def test_a_budget_below_the_pinned_turns_shows_them_and_says_why(store: Repository) -> None:
+    session = store.create(id="s")
+    for text in ("one", "two", "three"):
+        session.append("user", text)
+    session.persist()
+    window = store.load("s", max_tokens=1, pinned_count=2).window
+    assert window is not None
+    assert ([turn.text for turn in window], window.fits) == (["one", "two", "three"], False)
+    context = store.context("s", "q", max_tokens=1, pinned_count=2)
+    assert [part.kind for part in context.parts] == ["pinned", "pinned", "query"]
+    assert (list(context.dropped), context.within_budget) == ([2], False)
+    assert "pinned turns 10" in (context.why or "")
+
+
 @pytest.mark.parametrize(
     ("text", "tokens"),
     [

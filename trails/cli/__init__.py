@@ -17,6 +17,7 @@ from trails.cli import (
     history_log,
     integrity,
     ledger,
+    messaging,
     moving,
     reading,
     searching,
@@ -35,6 +36,10 @@ _TOPICS = {
         *(history_log.log, searching.blame, searching.bisect, annotating.tags, annotating.notes),
     ),
     "Follow": (ledger.head, ledger.inbox, ledger.exchanges, ledger.events, tailing.tail, spawning.spawn_tree),
+    "Answer": (
+        *(messaging.receive, messaging.process, messaging.retry),
+        *(messaging.fail, messaging.drop, messaging.delivered),
+    ),
     "Route": (sessions.sessions, sessions.policy),
     "Change": (
         *(changing.fork, changing.set_label, annotating.tag, annotating.write_note, annotating.cherry_pick),

@@ -1,4 +1,4 @@
-"""Commands that show what happens around turns: head, inbox, exchanges, events. They write nothing."""
+"""Commands that show what happens around turns: head, inbox, exchanges, events. They write nothing; `messaging` does."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
 
-from trails.cli.base import command, json_option, note, open_store, print_json, refuse, session_argument
+from trails.cli.base import command, json_option, note, open_store, print_json, refuse
 from trails.cli.text import count, one_line, shorten
 from trails.errors import TrailsError
 
@@ -151,9 +151,8 @@ def _export_folder(
     if as_json:
         print_json(report.to_dict())
         return
-    what = [count(report.entries, "session by key", "sessions by key"), count(report.transcripts, "transcript")]
-    what.append(count(report.runs, "run"))
-    click.echo(f"wrote {', '.join(what)} of {count(len(report.agents), 'agent')} to {output}")
+    what = ((report.entries, "key"), (report.transcripts, "transcript"), (report.runs, "run"))
+    click.echo(f"wrote {', '.join(count(*each) for each in what)} of {count(len(report.agents), 'agent')} to {output}")
     for name in report.agents:
         click.echo(f"  {one_line(name)}")
     for text in report.notes:

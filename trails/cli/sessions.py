@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from trails.cli.base import command, decoded, json_option, note, open_store, print_json, refuse, store_option
-from trails.cli.text import clean
+from trails.cli.text import clean, count
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -173,7 +172,7 @@ def _word(good: bool, yes: str, no: str) -> Text:
 def _resets(found: PolicyCheck) -> str:
     daily = f"daily at {found.reset.at_hour:02}:00" if found.reset.mode == "daily" else ""
     minutes = found.reset.idle_minutes
-    idle = "" if minutes is None else f"after {timedelta(minutes=minutes)} without a message"
+    idle = "" if minutes is None else f"after {count(minutes, 'minute')} without a message"
     return " and ".join(each for each in (daily, idle) if each)
 
 

@@ -15,7 +15,7 @@ from trails.ledger import posting
 from trails.routing.keyring import Held, Keyring, new_id
 from trails.routing.model import Inbound, ResetCause, Routed
 from trails.routing.settings import RouterSettings
-from trails.session import entries
+from trails.session import conversations, entries
 from trails.session.conversations import Conversation
 from trails.session.entries import Entry, Event
 from trails.session.policyentries import Decision
@@ -136,7 +136,8 @@ class Arrivals:
     def _adopted(self, inbound: Inbound, key: str, session: Session, now: datetime) -> Routed | None:
         """Take a session into the keys that was made with this one by other means; the message then goes to it."""
         fields = policy.touch_entry(None, now=now, new_id=session.id)
-        if not self._keyring.begin(key, session, fields, now=now, stored=True):
+        label = conversations.relabelled(session.record, key)
+        if not self._keyring.begin(key, session, fields, now=now, stored=True, also=label):
             return None
         if inbound.content is None:
             return Routed(key=key, session_id=session.id)

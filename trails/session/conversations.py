@@ -18,7 +18,7 @@ from trails import iris, mapping, vocab
 from trails.errors import IntegrityError, TrailsError
 from trails.model import Finding, SessionRecord, Value
 from trails.session import entryfacts
-from trails.store.contract import QuadStore
+from trails.store.contract import Change, QuadStore
 
 TYPES: Final = frozenset({vocab.CONVERSATION, vocab.ALIAS, vocab.MOVE})
 REMOVAL: Final = frozenset(
@@ -174,6 +174,15 @@ def current(key: str, session_id: str) -> Quad:
     """Return the quad that says that a session is the current one of a key: what every change of either requires."""
     node = NamedNode(iris.conversation(key))
     return Quad(node, vocab.CURRENT_SESSION, NamedNode(iris.session(session_id)), vocab.CATALOG)
+
+
+def relabelled(record: SessionRecord, key: str) -> Change:
+    """Return the commit that hands the label of a session, which has it itself, to the conversation of its key."""
+    if record.label is None:
+        return Change()
+    own = Quad(NamedNode(record.iri), vocab.LABEL, Literal(record.label), vocab.CATALOG)
+    named = Quad(NamedNode(iris.conversation(key)), vocab.LABEL, Literal(record.label), vocab.CATALOG)
+    return Change(add=[named], remove=[own], require=[own])
 
 
 # --- and back

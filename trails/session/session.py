@@ -296,6 +296,7 @@ class Session(SessionVerbs):
         """Return the commit that stores what is new; `first` is the index of the first pending turn."""
         add: list[Quad] = []
         require: list[Quad] = []
+        quoted: list[Quad] = []
         forbid: list[tuple[Any, Any, Any, Any]] = []
         node = NamedNode(self.iri)
         if self._stored:
@@ -315,11 +316,12 @@ class Session(SessionVerbs):
             add += mapping.turn_quads(SealedTurn.trusted({"turn": turn, "salt": made.salt}), self._answers(turn))
         if self._drafts:
             forbid.append((None, vocab.INDEX, Literal(first), node))
-            require += quoting.sources(self._turns[first:])
+            quoted = quoting.sources(self._turns[first:])
         for prompt in self._new_prompts:
             add += mapping.prompt_quads(prompt)
             forbid.append((NamedNode(iris.system_prompt(self.iri, prompt.version)), None, None, vocab.CATALOG))
-        return Change(add=add, require=require, forbid=forbid, seen=self._seen, leaves=self._leaves())
+        seen = None if quoted else self._seen  # this handle's last turn was seen there by its last commit, quoted ones not
+        return Change(add=add, require=[*require, *quoted], forbid=forbid, seen=seen, leaves=self._leaves())
 
     def _leaves(self) -> logbook.LeafMaker:
         """Return the maker of the leaves for what is new."""

@@ -22,10 +22,8 @@ from pyoxigraph import Literal
 
 from trails import iris, keys, vocab
 from trails.errors import InvalidInput, TrailsError
-from trails.keys import KeySettings
 from trails.policy.runs import RunRecord, read_runs
-from trails.runs import convert
-from trails.runs.places import Places
+from trails.runs import Runs, convert
 from trails.runs.registry import Registry
 from trails.session import Repository
 from trails.session.runentry import Run
@@ -213,7 +211,7 @@ class _Import:
             return
         registry = Registry(self._repository)
         try:
-            done = convert.import_file(registry, Places(self._repository, KeySettings()), found)
+            done = Runs(self._repository).import_file(found)
             records = read_runs(found).runs
         except InvalidInput as error:
             self._problem(file, f"{error}; no run was imported")

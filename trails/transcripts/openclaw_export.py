@@ -26,8 +26,7 @@ from trails import iris, keys, vocab
 from trails.errors import InvalidInput, StoreFailed
 from trails.model import SessionRecord
 from trails.routing.keyring import Held, Keyring
-from trails.runs import convert
-from trails.runs.registry import Registry
+from trails.runs import Runs
 from trails.session import Repository, conversations
 from trails.transcripts import openclaw_files, pi_export
 from trails.transcripts.merge import session_id as imported_id
@@ -102,7 +101,7 @@ def _write(repository: Repository, folder: Path, plan: _Plan, wanted: list[str],
         _write_whole(place / STORE, _as_json(entries))  # after what it names
         report.entries += len(entries)
         report.agents.append(here.name)
-    runs = convert.export_file(Registry(repository))
+    runs = Runs(repository).export_file()
     if not every:
         kept = {run_id: run for run_id, run in runs["runs"].items() if _agents_of(run) & set(wanted)}
         runs = {**runs, "runs": kept}
@@ -119,7 +118,10 @@ def _agents_of(run: Mapping[str, Any]) -> set[str]:
 
 
 def _as_json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, indent=2).encode("utf-8", errors="surrogatepass")
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=2).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can carry
+        return json.dumps(value, indent=2).encode()
 
 
 def _write_whole(path: Path, data: bytes) -> None:

@@ -81,7 +81,11 @@ class Binder:
         change = self._entry(record, entry, label).joined(_relabelled(held.conversation, label))
         require = [conversations.current(held.key, held.session_id)]
         self._commit(change.joined(Change(require=require)), held.session_id)
-        names = sorted(name for name in {*before, *entry} if _text(before.get(name)) != _text(entry.get(name)))
+        names = sorted(
+            name
+            for name in {*before, *entry}
+            if name not in before or name not in entry or _text(before[name]) != _text(entry[name])
+        )
         return Bound("changed", (f"changed: {', '.join(names) or _LABEL}", *says))
 
     def _move(self, held: Held, record: SessionRecord, entry: Mapping[str, Any]) -> Bound:
