@@ -23,6 +23,7 @@ RESULTS_OF = {
     "startup": ["startup"],
     "diff": ["diff"],
     "tree": ["tree"],
+    "ledger": ["ledger"],
     "context": ["context-plain", "context-calls"],
 }
 

@@ -82,20 +82,19 @@ def test_a_stored_brief_and_context_summary_are_shown_by_themselves(store: Repos
     branch.persist()
     expected = ["You plan.", "Your task:\n\nFind trains", "What is known so far:\n\nTwo travel.", "I look.", "Now?"]
     for context in (store.context("branch", "Now?"), store.load("branch").context("Now?"), branch.context("Now?")):
-        kinds = [part.kind for part in context.parts]
-        assert [part.text for part in context.parts][kinds[0] != "system" and 1 or 0 :] == expected[kinds[0] != "system" :]
-        assert kinds[-4:] == ["brief", "background", "turn", "query"]
+        assert [part.kind for part in context.parts] == ["system", "brief", "background", "turn", "query"]
+        assert [part.text for part in context.parts] == expected
     fork = store.load("branch").fork(at=1, id="fork")
     fork.persist()
-    assert [part.kind for part in store.context("fork").parts][-3:] == ["brief", "background", "turn"]
-    assert [part.kind for part in fork.context().parts][-3:] == ["brief", "background", "turn"]
+    for context in (store.context("fork"), fork.context()):
+        assert [part.kind for part in context.parts] == ["system", "brief", "background", "turn"]
     other = store.context("branch", brief="Find buses")
     assert [part.text for part in other.parts if part.kind == "brief"] == ["Your task:\n\nFind buses"]
     worker = main.spawn("worker", "Count the words")
     assert [part.kind for part in worker.session.context("Now?").parts] == ["brief", "query"]
     assert [part.kind for part in store.context(main.id).parts] == ["system"]
     tree.withhold(branch)
-    assert [part.kind for part in store.context("branch").parts][-1:] == ["turn"]
+    assert [part.kind for part in store.context("branch").parts] == ["system", "turn"]
 
 
 def test_the_ledger_case_gives_summary_and_kept_turns_and_leaves_the_history_whole(
@@ -638,7 +637,11 @@ def test_a_last_line_in_the_middle_of_a_branch_is_where_pi_goes_on(memory: Repos
     for leaf in (pi_context.LAST, "unknown"):
         assert [turn.text for turn in pi_read(memory, entries, leaf).context.turns] == ["hello"]
     grown = pi_message("user", "on") | {"id": "9", "parentId": "2", "timestamp": "2025-01-01T00:00:00Z"}
-    assert [turn.text for turn in pi_read(memory, [*entries, grown], pi_context.LAST).context.turns] == ["hello", "hi", "on"]
+    assert [turn.text for turn in pi_read(memory, [*entries, grown], pi_context.LAST).context.turns] == [
+        "hello",
+        "hi",
+        "on",
+    ]
 
 
 def test_entries_after_the_last_turn_come_back_with_an_export(memory: Repository) -> None:

@@ -409,3 +409,25 @@ def test_a_message_that_a_turn_says_or_that_is_in_the_works_cannot_be_dropped(st
         ledger.drop("main", event.number)
     with pytest.raises(InvalidInput, match="is no event"):
         ledger.drop("main", done.number)
+
+
+def test_a_message_that_is_redacted_while_it_is_to_be_taken_up_again_keeps_no_other_waiting(store: Repository) -> None:
+    session_of(store)
+    ledger = Ledger(store)
+    ledger.receive("main", "the secret")
+
+    def failing(running: Running) -> None:
+        raise ValueError("no model")
+
+    with pytest.raises(ValueError, match="no model"):
+        ledger.process("main", failing, keep_partial=True)
+    (failed,) = ledger.exchanges("main")
+    again = ledger.retry("main", failed.number)
+    assert failed.kept_as is not None
+    store.redact(failed.kept_as, 0)
+    ledger.receive("main", "another")
+    assert [exchange.events for exchange in ledger.process("main", echo)] == [(4,)]
+    assert contents(store) == ["another", "re: another"]
+    (left,) = [exchange for exchange in ledger.exchanges("main", state="failed") if exchange.number == again.number]
+    assert left.error == "the text of message 1 was taken out"
+    assert store.verify().ok

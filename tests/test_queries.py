@@ -109,6 +109,40 @@ def fill(store: Repository) -> None:
     _pick_and_mark(store)
     _send_out_scouts(store)
     _meet_in_the_hall(store)
+    _enter_runs(store)
+
+
+def _enter_runs(store: Repository) -> None:
+    """Two runs: the hall asked for one, which ran in the annex and was announced; of the other no session is here."""
+
+    def ms(number: int, minutes: int = 0) -> int:
+        return int((day(number) + timedelta(minutes=minutes)).timestamp()) * 1000
+
+    done = {
+        "runId": "r1",
+        "childSessionKey": "agent:main:discord:group:dev",
+        "requesterSessionKey": "agent:main:main",
+        "task": "Look around",
+        "label": "look",
+        "createdAt": ms(24),
+        "startedAt": ms(24),
+        "endedAt": ms(24, 5),
+        "outcome": {"status": "ok"},
+        "cleanupHandled": True,
+        "cleanupCompletedAt": ms(24, 6),
+    }
+    silent = {
+        "runId": "r2",
+        "childSessionKey": "agent:ops:subagent:x",
+        "requesterSessionKey": "agent:ops:main",
+        "task": "Count the doors",
+        "createdAt": ms(25),
+        "startedAt": ms(25),
+        "endedAt": ms(26),
+        "outcome": {"status": "error", "error": "no doors"},
+        "cleanupHandled": False,
+    }
+    trails.Runs(store).import_file({"version": 2, "runs": {"r1": done, "r2": silent}})
 
 
 def _meet_in_the_hall(store: Repository) -> None:
@@ -242,6 +276,24 @@ ALICE, BOB, CAROL, PLANNER = "principal:alice", "principal:bob", "principal:caro
 Answer = tuple[str, dict[str, Any], str, Rows]
 # (query, parameters, the columns compared, the rows expected in this order)
 ANSWERS: list[Answer] = [
+    (
+        "runs",
+        {},
+        "id requester child task label started ended outcome announced",
+        [
+            ("r1", "hall", "annex", "Look around", "look", day(24), day(24) + timedelta(minutes=5), "ok", None),
+            ("r2", None, None, "Count the doors", None, day(25), day(26), "error", None),
+        ],
+    ),
+    ("runs", {"session": "hall"}, "id", [("r1",)]),
+    ("runs", {"session": "annex"}, "id", [("r1",)]),
+    ("runs", {"session": "plan"}, "id", []),
+    (
+        "unannounced-runs",
+        {},
+        "id requester task outcome ended",
+        [("r2", "agent:ops:main", "Count the doors", "error", day(26))],
+    ),
     (
         "transcript",
         {"session": "plan"},

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 import trails
-from trails import Ledger, Runs, Step
+from trails import Ledger, Runs, SessionRecord, Step
 from trails.policy.runs import Cleanup
 from trails.runs import Announcement
 from trails.runs.announcing import SOURCE
@@ -82,6 +82,7 @@ class RunsMachine(RuleBasedStateMachine):
         self.known: dict[str, Known] = {}
         self.delivered: Counter[str] = Counter()
         self.busy: set[str] = set()
+        self.deaf = False
         self.made = 0
         self._open(create=True)
 
@@ -127,6 +128,8 @@ class RunsMachine(RuleBasedStateMachine):
         return f"answer to {step.run.run_id}"
 
     def _announce(self, word: Announcement) -> None:
+        if self.deaf:
+            raise ConnectionError("nobody listens")
         self.fuse.guard(self.delivered.update, [word.idempotency_key])
 
     def _do(self, death: tuple[int, bool] | None, action: Any, *given: Any, **named: Any) -> Any:
@@ -145,6 +148,7 @@ class RunsMachine(RuleBasedStateMachine):
     def _settle(self) -> None:
         """Let the host do all there is to do, with nothing in its way."""
         self.busy.clear()
+        self.deaf = False
         for ticket in self.tickets:
             ticket.run()
         self.tickets.clear()
@@ -154,6 +158,8 @@ class RunsMachine(RuleBasedStateMachine):
         for run in self.runs.list():
             assert run.state == "done", run
         assert set(self._messages()) >= set(self.known)
+        theirs = {run.child_session for run in self.runs.list()}
+        assert {record.id for record in self._sessions() if record.kind == "subagent"} <= theirs
 
     # --- steps
 
@@ -233,7 +239,7 @@ class RunsMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def depend(self, data: st.DataObject) -> None:
         """Somebody forks a sub-agent's session, which is kept from then on."""
-        children = sorted(run.child_session for run in self.runs.list() if run.child_session in self.store)
+        children = sorted(run.child_session or "" for run in self.runs.list() if run.child_session in self.store)
         if children:
             child = data.draw(st.sampled_from(children), label="child")
             self._do(None, self._fork, child)
@@ -247,12 +253,20 @@ class RunsMachine(RuleBasedStateMachine):
         self._open()
         self.runs.recover()
 
+    @rule()
+    def listen_or_not(self) -> None:
+        """What goes outward fails from now on, or no longer."""
+        self.deaf = not self.deaf
+
     # --- what holds
+
+    def _sessions(self) -> list[SessionRecord]:
+        return [record for record in self.store.list(limit=1000) if record.parent_session_id is None]
 
     def _messages(self) -> Counter[str]:
         """Return how often the inboxes of all requesters' sessions hold word of each run."""
         found: Counter[str] = Counter()
-        for record in self.store.list(limit=1000):
+        for record in self._sessions():
             if record.key in REQUESTERS:
                 for event in Ledger(self.store).events(record.id, direction="inbound"):
                     if event.source == SOURCE:
@@ -305,4 +319,4 @@ def machine_settings(examples: int, steps: int) -> settings:
 
 @pytest.mark.filterwarnings("ignore::trails.PendingTurnsWarning")
 def test_whatever_breaks_in_between_each_run_is_announced_once(long: bool) -> None:
-    run_state_machine_as_test(RunsMachine, settings=machine_settings(200, 50) if long else machine_settings(12, 25))
+    run_state_machine_as_test(RunsMachine, settings=machine_settings(200, 50) if long else machine_settings(15, 20))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -30,7 +30,7 @@ import trails
 from trails import IllegalTransition, InvalidInput, LimitReached, Limits, Tree, iris, vocab
 from trails.tree.index import runtime_of
 
-LIMITS = Limits(depth=3, branch_depth=2, children=2, slots=5)
+LIMITS = Limits(depth=3, branch_depth=2, children=2, slots=4)
 GRACE = timedelta(seconds=30)
 LIVE = ("active", "suspended")
 
@@ -70,6 +70,7 @@ class TreeMachine(RuleBasedStateMachine):
         place = self.folder / "store" if self.on_disk else ":memory:"
         self.store = trails.open(place, create=True, durability="process")
         self._take_up()
+        self.main("chat")
 
     def _take_up(self) -> None:
         self.tree = Tree(self.store, clock=lambda: self.now, limits=LIMITS, grace=GRACE)
@@ -126,7 +127,15 @@ class TreeMachine(RuleBasedStateMachine):
         return self._why_no_slot(parent)
 
     def _one(self, data: st.DataObject) -> str:
-        return data.draw(st.sampled_from(sorted(self.known)), label="session")
+        """Draw a session: one that has not ended, more often than not, and of those one that is at work."""
+        live, at_work = self._ids(*LIVE), self._ids("active")
+        return data.draw(st.sampled_from([*(at_work * 3), *(live * 2), *sorted(self.known)]), label="session")
+
+    def _spawner(self, data: st.DataObject) -> str:
+        """Draw a session to spawn from: mostly one that has children already, or is deep, so that limits are met."""
+        wide = [name for name in self._ids("active") if self._children(name, "active")]
+        deep = [name for name in self._ids("active") if self.known[name].depth > 0]
+        return data.draw(st.sampled_from([*(wide * 4), *(deep * 2), *sorted(self.known)]), label="parent")
 
     # --- steps
 
@@ -153,13 +162,14 @@ class TreeMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.known and len(self.known) < 60)
     @rule(data=st.data(), kind=st.sampled_from(["branch", "branch", "worker"]), minutes=st.sampled_from([None, 1, 90]))
     def spawn(self, data: st.DataObject, kind: str, minutes: int | None) -> None:
-        parent, name = self._one(data), f"s{len(self.known)}"
+        parent, name = self._spawner(data), f"s{len(self.known)}"
         why = self._why_no_spawn(parent, kind)
         ttl = None if minutes is None else timedelta(minutes=minutes)
 
         def spawn() -> object:
             return self.tree.spawn(parent, kind, f"task of {name}", ttl=ttl, id=name)
 
+        event(f"spawn: {why}")
         if why == "parent":
             with pytest.raises(InvalidInput):
                 spawn()
@@ -171,6 +181,12 @@ class TreeMachine(RuleBasedStateMachine):
             spawn()
             lives = ttl or timedelta(minutes=30 if kind == "branch" else 5)
             self.known[name] = Known(kind, parent, self.known[parent].depth + 1, self.now + lives)
+
+    @precondition(lambda self: self.known and len(self.known) < 60)
+    @rule(data=st.data(), kinds=st.lists(st.sampled_from(["branch", "branch", "worker"]), min_size=2, max_size=4))
+    def spawn_some(self, data: st.DataObject, kinds: list[str]) -> None:
+        for kind in kinds:
+            self.spawn(data, kind, None)
 
     @precondition(lambda self: self.known)
     @rule(data=st.data())
@@ -195,8 +211,10 @@ class TreeMachine(RuleBasedStateMachine):
             return self.tree.complete(name, "done") if status == "completed" else self.tree.fail(name, "no")
 
         if self.known[name].state == "active":
+            self.append(data)
             end()
             self._end(name, status, status)
+            assert len(self.store.load(name)) == self.known[name].stored
         else:
             with pytest.raises(IllegalTransition):
                 end()
@@ -207,8 +225,10 @@ class TreeMachine(RuleBasedStateMachine):
         name = self._one(data)
         known = self.known[name]
         if (known.kind, known.state, known.ends_by) == ("branch", "active", None):
+            self.tree.append(name, "assistant", "so far")
             self.tree.suspend(name)
-            known.state, known.stored, known.pending = "suspended", known.stored + known.pending, 0
+            known.state, known.stored, known.pending = "suspended", known.stored + known.pending + 1, 0
+            assert len(self.store.load(name)) == known.stored
         else:
             with pytest.raises(IllegalTransition):
                 self.tree.suspend(name)
@@ -386,8 +406,8 @@ def test_a_tree_and_a_model_go_through_the_same_steps(machine: type[TreeMachine]
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=100 if long else 6,
-            stateful_step_count=100 if long else 30,
+            max_examples=100 if long else 10,
+            stateful_step_count=100 if long else 40,
             deadline=None,
             derandomize=not long,
             print_blob=True,

@@ -6,7 +6,20 @@ from collections.abc import Callable
 from typing import Final
 
 from benchmarks.harness import Result, Setting
-from benchmarks.scenarios import append, branches, compare, context, depth, diff, forks, listing, load, startup, tree
+from benchmarks.scenarios import (
+    append,
+    branches,
+    compare,
+    context,
+    depth,
+    diff,
+    forks,
+    ledger,
+    listing,
+    load,
+    startup,
+    tree,
+)
 
 SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "append": append.run,
@@ -20,5 +33,6 @@ SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "diff": diff.run,
     "tree": tree.run,
     "context": context.run,
+    "ledger": ledger.run,
 }
 """Every scenario by the name that `--only` takes."""

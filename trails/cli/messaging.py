@@ -22,6 +22,7 @@ from trails.cli.base import (
     session_argument,
 )
 from trails.cli.text import count
+from trails.cli.upkeep import confirmed, yes_option
 from trails.errors import TrailsError
 
 if TYPE_CHECKING:
@@ -156,17 +157,18 @@ def fail(*, session: str, entry: int, error: str | None, as_json: bool) -> None:
 @session_argument
 @_entry_argument
 @click.option("--reason", metavar="TEXT", help="Why; it stays.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @json_option
 def drop(*, session: str, entry: int, reason: str | None, yes: bool, as_json: bool) -> None:
     """Take the text of a message out for good that no turn says; it is not processed any more.
 
-    SESSION is an id, an IRI or a label; ENTRY is the message's number.
+    SESSION is an id, an IRI or a label; ENTRY is the message's number. It asks first on a terminal; elsewhere it needs
+    --yes.
     """
     with open_store() as store:
         session_id = store.resolve(session)
-        if not yes:
-            click.confirm(f"Take out message {entry} of session {session_id}?", abort=True, err=True)
+        if not yes and not confirmed(f"Take the text of message {entry} of session {session_id} out?", "dropping"):
+            click.get_current_context().exit(1)
         made = _ledger(store).drop(session_id, entry, reason=reason)
     _show(made, as_json=as_json)
 
@@ -176,10 +178,16 @@ def drop(*, session: str, entry: int, reason: str | None, yes: bool, as_json: bo
 @_entry_argument
 @click.option("--channel", metavar="NAME", help="The channel that it went over; default: the answer's own.")
 @click.option(
-    "--outcome", type=click.Choice(["sent", "failed", "skipped"]), default="sent", show_default=True, help="How it ended."
+    "--outcome",
+    type=click.Choice(["sent", "failed", "skipped"]),
+    default="sent",
+    show_default=True,
+    help="How it ended.",
 )
 @click.option("--reason", metavar="TEXT", help="Why, in a few words; nothing of the text.")
-@click.option("--text", metavar="TEXT", help="What was really sent, where that is not the answer itself; - reads stdin.")
+@click.option(
+    "--text", metavar="TEXT", help="What was really sent, where that is not the answer itself; - reads stdin."
+)
 @json_option
 def delivered(*, session: str, entry: int, text: str | None, as_json: bool, **given: Any) -> None:
     """Note an attempt to send an answer out, and print the number of its entry.

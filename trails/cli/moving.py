@@ -104,11 +104,13 @@ def _print_report(report: ImportReport, *, as_json: bool) -> None:
 @click.argument("session", metavar="[SESSION]", required=False)
 @click.option("--format", "format_", metavar="NAME", required=True, help="pi, nquads or trig; or openclaw.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (default: stdout), or folder.")
-@click.option("--agent", "agents", metavar="NAME", multiple=True, help="For openclaw: this agent only; may be repeated.")
+@click.option(
+    "--agent", "agents", metavar="NAME", multiple=True, help="For openclaw: this agent only; may be repeated."
+)
 @click.option("--force", is_flag=True, help="Replace the file if it is there, or the files in the folder.")
 @json_option
 def export(
-    session: str | None, format_: str, output: Path | None, agents: tuple[str, ...], force: bool, as_json: bool
+    *, session: str | None, format_: str, output: Path | None, agents: tuple[str, ...], force: bool, as_json: bool
 ) -> None:
     """Write a session, with the ancestors that its transcript needs, to a file or stdout.
 

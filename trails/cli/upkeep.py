@@ -25,6 +25,7 @@ from trails.cli.text import count, one_line
 
 if TYPE_CHECKING:
     from trails.model import VerifyReport
+    from trails.session.erasure import Redaction
     from trails.session.pruning import Pruning
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -39,7 +40,8 @@ _OLDER: Final = "older backups, dumps and exports still hold it"
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-def _confirmed(question: str, what: str) -> bool:
+def confirmed(question: str, what: str) -> bool:
+    """Ask on a terminal; elsewhere end the command as wrong usage. `what` is what asks, at the start of a sentence."""
     if not sys.stdin.isatty():
         refuse(f"{what} asks first, and stdin is no terminal; give --yes")
     return click.confirm(question, err=True)
@@ -70,7 +72,7 @@ def redact(*, session: str, index: int, by: str | None, reason: str | None, yes:
     with open_store() as store:
         session_id = store.resolve(session)
         question = f"Take the content out of turn {index} of session {session_id!r} and all its copies, for good?"
-        if not yes and not _confirmed(question, "redacting"):
+        if not yes and not confirmed(question, "redacting"):
             _stop("nothing was redacted")
         report = store.redact(session_id, index, by=by, reason=reason)
     if as_json:
@@ -79,15 +81,27 @@ def redact(*, session: str, index: int, by: str | None, reason: str | None, yes:
         click.echo(f"{one_line(each)} {at}")
     if not report.turns:
         note("it was redacted before; nothing was changed")
+    _tell(report)
+    note(f"the text is in the store's files until `trails vacuum`; {_OLDER}")
+
+
+def _tell(report: Redaction) -> None:
+    """Say what went with a redaction, and where the text may still stand."""
     for title, refs in (("summary that may repeat it", report.summaries), ("turn that quotes it", report.quotes)):
         for each, at in refs:
             note(f"{title}: {each} {at}")
     for each in report.notes:
         note(f"note on it, or that holds its text: {each} (`trails note --remove {each}` takes it away)")
-    for title, iris in (("text taken out of", report.entries), ("ledger's entry that quotes it", report.ledger_quotes)):
-        for iri in iris:
-            note(f"{title}: {iri}")
-    note(f"the text is in the store's files until `trails vacuum`; {_OLDER}")
+    for title, names in (
+        ("text taken out of", report.entries),
+        ("ledger's entry that quotes it", report.ledger_quotes),
+        ("task taken out of the run", report.runs),
+        ("run whose task or error holds it", report.run_quotes),
+    ):
+        for each in names:
+            note(f"{title}: {each}")
+    for each, name in report.fields:
+        note(f"field taken out of the entry of session {each}: {name}")
 
 
 @command("vacuum")
@@ -162,7 +176,7 @@ def prune(
 
         if not dry_run and not yes:
             doomed = len(run(True).sessions)
-            if doomed and not _confirmed(f"Delete {count(doomed, 'session')}?", "pruning"):
+            if doomed and not confirmed(f"Delete {count(doomed, 'session')}?", "pruning"):
                 _stop("nothing was deleted")
         report = run(dry_run)
     if as_json:

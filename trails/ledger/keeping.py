@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from trails import mapping
+from pyoxigraph import NamedNode
+
+from trails import iris, vocab
 from trails.model import SessionRecord, Turn
 from trails.session import Repository
 from trails.session.session import Session
@@ -30,13 +32,13 @@ class Kept:
         """Tell whether this is all that is stored: the last turn is still the last one, however many there are."""
         if self.chain != chain or self.rewrites != repository.rewrites:
             return False
-        head = not self.turns or bool(repository.store.quads(_pattern(self.turns[-1])))
-        return head and not repository.reader.owns(chain[0].id, len(self.turns))
-
-
-def _pattern(turn: Turn) -> tuple[object, object, object, object]:
-    quad = mapping.turn_type(turn)
-    return quad.subject, quad.predicate, quad.object, quad.graph_name
+        if repository.reader.owns(chain[0].id, len(self.turns)):
+            return False
+        if not self.turns:
+            return True
+        last = self.turns[-1]
+        graph = NamedNode(iris.session(last.session_id))
+        return bool(repository.store.quads((NamedNode(last.iri), vocab.TYPE, vocab.TURN, graph)))
 
 
 class Keeper:

@@ -113,11 +113,13 @@ class Ledger:
         `event_id` is the source's own id: a second message with the same `source` and `event_id` adds nothing, and the
         first one is returned, also where another session has it (its `session_id` says which): what is delivered again
         after a reset or by another route is not answered twice. What is meant for several sessions needs an id, or a
-        source, for each. Without a `source`, an id is the session's own. `channel`, `account` and `peer` say where an answer goes. `author` and `time` are the
-        turn's (see `Session.append`); `time` defaults to now. `mode` says what becomes of it while the session is at
-        work: "followup" makes it the next exchange; "collect" joins it with others from the same address that come
-        within the debounce; "steer" gives it to the exchange under way, if that asks, else it is a followup; "hold" leaves
-        it in the inbox until somebody decides on it (`drop`; for results, `Tree.incorporate`).
+        source, for each. Without a `source`, an id is the session's own.
+
+        `channel`, `account` and `peer` say where an answer goes. `author` and `time` are the turn's (see
+        `Session.append`); `time` defaults to now. `mode` says what becomes of it while the session is at work: "followup"
+        makes it the next exchange; "collect" joins it with others from the same address that come within the debounce;
+        "steer" gives it to the exchange under way, if that asks, else it is a followup; "hold" leaves it in the inbox
+        until somebody decides on it (`drop`; for results, `Tree.incorporate`).
 
         Raises `SessionNotFound`, or `InvalidInput` for what cannot be kept, and for another content under a known id.
         """
@@ -227,7 +229,7 @@ class Ledger:
             while (left is None or len(done) < left) and not (stop and stop.is_set()):
                 exchange = self._claim(session_id)
                 if exchange is not None:
-                    done.append(self._work(exchange, handler, keep_partial=keep_partial))
+                    done += self._work(exchange, handler, keep_partial=keep_partial)
                 elif not runs.was_asked(session_id):
                     return done
         except BaseException:
@@ -276,13 +278,18 @@ class Ledger:
             self._book.write(session_id, [exchange], taken)
             return exchange
 
-    def _work(self, exchange: Exchange, handler: Handler, *, keep_partial: bool) -> Exchange:
+    def _work(self, exchange: Exchange, handler: Handler, *, keep_partial: bool) -> list[Exchange]:
+        """Return the exchange once it is completed; nothing for one whose messages were taken out, which has failed then."""
         session_id, runs = exchange.session_id, self._book.runs
         messages = [self._book.event(session_id, number) for number in exchange.events]
+        gone = next((message.number for message in messages if message.content is None), None)
+        if gone is not None:
+            self.fail(session_id, exchange.number, error=f"the text of message {gone} was taken out")
+            return []
         running = Running(self._repository, self._book, self._now, exchange, messages)
         runs.at_work[session_id] = exchange.number
         try:
-            return work(running, handler, keep_partial=keep_partial)
+            return [work(running, handler, keep_partial=keep_partial)]
         finally:
             del runs.at_work[session_id]
 

@@ -98,9 +98,7 @@ class Running:
         content = message.content
         if content is None:
             raise InvalidInput(f"the text of message {message.number} of session {self.session.id!r} was taken out")
-        self._said[message.number] = self.session.append(
-            "user", content, author=message.author_iri, time=message.time
-        )
+        self._said[message.number] = self.session.append("user", content, author=message.author_iri, time=message.time)
 
     # --- its end
 

@@ -6,6 +6,7 @@ reset or move one key at once, one wins and the other looks again.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -124,6 +125,33 @@ class Keyring:
             entry = entryfacts.decode(session_id, facts[row["session"].value])
             found.append(Held(conversation, entry, source_id(session_id, source)))
         return found
+
+    def called(self, name: str) -> list[Held]:
+        """Return the keys that are a name themselves, or whose session has it as its id, here or where it came from."""
+        wanted = name.strip()
+        found = []
+        for row in self.repository.reader.select("keys"):
+            session_id = iris.session_id(row["session"].value)
+            key = iris.conversation_key(row["conversation"].value)
+            source = None if row["source"] is None else row["source"].value
+            if wanted in (key, session_id, source_id(session_id, source)):
+                found.append(conversations.find(self.repository.store, key or ""))
+        return [self.held(each) for each in found if each is not None]
+
+    def labelled(self, label: str) -> list[Held]:
+        """Return the keys with a label, those included whose entry brought it along where it was in use."""
+        store, wanted = self.repository.store, Literal(label.strip())
+        apart = Literal(json.dumps(label.strip(), ensure_ascii=False), datatype=vocab.JSON)
+        quads = store.quads((None, vocab.LABEL, wanted, vocab.CATALOG))
+        quads += store.quads((None, NamedNode(iris.entry_field(_LABEL)), apart, None))
+        found = {}
+        for quad in quads:
+            subject = str(getattr(quad.subject, "value", ""))
+            key = iris.conversation_key(subject)
+            named = conversations.find(store, key) if key else conversations.of_session(store, NamedNode(subject))
+            if named is not None:
+                found[named.key] = self.held(named)
+        return list(found.values())
 
     def known_event(self, key: str, source: str | None, event_id: str) -> Event | None:
         """Return a message with an id that any session of a key has got before, or None."""
@@ -256,6 +284,8 @@ class Keyring:
         except PreconditionFailed as failure:
             if failure.present is not None and failure.present.predicate == vocab.LABEL:
                 raise RequestRefused(f"label already in use: {fields.get(_LABEL)}") from failure
+            if made:  # another writer may have made the ledger's next entry
+                self.book.runs.wrote(held.session_id, None)
             return False
         return True
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from trails import iris, keys, policy
 from trails.keys import KeySettings, SessionKey
@@ -16,7 +17,9 @@ from trails.routing.model import Unplaced
 from trails.routing.moving import Step
 from trails.session import conversations
 
-UNKNOWN = "unknown"
+UNKNOWN: Final = "unknown"
+_AT_ONCE: Final = 200
+"""How many sessions one query asks about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +51,20 @@ def layout(keyring: Keyring, settings: KeySettings, to_scope: keys.DmScope) -> L
     made = Layout()
     wanted: dict[str, str] = {}
     owners: dict[str, Held] = {}
+    roots: dict[str, SessionKey] = {}
     for held in keyring.every():
         parts = keys.parse_key(held.key, main_key=settings.main_key)
-        if parts.kind not in ("main", "dm"):
-            continue
-        ids = sorted(conversations.sessions_of(keyring.repository.store, held.key))
-        senders = _senders(keyring, ids, _root(parts, settings)[0])
-        for session_id in ids:
-            found = _target(held.key, parts, senders[session_id], settings, to_scope)
-            if isinstance(found, str):
-                named = keyring.find(found)
-                wanted[session_id] = found if named is None else named[0].key
-                owners[session_id] = held
-            elif found is not None:
-                made.unplaced.append(found.model_copy(update={"session_id": session_id}))
+        if parts.kind in ("main", "dm"):
+            for session_id in sorted(conversations.sessions_of(keyring.repository.store, held.key)):
+                owners[session_id], roots[session_id] = held, parts
+    senders = _senders(keyring, {each: _root(parts, settings)[0] for each, parts in roots.items()})
+    for session_id, held in owners.items():
+        found = _target(held.key, roots[session_id], senders[session_id], settings, to_scope)
+        if isinstance(found, str):
+            named = keyring.find(found)
+            wanted[session_id] = found if named is None else named[0].key
+        elif found is not None:
+            made.unplaced.append(found.model_copy(update={"session_id": session_id}))
     moving = {each: key for each, key in wanted.items() if key != owners[each].key}
     made.steps = list(_steps(keyring, moving, owners))
     made.aliases = list(_aliases(keyring, made.steps, owners, settings))
@@ -77,28 +80,33 @@ def _root(parts: SessionKey, settings: KeySettings) -> tuple[SessionKey, str]:
     return parts, suffix
 
 
-def _senders(keyring: Keyring, ids: Sequence[str], root: SessionKey) -> Mapping[str, set[Sender]]:
+def _senders(keyring: Keyring, roots: Mapping[str, SessionKey]) -> Mapping[str, set[Sender]]:
     """Return who wrote to each session. In a direct key, a turn of which nothing is known came from the key's own peer."""
-    reader = keyring.repository.reader
     found: dict[str, set[Sender]] = defaultdict(set)
     turns: dict[str, int] = defaultdict(int)
+    ids = list(roots)
+    for start in range(0, len(ids), _AT_ONCE):
+        _read_senders(keyring, ids[start : start + _AT_ONCE], found, turns)
+    for session_id, root in roots.items():
+        if turns[session_id] > 0:
+            found[session_id].add(Sender(None, None, None))
+        if root.kind == "dm":
+            own = Sender(root.channel, root.account_id, root.id)
+            found[session_id] = {own if each.peer is None else each for each in found[session_id]} or {own}
+    return found
+
+
+def _read_senders(keyring: Keyring, ids: Sequence[str], found: dict[str, set[Sender]], turns: dict[str, int]) -> None:
+    """Note who wrote to sessions, and how many turns of people there are of which nobody knows the sender."""
+    reader = keyring.repository.reader
     for row in reader.select("user_turns", sessions=ids):
         turns[iris.session_id(row["session"].value)] += int(row["turns"].value)
     for row in reader.select("told_turns", sessions=ids):
         turns[iris.session_id(row["session"].value)] -= int(row["turns"].value)
     for row in reader.select("senders", sessions=ids):
-        if row["author"] is not None and iris.is_agent(row["author"].value):
-            continue
-        told = [None if row[name] is None else row[name].value for name in ("channel", "account", "peer")]
-        found[iris.session_id(row["session"].value)].add(Sender(*told))
-    for session_id in ids:
-        if turns[session_id] > 0:
-            found[session_id].add(Sender(None, None, None))
-    if root.kind == "dm":
-        own = Sender(root.channel, root.account_id, root.id)
-        for session_id in ids:
-            found[session_id] = {own if each.peer is None else each for each in found[session_id]} or {own}
-    return found
+        if row["author"] is None or not iris.is_agent(row["author"].value):
+            told = [None if row[name] is None else row[name].value for name in ("channel", "account", "peer")]
+            found[iris.session_id(row["session"].value)].add(Sender(*told))
 
 
 def _target(

@@ -167,14 +167,13 @@ class Router:
         `agent` and `spawned_by` (a key) narrow that down. A key may be an alias. Raises `RequestRefused` for none, for several,
         and where more than one of the three is given.
         """
-        wanted = key
-        if key is not None and not (id or label):
-            found = self._keyring.find(self.key(key)) if key.strip() else None
-            wanted = key if found is None else found[0].key
-        entries = self._entries()
+        found = self._keyring.find(self.key(key)) if key is not None and key.strip() and not (id or label) else None
+        named = [self._keyring.held(found[0])] if found is not None else []
+        if found is None and not key:
+            named = self._keyring.called(id) if id and not label else self._keyring.labelled(label) if label else []
         return policy.resolve_session(
-            entries,
-            key=wanted,
+            {held.key: held.to_json() for held in named},
+            key=key if found is None else found[0].key,
             session_id=id,
             label=label,
             agent_id=agent,
@@ -183,9 +182,6 @@ class Router:
             include_unknown=include_unknown,
             settings=self._settings.keys,
         )
-
-    def _entries(self) -> dict[str, dict[str, Any]]:
-        return {held.key: held.to_json() for held in self._keyring.every()}
 
     def list(
         self,

@@ -94,6 +94,8 @@ def send(core: Core, requester: str | None, request: Request) -> Sent:
     except _RefusedError as refused:
         return Sent(run_id=run_id, status=refused.status, error=str(refused), session_key=refused.key)
     shown = core.places.shown(target_key)
+    if requester_key is not None and asking is None:
+        core.places.ensure(requester_key)  # it is answered there
     talk = Talk(core, run_id, requester_key, target_key, request)
     session_id = core.places.ensure(target_key)
     told = message_context(talk.parties)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -25,15 +26,11 @@ def delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, cascad
     if not cascade:
         refuse_tagged(store, session_id)
     doomed = list(dict.fromkeys([session_id, *(child for child, _ in dependants)]))
-    remove: list[Quad] = []
     add: list[Quad] = []
     forbid: list[Pattern] = []
     now = datetime.now(UTC)
     for doomed_id in doomed:
         node = NamedNode(iris.session(doomed_id))
-        remove += store.quads((node, None, None, vocab.CATALOG))
-        for prompt in store.quads((None, vocab.PROMPT_OF, node, vocab.CATALOG)):
-            remove += store.quads((prompt.subject, None, None, vocab.CATALOG))  # type: ignore[arg-type] # an IRI
         add += mapping.tombstone_quads(doomed_id, now, by)
         add.append(Quad(node, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG))
         if not cascade:
@@ -41,7 +38,7 @@ def delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, cascad
             forbid.append((None, vocab.TAG_OF, node, vocab.CATALOG))
     rows = [Quad(NamedNode(iris.session(d)), vocab.TYPE, vocab.SESSION, vocab.CATALOG) for d in doomed]
     try:
-        _commit(store, doomed, Change(add=add, remove=remove, require=rows, forbid=forbid))
+        _commit(store, doomed, Change(add=add, require=rows, forbid=forbid))
     except PreconditionFailed as failure:
         if failure.present is None:
             raise reader.not_found(session_id) from failure
@@ -54,15 +51,15 @@ def delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, cascad
 
 def _commit(store: QuadStore, doomed: list[str], change: Change) -> None:
     """Commit a deletion with what becomes of the tags, notes, keys and runs of its sessions, also of those made in between."""
-    logged, named = logbook.rows("delete", doomed), set[str]()
+    logged, named, rows = logbook.rows("delete", doomed), set[str](), _rows(store, doomed)
     while True:
         going, coming, homes = marks.leaving(store, doomed)
         told, silent = runbook.leaving(store, doomed)
         going, coming = [*going, *conversations.leaving(store, doomed, named), *told], [*coming, *silent]
         whole = Change(
             add=[*change.add, *coming],
-            remove=[*change.remove, *going],
-            require=[*change.require, *going, *marks.rows_of(homes)],
+            remove=[*rows, *going],
+            require=[*change.require, *rows, *going, *marks.rows_of(homes)],
             forbid=change.forbid,
             leaves=_both(logged, logbook.rows("change", homes)),
         )
@@ -71,15 +68,36 @@ def _commit(store: QuadStore, doomed: list[str], change: Change) -> None:
         except PreconditionFailed as failure:
             if failure.missing is None or failure.missing in change.require:
                 raise
-            continue  # a note was removed meanwhile, or the session that it was to move to
+            rows = _rows(store, doomed)
+            continue  # a row was changed or a note removed meanwhile, or the session that it was to move to
+        rows = _rows(store, doomed, deleted=True)
         left = (
+            rows,
             marks.leaving(store, doomed)[0],
             conversations.leaving(store, doomed, named),
             runbook.leaving(store, doomed)[0],
         )
         if not any(left):
             return
-        change, logged = Change(), logbook.rows("change", [])
+        altered = {iris.session_id(str(quad.subject.value)) for quad in rows}  # type: ignore[union-attr] # IRIs
+        change, logged = Change(), logbook.rows("delete", sorted(altered))
+
+
+def _rows(store: QuadStore, doomed: list[str], *, deleted: bool = False) -> list[Quad]:
+    """Return the rows and system prompts of sessions; of `deleted` ones, what another thread put there meanwhile."""
+    found: list[Quad] = []
+    for session_id in doomed:
+        node = NamedNode(iris.session(session_id))
+        row = store.quads((node, None, None, vocab.CATALOG))
+        if deleted != any(quad.object == vocab.TOMBSTONE for quad in row):
+            continue
+        found += [quad for quad in row if quad.object != vocab.TOMBSTONE and quad.predicate not in _OF_TOMBSTONE]
+        for prompt in store.quads((None, vocab.PROMPT_OF, node, vocab.CATALOG)):
+            found += store.quads((prompt.subject, None, None, vocab.CATALOG))  # type: ignore[arg-type] # an IRI
+    return found
+
+
+_OF_TOMBSTONE: Final = frozenset({vocab.DELETED_AT, vocab.INVALIDATED_BY, vocab.PENDING_SWEEP})
 
 
 def _both(one: logbook.LeafMaker, other: logbook.LeafMaker) -> logbook.LeafMaker:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import history, iris, mapping, validate, vocab
-from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning, TrailsError
+from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning
 from trails.integrity import digests
 from trails.integrity.leaves import Kind
 from trails.model import MAX_FORK_DEPTH, Compaction, SealedTurn, SessionRecord, SystemPrompt, ToolCall, Turn

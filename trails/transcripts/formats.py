@@ -62,8 +62,8 @@ def import_path(
 
     The format is told from each file's content unless given. In a folder, files of no known format are reported as
     problems (`.json` files, which may be anything, in one note); a single file of no known format raises `InvalidInput`,
-    as an empty one does. A state folder of OpenClaw is told by its folders' names and read as a whole. `restore` lets an exported session come back that was deleted here. Importing the same again
-    adds nothing.
+    as an empty one does. A state folder of OpenClaw is told by its folders' names and read as a whole.
+    `restore` lets an exported session come back that was deleted here. Importing the same again adds nothing.
     """
     if format is not None and format not in IMPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to import; there are: {', '.join(IMPORT_FORMATS)}")

@@ -13,26 +13,28 @@ Delivery mirrors (messages of the model "delivery-mirror": what was sent out ove
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from pyoxigraph import Literal
 
-from trails import iris, keys, vocab
+from trails import iris, keys, mapping, validate, vocab
 from trails.errors import InvalidInput, TrailsError
 from trails.policy.runs import RunRecord, read_runs
 from trails.runs import Runs, convert
 from trails.runs.registry import Registry
-from trails.session import Repository
+from trails.session import Repository, logbook
 from trails.session.runentry import Run
+from trails.store.contract import Change, PreconditionFailed
 from trails.transcripts import openclaw_files
 from trails.transcripts.merge import Progress, compare, merge, session_id
 from trails.transcripts.openclaw_files import Folder, Layout, Named, find, listed
 from trails.transcripts.openclaw_keys import Binder
 from trails.transcripts.report import FileProblem, ImportReport
-from trails.transcripts.source import Problem, SourceTurn, Transcript
+from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript
 
 FORMAT: Final = "openclaw"
 
@@ -101,12 +103,23 @@ class _Import:
         if self._layout.runs is not None:
             self._tell(total - 1, total, "runs")
             self._runs(self._layout.runs)
+        self._sum_up()
         self._tell(total, total, "")
         return self._report
 
     def _tell(self, done: int, total: int, what: str) -> None:
         if self._progress:
             self._progress(done, total, what)
+
+    def _sum_up(self) -> None:
+        """Say what became of the entries and of the runs."""
+        for what, several in (("entry", "entries"), ("run", "runs")):
+            if total := self._report.records.get(what):
+                outcomes = {
+                    k.removeprefix(f"{what} "): n for k, n in self._report.records.items() if k.startswith(f"{what} ")
+                }
+                told = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items() if number)
+                self._report.notes.append(f"{total} {what if total == 1 else several}: {told or 'none changed'}")
 
     def _count(self, what: str, number: int = 1) -> None:
         self._report.records[what] = self._report.records.get(what, 0) + number
@@ -133,12 +146,30 @@ class _Import:
         records: Counter[str] = Counter()
         for transcript in folder.transcripts:
             records.update(transcript.records)
+        for session in folder.sessions.values():
+            self._fill_in(session)
         whole = Transcript(sessions=tuple(openclaw_files.linked(folder.sessions)), records=records)
         report = merge(self._repository, whole, file=openclaw_files.shown_path(folder.place.folder))
         report.problems = [*folder.problems, *report.problems]
         report.notes = [*folder.notes, *report.notes]
         report.files = len(folder.transcripts) + folder.store_file.is_file()
         self._report.add(report)
+
+    def _fill_in(self, source: SourceSession) -> None:
+        """Let a session whose transcript was missing have what the transcript's header says, now that it is there."""
+        name = session_id(source.source, source.id)
+        record = self._repository.reader.records([name]).get(name)
+        if record is None or not _is_missing(record.meta) or _is_missing(source.meta):
+            return
+        meta = {**source.meta, **({"title": source.title} if source.title else {})}
+        filled = record.model_copy(
+            update={"meta_json": validate.meta(meta), "created": source.created or record.created}
+        )
+        before, after = set(mapping.session_quads(record)), set(mapping.session_quads(filled))
+        gone = list(before - after)
+        change = Change(add=list(after - before), remove=gone, require=gone, leaves=logbook.rows("change", [name]))
+        with contextlib.suppress(PreconditionFailed):  # another import does the same
+            self._repository.commit(change)
 
     def _loose(self, folder: Folder, named: set[str]) -> None:
         loose = [f"{stem}.jsonl" for stem in folder.sessions if stem not in named]
@@ -222,6 +253,11 @@ class _Import:
         self._count("run", len(done.added) + len(done.known))
         self._count("run new", len(done.added))
         self._count("run changed", len(further))
+
+
+def _is_missing(meta: Mapping[str, Any]) -> bool:
+    noted = meta.get(openclaw_files.META)
+    return isinstance(noted, dict) and noted.get("missing") is True
 
 
 def _without_rivals(folders: Sequence[Folder]) -> tuple[list[tuple[Folder, Named]], list[tuple[Folder, Named, Named]]]:

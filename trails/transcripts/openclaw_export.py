@@ -64,7 +64,8 @@ def export_folder(
     """Write the sessions by key of some agents (of all unless given) as a state folder of OpenClaw.
 
     The folder is made if it is not there; one that holds anything is refused unless `force` is given, which replaces the
-    files of the same names and leaves all others. With `agents`, only the runs that one of them asked for or did are written.
+    files of the same names and leaves all others: not while an OpenClaw works in it, whose locks are not waited for. With
+    `agents`, only the runs that one of them asked for or did are written.
 
     Raises `InvalidInput` for an agent without such sessions and for a folder that cannot be written to, `StoreFailed` where
     writing fails, and as `Repository.load` does where a transcript is not whole.
@@ -82,7 +83,9 @@ def export_folder(
         raise InvalidInput(f"{folder} is a file; name a folder")
     try:
         if folder.is_dir() and any(folder.iterdir()) and not force:
-            raise InvalidInput(f"{folder} is not empty; give --force to replace what has the same names, or name another folder")
+            raise InvalidInput(
+                f"{folder} is not empty; give --force to replace what has the same names, or name another folder"
+            )
         return _write(repository, folder, plan, wanted, every=agents is None)
     except OSError as error:
         raise StoreFailed(f"{folder} cannot be written: {error}") from error
@@ -127,15 +130,16 @@ def _as_json(value: Any) -> bytes:
 def _write_whole(path: Path, data: bytes) -> None:
     """Write a file beside its place, for its owner alone, and move it there when it is whole."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    part = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as out:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        os.chmod(name, 0o600)
-        os.replace(name, path)
+        part.chmod(0o600)
+        part.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 
@@ -253,7 +257,7 @@ class _Plan:
         named = next((self.records[each].source_session or "" for each in family), "")
         source, _, stem = named.partition(":")
         base = imported_id(source, stem)
-        return base if base in family else sorted(family)[0]
+        return base if base in family else min(family)
 
     def _stem(self, record: SessionRecord, held: Held | None, taken: set[str]) -> str:
         place = place_of(record.source_session)

@@ -94,11 +94,16 @@ class Binder:
             record.key is not None and _updated(entry) == _updated(held.to_json())
         ):
             known = record.key is not None  # an earlier session of the key, as its folder still has it
-            return Bound("older", () if known else (f"the key names the session {held.session_id!r} here, which is later",))
+            return Bound(
+                "older", () if known else (f"the key names the session {held.session_id!r} here, which is later",)
+            )
         label, says = self._label(entry, held.conversation)
         old = conversations.current(held.key, held.session_id)
         change = Change(
-            add=[*_missing(self._store, conversations.belongs(record.id, held.key)), conversations.current(held.key, record.id)],
+            add=[
+                *_missing(self._store, conversations.belongs(record.id, held.key)),
+                conversations.current(held.key, record.id),
+            ],
             remove=[old],
             require=[old],
             leaves=logbook.rows("change", [held.session_id]),

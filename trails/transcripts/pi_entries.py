@@ -177,15 +177,13 @@ def _read_turn(
             raise InvalidInput("has no message")
         left["message"] = holder = dict(left["message"])
         kind = validate.role(holder.get("role"))
-        role = ROLES.get(kind, kind)
+        role = DELIVERY if _is_mirror(holder) else ROLES.get(kind, kind)
     else:
         holder, kind = left, left["type"]
         role = ENTRY_ROLES[kind]
     content = _take_content(holder, CONTENT_KEYS.get(kind, "content"))
     fields: _Json = {"time": _take_time(left)}
-    if is_message and _is_mirror(holder):
-        role = DELIVERY
-    elif is_message and kind == "assistant":
+    if is_message and role == "assistant":
         fields |= {"model": _take_name(holder, "model"), "stop_reason": _take_name(holder, "stopReason")}
         if isinstance(usage := holder.get("usage"), dict) and usage:
             fields["usage"] = holder.pop("usage")
