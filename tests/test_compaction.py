@@ -245,6 +245,48 @@ def test_a_call_is_never_parted_from_its_answer_at_the_cut(memory: Repository) -
         assert not session.context().repair.changed
 
 
+def test_a_call_that_is_answered_far_later_is_summarised_with_its_answer_or_kept_with_it(memory: Repository) -> None:
+    session = memory.create()
+    session.append("user", "start")
+    session.append("assistant", "I look.", tool_calls=[{"id": "c1", "name": "look", "arguments": {}}])
+    for role, text in (("user", "meanwhile"), ("assistant", "yes"), ("user", "and"), ("assistant", "well")):
+        session.append(role, text)
+    session.append("tool", "found", tool_call_id="c1")
+    session.append("assistant", "It is found.")
+    session.persist()
+    for keep, through in ((1, 6), (2, 0), (3, 0), (6, 0), (7, 0)):
+        fork = session.fork()
+        turn = fork.compact(lambda asked: "so far", keep_turns=keep)
+        assert turn.compaction is not None
+        assert turn.compaction.summarised_through == through
+
+
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(["user", "ask", "answer", "say"]), st.sampled_from("abc")), max_size=14),
+    keep=st.integers(0, 14),
+)
+def test_no_answer_is_kept_whose_call_is_summarised(steps: list[tuple[str, str]], keep: int) -> None:
+    with trails.open(":memory:") as store:
+        session = store.create()
+        for kind, call_id in steps:
+            calls = [{"id": call_id, "name": "look", "arguments": {}}] if kind == "ask" else []
+            role = {"ask": "assistant", "say": "assistant", "answer": "tool"}.get(kind, "user")
+            session.append(role, kind, tool_calls=calls, tool_call_id=call_id if kind == "answer" else None)
+        session.persist()
+        try:
+            turn = session.compact(lambda asked: "so far", keep_turns=keep)
+        except NothingToSummarise:
+            return
+        assert turn.compaction is not None
+        through = turn.compaction.summarised_through or 0
+        asked: dict[str, int] = {}
+        for position, (kind, call_id) in enumerate(steps):
+            if kind == "ask":
+                asked[call_id] = position
+            elif kind == "answer" and call_id in asked:
+                assert (asked[call_id] <= through) == (position <= through)
+
+
 def test_a_call_that_waits_for_its_answer_is_kept(memory: Repository) -> None:
     session = memory.create()
     session.append("user", "go")

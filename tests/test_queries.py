@@ -196,7 +196,7 @@ def _work_at_a_desk(store: Repository) -> None:
 
 
 def _send_out_scouts(store: Repository) -> None:
-    """A main on two channels. On chat: a branch at work, whose worker is done, and one that rests; on mail: one that outlives it."""
+    """Mains on two channels. On chat a branch is at work, whose worker is done, and one rests; on mail one outlives it."""
     now = [day(15)]
     tree = trails.Tree(store, clock=lambda: now[0])
     chat = tree.main("chief", "chat", id="chat", system="Lead.", principal="erin")

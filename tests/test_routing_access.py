@@ -331,6 +331,29 @@ def test_a_session_with_spawned_ones_is_deleted_with_them_or_not_at_all(family: 
     assert store.verify().findings == ()
 
 
+def test_what_another_writer_says_of_a_session_while_it_is_deleted_goes_with_it(
+    store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    router = Router(store)
+    session = router.route(hello(kind="group")).session_id
+    commit, waiting = store.store.commit, ["another writer"]
+
+    def commit_after_another(change: Change) -> bool:
+        if waiting:
+            waiting.clear()
+            store.label(session, "late")
+            router.alias("boss", "telegram:group:1")
+        return commit(change)
+
+    monkeypatch.setattr(store.store, "commit", commit_after_another)
+    router.delete(key="telegram:group:1")
+    monkeypatch.undo()
+    assert waiting == []
+    left = {str(quad) for quad in store.store.quads((None, None, None, None))}
+    assert not [quad for quad in left if "late" in quad or "boss" in quad or "group:1" in quad]
+    assert store.verify().findings == ()
+
+
 # --- redacting, exporting, verifying
 
 

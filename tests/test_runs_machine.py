@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 from collections import Counter
@@ -239,10 +240,10 @@ class RunsMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def depend(self, data: st.DataObject) -> None:
         """Somebody forks a sub-agent's session, which is kept from then on."""
-        children = sorted(run.child_session or "" for run in self.runs.list() if run.child_session in self.store)
+        children = {run.run_id: run.child_session for run in self.runs.list() if run.child_session in self.store}
         if children:
-            child = data.draw(st.sampled_from(children), label="child")
-            self._do(None, self._fork, child)
+            run_id = data.draw(st.sampled_from(sorted(children)), label="run")
+            self._do(None, self._fork, children[run_id])
 
     def _fork(self, child: str) -> None:
         self.store.load(child).fork().persist()
@@ -318,5 +319,6 @@ def machine_settings(examples: int, steps: int) -> settings:
 
 
 @pytest.mark.filterwarnings("ignore::trails.PendingTurnsWarning")
-def test_whatever_breaks_in_between_each_run_is_announced_once(long: bool) -> None:
+def test_whatever_breaks_in_between_each_run_is_announced_once(long: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger("trails.runs"), "disabled", True)  # what fails outward is told there
     run_state_machine_as_test(RunsMachine, settings=machine_settings(200, 50) if long else machine_settings(15, 20))

@@ -10,9 +10,9 @@ import pytest
 
 import trails
 from tests.test_runs import MAIN, Clock, counter
-from trails import Ledger, Repository, Runs, SessionNotFound, Step
+from trails import InvalidInput, Ledger, Repository, Runs, SessionNotFound, Step
 from trails.ledger.running import Running
-from trails.runs import Outgoing
+from trails.runs import Outgoing, tools
 from trails.runs.sending import ANNOUNCE_STEP
 
 GROUP = "agent:beta:slack:channel:c1"
@@ -108,6 +108,35 @@ def test_an_agent_that_fails_is_the_answers_error(store: Repository, clock: Cloc
 
     answer = Runs(store, agent=fail, clock=clock).send(MAIN, "Look", session_key="agent:main:other")
     assert (answer.status, answer.error) == ("error", "RuntimeError: no model")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({}, "message required"),
+        ({"message": 7}, "message must be a string"),
+        ({"message": "x", "label": 7}, "label must be a string"),
+        ({"message": "x", "timeoutSeconds": "soon"}, "timeoutSeconds must be a number"),
+        ({"message": "x", "timeoutSeconds": float("nan")}, "timeoutSeconds must be a number"),
+        ({"message": "x", "session": MAIN}, "no parameter session"),
+        ({"message": "\ud800", "sessionKey": MAIN}, "surrogate"),
+    ],
+)
+def test_parameters_that_cannot_be_read_are_refused_and_nothing_is_written(
+    store: Repository, clock: Clock, parameters: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        open_runs(store, Desk(clock)).send_tool(MAIN, parameters)
+    assert len(store.store) == 0
+
+
+def test_the_schemas_name_the_parameters_that_are_read() -> None:
+    assert list(tools.SPAWN["parameters"]["properties"]) == [
+        *("task", "label", "agentId", "model", "thinking", "runTimeoutSeconds", "cleanup")
+    ]
+    assert list(tools.SEND["parameters"]["properties"]) == [
+        *("sessionKey", "label", "agentId", "message", "timeoutSeconds")
+    ]
 
 
 # --- to whom

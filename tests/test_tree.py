@@ -555,15 +555,29 @@ def test_a_session_that_is_not_active_takes_nothing_in(tree: Tree, main: Node) -
 
 
 def test_a_result_that_cannot_be_taken_in_leaves_the_chain_as_it_is(tree: Tree, main: Node) -> None:
-    result = branch(main, "b").complete("done")
-    main.append("user", "one")
-    other = tree.store.load("main")
-    other.append("user", "two")
+    made = branch(main, "b")
+    result = worker(made, "w").complete("42")
+    made.append("assistant", "mine")
+    other = tree.store.load("b")
+    other.append("user", "theirs")
     other.persist()
     with pytest.raises(HeadConflict):
         tree.incorporate(result)
-    assert [turn.content for turn in main.session.turns] == ["one", "two"]
-    assert tree.incorporate(result).index == 2
+    assert [turn.content for turn in made.session.turns] == ["mine"]
+    assert made.results() == [result]
+    made.complete()
+
+
+def test_a_main_goes_on_from_where_a_message_loop_left_it(tree: Tree, main: Node) -> None:
+    ledger = trails.Ledger(tree.store)
+    main.append("user", "one")
+    ledger.receive("main", "two")
+    ledger.process("main", lambda running: "three")
+    tree.incorporate(branch(main, "b").complete("done"), "four")
+    ledger.receive("main", "five")
+    ledger.process("main", lambda running: None)
+    main.append("user", "six")
+    assert [turn.content for turn in main.session.turns] == ["one", "two", "three", "four", "five", "six"]
 
 
 # --- states

@@ -494,6 +494,7 @@ def _record(session_id: str, properties: Mapping[str, list[Term]]) -> SessionRec
             f"session {session_id!r} has {'no parent' if parent is None else 'a parent'} and "
             f"{'no fork index' if forked_at is None else 'a fork index'}: its row was altered; restore it from an export"
         )
+
     def moment(predicate: NamedNode) -> datetime | None:
         lexical = one(predicate)
         return None if lexical is None else parse_time(lexical)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, Literal
 
 from trails import parts, validate
-from trails.context.fitting import cuts, is_open
+from trails.context.fitting import answered_ids, asked_ids, cuts, is_open
 from trails.context.messages import cost
 from trails.context.tokens import Counter, estimate
 from trails.errors import InvalidInput, NothingToSummarise
@@ -129,7 +130,7 @@ def plan(
     if sum(limit is not None for limit in (keep_tokens, keep_turns, keep)) > 1:
         raise InvalidInput("give one of keep_tokens, keep_turns and keep, not several")
     costs = [cost(turn, counter) for turn in turns]
-    places = cuts(turns)
+    places = _whole_pairs(turns, cuts(turns))
     if len(places) > 1 and is_open(turns, places[-2]):
         places.pop()  # what answers a call of the last turns is still to come
     if keep is not None:
@@ -144,6 +145,19 @@ def plan(
         raise NothingToSummarise(_nothing(len(turns), sum(costs), previous))
     before = 0 if previous is None else cost(previous, counter)
     return Plan(tuple(turns[:at]), previous, tuple(turns[at:]), before + sum(costs[:at]))
+
+
+def _whole_pairs(turns: Sequence[Turn], places: Sequence[int]) -> list[int]:
+    """Return the places that no call and its answer stand on both sides of, however much was said between the two."""
+    asked: dict[str, int] = {}
+    reaches = list(range(len(turns)))
+    """By the place of each turn, that of the last answer to its calls."""
+    for position, turn in enumerate(turns):
+        for call_id in answered_ids(turn) & asked.keys():
+            reaches[asked[call_id]] = position
+        asked |= dict.fromkeys(asked_ids(turn), position)
+    furthest = [-1, *accumulate(reaches, max)]
+    return [place for place in places if furthest[place] < place]
 
 
 def _by_tokens(places: Sequence[int], costs: Sequence[int], limit: int) -> int:

@@ -16,6 +16,7 @@ and the very same lines are the leaves of the Merkle tree (RFC 6962).
     brief, transition, cancel, result, artifact
                                           the same for an entry in the ledger of a session of the session tree: its task or
                                           context summary, a change of state, a request to end, its result, what that lists
+    decision                              the same for a policy's decision in the ledger of the session that it is about
     run     a sub-agent's run as it stands after the commit; its IRI  count: its revision, digest: of the run without its
             stands in the session's place                            texts ("-": the run was removed from the registry)
     sync    all lines before this one are on disk                    session "-", count 0, digest "-"

@@ -11,6 +11,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput
+from trails.integrity.leaves import Leaf
 from trails.ledger.keeping import Keeper
 from trails.session import Repository, entries, ledgerbook
 from trails.session.entries import Entry, Event, Exchange
@@ -175,9 +176,12 @@ def change(session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, 
     remove: list[Quad] = []
     require = [row_of(session_id)]
     forbid: list[Pattern] = []
+    leaves: list[Leaf] = []
     for entry in made:
         add += entries.head_quads(session_id) if entry.number == 1 else []
-        add += entries.quads(entry)
+        said = entries.quads(entry)
+        add += said
+        leaves.append(entries.leaf(entry, said))
         forbid.append((NamedNode(entry.iri), None, None, entries.graph_of(session_id)))
     for old, new in moved:
         before, after = set(entries.quads(old)), set(entries.quads(new))
@@ -185,6 +189,5 @@ def change(session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, 
         remove += before - after
         require += before - after
         require += [quad for quad in before if quad.predicate == vocab.STATE]
-    touched = [*made, *(new for old, new in moved if entries.row_digest(old) != entries.row_digest(new))]
-    leaves = [entries.leaf(entry) for entry in touched]
+    leaves += [entries.leaf(new) for old, new in moved if entries.row_digest(old) != entries.row_digest(new)]
     return Change(add=add, remove=remove, require=require, forbid=forbid, leaves=lambda _: leaves)

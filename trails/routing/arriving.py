@@ -136,7 +136,7 @@ class Arrivals:
     def _adopted(self, inbound: Inbound, key: str, session: Session, now: datetime) -> Routed | None:
         """Take a session into the keys that was made with this one by other means; the message then goes to it."""
         fields = policy.touch_entry(None, now=now, new_id=session.id)
-        label = conversations.relabelled(session.record, key)
+        label = conversations.handing_over(session.record, key)
         if not self._keyring.begin(key, session, fields, now=now, stored=True, also=label):
             return None
         if inbound.content is None:

@@ -120,6 +120,7 @@ class Keyring:
                 session_id=session_id,
                 label=None if row["label"] is None else row["label"].value,
                 created=mapping.parse_time(row["created"].value),
+                revision=int(row["revision"].value),
             )
             source = None if row["source"] is None else row["source"].value
             entry = entryfacts.decode(session_id, facts[row["session"].value])
@@ -213,7 +214,10 @@ class Keyring:
             change = change.joined(also)
         try:
             if stored:
-                self.repository.commit(change.joined(Change(leaves=logbook.rows("change", [session.id]))))
+                there = Quad(NamedNode(session.iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
+                self.repository.commit(
+                    change.joined(Change(require=[there], leaves=logbook.rows("change", [session.id])))
+                )
             else:
                 session.persist(change)
         except PreconditionFailed as failure:
@@ -291,17 +295,7 @@ class Keyring:
 
     def _relabelled(self, held: Held, label: Any) -> Change:
         """Return the commit that gives a conversation a label, or takes it away."""
-        old = held.conversation.label
-        if label == old:
-            return Change()
-        holder = NamedNode(held.conversation.iri)
-        wanted = None if label is None else validate.label(label)
-        return Change(
-            add=[] if wanted is None else [Quad(holder, vocab.LABEL, Literal(wanted), vocab.CATALOG)],
-            remove=[] if old is None else [Quad(holder, vocab.LABEL, Literal(old), vocab.CATALOG)],
-            require=[] if old is None else [Quad(holder, vocab.LABEL, Literal(old), vocab.CATALOG)],
-            forbid=[] if wanted is None else [(None, vocab.LABEL, Literal(wanted), vocab.CATALOG)],
-        )
+        return conversations.relabelling(held.conversation, None if label is None else validate.label(label))
 
 
 def _spawned(session_id: str, spawner: str) -> Change:

@@ -50,6 +50,8 @@ class Plan:
     _new: set[Quad] = field(default_factory=set)
     _forbid: list[Pattern] = field(default_factory=list)
     _touched: dict[str, None] = field(default_factory=dict)
+    _grown: set[str] = field(default_factory=set)
+    """The keys that get an alias, or a record of one that was taken away."""
     _gone: list[Alias] = field(default_factory=list)
     _renamed: set[str] = field(default_factory=set)
     """The aliases that the plan itself makes, takes away or points elsewhere."""
@@ -105,6 +107,7 @@ class Plan:
     def alias(self, name: str, key: str, reason: str) -> None:
         """Let a key that names nothing by itself be found as another one."""
         made = Alias(alias=name, key=key, reason=reason, by_iri=self.by_iri, time=self.time)
+        self._grown.add(key)
         self._new |= set(conversations.alias_quads(made))
         self._forbid += [
             (NamedNode(iris.alias(each)), vocab.TYPE, None, vocab.CATALOG) for each in keys.spellings(name)
@@ -114,6 +117,7 @@ class Plan:
     def unalias(self, gone: Alias) -> None:
         """Take an alias away, leaving word of it with the conversation that it stood for."""
         self._old |= set(conversations.alias_quads(gone))
+        self._grown.add(gone.key)
         self._gone.append(gone)
         self._aliased(gone)
 
@@ -121,6 +125,7 @@ class Plan:
         """Let an alias stand for another key, and remember for which one it stood."""
         moved = alias.model_copy(update={"key": key, "from_key": None if alias.from_key == key else alias.key})
         self._swap(conversations.alias_quads(alias), conversations.alias_quads(moved))
+        self._grown.add(key)
         self._aliased(moved)
 
     def _aliased(self, alias: Alias) -> None:
@@ -136,6 +141,9 @@ class Plan:
 
     def commit(self) -> None:
         """Write it all; raise `InvalidInput` where another writer changed one of the keys meanwhile."""
+        for key, before in list(self._before.items()):
+            if before is not None and self._after[key] is None:
+                self._leave(key, before)
         for key in list(self._before):
             self._settle(key)
         for gone in self._gone:
@@ -157,16 +165,18 @@ class Plan:
             ) from failure
 
     def _settle(self, key: str) -> None:
-        """Put what becomes of a touched conversation into the commit, and of the aliases of one that is left empty."""
+        """Put what becomes of a touched conversation into the commit."""
         before, after = self._before[key], self._after[key]
+        if after is not None and key in self._grown:
+            after = after.model_copy(update={"revision": after.revision + 1})
         old = [] if before is None else conversations.conversation_quads(before)
         self._old |= set(old)
         self._new |= set([] if after is None else conversations.conversation_quads(after))
         self._touched |= {each.session_id: None for each in (before, after) if each is not None}
         if before is None:
             self._forbid.append((NamedNode(iris.conversation(key)), vocab.CURRENT_SESSION, None, vocab.CATALOG))
-        elif after is None:
-            self._leave(key, before)
+        if before is None and after is not None and key not in {gone.alias for gone in self._gone}:
+            self._forbid.append((NamedNode(iris.alias(key)), vocab.TYPE, None, vocab.CATALOG))
 
     def _leave(self, key: str, before: Conversation) -> None:
         """Let the aliases of a conversation that goes follow its session; what is said of past ones goes with it."""

@@ -51,6 +51,7 @@ class Renaming:
             return known
         self._refuse_taken(name)
         plan = self.plan("manual", by)
+        plan.conversation(name)  # it must name nothing, also when it is written
         plan.alias(name, target.key, "manual")
         plan.commit()
         return self._alias(name)

@@ -1,6 +1,6 @@
 """Sub-agents' runs: the registry, spawning, announcing, cleaning up, and messages between sessions."""
 
-from trails.runs.core import Announcement, Outgoing, Step
+from trails.runs.host import Announcement, Outgoing, Step
 from trails.runs.runs import Runs
 from trails.runs.sending import Sent
 from trails.runs.spawning import Spawned

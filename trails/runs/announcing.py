@@ -19,7 +19,8 @@ from trails.ledger.book import change, row_of
 from trails.policy.announcing import RunStats, announce_route, announce_text
 from trails.policy.runs import begin_cleanup, finish_cleanup
 from trails.runs import convert, findings
-from trails.runs.core import Announcement, Core, agent_of
+from trails.runs.core import Core, agent_of
+from trails.runs.host import Announcement
 from trails.session.entries import Event, Mode
 from trails.session.runentry import How, Run
 from trails.store.contract import PreconditionFailed

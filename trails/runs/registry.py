@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import NamedNode
 
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput
@@ -14,16 +16,63 @@ from trails.session import Repository, runbook
 from trails.session.runentry import Run
 from trails.store.contract import Change, PreconditionFailed
 
+_START: Final = datetime(1, 1, 1, tzinfo=UTC)
 Step = Callable[[Run], dict[str, Any] | None]
 """What a run's change is: the fields that become others, or None for no change."""
 
 
+class _Index:
+    """Which runs of a store are open, and when which is archived: what a tick asks for, without reading all of them.
+
+    One process owns a store, and all that it changes goes through a registry: so this is as the store is.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self.lock = threading.Lock()
+        self.open = {run.run_id for run in runbook.unfinished(repository.store)}
+        self.archived_at = dict(runbook.archive_times(repository.store))
+
+    def note(self, run: Run) -> None:
+        """Take note of a run as it is now."""
+        with self.lock:
+            if run.cleanup_completed is None:
+                self.open.add(run.run_id)
+            else:
+                self.open.discard(run.run_id)
+            if run.archive_at is None:
+                self.archived_at.pop(run.run_id, None)
+            else:
+                self.archived_at[run.run_id] = run.archive_at
+
+    def forget(self, run_id: str) -> None:
+        """Take note that a run is gone."""
+        with self.lock:
+            self.open.discard(run_id)
+            self.archived_at.pop(run_id, None)
+
+
+_INDICES: WeakKeyDictionary[Repository, _Index] = WeakKeyDictionary()
+_INDICES_LOCK = threading.Lock()
+
+
 class Registry:
-    """The runs of a store."""
+    """The runs of a store. Several registries of one store are one."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
         self._store = repository.store
+
+    @property
+    def _index(self) -> _Index:
+        with _INDICES_LOCK:
+            found = _INDICES.get(self._repository)
+            if found is None:
+                found = _INDICES[self._repository] = _Index(self._repository)
+            return found
+
+    def note(self, run: Run) -> None:
+        """Take note of a run that was stored with something else."""
+        self._index.note(run)
 
     def find(self, run_id: str) -> Run | None:
         """Return a run by its id, or None."""
@@ -52,17 +101,19 @@ class Registry:
 
     def due(self, now: datetime) -> list[Run]:
         """Return the runs whose time in the registry is over; only those are read."""
-        found = []
-        for quad in self._store.quads((None, vocab.ARCHIVE_AT, None, vocab.CATALOG)):
-            if isinstance(quad.object, Literal) and datetime.fromisoformat(quad.object.value) <= now:
-                run = self.find(iris.run_id(str(getattr(quad.subject, "value", ""))) or "")
-                if run is not None:
-                    found.append(run)
-        return sorted(found, key=lambda run: (run.archive_at or now, run.run_id))
+        index = self._index
+        with index.lock:
+            named = [run_id for run_id, moment in index.archived_at.items() if moment <= now]
+        found = (self.find(run_id) for run_id in named)
+        return sorted((run for run in found if run is not None), key=lambda run: (run.archive_at or now, run.run_id))
 
     def unfinished(self) -> list[Run]:
-        """Return the runs that are not announced yet, in the order in which they were registered."""
-        return [run for run in self.all() if run.cleanup_completed is None]
+        """Return the runs that are not announced yet, in the order in which they were registered; only those are read."""
+        index = self._index
+        with index.lock:
+            named = list(index.open)
+        found = [run for run in map(self.find, named) if run is not None and run.cleanup_completed is None]
+        return sorted(found, key=lambda run: (run.created or _START, run.run_id))
 
     def was_removed(self, run_id: str) -> bool:
         """Tell whether a run was in the registry and was taken out."""
@@ -70,10 +121,12 @@ class Registry:
 
     def register(self, run: Run) -> None:
         """Enter a run, or raise `InvalidInput` where its id is known."""
+        index = self._index
         try:
             self._repository.commit(runbook.registered(run))
         except PreconditionFailed as failure:
             raise known(run.run_id) from failure
+        index.note(run)
 
     def change(self, run_id: str, step: Step, also: Callable[[Run], Change] | None = None) -> Run | None:
         """Change a run in one commit (with what `also` gives for the run as it becomes); return it as it became.
@@ -81,6 +134,7 @@ class Registry:
         The step is taken on the run as it stands; where another writer was quicker, again on what that left. None where
         the run is gone or the step changes nothing.
         """
+        index = self._index
         while True:
             run = self.find(run_id)
             fields = None if run is None else step(run)
@@ -93,10 +147,12 @@ class Registry:
                 if failure.missing in change.require:
                     continue
                 raise
+            index.note(new)
             return new
 
     def remove(self, run_id: str, at: datetime) -> bool:
         """Take a run out, as it stands; False where it is gone already."""
+        index = self._index
         while True:
             run = self.find(run_id)
             if run is None:
@@ -105,6 +161,7 @@ class Registry:
                 self._repository.commit(runbook.removed(run, at))
             except PreconditionFailed:
                 continue
+            index.forget(run_id)
             return True
 
     def withhold(self, run_id: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Literal
@@ -14,12 +13,13 @@ from trails.policy.patching import ModelHost
 from trails.policy.prompting import SubagentBrief, subagent_prompt
 from trails.policy.runs import SpawnRequest
 from trails.policy.times import from_ms
-from trails.runs import convert, sending, spawning
+from trails.runs import convert, sending, spawning, tools
 from trails.runs.announcing import Announcer
 from trails.runs.convert import Imported
-from trails.runs.core import Agent, Announcement, Clock, Core, Host, Interrupted, Outgoing, Settings, Waiter, uuid
+from trails.runs.core import Core
+from trails.runs.host import Agent, Announcement, Clock, Host, Interrupted, Outgoing, Settings, Waiter, uuid
 from trails.runs.lanes import Lane, Lanes, LaneThreads
-from trails.runs.sending import DEFAULT_TIMEOUT, Request, Sent
+from trails.runs.sending import DEFAULT_TIMEOUT, Sent
 from trails.runs.spawning import Spawned
 from trails.runs.upkeep import Ticked, Upkeep
 from trails.session import Repository
@@ -158,7 +158,7 @@ class Runs:
     def spawn_tool(
         self, requester: str, parameters: Mapping[str, Any], *, origin: Mapping[str, Any] | None = None
     ) -> Spawned:
-        """Start a sub-agent by a tool call's parameters, named as in `sessions_spawn`."""
+        """Start a sub-agent by a tool call's parameters, named as in `sessions_spawn` (see `trails.runs.tools`)."""
         request = SpawnRequest.from_json(parameters)
         validate.text(request.task, "the task")
         return spawning.spawn(self._core, requester, request, origin)
@@ -267,19 +267,24 @@ class Runs:
 
         After an answer the two go on, in the nested lane: up to five turns, until one says REPLY_SKIP; then the target may
         tell its channel, unless it says ANNOUNCE_SKIP.
+
+        Raises `RequestRefused` for parameters that cannot be read, `SessionNotFound` for a requester that is not there.
         """
-        if isinstance(timeout_seconds, bool) or not math.isfinite(timeout_seconds):
-            raise InvalidInput(f"timeout_seconds is a number, 0 or more, not {timeout_seconds!r}")
-        request = Request(
-            message=message,
-            session_key=session_key,
-            label=label,
-            agent_id=agent_id,
-            timeout_seconds=max(0, int(min(timeout_seconds, 86_400))),
-            sandboxed=sandboxed,
-            requester_channel=channel,
-        )
-        return sending.send(self._core, requester, request)
+        given = {"sessionKey": session_key, "label": label, "agentId": agent_id}
+        fields = {name: value for name, value in given.items() if value is not None}
+        parameters = {"message": message, **fields, "timeoutSeconds": timeout_seconds}
+        return self.send_tool(requester, parameters, sandboxed=sandboxed, channel=channel)
+
+    def send_tool(
+        self,
+        requester: str | None,
+        parameters: Mapping[str, Any],
+        *,
+        sandboxed: bool = False,
+        channel: str | None = None,
+    ) -> Sent:
+        """Send a message by a tool call's parameters, named as in `sessions_send` (see `trails.runs.tools`)."""
+        return sending.send(self._core, requester, tools.read_send(parameters, sandboxed=sandboxed, channel=channel))
 
     # --- files
 

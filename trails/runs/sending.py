@@ -23,7 +23,8 @@ from trails.policy.agents import (
 from trails.policy.entry import delivery_context
 from trails.policy.prompting import Exchange, announce_context, message_context, reply_context
 from trails.policy.sending import resolve_send_policy
-from trails.runs.core import Awaited, Context, Core, Outgoing, Reply, agent_of
+from trails.runs.core import Awaited, Core, Reply, agent_of
+from trails.runs.host import Context, Outgoing
 from trails.session.entries import Outcome
 
 SOURCE: Final = "sessions_send"

@@ -146,6 +146,7 @@ def _store(core: Core, run: Run, requester: SessionRecord, entry: Mapping[str, A
     )
     made = [task.model_copy(update={"number": 1})]
     if core.places.begin(child, entry, made=made, also=runbook.registered(run), label=label):
+        core.registry.note(run)
         return run
     if core.registry.find(run.run_id) is not None or core.registry.was_removed(run.run_id):
         raise known(run.run_id)

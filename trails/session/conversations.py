@@ -37,6 +37,8 @@ class Conversation(Value):
     """The id of the current session."""
     label: str | None = None
     created: datetime
+    revision: int = 0
+    """Counts what was said of it: labels, aliases. Whoever takes it away sees by it that nothing came in between."""
 
     @property
     def iri(self) -> str:
@@ -101,6 +103,7 @@ def conversation_quads(made: Conversation) -> list[Quad]:
         (node, vocab.KEY, Literal(made.key)),
         (node, vocab.CURRENT_SESSION, NamedNode(iris.session(made.session_id))),
         (node, vocab.TIME, mapping.time_literal(made.created)),
+        (node, vocab.REVISION, Literal(made.revision)),
     ]
     if made.label is not None:
         rows.append((node, vocab.LABEL, Literal(made.label)))
@@ -176,7 +179,21 @@ def current(key: str, session_id: str) -> Quad:
     return Quad(node, vocab.CURRENT_SESSION, NamedNode(iris.session(session_id)), vocab.CATALOG)
 
 
-def relabelled(record: SessionRecord, key: str) -> Change:
+def relabelling(made: Conversation, label: str | None) -> Change:
+    """Return the commit that gives a conversation a label, or takes it away with None; without leaves."""
+    if label == made.label:
+        return Change()
+    after = made.model_copy(update={"label": label, "revision": made.revision + 1})
+    old, new = set(conversation_quads(made)), set(conversation_quads(after))
+    return Change(
+        add=list(new - old),
+        remove=list(old - new),
+        require=[*(old - new), current(made.key, made.session_id)],
+        forbid=[] if label is None else [(None, vocab.LABEL, Literal(label), vocab.CATALOG)],
+    )
+
+
+def handing_over(record: SessionRecord, key: str) -> Change:
     """Return the commit that hands the label of a session, which has it itself, to the conversation of its key."""
     if record.label is None:
         return Change()
@@ -209,12 +226,13 @@ def _key_of(iri: str) -> str:
 
 def conversation_of(subject: str, quads: Iterable[Quad]) -> Conversation:
     """Return the conversation that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
-    found = _values(subject, quads, (vocab.KEY, vocab.CURRENT_SESSION, vocab.TIME))
+    found = _values(subject, quads, (vocab.KEY, vocab.CURRENT_SESSION, vocab.TIME, vocab.REVISION))
     return Conversation(
         key=_key_of(subject),
         session_id=iris.session_id(found[vocab.CURRENT_SESSION]),
         label=found.get(vocab.LABEL),
         created=mapping.parse_time(found[vocab.TIME]),
+        revision=int(found[vocab.REVISION]),
     )
 
 
@@ -297,14 +315,15 @@ def aliases(store: QuadStore, key: str | None = None) -> list[Alias]:
     """Return the aliases of one conversation, or all, in order of the alias."""
     node = None if key is None else NamedNode(iris.conversation(key))
     subjects = [_iri(quad) for quad in store.quads((None, vocab.ALIAS_OF, node, vocab.CATALOG))]
-    return sorted((alias_of(each, about(store, each)) for each in subjects), key=lambda alias: alias.alias)
+    found = (alias_of(each, quads) for each in subjects if (quads := about(store, each)))  # one may go meanwhile
+    return sorted(found, key=lambda alias: alias.alias)
 
 
 def moves(store: QuadStore, session_id: str | None = None) -> list[Move]:
     """Return the moves of one session, or all, oldest first."""
     node = None if session_id is None else NamedNode(iris.session(session_id))
     subjects = [_iri(quad) for quad in store.quads((None, vocab.MOVED_SESSION, node, vocab.CATALOG))]
-    found = (move_of(each, about(store, each)) for each in subjects)
+    found = (move_of(each, quads) for each in subjects if (quads := about(store, each)))  # one may go meanwhile
     return sorted(found, key=lambda move: (move.time, move.operation, move.number))
 
 

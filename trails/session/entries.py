@@ -281,13 +281,13 @@ def _delivery(delivery: Delivery) -> Pairs:
     yield v.REASON, None if delivery.reason is None else RdfLiteral(delivery.reason)
 
 
-def row_digest(entry: Entry) -> str:
-    """Return the digest of an entry without what may go or change: what its newest leaf holds."""
-    return leaves.row_digest(quad for quad in quads(entry) if quad.predicate not in _LOOSE)
+def row_digest(entry: Entry, said: Iterable[Quad] | None = None) -> str:
+    """Return the digest of an entry (`said`: its quads) without what may go or change: what its newest leaf holds."""
+    return leaves.row_digest(quad for quad in (quads(entry) if said is None else said) if quad.predicate not in _LOOSE)
 
 
-def leaf(entry: Entry) -> Leaf:
-    """Return the leaf for an entry as it stands."""
+def leaf(entry: Entry, said: Iterable[Quad] | None = None) -> Leaf:
+    """Return the leaf for an entry as it stands; `said` are its quads, where they are at hand."""
     kind: Kind
     match entry:
         case Event():
@@ -300,7 +300,7 @@ def leaf(entry: Entry) -> Leaf:
             kind = "decision"
         case _:
             kind = treeentries.kind(entry)
-    return Leaf(kind, iris.session(entry.session_id), entry.number, row_digest(entry))
+    return Leaf(kind, iris.session(entry.session_id), entry.number, row_digest(entry, said))
 
 
 # --- from quads

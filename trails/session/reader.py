@@ -15,6 +15,7 @@ from trails.integrity import digests
 from trails.model import MAIN, NO_FACTS, Facts, SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.session import briefs, conversations, entryfacts
 from trails.session.briefs import Told
+from trails.session.conversations import Conversation
 from trails.session.entryfacts import SessionEntry
 from trails.store.contract import QuadStore, Solutions
 
@@ -126,11 +127,9 @@ class Reader:
         """Return what a session was told by the one that spawned it, given with its ancestors by forks."""
         return briefs.told(self._store, chain)
 
-    def label_holder(self, session_id: str) -> NamedNode:
-        """Return what has the label of a session: itself, or the conversation whose current session it is."""
-        node = NamedNode(iris.session(session_id))
-        found = conversations.of_session(self._store, node)
-        return node if found is None else NamedNode(found.iri)
+    def conversation(self, session_id: str) -> Conversation | None:
+        """Return the conversation whose current session it is: that has its label, too."""
+        return conversations.of_session(self._store, NamedNode(iris.session(session_id)))
 
     def turns(self, chain: Sequence[SessionRecord], up_to: int | None = None) -> list[Turn]:
         """Return a session's whole transcript, in order of index, or raise where anything is missing or doubled.

@@ -6,6 +6,7 @@ import atexit
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
@@ -17,7 +18,7 @@ from pyoxigraph import NamedNode, Quad
 from trails import iris, mapping, queries, sparql, validate, vocab
 from trails.errors import InvalidInput
 from trails.model import SessionRecord
-from trails.session import logbook, removal, rerooting
+from trails.session import conversations, logbook, removal, rerooting
 from trails.session.reader import Reader
 from trails.session.session import Session, new_prompt
 from trails.session.upkeep import RepositoryUpkeep
@@ -276,15 +277,17 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         record = self.record(session)
         if record.label == wanted:
             return
-        node, holder = NamedNode(record.iri), self.reader.label_holder(record.id)
-        old = [] if record.label is None else [Quad(holder, vocab.LABEL, RdfLiteral(record.label), vocab.CATALOG)]
+        node = NamedNode(record.iri)
+        old = [] if record.label is None else [Quad(node, vocab.LABEL, RdfLiteral(record.label), vocab.CATALOG)]
         change = Change(
-            add=[] if wanted is None else [Quad(holder, vocab.LABEL, RdfLiteral(wanted), vocab.CATALOG)],
+            add=[] if wanted is None else [Quad(node, vocab.LABEL, RdfLiteral(wanted), vocab.CATALOG)],
             remove=old,
             require=[Quad(node, vocab.TYPE, vocab.SESSION, vocab.CATALOG), *old],
             forbid=[] if wanted is None else [(None, vocab.LABEL, RdfLiteral(wanted), vocab.CATALOG)],
             leaves=logbook.rows("change", [record.id]),
         )
+        if (named := self.reader.conversation(record.id)) is not None:
+            change = replace(conversations.relabelling(named, wanted), leaves=change.leaves)
         try:
             self.commit(change)
         except PreconditionFailed as failure:
@@ -306,13 +309,13 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
             raise InvalidInput(f'children is "refuse", "cascade" or "detach", not {children!r}')
         record = self.record(session)
         who = record.principal if by is None else validate.name(by, "by")
-        self.rewrites += 1
         if children == "detach":
             removal.refuse_tagged(self._store, record.id)
             for branch in self.reader.branches(record.id):
                 self.detach(branch.id)
         deleted = removal.delete(self._store, self.reader, record.id, by=who, cascade=children == "cascade")
         removal.sweep_pending(self._store)
+        self.rewrites += 1
         return deleted
 
     def detach(self, session: str) -> None:

@@ -42,7 +42,25 @@ def _about(store: QuadStore, iri: str) -> list[Quad]:
 
 def read(store: QuadStore, predicate: NamedNode = vocab.TYPE, value: NamedNode | Literal = vocab.RUN) -> list[Run]:
     """Return the runs with a property, or all, in the order in which they were registered."""
-    subjects = {_iri(quad) for quad in store.quads((None, predicate, value, vocab.CATALOG))}
+    return _decoded(store, {_iri(quad) for quad in store.quads((None, predicate, value, vocab.CATALOG))})
+
+
+def unfinished(store: QuadStore) -> list[Run]:
+    """Return the runs that are not announced yet, in the same order; the others are not read."""
+    every = {_iri(quad) for quad in store.quads((None, vocab.TYPE, vocab.RUN, vocab.CATALOG))}
+    done = {_iri(quad) for quad in store.quads((None, vocab.CLEANUP_COMPLETED_AT, None, vocab.CATALOG))}
+    return _decoded(store, every - done)
+
+
+def archive_times(store: QuadStore) -> Iterator[tuple[str, datetime]]:
+    """Give the id of each run that is to be archived, and when."""
+    for quad in store.quads((None, vocab.ARCHIVE_AT, None, vocab.CATALOG)):
+        run_id = iris.run_id(_iri(quad))
+        if run_id is not None:
+            yield run_id, mapping.parse_time(str(getattr(quad.object, "value", "")))
+
+
+def _decoded(store: QuadStore, subjects: Iterable[str]) -> list[Run]:
     named = [iri for iri in subjects if iris.run_id(iri) is not None]
     # A run may be taken out while others are read.
     found = [runentry.decode(iri, quads) for iri in named if (quads := _about(store, iri))]

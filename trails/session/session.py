@@ -145,6 +145,11 @@ class Session(SessionVerbs):
         return len(self._drafts)
 
     @property
+    def holds_anything(self) -> bool:
+        """Whether there is anything in this handle that `persist` would write."""
+        return bool(not self._stored or self._drafts or self._new_prompts)
+
+    @property
     def head(self) -> str:
         """The digest of the last turn, which commits to all turns before it; provisional while turns are pending."""
         return self._turns[-1].digest if self._turns else digests.GENESIS
@@ -320,7 +325,8 @@ class Session(SessionVerbs):
         for prompt in self._new_prompts:
             add += mapping.prompt_quads(prompt)
             forbid.append((NamedNode(iris.system_prompt(self.iri, prompt.version)), None, None, vocab.CATALOG))
-        seen = None if quoted else self._seen  # this handle's last turn was seen there by its last commit, quoted ones not
+        # This handle's last turn was seen there by its last commit, quoted ones were not.
+        seen = None if quoted else self._seen
         return Change(add=add, require=[*require, *quoted], forbid=forbid, seen=seen, leaves=self._leaves())
 
     def _leaves(self) -> logbook.LeafMaker:

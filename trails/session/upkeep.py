@@ -51,15 +51,17 @@ class RepositoryUpkeep:
         Raises `SessionNotFound`, or `InvalidInput` where there is no such turn.
         """
         chain = self.reader.lineage(self._id_of(session))
-        self.rewrites += 1
-        return erasure.redact(
-            self.store,
-            self.reader,
-            chain,
-            validate.index(index, "index"),
-            by=chain[0].principal if by is None else validate.name(by, "by"),
-            reason=None if reason is None else validate.text(reason, "reason"),
-        )
+        try:
+            return erasure.redact(
+                self.store,
+                self.reader,
+                chain,
+                validate.index(index, "index"),
+                by=chain[0].principal if by is None else validate.name(by, "by"),
+                reason=None if reason is None else validate.text(reason, "reason"),
+            )
+        finally:
+            self.rewrites += 1  # after the commit: what was read before it is told from what is read now
 
     def prune(
         self,

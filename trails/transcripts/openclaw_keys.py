@@ -78,7 +78,7 @@ class Binder:
             return Bound("unchanged", says)
         if _updated(entry) < _updated(before):
             return Bound("older", ("it is older than the one here, which stays",))
-        change = self._entry(record, entry, label).joined(_relabelled(held.conversation, label))
+        change = self._entry(record, entry, label).joined(conversations.relabelling(held.conversation, label))
         require = [conversations.current(held.key, held.session_id)]
         self._commit(change.joined(Change(require=require)), held.session_id)
         names = sorted(
@@ -108,7 +108,7 @@ class Binder:
             require=[old],
             leaves=logbook.rows("change", [held.session_id]),
         )
-        change = change.joined(self._entry(record, entry, label)).joined(_relabelled(held.conversation, label))
+        change = change.joined(self._entry(record, entry, label)).joined(conversations.relabelling(held.conversation, label))
         self._commit(change, record.id)
         return Bound("moved", (f"begun anew: it names {record.id!r} now, and named {held.session_id!r} before", *says))
 
@@ -196,16 +196,6 @@ class Binder:
             above = () if record is None else (record.spawned_by, record.parent_session_id)
             waiting += [each for each in above if each is not None]
         return False
-
-
-def _relabelled(own: Conversation, label: str | None) -> Change:
-    if own.label == label:
-        return Change()
-    holder = NamedNode(own.iri)
-    old = [] if own.label is None else [Quad(holder, vocab.LABEL, RdfLiteral(own.label), vocab.CATALOG)]
-    new = [] if label is None else [Quad(holder, vocab.LABEL, RdfLiteral(label), vocab.CATALOG)]
-    forbid: list[Pattern] = [] if label is None else [(None, vocab.LABEL, RdfLiteral(label), vocab.CATALOG)]
-    return Change(add=new, remove=old, require=old, forbid=forbid)
 
 
 def _missing(store: Any, quads: Iterable[Quad]) -> list[Quad]:

@@ -15,7 +15,7 @@ message, any other role                     that role             content
 compaction                                  summary               summary; `Compaction` with indices of its own path
 model_change, thinking_level_change, custom no turn               kept in the metadata of the next turn (`piBefore`), or
                                                                   of the session (`piAfter`) where no turn follows
-label; session_info                         no turn               the session's metadata `labels`; its title
+label; session_info                         no turn               the session's metadata `labels`; its title; `piAside`
 ==========================================  ====================  =====================================================
 
 What of an entry does not fit a turn's own fields stands in the turn's metadata `pi`: the entry, without what became the

@@ -90,9 +90,12 @@ class Core:
         )
 
     def session(self, live: Live) -> Session:
-        """Return the handle of an active session, which holds its turns that are not stored."""
+        """Return the handle of an active session, which holds its turns that are not stored.
+
+        One that holds nothing is loaded anew where others (a message loop) have stored turns meanwhile.
+        """
         known = self.runtime.sessions.get(live.id)
-        if known is None:
+        if known is None or (not known.holds_anything and self.repository.reader.owns(live.id, len(known))):
             known = self.runtime.sessions[live.id] = self.repository.load(live.id)
         return known
 
