@@ -366,6 +366,32 @@ def test_a_run_whose_time_is_up_is_ended_by_the_clock_while_its_agent_goes_on(
     assert runs.get("id-2").outcome == "timeout"
 
 
+def test_a_run_that_timed_out_may_be_gone_when_its_agent_comes_back(
+    store: Repository, runs: Runs, desk: Desk, clock: Clock
+) -> None:
+    def answer(step: Step) -> str:
+        clock.move(30)
+        runs.tick()
+        return "late"
+
+    desk.answers["Look"] = answer
+    runs.spawn(MAIN, "Look", run_timeout_seconds=30, cleanup="delete")
+    assert runs.work() == 1
+    assert runs.list() == []
+    assert "timed out" in only(store, runs).content
+
+
+def test_whoever_follows_the_store_is_told_of_each_step_of_a_run(memory: Repository, desk: Desk) -> None:
+    seen: list[tuple[str, int]] = []
+    runs = Runs(memory, agent=desk.agent, announce=desk.announce, clock=desk.clock, new_id=counter())
+    with memory.subscribe(lambda notice: seen.append((notice.session_id, notice.count)), kinds=["run"]) as following:
+        runs.spawn(MAIN, "Look")
+        runs.work()
+        assert following.drain()
+    # Registered, begun, ended, claimed, cleaned up.
+    assert seen == [(runs.get("id-2").child_session, revision) for revision in (1, 2, 3, 4, 5)]
+
+
 def test_a_run_that_waits_for_its_turn_is_not_timed_out(runs: Runs, clock: Clock) -> None:
     runs.spawn(MAIN, "Look", run_timeout_seconds=1)
     clock.move(100)
@@ -626,6 +652,26 @@ def test_a_restart_takes_up_what_waited_what_ended_and_what_was_being_announced(
         runs.work()
         assert (runs.get("id-2").state, len(desk.told)) == ("done", 1)
         assert not runs.tick()
+        assert store.verify().ok
+
+
+def test_messages_that_waited_when_the_process_ended_are_worked_on_after_the_restart(
+    tmp_path: Path, clock: Clock, desk: Desk
+) -> None:
+    with trails.open(tmp_path / "s", create=True, durability="process") as store:
+        runs = Runs(store, agent=desk.agent, clock=clock)
+        runs.spawn(MAIN, "Look")
+        runs.work(1)  # the sub-agent's part; its announcement waits
+        runs.send(MAIN, "Any news?", session_key="agent:main:other", timeout_seconds=0)
+    desk.steps.clear()
+    with trails.open(tmp_path / "s", durability="process") as store:
+        runs = Runs(store, agent=desk.agent, clock=clock)
+        runs.recover()
+        runs.work()
+        assert desk.steps == [
+            ("main", 'A background task "Look" just completed successfully.'),
+            ("nested", "Any news?"),
+        ]
         assert store.verify().ok
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode
 
-from trails import keys, validate, vocab
-from trails.errors import InvalidInput
+from trails import iris, keys, validate, vocab
+from trails.errors import InvalidInput, SessionNotFound
 from trails.ledger import Ledger
 from trails.ledger.book import Book
 from trails.ledger.running import Running
@@ -31,7 +31,7 @@ from trails.runs.host import (
     Settings,
     Step,
 )
-from trails.runs.lanes import Lanes
+from trails.runs.lanes import Lane, Lanes
 from trails.runs.places import Places
 from trails.runs.registry import Registry
 from trails.session import Repository
@@ -137,7 +137,7 @@ class Core:
         try:
             run = self.registry.find(run_id)
             if run is not None and run.ended is None:
-                self.work(session_id)
+                self.work(session_id, "subagent")
         finally:
             with self._lock:
                 self._queued.discard(run_id)
@@ -161,7 +161,7 @@ class Core:
         with self._lock:
             self._awaited = [each for each in self._awaited if each.then is not then]
 
-    def work(self, session_id: str) -> None:
+    def work(self, session_id: str, lane: Lane = "main") -> None:
         """Work through a session's inbox on this thread. An agent that fails ends its exchange, not this.
 
         Without an agent, what waits there is left to the host's own.
@@ -173,7 +173,7 @@ class Core:
 
         def handle(running: Running) -> Answer:
             try:
-                return self._answer(running)
+                return self._answer(running, lane)
             except Exception as error:
                 failed.append(error)
                 raise
@@ -183,19 +183,23 @@ class Core:
                 try:
                     self.ledger.process(session_id, handle, interrupted=self.interrupted)
                     return
+                except SessionNotFound:
+                    if session_id in self.repository:
+                        raise
+                    return  # it was deleted while its agent was at work: nothing of it is left to be noted
                 except Exception as error:
                     if error not in failed:
                         raise
         finally:
             self.look(session_id)
 
-    def _answer(self, running: Running) -> Answer:
+    def _answer(self, running: Running, lane: Lane) -> Answer:
         agent = self.host.agent
         if agent is None:
             raise InvalidInput("there is no agent to answer: give `Runs` one")
         record = running.session.record
         run = self._run_of(running.messages)
-        context = self._context(running, run)
+        context = self._context(running, run, lane)
         step = Step(running, context.lane, self.places.key_of(record), context, run)
         if run is None:
             return self._settled(agent(step))
@@ -225,7 +229,7 @@ class Core:
                 return self.registry.find(event.event_id)
         return None
 
-    def _context(self, running: Running, run: Run | None) -> Context:
+    def _context(self, running: Running, run: Run | None, lane: Lane) -> Context:
         if run is not None:
             return Context("subagent", self.prompt(run), run.model, run.thinking, run.run_timeout_seconds)
         with self._lock:
@@ -233,7 +237,7 @@ class Core:
                 found = self._contexts.pop((event.session_id, event.number), None)
                 if found is not None:
                     return found
-        return Context()
+        return Context(lane)
 
     def prompt(self, run: Run) -> str:
         """Return the system prompt of a sub-agent."""
@@ -288,6 +292,19 @@ class Core:
         event = self.book.event(session_id, number)
         found = self.book.where(session_id, vocab.USED, NamedNode(event.iri))
         return next((each for each in reversed(found) if isinstance(each, Exchange)), None)
+
+    def waiting(self) -> set[tuple[str, str]]:
+        """Return (session id, source) of the messages that wait in any inbox, name a source and were not sent from here."""
+        store, found = self.repository.store, set()
+        for quad in store.quads((None, vocab.WAITING, None, None)):
+            iri = str(getattr(quad.subject, "value", ""))
+            session_id, number = iris.session_id(iri), iris.entry_number(iri)
+            with self._lock:
+                if (session_id, number) in self._contexts:
+                    continue
+            for source in store.quads((quad.subject, vocab.SOURCE, None, quad.graph_name)):  # type: ignore[arg-type] # IRIs
+                found.add((session_id, str(getattr(source.object, "value", ""))))
+        return found
 
     def task_of(self, run: Run) -> Event | None:
         """Return the message that brought a run its task, where it was brought here."""

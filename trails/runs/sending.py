@@ -110,7 +110,7 @@ def send(core: Core, requester: str | None, request: Request) -> Sent:
     )
     if request.timeout_seconds == 0:
         talk.expect(session_id, event.number, talk.begin)
-        core.lanes.submit("nested", lambda: core.work(session_id))
+        core.lanes.submit("nested", lambda: core.work(session_id, "nested"))
         return Sent(run_id=run_id, status="accepted", session_key=shown)
     reply = _wait(core, session_id, event.number, request.timeout_seconds)
     if reply is None:
@@ -188,7 +188,7 @@ def _wait(core: Core, session_id: str, number: int, seconds: int) -> Reply | Non
 
     deadline = core.now() + timedelta(seconds=seconds)
     core.expect(Awaited(session_id, number, then, deadline))
-    core.lanes.submit("nested", lambda: core.work(session_id))
+    core.lanes.submit("nested", lambda: core.work(session_id, "nested"))
     if core.lanes.listener is not None:
         done.wait(seconds)
     else:
@@ -279,7 +279,7 @@ class Talk:
             author=agent_of(sender_key),
         )
         self.expect(session_id, event.number, then)
-        core.lanes.submit("nested", lambda: core.work(session_id))
+        core.lanes.submit("nested", lambda: core.work(session_id, "nested"))
 
     def _post(self, reply: Reply | None) -> None:
         """Post what the target tells its channel, where there is one and it may."""

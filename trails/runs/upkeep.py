@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from pydantic import Field
@@ -12,9 +13,10 @@ from pydantic import Field
 from trails.model import Value
 from trails.policy.runs import SWEEP_SECONDS, end_run, is_due, resume_action, run_outcome, time_out_run
 from trails.policy.times import from_ms, to_ms
-from trails.runs import convert
+from trails.runs import announcing, convert, sending
 from trails.runs.announcing import Announced, Announcer
 from trails.runs.core import Core
+from trails.runs.lanes import Lane
 from trails.session.runentry import Run
 
 SWEEP: Final = timedelta(seconds=SWEEP_SECONDS)
@@ -65,7 +67,20 @@ class Upkeep:
         did = _Did()
         for run in self._core.registry.unfinished():
             self._resume(run, did)
+        self._take_up_messages()
         return did.report()
+
+    def _take_up_messages(self) -> None:
+        """Let the agent work on what was announced or sent before the restart and still waits in inboxes."""
+        core = self._core
+        if core.host.agent is None:
+            return
+        lanes: dict[str, Lane] = {sending.SOURCE: "nested"}
+        if core.host.announce is None:
+            lanes[announcing.SOURCE] = "main"
+        for session_id, source in sorted(core.waiting()):
+            if source in lanes:
+                core.lanes.submit(lanes[source], partial(core.work, session_id, lanes[source]))
 
     def _resume(self, run: Run, did: _Did) -> None:
         core = self._core
