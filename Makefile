@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # What tries the engine's promises for minutes says nothing about how the package was built: not repeated for the wheel.
 ENGINE_TESTS := crashes power_cuts faults state_machine concurrency tampering malformed soak
 # Tests in which a store and a model go through the same random steps: 10,000 of them with --long.
-STATE_MACHINES := tests/test_state_machine.py
+STATE_MACHINES := $(addprefix tests/test_,$(addsuffix .py,state_machine tree_machine runs_machine ledger))
 SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
 
 .DEFAULT_GOAL := help

@@ -341,7 +341,9 @@ def test_records_that_follow_each_other_in_a_circle_do_not_hang() -> None:
 def test_however_four_records_name_each_other_each_is_read_once() -> None:
     names = ("u1", "u2", "u3", "u4")
     for follows in product(names, repeat=4):
-        transcript = parsed(*(user(name, parent, n) for n, (name, parent) in enumerate(zip(names, follows, strict=True))))
+        transcript = parsed(
+            *(user(name, parent, n) for n, (name, parent) in enumerate(zip(names, follows, strict=True)))
+        )
         read = {each for path in transcript.sessions[0].paths for each in ids(path)}
         assert read == set(names), follows
 

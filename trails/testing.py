@@ -65,7 +65,9 @@ class StoreConformance:
         assert store.query("ASK { <https://example.org/s3> ?p ?o }") is True
         store.close()
 
-    def test_a_pattern_with_a_number_matches_that_number_and_no_other(self, open_store: Callable[[], QuadStore]) -> None:
+    def test_a_pattern_with_a_number_matches_that_number_and_no_other(
+        self, open_store: Callable[[], QuadStore]
+    ) -> None:
         """Engines look numbers up in ranges of bytes: the ends of a range are where that goes wrong."""
         store = open_store()
         graph, other = NamedNode("urn:numbers"), NamedNode("urn:others")

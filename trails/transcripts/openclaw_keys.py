@@ -108,7 +108,9 @@ class Binder:
             require=[old],
             leaves=logbook.rows("change", [held.session_id]),
         )
-        change = change.joined(self._entry(record, entry, label)).joined(conversations.relabelling(held.conversation, label))
+        change = change.joined(self._entry(record, entry, label)).joined(
+            conversations.relabelling(held.conversation, label)
+        )
         self._commit(change, record.id)
         return Bound("moved", (f"begun anew: it names {record.id!r} now, and named {held.session_id!r} before", *says))
 
