@@ -1,4 +1,4 @@
-"""What the ledger of a session of the tree says of it: what it was told, its changes of state, its result."""
+"""What the ledger of a session of the tree says of it: its changes of state, its result."""
 
 from __future__ import annotations
 
@@ -12,18 +12,6 @@ from trails.tree.results import SessionResult, of_entries
 from trails.tree.steps import SOURCE
 
 _ENTRIES = (vocab.TO_STATE, vocab.STATUS, vocab.ARTIFACT_OF)
-
-
-def told(store: QuadStore, session_id: str) -> dict[str, str]:
-    """Return what a session was told, by "task" and "context"; nothing that was taken out."""
-    found: list[LedgerEntry] = []
-    for kind in (vocab.TASK_BRIEF, vocab.CONTEXT_SUMMARY):
-        found += ledgerbook.read_where(store, session_id, vocab.TYPE, kind)
-    return {
-        each.what: each.words.text
-        for each in found
-        if isinstance(each, Brief) and each.words is not None and each.words.text is not None
-    }
 
 
 def history(store: QuadStore, session_id: str) -> list[Transition | Cancellation]:

@@ -12,7 +12,7 @@ from trails import iris, validate
 from trails.errors import HeadConflict, InvalidInput
 from trails.ledger import Ledger
 from trails.model import Turn, Value
-from trails.session import Repository
+from trails.session import Repository, briefs
 from trails.session.entries import Event
 from trails.session.feed import Notice, Subscription
 from trails.session.session import Session
@@ -212,7 +212,8 @@ class Tree:
 
     def told(self, session: Node | str) -> dict[str, str]:
         """Return what a session was told when it was made: its "task", and the "context" that its parent summed up."""
-        return reading.told(self.store.store, self._id(session))
+        told = briefs.told(self.store.store, [self._core.record(self._id(session))])
+        return {what: text for what, text in told._asdict().items() if text is not None}
 
     def history(self, session: Node | str) -> list[Transition | Cancellation]:
         """Return every change of a session's state, and the request to end, in order."""
