@@ -146,6 +146,7 @@ class Plan:
                 self._leave(key, before)
         for key in list(self._before):
             self._settle(key)
+        self._refuse_dangling()
         for gone in self._gone:
             if self._after[gone.key] is not None:
                 self._new |= set(conversations.removal_quads(gone, self.by_iri, self.time, secrets.token_hex(4)))
@@ -163,6 +164,15 @@ class Plan:
             raise InvalidInput(
                 f"another writer changed one of the keys meanwhile ({failure}); nothing was written, try again"
             ) from failure
+
+    def _refuse_dangling(self) -> None:
+        """Refuse a plan whose aliases would stand for nothing: the session to be moved went while it was made."""
+        gone = {alias.alias for alias in self._gone}
+        for name, key in self.aliases:
+            if name not in gone and self._after[key] is None:
+                raise InvalidInput(
+                    f"another writer deleted or moved the session that {name!r} was to stand for; nothing was written, try again"
+                )
 
     def _settle(self, key: str) -> None:
         """Put what becomes of a touched conversation into the commit."""

@@ -18,7 +18,7 @@ from trails import iris, mapping, vocab
 from trails.errors import IntegrityError, TrailsError
 from trails.model import Finding, SessionRecord, Value
 from trails.session import entryfacts
-from trails.store.contract import Change, QuadStore
+from trails.store.contract import Change, Pattern, QuadStore
 
 TYPES: Final = frozenset({vocab.CONVERSATION, vocab.ALIAS, vocab.MOVE})
 REMOVAL: Final = frozenset(
@@ -360,12 +360,14 @@ def of_conversation(store: QuadStore, subject: str) -> list[Quad]:
     return quads
 
 
-def leaving(store: QuadStore, doomed: Collection[str], subjects: set[str]) -> list[Quad]:
-    """Return what goes of the catalog when sessions are deleted: their conversations, aliases and moves.
+def leaving(store: QuadStore, doomed: Collection[str], subjects: set[str]) -> tuple[list[Quad], list[Pattern]]:
+    """Return what goes of the catalog when sessions are deleted (their conversations, aliases and moves), and what must
+    not come in between: a conversation that names no session must not name one again.
 
     `subjects` gathers the conversations, so that what another thread adds to one meanwhile is found afterwards.
     """
     remove: list[Quad] = []
+    forbid: list[Pattern] = []
     for session_id in doomed:
         node = NamedNode(iris.session(session_id))
         for quad in store.quads((None, vocab.MOVED_SESSION, node, vocab.CATALOG)):
@@ -376,7 +378,9 @@ def leaving(store: QuadStore, doomed: Collection[str], subjects: set[str]) -> li
         current_node = next((quad.object for quad in row if quad.predicate == vocab.CURRENT_SESSION), None)
         if current_node is None or iris.session_id(str(getattr(current_node, "value", ""))) in doomed:
             remove += of_conversation(store, subject)
-    return remove
+        if current_node is None:
+            forbid.append((NamedNode(subject), vocab.CURRENT_SESSION, None, vocab.CATALOG))
+    return remove, forbid
 
 
 def exported(store: QuadStore, node: NamedNode) -> list[Quad]:

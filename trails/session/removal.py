@@ -55,26 +55,27 @@ def _commit(store: QuadStore, doomed: list[str], change: Change) -> None:
     while True:
         going, coming, homes = marks.leaving(store, doomed)
         told, silent = runbook.leaving(store, doomed)
-        going, coming = [*going, *conversations.leaving(store, doomed, named), *told], [*coming, *silent]
+        keyed, vacant = conversations.leaving(store, doomed, named)
+        going, coming = [*going, *keyed, *told], [*coming, *silent]
         whole = Change(
             add=[*change.add, *coming],
             remove=[*rows, *going],
             require=[*change.require, *rows, *going, *marks.rows_of(homes)],
-            forbid=change.forbid,
+            forbid=[*change.forbid, *vacant],
             leaves=_both(logged, logbook.rows("change", homes)),
         )
         try:
             store.commit(whole)
         except PreconditionFailed as failure:
-            if failure.missing is None or failure.missing in change.require:
+            if change.asked_for(failure):
                 raise
             rows = _rows(store, doomed)
-            continue  # a row was changed or a note removed meanwhile, or the session that it was to move to
+            continue  # a row, a note or a key was changed meanwhile, or the session that a note was to move to
         rows = _rows(store, doomed, deleted=True)
         left = (
             rows,
             marks.leaving(store, doomed)[0],
-            conversations.leaving(store, doomed, named),
+            conversations.leaving(store, doomed, named)[0],
             runbook.leaving(store, doomed)[0],
         )
         if not any(left):
