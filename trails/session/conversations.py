@@ -352,8 +352,12 @@ def logged(store: QuadStore, node: NamedNode) -> list[Quad]:
 
 def of_conversation(store: QuadStore, subject: str) -> list[Quad]:
     """Return a conversation's row, its aliases, and what stays of those that were removed."""
+    return [*about(store, subject), *_aliases_of(store, subject)]
+
+
+def _aliases_of(store: QuadStore, subject: str) -> list[Quad]:
     node = NamedNode(subject)
-    quads = about(store, subject)
+    quads: list[Quad] = []
     for link in (vocab.ALIAS_OF, vocab.ALIAS_WAS_OF):
         for quad in store.quads((None, link, node, vocab.CATALOG)):
             quads += about(store, _iri(quad))
@@ -377,7 +381,7 @@ def leaving(store: QuadStore, doomed: Collection[str], subjects: set[str]) -> tu
         row = about(store, subject)
         current_node = next((quad.object for quad in row if quad.predicate == vocab.CURRENT_SESSION), None)
         if current_node is None or iris.session_id(str(getattr(current_node, "value", ""))) in doomed:
-            remove += of_conversation(store, subject)
+            remove += [*row, *_aliases_of(store, subject)]  # the row as it was judged: it may be another by now
         if current_node is None:
             forbid.append((NamedNode(subject), vocab.CURRENT_SESSION, None, vocab.CATALOG))
     return remove, forbid
