@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,8 +13,9 @@ from hypothesis import HealthCheck, settings
 import trails
 from trails import Repository
 
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("default")
+_EVERYWHERE: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("default", max_examples=40, **_EVERYWHERE)
+settings.register_profile("long", max_examples=200, **_EVERYWHERE)
 
 STORE_KINDS = ("memory", "disk")
 
@@ -22,6 +24,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--long", action="store_true", help="run the long versions: the full figures of benchmarks/RESULTS.md"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("long" if config.getoption("--long") else "default")
 
 
 @pytest.fixture(autouse=True)
