@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -70,7 +71,12 @@ def quads(store: Repository) -> set[ox.Quad]:
 
 def holding(folder: Path, text: str) -> list[str]:
     """The files below a folder that hold a text, whatever they are."""
-    return [file.name for file in folder.rglob("*") if file.is_file() and text.encode() in file.read_bytes()]
+    found = []
+    for file in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):  # an open engine drops files as it goes
+            if file.is_file() and text.encode() in file.read_bytes():
+                found.append(file.name)
+    return found
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -87,7 +93,6 @@ def test_after_a_vacuum_no_file_of_the_store_holds_what_was_deleted_or_redacted(
         before = quads(store)
         report = store.vacuum()
         assert (holding(place, GONE), holding(place, LOST)) == ([], [])
-        assert holding(place, KEPT)
         assert report.quads == len(before)
         assert quads(store) == before
         assert store.verify().findings == ()
@@ -95,6 +100,7 @@ def test_after_a_vacuum_no_file_of_the_store_holds_what_was_deleted_or_redacted(
         session.append("user", "after the vacuum")
         session.persist()
     assert (holding(place, GONE), holding(place, LOST)) == ([], [])
+    assert holding(place, KEPT)
     assert {entry.name for entry in place.iterdir()} == {"lock", "log", "quads", "trails.json"}
     with trails.open(place) as store:
         assert [turn.content for turn in store.load("kept").turns] == [KEPT, "", "and more", "after the vacuum"]
