@@ -329,7 +329,7 @@ def ids_of(store: Repository, session: str) -> list[str]:
 
 
 @given(cut=st.integers(0, 3000), byte=st.integers(0, 255), at=st.integers(0, 3000))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing_and_says_what_is_lost(
     cut: int, byte: int, at: int
 ) -> None:

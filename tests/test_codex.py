@@ -443,7 +443,7 @@ def _contents(store: Repository) -> list[list[Any]]:
 
 
 @given(cut=st.integers(0, 5000), byte=st.integers(0, 255), at=st.integers(0, 5000))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing(cut: int, byte: int, at: int) -> None:
     data = bytearray(data_of(*FILE))
     data[at % len(data)] = byte

@@ -326,7 +326,7 @@ def _fork_trees(draw: Any) -> list[tuple[int, int, int]]:
 
 
 @given(tree=_fork_trees(), detached=st.integers(0, 7))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_any_fork_tree_loads_as_prefix_and_tail_before_and_after_detaching_any_of_its_sessions(
     tree: list[tuple[int, int, int]], detached: int
 ) -> None:

@@ -245,7 +245,7 @@ def test_two_states_of_one_chat_in_a_folder_are_one_session(store: Repository, t
 
 
 @given(cut=st.integers(0, 3000), byte=st.integers(0, 255), at=st.integers(0, 3000), lines=st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing(cut: int, byte: int, at: int, lines: bool) -> None:
     messages = (message("q"), message("a", "gemini", toolCalls=[call("c"), call("d", "no", "error")]), message("r"))
     data = bytearray(lines_of(*messages, {"$rewindTo": "r"}) if lines else data_of(*messages))

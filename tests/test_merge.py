@@ -246,7 +246,7 @@ def _histories(draw: Any) -> list[list[tuple[SourceTurn, ...]]]:
 
 
 @given(states=_histories())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_however_a_source_grows_every_path_of_it_is_held_once_and_importing_again_adds_nothing(
     states: list[list[tuple[SourceTurn, ...]]],
 ) -> None:

@@ -500,7 +500,7 @@ SOURCE_TURNS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(SOURCE_TURNS, max_size=5))
 def test_any_session_comes_back_equal_after_a_journey_through_pi(turns: list[dict[str, Any]]) -> None:
     with trails.open(":memory:") as store, trails.open(":memory:") as other:

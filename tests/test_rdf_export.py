@@ -168,7 +168,7 @@ def grown(store: Repository, operations: list[tuple[int, tuple[str, Any]]]) -> l
     return [session.id for session in sessions]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(OPERATIONS, st.data())
 def test_any_session_of_any_tree_of_forks_comes_back_byte_for_byte(
     operations: list[tuple[int, tuple[str, Any]]], data: st.DataObject

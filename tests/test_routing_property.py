@@ -127,7 +127,7 @@ class _World:
         assert not {alias.alias for alias in self.router.aliases()} & named
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(steps, max_size=14))
 def test_keys_stay_whole_whatever_is_done_to_them(done: list[tuple[object, ...]]) -> None:
     with warnings.catch_warnings(), trails.open(":memory:") as store:
