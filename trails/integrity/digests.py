@@ -40,14 +40,21 @@ def epoch_microseconds(time: datetime) -> int:
 
 
 def _hash(tag: bytes, *fields: bytes) -> str:
-    return hashlib.sha256(tag + b"".join([_LENGTH(len(field)) + field for field in fields])).hexdigest()
+    return _hash_framed(tag, *map(_framed, fields))
+
+
+def _hash_framed(tag: bytes, *fields: bytes) -> str:
+    return hashlib.sha256(tag + b"".join(fields)).hexdigest()
+
+
+def _framed(field: bytes) -> bytes:
+    return _LENGTH(len(field)) + field
 
 
 @lru_cache(maxsize=4096)
 def _name(text: str) -> bytes:
-    """Return a field that many turns share: a role, a branch, an author."""
-    data = text.encode()
-    return _LENGTH(len(data)) + data
+    """Return a framed field that many turns share: a role, a branch, an author."""
+    return _framed(text.encode())
 
 
 def salted(kind: str, salt: str, text: str) -> str:
@@ -55,10 +62,7 @@ def salted(kind: str, salt: str, text: str) -> str:
 
     `kind` says what the text is (`text`, `json`, `arguments`, `meta`, `request`), so that one can't stand for another.
     """
-    data, grain = text.encode(), salt.encode()
-    return hashlib.sha256(
-        b"".join((b"trails/salted/1", _name(kind), _LENGTH(len(grain)), grain, _LENGTH(len(data)), data))
-    ).hexdigest()
+    return _hash_framed(b"trails/salted/1", _name(kind), _framed(salt.encode()), _framed(text.encode()))
 
 
 def content_digest(text: str, salt: str, *, structured: bool) -> str:
@@ -143,28 +147,17 @@ def turn_digest(
     ...     time=None, content=content_digest("hi", "00", structured=False), facts="")[:8]
     'f6546603'
     """
-    place = b"%d" % index
-    moment = b"" if time is None else b"%d" % epoch_microseconds(time)
-    return hashlib.sha256(
-        b"".join(
-            (
-                b"trails/turn/1",
-                _LENGTH(len(previous)),
-                previous.encode(),
-                _LENGTH(len(place)),
-                place,
-                _name(branch),
-                _name(role),
-                _name(author),
-                _LENGTH(len(moment)),
-                moment,
-                _LENGTH(len(content)),
-                content.encode(),
-                _LENGTH(len(facts)),
-                facts.encode(),
-            )
-        )
-    ).hexdigest()
+    return _hash_framed(
+        b"trails/turn/1",
+        _framed(previous.encode()),
+        _framed(b"%d" % index),
+        _name(branch),
+        _name(role),
+        _name(author),
+        _framed(b"" if time is None else b"%d" % epoch_microseconds(time)),
+        _framed(content.encode()),
+        _framed(facts.encode()),
+    )
 
 
 def prompt_digest(text: str, salt: str, *, version: int, effective_from: int) -> str:
