@@ -1,15 +1,20 @@
 # What a newcomer needs: `make demo` and `make test`. A second run is quick: what was installed is remembered by stamp
-# files in .venv, and `make clean` forgets it. PYTHON chooses the interpreter, PIP_FLAGS adds options of `pip install`
-# (as in PIP_FLAGS="-c .ci/requirements.txt"), PYTEST_FLAGS options of pytest.
+# files in .venv, and `make clean` forgets it. PYTHON chooses the interpreter, PIP_FLAGS adds options of `pip install`,
+# PYTEST_FLAGS options of pytest. LOCK names a file of pinned versions with their hashes (LOCK=.ci/requirements.txt): then
+# exactly these are installed, and nothing whose hash it does not name.
 
 PYTHON ?= python3
 PIP_FLAGS ?=
+LOCK ?=
 PYTEST_FLAGS ?= -n 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Installs these sources with what they need: $(1) says which of it, or LOCK. Hashes cannot be asked of a folder, so that
+# the sources come by themselves after what is locked, built with what is installed then.
+install = $(if $(LOCK),$(PIP) install $(PIP_FLAGS) --require-hashes -r "$(LOCK)" && $(PIP) install --no-deps --no-build-isolation -e .,$(PIP) install $(PIP_FLAGS) $(1) -e .)
 # What tries the engine's promises for minutes says nothing about how the package was built: not repeated for the wheel.
-ENGINE_TESTS := crashes power_cuts faults state_machine concurrency tampering malformed soak
+ENGINE_TESTS := crashes power_cuts faults state_machine concurrency tampering malformed soak races interrupts commit_log staging locks
 # Tests in which a store and a model go through the same random steps: 10,000 of them with --long.
 STATE_MACHINES := $(addprefix tests/test_,$(addsuffix .py,state_machine tree_machine runs_machine ledger))
 SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
@@ -57,12 +62,15 @@ layers: $(VENV)/.dev
 # is the wheel.
 wheel-test: $(VENV)/.dev
 	rm -rf dist
-	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m build $(if $(LOCK),--no-isolation) --outdir dist
 	@set -e; away=$$(mktemp -d); trap 'rm -rf "$$away"' EXIT; \
 	  $(PYTHON) -m venv "$$away/venv"; pip="$$away/venv/bin/python -m pip --disable-pip-version-check --quiet"; \
-	  $$pip install --upgrade 'pip>=25.1'; \
-	  $$pip install $(PIP_FLAGS) --group test dist/*.whl; \
-	  cp -R tests benchmarks pyproject.toml README.md CONTRIBUTING.md CHANGELOG.md Makefile "$$away"; \
+	  if [ -n "$(LOCK)" ]; then \
+	    $$pip install $(PIP_FLAGS) --require-hashes -r "$(LOCK)"; $$pip install --no-deps dist/*.whl; \
+	  else \
+	    $$pip install --upgrade 'pip>=25.1'; $$pip install $(PIP_FLAGS) --group test dist/*.whl; \
+	  fi; \
+	  cp -R tests benchmarks .ci pyproject.toml README.md CONTRIBUTING.md CHANGELOG.md Makefile "$$away"; \
 	  cd "$$away"; \
 	  venv/bin/python -c 'import sys, trails; print(trails.__file__); sys.exit("site-packages" not in trails.__file__)'; \
 	  TRAILS_SHARED="$(SHARED)" venv/bin/python -m pytest $(PYTEST_FLAGS) $(ENGINE_TESTS:%=--ignore=tests/test_%.py)
@@ -81,19 +89,19 @@ $(VENV)/.made:
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { echo "error: $(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --upgrade 'pip>=25.1'
+	$(if $(LOCK),,$(PIP) install --upgrade 'pip>=25.1')
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.made pyproject.toml
-	$(PIP) install $(PIP_FLAGS) -e .
+$(VENV)/.installed: $(VENV)/.made pyproject.toml $(LOCK)
+	$(call install,)
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.made pyproject.toml
-	$(PIP) install $(PIP_FLAGS) --group test -e .
+$(VENV)/.test: $(VENV)/.made pyproject.toml $(LOCK)
+	$(call install,--group test)
 	@touch $@ $(VENV)/.installed
 
-$(VENV)/.dev: $(VENV)/.made pyproject.toml
-	$(PIP) install $(PIP_FLAGS) --group dev -e .
+$(VENV)/.dev: $(VENV)/.made pyproject.toml $(LOCK)
+	$(call install,--group dev)
 	@touch $@ $(VENV)/.test $(VENV)/.installed
 
 $(VENV)/.bench: $(VENV)/.made pyproject.toml

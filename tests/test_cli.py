@@ -408,7 +408,7 @@ def test_create_and_append_print_the_id_and_the_index(run: Run) -> None:
 
 @settings(max_examples=5)
 @example("\r\n \x00\u2028 \x1b[31m")
-@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=200))
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200))
 def test_any_text_that_goes_in_comes_out(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = ("--store", f"{folder}/s")
@@ -417,6 +417,12 @@ def test_any_text_that_goes_in_comes_out(text: str) -> None:
         ok(CliRunner().invoke(main, ["append", "x", "user", *store], input=text.encode()))
         turns = ok_json(CliRunner().invoke(main, ["replay", "x", "--json", *store]))["turns"]
         assert [turn["content"] for turn in turns] == [text]
+
+
+def test_an_empty_turn_is_refused(run: Run) -> None:
+    for arguments in (["append", "plan", "user", ""], ["append", "plan", "user"]):
+        assert "empty" in error_line(run(*arguments, stdin=""), 2)
+    assert len(ok_json(run("replay", "plan", "--json"))["turns"]) == 3
 
 
 def test_stdin_that_is_no_utf_8_is_refused(run: Run) -> None:

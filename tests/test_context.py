@@ -494,6 +494,18 @@ def test_anthropic_gets_system_messages_apart_blank_texts_left_out_and_a_user_fi
     assert session.context().openai()[1] == {"role": "system", "content": "Today is Monday."}
 
 
+@pytest.mark.parametrize("system", [None, "", " \n"])
+def test_anthropic_is_given_no_system_prompt_where_there_is_none(memory: Repository, system: str | None) -> None:
+    session = memory.create(system=system) if system != " \n" else memory.create()
+    session.append("user", "Hello")
+    if system == " \n":
+        session.append("system", system)
+    session.persist()
+    assert session.context().anthropic() == {
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
+    }
+
+
 def test_anthropic_gets_only_ids_that_it_takes_and_no_two_become_one(memory: Repository) -> None:
     session = memory.create()
     session.append("user", "go")

@@ -485,7 +485,8 @@ def grow(store: Repository, root: Any, branches: Any) -> list[str]:
 
 
 def extend(session: Session, said: Any) -> None:
-    for who, what, asked in said:
+    for who, text, asked in said:
+        what = text or ("" if asked else "nothing")  # a turn may be without a text where it calls tools
         session.append(who, what, tool_calls=[{"id": i, "name": name, "arguments": {"n": n}} for name, n, i in asked])
     session.persist()
 

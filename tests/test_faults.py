@@ -108,38 +108,28 @@ def test_a_failing_sync_is_reported_whichever_sync_it_is(tmp_path: Path, strace:
     assert failed >= (35 if long else 14)
 
 
-def test_after_a_failed_sync_no_later_sync_is_believed(tmp_path: Path, strace: str) -> None:
+def test_after_a_failed_sync_no_later_commit_is_acknowledged(tmp_path: Path, strace: str) -> None:
+    """The system reports a failed write-back once and forgets the data: a second sync that succeeds proves nothing."""
+    _new_store(tmp_path / "s")
     code = """
-import sys
-from pathlib import Path
-from trails.store.journal import Journal
-folder = Path(sys.argv[1])
-(folder / "1.log").write_text("a")
-journal = Journal(folder)
-for _ in range(2):
+import sys, trails
+store = trails.open(sys.argv[1])
+session = store.load("s")
+for text in ("one", "two"):
+    session.append("user", text)
     try:
-        journal.sync(journal.wrote())
-        print("synced")
-    except OSError:
+        session.persist()
+        print("acknowledged")
+    except trails.StoreFailed:
         print("refused")
+session.discard_pending()
 """
     rule = "inject=fdatasync:error=EIO:when=1"
-    command = [
-        strace,
-        "-f",
-        "-qq",
-        "-o",
-        os.devnull,
-        "-e",
-        "trace=fdatasync",
-        "-e",
-        rule,
-        sys.executable,
-        "-c",
-        code,
-        str(tmp_path),
-    ]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    log = [part for name in ("0", "1") for part in ("-P", str(tmp_path / "s" / "commits" / name))]
+    command = [strace, "-f", "-qq", "-o", os.devnull, *log, "-e", "trace=fdatasync", "-e", rule]
+    ended = subprocess.run(
+        [*command, sys.executable, "-c", code, str(tmp_path / "s")], capture_output=True, text=True, check=True
+    )
     assert ended.stdout.split() == ["refused", "refused"]
 
 

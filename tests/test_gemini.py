@@ -244,6 +244,99 @@ def test_two_states_of_one_chat_in_a_folder_are_one_session(store: Repository, t
     assert (report.sessions_created, report.turns_added) == (["gemini-cli:S"], 2)
 
 
+GROWN = (
+    [message("q")],
+    [message("q"), message("a", "gemini", "I look")],
+    [message("q"), message("a", "gemini", "I look", toolCalls=[call("c", None, "executing")])],
+    [message("q"), message("a", "gemini", "I look", toolCalls=[call("c"), call("d", None, "scheduled")])],
+    [message("q"), message("a", "gemini", "I look", toolCalls=[call("c"), call("d")]), message("r")],
+    [
+        message("q"),
+        message("a", "gemini", "I look", toolCalls=[call("c"), call("d")]),
+        message("r"),
+        message("b", "gemini"),
+    ],
+)
+"""A chat as it was saved six times, each on top of the one before."""
+
+
+def states(folder: Path) -> list[Path]:
+    folder.mkdir()
+    for number, messages in enumerate(GROWN):
+        name = folder / f"{'fbdace'[number]}.json"  # in no order of time
+        name.write_bytes(data_of(*messages, lastUpdated=f"2026-01-10T02:0{number}:00.000Z"))
+    return [folder / f"{letter}.json" for letter in "fbdace"]
+
+
+def told(store: Repository) -> list[tuple[str, Any]]:
+    return [(turn.role, turn.content) for turn in store.load("gemini-cli:S").turns]
+
+
+def test_states_of_a_chat_in_one_folder_come_to_what_the_last_of_them_alone_says(tmp_path: Path) -> None:
+    files = states(tmp_path / "chats")
+    with trails.open(":memory:") as alone, trails.open(":memory:") as store:
+        import_path(alone, files[-1])
+        report = import_path(store, tmp_path / "chats")
+        assert told(store) == told(alone)
+        assert (report.sessions_created, report.forks_created, report.changed) == (["gemini-cli:S"], [], [])
+        assert len(report.notes) == 5  # one for each state but the last
+        assert import_path(store, tmp_path / "chats").turns_added == 0
+
+
+def test_an_earlier_state_that_is_imported_after_a_later_one_adds_nothing_and_is_told(tmp_path: Path) -> None:
+    files = states(tmp_path / "chats")
+    with trails.open(":memory:") as store:
+        import_path(store, files[-1])
+        before = told(store)
+        for file in files[::-1]:
+            report = import_path(store, file)
+            assert (report.turns_added, report.forks_created, report.changed) == (0, [], [])
+            assert report.unchanged == ["gemini-cli:S"]
+        assert told(store) == before
+        assert [record.id for record in store.list()] == ["gemini-cli:S"]
+        told_at = (
+            "a state of the source (saved 2026-01-10T02:02:00+00:00) holds nothing that is not here; nothing was added"
+        )
+        assert import_path(store, files[2]).notes == [f"gemini-cli:S: {told_at}"]
+        assert import_path(store, files[-1]).notes == []
+
+
+@pytest.mark.parametrize("order", [(5, 0, 3), (2, 5, 4), (1, 4, 3, 2), (3, 1, 5, 0, 4, 2), (4, 5, 1), (0, 2, 1, 5, 3)])
+def test_states_in_any_order_make_no_fork_and_lose_nothing(order: tuple[int, ...], tmp_path: Path) -> None:
+    files = states(tmp_path / "chats")
+    with trails.open(":memory:") as store:
+        for number in order:
+            report = import_path(store, files[number])
+            assert (report.forks_created, report.changed) == ([], [])
+        turns = store.load("gemini-cli:S").turns
+        calls = sorted(c.id for turn in turns for c in turn.tool_calls)
+        results = sorted(r.call_id for turn in turns for r in turn.tool_results)
+        assert (calls, results) == ((["c", "d"], ["c", "d"]) if max(order) > 3 else (["c"], ["c"]))
+        assert store.verify().ok
+
+
+def test_an_earlier_state_with_what_was_taken_back_later_is_a_fork_still(tmp_path: Path) -> None:
+    first, last = tmp_path / "1.json", tmp_path / "2.json"
+    first.write_bytes(data_of(message("q"), message("wrong"), lastUpdated="2026-01-10T02:01:00.000Z"))
+    last.write_bytes(data_of(message("q"), message("right"), lastUpdated="2026-01-10T02:02:00.000Z"))
+    with trails.open(":memory:") as store:
+        report = import_path(store, tmp_path)
+        assert said(store, "gemini-cli:S") == [("user", "text of q"), ("user", "text of right")]
+        [fork] = report.forks_created
+        assert said(store, fork) == [("user", "text of q"), ("user", "text of wrong")]
+        assert import_path(store, first).turns_added == 0
+
+
+def test_an_earlier_state_that_said_something_else_is_kept() -> None:
+    def state(content: str, minute: int) -> Transcript:
+        return parsed(data_of(message("a", "gemini", content), lastUpdated=f"2026-01-10T02:0{minute}:00.000Z"))
+
+    with trails.open(":memory:") as store:
+        merge(store, state("all of it", 2))
+        [changed] = merge(store, state("all", 1)).changed
+        assert said(store, changed) == [("assistant", "all")]
+
+
 @given(cut=st.integers(0, 3000), byte=st.integers(0, 255), at=st.integers(0, 3000), lines=st.booleans())
 @settings(max_examples=30)
 def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing(cut: int, byte: int, at: int, lines: bool) -> None:

@@ -210,6 +210,14 @@ def test_messages_to_be_collected_are_joined_within_the_debounce(store: Reposito
     assert ledger.due("main") is None
 
 
+def test_a_debounce_longer_than_the_calendar_is_waited_for_to_its_end(store: Repository) -> None:
+    session_of(store)
+    ledger = Ledger(store, clock=Clock(), debounce=timedelta.max)
+    ledger.receive("main", "m1", mode="collect", source="t", event_id="1")
+    assert ledger.process("main", echo) == []
+    assert ledger.due("main") == datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)
+
+
 def test_a_message_after_the_debounce_is_an_exchange_of_its_own(store: Repository) -> None:
     session_of(store)
     clock = Clock()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trails.transcripts.jsonl import MAX_DEPTH, read_lines, read_values
+from trails.transcripts.jsonl import MAX_DEPTH, read_lines, read_values, shared_lines
 
 
 def reasons(data: bytes) -> list[tuple[int, str]]:
@@ -133,3 +134,26 @@ def test_objects_in_any_layout_are_read_with_their_lines_and_what_is_none_is_a_p
     found, wrong = read_values(data)
     assert [line for line, _ in found] == lines
     assert [problem.line for problem in wrong] == problems
+
+
+@pytest.mark.parametrize(
+    ("line", "found", "wrong"),
+    [
+        (b'{"a": 1}{"b": 2}', [{"a": 1}, {"b": 2}], []),
+        (b'{"a": "}{"} {"b": 2}\t{"c": 3}\r', [{"a": "}{"}, {"b": 2}, {"c": 3}], []),
+        (b'{"a": 1}{"b": ', [{"a": 1}], ['{"b": ']),
+        (b'{"a": 1}{"b": 2}{"c": "\\ud800"}', [{"a": 1}, {"b": 2}], ['{"c": "\\ud800"}']),
+        (b'{"a": {"b": 1}{"c": 2}', [], ['{"a": {"b": 1}{"c": 2}']),
+        (b'{"a": 1}, {"b": 2}', [], ['{"a": 1}, {"b": 2}']),
+        (b'{"a": 1} and more', [], ['{"a": 1} and more']),
+        (b'{"a": 1}]', [], ['{"a": 1}]']),
+    ],
+)
+def test_of_several_records_on_one_line_each_is_read_and_what_is_none_is_a_problem(
+    line: bytes, found: list[dict[str, Any]], wrong: list[str]
+) -> None:
+    objects, problems = read_lines(b'{"before": 1}\n' + line + b'\n{"after": 2}')
+    assert objects == [(1, {"before": 1}), *((2, each) for each in found), (3, {"after": 2})]
+    assert [(problem.line, problem.text) for problem in problems] == [(2, text) for text in wrong]
+    several = [f"line 2 holds {len(found)} records; each was read"] if len(found) > 1 else []
+    assert shared_lines(objects) == several

@@ -136,9 +136,10 @@ def test_the_turns_of_an_exchange_are_written_with_its_end_in_one_commit(memory:
     memory.store.commit = counted  # type: ignore[method-assign]
     ledger.process("main", echo)
     claim, begin, end = commits
-    assert [line.split()[0] for line in memory.store.log.lines()[-4:]] == ["streaming", "turns", "sent", "completed"]
+    kinds = [line.split()[0] for line in memory.store.log.lines()[-5:]]
+    assert kinds == ["streaming", "turns", "sent", "completed", "said"]
     assert {len(claim.leaves(memory.store)), len(begin.leaves(memory.store))} == {1}
-    assert len(end.leaves(memory.store)) == 3
+    assert len(end.leaves(memory.store)) == 4
 
 
 def test_a_second_thread_leaves_its_message_to_the_one_that_is_at_work(store: Repository) -> None:

@@ -318,12 +318,16 @@ def test_an_empty_file_and_a_file_that_is_no_transcript_are_refused(
         import_path(memory, file, format="word")
 
 
-def test_a_line_of_50_megabytes_is_imported(memory: Repository, tmp_path: Path) -> None:
+def test_a_line_of_15_megabytes_is_imported_and_one_that_could_not_be_read_again_is_a_problem(
+    memory: Repository, tmp_path: Path
+) -> None:
     file = tmp_path / "big.jsonl"
-    file.write_text(_claude("big", "small", "x" * 50_000_000, "small again"))
+    file.write_text(_claude("big", "small", "x" * 15_000_000, "y" * 50_000_000, "small again"))
     report = import_path(memory, file)
-    assert (report.turns_added, report.problems) == (3, [])
-    assert [len(turn.content) for turn in memory.load("claude-code:big").turns] == [5, 50_000_000, 11]
+    assert report.turns_added == 3
+    assert [problem.line for problem in report.problems] == [3]
+    assert "50,000,000 bytes" in report.problems[0].reason
+    assert [len(turn.content) for turn in memory.load("claude-code:big").turns] == [5, 15_000_000, 11]
 
 
 def test_the_real_claude_code_transcripts_have_the_counts_that_were_taken_independently(

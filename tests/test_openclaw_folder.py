@@ -524,7 +524,7 @@ def test_a_path_outside_the_folder_is_honoured_and_never_written_to(
     outside.write_text(as_lines(chat("sp-1", "From outside", tag="5")))
     change(state, "agent:main:special", sessionId="sp-1", sessionFile=str(outside), updatedAt=START)
     before = outside.read_bytes()
-    import_path(store, state)
+    import_path(store, state, allow_outside=True)
     assert [t.content[0]["text"] for t in Router(store).session("agent:main:special").turns] == ["From outside"]
     out = tmp_path / "out"
     export_folder(store, out)
@@ -534,6 +534,102 @@ def test_a_path_outside_the_folder_is_honoured_and_never_written_to(
     with trails.open(":memory:") as other:
         import_path(other, out)
         assert len(Router(other).session("agent:main:special")) == 1
+
+
+WORDS = "root:x:0:0:the words of another file"
+
+
+def outside_file(tmp_path: Path) -> Path:
+    """A file that is none of the folder's: a chat, with lines between that no import can use."""
+    file = tmp_path / "elsewhere" / "special.jsonl"
+    file.parent.mkdir()
+    bad: list[Any] = [{"type": WORDS}, {"type": "label", "id": "l", "parentId": WORDS, "targetId": 1, "label": 2}]
+    bad += [{"type": WORDS, "id": WORDS, "parentId": WORDS}, {"type": "message", "id": "x", "message": WORDS}]
+    text = as_lines(chat("sp-1", "From outside", tag="5"))
+    file.write_text(text + as_lines(bad) + WORDS + "\n")
+    return file
+
+
+def by_absolute(state: Path, outside: Path) -> None:
+    change(state, "agent:main:special", sessionId="sp-1", sessionFile=str(outside), updatedAt=START)
+
+
+def by_dots(state: Path, outside: Path) -> None:
+    told = f"../../../../{outside.parent.name}/{outside.name}"
+    change(state, "agent:main:special", sessionId="sp-1", sessionFile=told, updatedAt=START)
+
+
+def by_link(state: Path, outside: Path) -> None:
+    (state / "agents" / "main" / "sessions" / "special.jsonl").symlink_to(outside)
+    change(state, "agent:main:special", sessionId="sp-1", sessionFile="special.jsonl", updatedAt=START)
+
+
+def by_linked_folder(state: Path, outside: Path) -> None:
+    (state / "agents" / "main" / "sessions" / "sub").symlink_to(outside.parent)
+    change(state, "agent:main:special", sessionId="sp-1", sessionFile="sub/special.jsonl", updatedAt=START)
+
+
+@pytest.mark.parametrize("lead", [by_absolute, by_dots, by_link, by_linked_folder])
+def test_a_transcript_outside_of_the_folder_is_not_read_unless_that_is_allowed(
+    memory: Repository, state: Path, tmp_path: Path, lead: Callable[[Path, Path], None]
+) -> None:
+    lead(state, outside_file(tmp_path))
+    report = import_path(memory, state)
+    assert len(Router(memory).session("agent:main:special")) == 0
+    assert "the entry 'agent:main:special': its transcript special.jsonl lies outside of the folder" in reasons(report)
+    assert "--allow-outside" in reasons(report)
+    assert WORDS not in report.model_dump_json()
+    assert "From outside" not in report.model_dump_json()
+    allowed = import_path(memory, state, allow_outside=True)
+    assert [t.content[0]["text"] for t in Router(memory).session("agent:main:special").turns] == ["From outside"]
+    assert "what it holds is not shown" in reasons(allowed)
+    assert WORDS not in allowed.model_dump_json()
+    assert "root:x" not in allowed.model_dump_json()
+
+
+def test_a_file_that_is_no_transcript_at_all_is_shown_by_no_word_of_it(memory: Repository, state: Path) -> None:
+    for number, told in enumerate(["/etc/passwd", "../../../../../../../../../etc/passwd"]):
+        change(state, f"agent:main:x{number}", sessionId=f"x-{number}", sessionFile=told, updatedAt=START)
+    for allowed in (False, True):
+        report = import_path(memory, state, allow_outside=allowed)
+        for line in Path("/etc/passwd").read_text().splitlines():
+            assert line not in report.model_dump_json()
+        assert len(Router(memory).session("agent:main:x0")) == 0
+
+
+@pytest.mark.parametrize("name", ["agents/main/sessions/sessions.json", "subagents/runs.json", "agents/ops"])
+def test_entries_and_runs_outside_of_the_folder_are_not_read_unless_that_is_allowed(
+    memory: Repository, state: Path, tmp_path: Path, name: str
+) -> None:
+    (state / name).rename(tmp_path / "moved")
+    (state / name).symlink_to(tmp_path / "moved")
+    report = import_path(memory, state)
+    assert "lies outside of the folder" in reasons(report)
+    with trails.open(":memory:") as other, trails.open(":memory:") as plain:
+        import_path(other, state, allow_outside=True)
+        (state / name).unlink()
+        (tmp_path / "moved").rename(state / name)
+        import_path(plain, state)
+        assert sorted(r.id for r in other.list()) == sorted(r.id for r in plain.list())
+
+
+def test_a_state_folder_that_is_itself_reached_by_a_link_is_read(
+    memory: Repository, state: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(state)
+    assert "outside" not in reasons(import_path(memory, tmp_path / "link"))
+    assert len(Router(memory).session(MAIN)) == 3
+
+
+def test_the_command_reads_what_lies_outside_only_when_told(state: Path, tmp_path: Path) -> None:
+    by_absolute(state, outside_file(tmp_path))
+    common = ["--store", str(tmp_path / "store.trails"), "import", str(state), "--create"]
+    refused = CliRunner().invoke(main, common)
+    assert refused.exit_code == 0
+    assert "lies outside of the folder" in refused.stderr
+    read = CliRunner().invoke(main, [*common, "--allow-outside"])
+    assert "lies outside" not in read.stderr
+    assert WORDS not in refused.stderr + read.stderr
 
 
 # --- out

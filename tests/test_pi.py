@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import trails
 from trails import Compaction, InvalidInput, Repository
+from trails.parts import holds_anything
 from trails.transcripts import pi, pi_entries
 from trails.transcripts.merge import merge
 from trails.transcripts.pi_export import export_session
@@ -181,10 +182,18 @@ def test_a_path_that_only_begins_another_is_left_out_unless_it_is_the_main_one()
 
 
 def test_parents_in_a_circle_are_problems_and_the_rest_is_read() -> None:
-    found = read(user("a", None), user("b", "c"), user("c", "b"), user("d", "c"), user("self", "self"))
-    assert paths(found) == [["a"]]
-    assert [problem.line for problem in found.problems] == [3, 4, 5, 6]
+    found = read(user("a", None), user("b", "c"), user("c", "b"), user("d", "c"), user("e", "a"))
+    assert paths(found) == [["a", "e"]]
+    assert [problem.line for problem in found.problems] == [3, 4, 5]
     assert {problem.reason for problem in found.problems} == {"has parents that run in a circle"}
+
+
+def test_an_entry_that_names_itself_as_its_parent_is_a_root() -> None:
+    found = read(user("a", None), user("self", "self"), user("b", "self"), user("c", "b"))
+    assert paths(found) == [["self", "b", "c"], ["a"]]
+    assert found.problems == ()
+    assert "line 3 names itself as its parent; it is a root, and its path stands alone" in found.notes
+    assert paths(read(user("self", "self"))) == [["self"]]
 
 
 def test_an_id_used_twice_keeps_the_first_line_and_reports_the_second() -> None:
@@ -385,6 +394,52 @@ def test_a_session_from_elsewhere_comes_back_equal_after_a_journey_through_pi(me
             )
 
 
+CALL = {"id": "t1", "name": "ls", "arguments": {"path": "/"}}
+EXACT = {"id": "t2", "name": "ls", "arguments": '{"path":  "/", "n": 1.50}'}
+"""Arguments that pi, which keeps them as an object, cannot write as they stand."""
+
+
+@pytest.mark.parametrize(
+    "content", ["Look", "", [{"type": "text", "text": "Look"}], [{"type": "text", "text": "a"}, "b"]]
+)
+@pytest.mark.parametrize("calls", [[CALL], [CALL, EXACT], [{"id": "t3", "name": "ls", "arguments": "no JSON"}]])
+@pytest.mark.parametrize("role", ["assistant", "user", "critic"])
+def test_calls_given_beside_the_content_come_back_beside_it(
+    memory: Repository, role: str, content: Any, calls: list[dict[str, Any]]
+) -> None:
+    s = memory.create(id="s")
+    s.append(role, content, tool_calls=calls)
+    s.append("tool", "bin", tool_call_id=calls[0]["id"])
+    s.persist()
+    _, transcript = reread(memory, "s")
+    with trails.open(":memory:") as other:
+        merge(other, transcript)
+        assert facts(other, "pi:s") == facts(memory, "s")
+        back = other.load("pi:s").turns[0]
+        assert back.content == content
+        assert [call.id for call in back.tool_calls] == [call["id"] for call in calls]
+        twice = pi.parse([("again.jsonl", export_session(other, "pi:s"))])
+        assert [turn.content for turn in twice.sessions[0].paths[0]] == [content, "bin"]
+
+
+def test_pi_sees_calls_given_beside_a_text_where_it_looks_for_them(memory: Repository) -> None:
+    s = memory.create(id="s")
+    s.append("assistant", "Look", tool_calls=[CALL])
+    s.append("assistant", "", tool_calls=[CALL])
+    s.persist()
+    _, first, second = [json.loads(line) for line in export_session(memory, "s").splitlines()]
+    shown = {"type": "toolCall", "id": "t1", "name": "ls", "arguments": {"path": "/"}}
+    assert first["message"]["content"] == [{"type": "text", "text": "Look"}, shown]
+    assert second["message"]["content"] == [shown]
+
+
+@pytest.mark.parametrize("beside", [3, -1, "x"])
+def test_a_note_of_calls_that_are_not_there_is_a_problem(beside: Any) -> None:
+    found = read(user("a", None), user("b", "a", trails={"beside": beside}))
+    assert paths(found) == [["a"]]
+    assert [problem.line for problem in found.problems] == [3]
+
+
 def test_a_session_from_elsewhere_has_the_shapes_that_pi_reads(memory: Repository) -> None:
     s = memory.create(id="s")
     s.append("assistant", [{"type": "tool_use", "id": "t1", "name": "ls", "input": {}}], model="m")
@@ -483,7 +538,7 @@ PARTS = st.lists(
 SOURCE_TURNS = st.fixed_dictionaries(
     {
         "role": st.sampled_from(("user", "assistant", "tool", "system", "summary", "bash")),
-        "content": st.text(max_size=6) | PARTS,
+        "content": st.text(min_size=1, max_size=6) | PARTS.filter(holds_anything),
     },
     optional={
         "time": st.datetimes(min_value=datetime(1, 1, 2), timezones=st.just(UTC)),  # noqa: DTZ001 - Hypothesis adds the zone

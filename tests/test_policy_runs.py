@@ -47,6 +47,7 @@ from trails.policy import (
     usd_words,
     write_runs,
 )
+from trails.runs.tools import seconds
 
 REGISTRY = load("openclaw_subagent_registry")
 JSON = dict[str, Any]
@@ -423,3 +424,32 @@ def test_two_agents_are_told_who_they_are_and_how_to_stop() -> None:
     assert "First reply: Hello" in last
     assert "Latest reply: (not available)" in last
     assert '"ANNOUNCE_SKIP"' in last
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(0, 0), (-1, 0), (-0.5, 0), (1e-9, 1), (0.5, 1), (1, 1), (2.9, 2), (315_360_000, 315_360_000)],
+)
+def test_a_runs_time_is_floored_and_a_fraction_of_a_second_is_not_without_end(given: float, kept: int) -> None:
+    assert SpawnRequest.from_json({"task": "look", "runTimeoutSeconds": given}).run_timeout_seconds == kept
+
+
+@pytest.mark.parametrize("given", [315_360_001, 315_360_000.5, 10**12, 10**20, 1e300])
+def test_a_run_of_more_than_ten_years_is_refused(given: float) -> None:
+    with pytest.raises(RequestRefused, match=r"at most 315,360,000 \(ten years\)"):
+        SpawnRequest.from_json({"task": "look", "runTimeoutSeconds": given})
+
+
+@pytest.mark.parametrize("minutes", [10**10, 10**20, 1e300])
+def test_a_run_is_archived_at_the_end_of_the_calendar_at_the_latest(minutes: float) -> None:
+    # 9999-12-31T23:59:59.999Z in milliseconds since 1970.
+    assert archive_at(0, minutes) == 253_402_300_799_999
+
+
+@pytest.mark.parametrize("given", [10**400, -(10**400), float("inf"), float("nan")])
+def test_what_javascript_takes_for_infinite_is_no_number_of_seconds(given: float) -> None:
+    with pytest.raises(RequestRefused, match="runTimeoutSeconds must be a number"):
+        SpawnRequest.from_json({"task": "look", "runTimeoutSeconds": given})
+    with pytest.raises(RequestRefused, match="timeoutSeconds must be a number"):
+        seconds(given)
+    assert archive_at(0, given) is None

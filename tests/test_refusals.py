@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,14 +18,17 @@ from trails import (
     IndexGap,
     IntegrityError,
     InvalidInput,
+    Ledger,
     ParentMissing,
     Repository,
     SessionNotFound,
+    StoreFailed,
     TrailsError,
     iris,
     vocab,
 )
 from trails.store import Change
+from trails.transcripts.formats import import_path
 
 BAD_IDS = [
     "",
@@ -124,6 +129,128 @@ def test_content_nested_without_end_is_refused(memory: Repository) -> None:
         deep = [deep]
     with pytest.raises(InvalidInput, match="nested deeper"):
         memory.create().append("user", [{"a": deep}])
+
+
+EMPTY_BUT_TELLING: list[tuple[str, dict[str, Any]]] = [
+    ("assistant", {"tool_calls": [{"id": "c1", "name": "ls", "arguments": {}}]}),
+    ("tool", {"tool_call_id": "c1"}),
+    ("tool", {}),
+    ("toolResult", {}),
+    ("user", {"tool_call_id": "c1"}),
+    ("assistant", {"usage": {"output_tokens": 0}}),
+    ("assistant", {"stop_reason": "refusal"}),
+]
+"""Turns without a text that tell something all the same: a call, an answer that is empty, what a model was asked."""
+
+
+@pytest.mark.parametrize(("role", "recorded"), EMPTY_BUT_TELLING)
+def test_a_turn_without_a_text_that_tells_something_is_kept(memory: Repository, role: str, recorded: Any) -> None:
+    session = memory.create(id="s")
+    session.append(role, "", **recorded)
+    assert session.persist() == 1
+    assert memory.replay("s") == [{"role": role, "content": "", "index": 0, "branch": "main"}]
+
+
+@pytest.mark.parametrize("role", ["user", "assistant", "system", "observer"])
+def test_a_turn_that_says_nothing_is_refused(memory: Repository, role: str) -> None:
+    session = memory.create(id="s")
+    session.append("user", "Plan a trip")
+    wrongs: list[dict[str, Any]] = [{}, {"author": "bob"}, {"meta": {"why": "?"}}, {"model": "m-1"}, {"usage": {}}]
+    for recorded in wrongs:
+        with pytest.raises(InvalidInput, match=r"session 's'.*empty"):
+            session.append(role, "", **recorded)
+    assert (len(session), session.pending, session.persist()) == (1, 1, 1)
+    session.append("user", " ")
+    assert session.persist() == 1
+
+
+NOTHING: list[list[Any]] = [
+    *(
+        [],
+        [""],
+        ["", ""],
+        [{}],
+        [{"type": "text", "text": ""}],
+        [{"type": "text"}],
+        [{}, "", {"type": "text", "text": ""}],
+    ),
+    [{"type": "text", "text": "", "annotations": [], "cache_control": {"type": "ephemeral"}}],
+    [{"type": "text", "text": None}],
+]
+"""Parts that hold nothing."""
+
+
+@pytest.mark.parametrize("content", NOTHING, ids=str)
+def test_parts_with_nothing_in_them_are_refused_unless_something_else_tells(memory: Repository, content: Any) -> None:
+    session = memory.create(id="s")
+    for role in ("user", "assistant"):
+        with pytest.raises(InvalidInput, match=r"session 's'.*empty"):
+            session.append(role, content, meta={"why": "?"}, model="m-1")
+    assert (len(session), session.pending) == (0, 0)
+    for role, recorded in EMPTY_BUT_TELLING:
+        session.append(role, content, **recorded)
+    assert session.persist() == len(EMPTY_BUT_TELLING)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(["", "x"], [{"type": "image", "source": {"data": "AAAA"}}], [{"type": "thinking", "thinking": "", "n": 0}]),
+        [{"type": "tool_use", "id": "t1", "name": "look", "input": {}}],
+        [{"type": "tool_result", "tool_use_id": "t1", "content": ""}],
+    ],
+    ids=str,
+)
+def test_parts_with_something_in_one_of_them_are_kept(memory: Repository, content: Any) -> None:
+    session = memory.create(id="s")
+    session.append("assistant", content)
+    assert session.persist() == 1
+    assert memory.load("s").turns[0].content == content
+
+
+def test_a_host_that_answers_with_nothing_has_its_exchange_completed(store: Repository) -> None:
+    """What a model really said, and what really came in, is kept as it was: only `append` is refused."""
+    store.create(id="s").persist()
+    ledger = Ledger(store)
+    ledger.receive("s", "")
+    (done,) = ledger.process("s", lambda running: "")
+    assert done.state == "completed"
+    assert [turn["content"] for turn in store.replay("s")] == ["", ""]
+
+
+def test_a_transcript_with_empty_messages_is_imported_as_it_is(memory: Repository, tmp_path: Path) -> None:
+    lines = [
+        {"type": "session", "version": 3, "id": "p", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/"},
+        {
+            "type": "message",
+            "id": "a",
+            "parentId": None,
+            "timestamp": "2026-01-01T00:00:01.000Z",
+            "message": {"role": "user", "content": "", "timestamp": 1767225601000},
+        },
+    ]
+    file = tmp_path / "p.jsonl"
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    report = import_path(memory, file)
+    assert (report.turns_added, report.problems) == (1, [])
+    assert [turn["content"] for turn in memory.replay(report.sessions_created[0])] == [""]
+
+
+def test_a_session_whose_store_is_closed_takes_no_turns(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s", create=True) as store:
+        new, stored = store.create(id="new"), store.create(id="stored")
+        stored.append("user", "Plan a trip")
+        stored.persist()
+        loaded = store.load("stored")
+    for session in (new, stored, loaded):
+        before = session.turns
+        with pytest.raises(StoreFailed, match=rf"{session.id}.*closed"):
+            session.append("user", "too late")
+        with pytest.raises(StoreFailed, match="closed"):
+            session.set_system("too late")
+        assert (session.turns, session.pending) == (before, 0)
+    with trails.open(tmp_path / "s") as store:
+        assert len(store.load("stored")) == 1
 
 
 @given(name=st.text(), role=st.text(), label=st.text(), content=st.text() | st.integers() | st.lists(st.text()))
@@ -390,3 +517,28 @@ def test_parameters_of_catalogue_queries_are_checked(memory: Repository) -> None
         memory.query("records", sessions=[])
     with pytest.raises(InvalidInput):
         memory.query("lineage", session="a> } DROP ALL #")
+
+
+@pytest.mark.parametrize("bad", [5, 1.5, None, b"store", ["store"], object()])
+def test_what_is_no_path_is_no_location_of_a_store(bad: Any) -> None:
+    with pytest.raises(InvalidInput, match="location"):
+        trails.open(bad)
+
+
+@pytest.mark.parametrize("bad", [{"tool_calls": 5}, {"tool_calls": [5]}, {"tool_calls": "ls"}, {"compaction": 5}])
+def test_what_is_no_tool_calls_and_no_compaction_is_refused_and_no_turn_is_added(
+    memory: Repository, bad: dict[str, Any]
+) -> None:
+    session = memory.create()
+    with pytest.raises(InvalidInput, match=r"tool call|compaction"):
+        session.append("user", "x", **bad)
+    assert list(session.turns) == []
+
+
+@pytest.mark.parametrize("bad", [5, None, "good"])
+def test_bisect_needs_a_function(memory: Repository, bad: Any) -> None:
+    session = memory.create()
+    session.append("user", "x")
+    session.persist()
+    with pytest.raises(InvalidInput, match="function"):
+        session.bisect(bad)

@@ -68,6 +68,39 @@ def test_a_denied_send_is_noted_and_an_allowed_one_or_a_check_is_not(store: Repo
     assert store.verify().findings == ()
 
 
+DENY_JOBS = {"session": {"sendPolicy": {"rules": [{"action": "deny", "match": {"keyPrefix": "cron:"}}]}}}
+
+
+@pytest.mark.parametrize(("key", "allowed"), [("cron:daily", False), ("agent:ops:cron:daily", False), ("main", True)])
+def test_a_rule_by_the_beginning_of_a_key_meets_the_key_without_its_agent(
+    store: Repository, key: str, allowed: bool
+) -> None:
+    router = Router(store, config=DENY_JOBS)
+    asked_before = router.may_send(key)
+    router.session(key)
+    found = router.may_send(key)
+    assert asked_before == found == router.check(key).send
+    assert found.allowed is allowed
+    assert found.rule == ("session.sendPolicy.default" if allowed else "session.sendPolicy.rules[0]")
+
+
+def test_a_rule_by_the_beginning_of_a_key_meets_the_whole_key_too(store: Repository) -> None:
+    def router(**match: str) -> Router:
+        return Router(store, config={"session": {"sendPolicy": {"rules": [{"action": "deny", "match": dict(match)}]}}})
+
+    assert not router(keyPrefix="agent:main:cron:").may_send("cron:daily")
+    assert router(keyPrefix="agent:ops:cron:").may_send("cron:daily")
+    assert not router(rawKeyPrefix="agent:main:").may_send("cron:daily")
+    assert router(rawKeyPrefix="cron:").may_send("cron:daily")
+
+
+def test_what_is_allowed_by_the_beginning_of_a_key_is_not_denied_by_default(store: Repository) -> None:
+    policy = {"default": "deny", "rules": [{"action": "allow", "match": {"keyPrefix": "cron:"}}]}
+    router = Router(store, config={"session": {"sendPolicy": policy}})
+    assert router.may_send("cron:daily").rule == "session.sendPolicy.rules[0]"
+    assert not router.may_send("main")
+
+
 def test_a_group_is_answered_as_its_session_says(memory: Repository) -> None:
     router = Router(memory)
     assert not router.should_respond("telegram:group:1")

@@ -16,6 +16,7 @@ from trails.ledger import Ledger
 from trails.ledger.running import Running
 from trails.policy.patching import ModelHost, ModelRef
 from trails.runs import Announcement
+from trails.runs.registry import Registry
 from trails.session.entries import Event
 from trails.store.contract import Solutions
 
@@ -381,6 +382,26 @@ def test_a_run_that_timed_out_may_be_gone_when_its_agent_comes_back(
     assert "timed out" in only(store, runs).content
 
 
+@pytest.mark.parametrize("seconds", [250_000_000_000, 10**12, 10**20, 10**300])
+def test_a_time_longer_than_the_calendar_in_an_older_store_stops_nothing(
+    store: Repository, runs: Runs, clock: Clock, seconds: int
+) -> None:
+    runs.spawn(MAIN, "Look", run_timeout_seconds=5)
+    assert runs.spawn(MAIN, "Look elsewhere").run_id == "id-4"
+    Registry(store).change("id-4", lambda run: {"run_timeout_seconds": seconds})
+    assert runs.get("id-4").run_timeout_seconds == seconds
+    clock.now = datetime(2036, 3, 1, tzinfo=UTC)
+    assert runs.tick().timed_out == ("id-2",)
+    runs.work()
+    assert runs.get("id-4").outcome == "ok"
+
+
+def test_a_run_of_a_million_million_seconds_is_refused_and_nothing_is_stored(store: Repository, runs: Runs) -> None:
+    with pytest.raises(RequestRefused, match="at most 315,360,000"):
+        runs.spawn(MAIN, "Look", run_timeout_seconds=10**12)
+    assert (runs.list(), store.info()["sessions"]) == ([], 0)
+
+
 def test_whoever_follows_the_store_is_told_of_each_step_of_a_run(memory: Repository, desk: Desk) -> None:
     seen: list[tuple[str, int]] = []
     runs = Runs(memory, agent=desk.agent, announce=desk.announce, clock=desk.clock, new_id=counter())
@@ -392,8 +413,33 @@ def test_whoever_follows_the_store_is_told_of_each_step_of_a_run(memory: Reposit
     assert seen == [(runs.get("id-2").child_session, revision) for revision in (1, 2, 3, 4, 5)]
 
 
-def test_a_run_that_waits_for_its_turn_is_not_timed_out(runs: Runs, clock: Clock) -> None:
-    runs.spawn(MAIN, "Look", run_timeout_seconds=1)
+def test_a_run_that_nobody_begins_times_out_from_when_it_was_asked_for(runs: Runs, clock: Clock, desk: Desk) -> None:
+    runs.spawn(MAIN, "Look", run_timeout_seconds=10)
+    clock.move(9.999)
+    assert runs.tick().timed_out == ()
+    clock.move(0.001)
+    assert runs.tick().timed_out == ("id-2",)
+    assert (runs.get("id-2").outcome, runs.get("id-2").ended) == ("timeout", clock.now)
+    runs.work()
+    assert desk.steps == []  # its turn came too late
+    assert [word.run.run_id for word in desk.told] == ["id-2"]
+
+
+def test_a_run_that_waited_has_all_its_time_once_it_begins(runs: Runs, clock: Clock, desk: Desk) -> None:
+    def answer(step: Step) -> str:
+        clock.move(9)
+        assert runs.tick().timed_out == ()
+        return "in time"
+
+    desk.answers["Look"] = answer
+    runs.spawn(MAIN, "Look", run_timeout_seconds=10)
+    clock.move(9)
+    runs.work()
+    assert (runs.get("id-2").outcome, runs.get("id-2").started) == ("ok", START + timedelta(seconds=9))
+
+
+def test_a_run_without_a_time_out_waits_for_its_turn_as_long_as_it_takes(runs: Runs, clock: Clock) -> None:
+    runs.spawn(MAIN, "Look")
     clock.move(100)
     assert runs.tick().timed_out == ()
 
@@ -526,6 +572,36 @@ def test_an_announcement_that_fails_is_tried_again_with_the_same_key_and_one_mes
     assert len(inbox(store, runs)) == 1
     assert runs.list() == []
     assert store.verify().ok
+
+
+def test_an_announcement_that_the_host_says_did_not_get_out_is_tried_again(
+    store: Repository, clock: Clock, desk: Desk
+) -> None:
+    told: list[str] = []
+    answers: list[object] = [False, False, None]
+
+    def announce(word: Announcement) -> object:
+        told.append(word.idempotency_key)
+        return answers[len(told) - 1]
+
+    runs = Runs(store, announce=announce, clock=clock, new_id=counter())
+    runs.spawn(MAIN, "Look")
+    runs.ended("id-2", "ok")
+    assert (runs.get("id-2").state, runs.get("id-2").cleanup_handled) == ("ended", False)
+    assert runs.sweep().failed == ("id-2",)
+    assert runs.sweep().announced == ("id-2",)
+    assert (len(told), len(set(told)), len(inbox(store, runs))) == (3, 1, 1)
+    assert runs.get("id-2").state == "done"
+
+
+@pytest.mark.parametrize("answer", [None, 0, "", [], True])
+def test_only_a_plain_false_says_that_an_announcement_did_not_get_out(
+    store: Repository, clock: Clock, answer: object
+) -> None:
+    runs = Runs(store, announce=lambda word: answer, clock=clock, new_id=counter())
+    runs.spawn(MAIN, "Look")
+    runs.ended("id-2", "ok")
+    assert runs.get("id-2").state == "done"
 
 
 def test_an_announcement_goes_to_the_session_that_the_key_names_then(store: Repository, runs: Runs) -> None:
@@ -838,8 +914,98 @@ def test_deleting_the_sub_agents_session_takes_the_texts_of_its_run_with_it(stor
     assert not [quad for quad in store.store.quads((None, None, None, None)) if "swordfish" in str(quad.object)]
 
 
+def words(store: Repository, secrets: list[str]) -> list[str]:
+    """Return which texts stand anywhere in a store."""
+    every = "\n".join(map(str, store.store.quads((None, None, None, None))))
+    return [secret for secret in secrets if secret in every]
+
+
+SAID_OF_RUNS = [
+    "Look after Ada",
+    "Ada's trip",
+    "+15550001",
+    "account-of-ada",
+    "topic-ada",
+    "private-ada",
+    "dm:ada",
+    "/ada-1",
+]
+
+
+def a_run_for_ada(store: Repository, desk: Desk) -> tuple[Runs, str, str]:
+    """Return the registry, the run's id and the requester's session; all of `SAID_OF_RUNS` stands in the store."""
+    host = ModelHost(default=ModelRef("house", "a"), resolve=lambda text: ModelRef("house", text.rpartition("/")[2]))
+    runs = Runs(store, agent=desk.agent, clock=desk.clock, new_id=counter(), models=host)
+    key = "agent:main:dm:ada/ada-1"
+    origin = {"channel": "whatsapp", "to": "+15550001", "accountId": "account-of-ada", "threadId": "topic-ada"}
+    made = runs.spawn(key, "Look after Ada", label="Ada's trip", model="house/private-ada", origin=origin)
+    assert made.status == "accepted", made
+    assert words(store, SAID_OF_RUNS) == SAID_OF_RUNS
+    return runs, made.run_id or "", runs.get(made.run_id or "").requester_session or ""
+
+
+def test_nothing_that_people_said_is_left_in_a_run_whose_sessions_are_deleted(store: Repository, desk: Desk) -> None:
+    runs, run_id, requester = a_run_for_ada(store, desk)
+    runs.work()
+    runs.tick()
+    before = runs.get(run_id)
+    store.delete(requester, children="cascade")
+    assert words(store, SAID_OF_RUNS) == []
+    after = runs.get(run_id)
+    assert (after.requester_origin.channel, after.outcome, after.revision) == ("whatsapp", "ok", before.revision + 1)
+    assert (after.child_session, after.requester_session) == (before.child_session, requester)
+    report = store.verify()
+    assert report.ok, report.findings
+
+
+def test_what_belongs_to_the_requester_stays_in_a_run_until_its_own_session_goes(store: Repository, desk: Desk) -> None:
+    runs, run_id, requester = a_run_for_ada(store, desk)
+    before = runs.get(run_id)
+    store.delete(before.child_session or "")
+    after = runs.get(run_id)
+    assert (after.task, after.label, after.model, after.child_session_key) == (None, None, None, None)
+    assert after.requester_session_key == before.requester_session_key
+    assert after.requester_origin == before.requester_origin
+    assert store.verify().ok
+    runs.ended(run_id, "error", error="its session is gone")
+    (word,) = Ledger(store).events(requester, direction="inbound")
+    assert word.author_iri == "urn:trails:agent:main"
+    store.delete(requester)
+    assert words(store, SAID_OF_RUNS) == []
+    assert store.verify().ok
+
+
+def test_a_run_of_a_deleted_session_that_lost_its_label_otherwise_is_found(memory: Repository, desk: Desk) -> None:
+    import pyoxigraph as ox
+
+    from trails import vocab
+    from trails.store.contract import Change
+
+    runs, run_id, requester = a_run_for_ada(memory, desk)
+    memory.delete(requester, children="cascade")
+    node = ox.NamedNode(runs.get(run_id).iri)
+    memory.store.commit(Change(add=[ox.Quad(node, vocab.RUN_LABEL, ox.Literal("Another"), vocab.CATALOG)]))
+    assert {finding.code for finding in memory.verify().findings} == {"row-altered"}
+
+
+def test_the_key_of_a_run_without_a_session_stays_as_its_iri_is_made_from_it(store: Repository, clock: Clock) -> None:
+    session = store.create(id="asked", key="agent:main:dm:ada")
+    session.append("user", "Look")
+    session.persist()
+    record = {"runId": "old", "childSessionKey": "agent:main:subagent:x", "requesterSessionKey": "agent:main:dm:ada"}
+    record |= {"requesterDisplayKey": "Ada", "task": "Look after Ada", "label": "Ada's trip", "cleanup": "keep"}
+    runs = Runs(store, clock=clock)
+    assert runs.import_file({"version": 2, "runs": {"old": record}}).added == ("old",)
+    before = runs.get("old")
+    store.delete("asked")
+    after = runs.get("old")
+    assert (after.iri, after.child_session_key) == (before.iri, "agent:main:subagent:x")
+    assert (after.requester_session_key, after.requester_display_key, after.label, after.task) == (None,) * 4
+    assert store.verify().ok
+
+
 def test_a_dump_brings_runs_back_with_a_log_of_their_own(tmp_path: Path, clock: Clock) -> None:
-    from trails.store import dumping
+    from trails.session import recovery
 
     with trails.open(tmp_path / "a", create=True) as store:
         runs = Runs(store, clock=clock, new_id=counter(), agent=lambda step: "done", announce=lambda word: None)
@@ -848,7 +1014,7 @@ def test_a_dump_brings_runs_back_with_a_log_of_their_own(tmp_path: Path, clock: 
         runs.work(2)
         kept = runs.export_file()
         store.dump(tmp_path / "a.nq.gz")
-    dumping.load(tmp_path / "a.nq.gz", tmp_path / "b")
+    recovery.load(tmp_path / "a.nq.gz", tmp_path / "b")
     with trails.open(tmp_path / "b") as store:
         report = store.verify()
         assert report.ok, report.findings

@@ -292,6 +292,11 @@ def test_what_only_begins_like_a_skip_is_said(store: Repository, clock: Clock) -
     [
         ("ANNOUNCE_SKIP ", {}, ("skipped", "ANNOUNCE_SKIP")),
         ("told", {"sendPolicy": {"default": "deny"}}, ("skipped", "the send policy denies it")),
+        (
+            "told",
+            {"sendPolicy": {"rules": [{"action": "deny", "match": {"keyPrefix": "slack:channel:"}}]}},
+            ("skipped", "the send policy denies it"),
+        ),
     ],
 )
 def test_the_target_is_silent_where_it_wants_or_has_to_be(

@@ -24,12 +24,13 @@ import trails
 from trails import HasChildren, InvalidInput, Session, SessionNotFound
 
 _CONTENTS = st.one_of(
-    st.text(max_size=20),
-    st.sampled_from(["", "\0", "line\r\nend", "\u2028", "e\u0301 \u00e9", '"} ; DROP ALL', "\U0001f9ed"]),
+    st.text(min_size=1, max_size=20),
+    st.sampled_from(["\0", "line\r\nend", "\u2028", "e\u0301 \u00e9", '"} ; DROP ALL', "\U0001f9ed"]),
 )
 _BAD = st.sampled_from(
     [
         ("", "x"),
+        ("user", ""),
         ("user", "\ud800"),
         ("user", 7),
         ("two words", "x"),
@@ -127,7 +128,7 @@ class StoreMachine(RuleBasedStateMachine):
     def append(self, data: st.DataObject, role: str, contents: list[str]) -> None:
         name = self._one(data)
         handle = self._handle(name)
-        for content in contents:
+        for content in [*contents, ""] if role == "tool" else contents:
             turn = handle.append(role, content)
             assert turn.index == len(self.known[name].turns) + len(self.pending[name])
             self.pending[name].append((role, content, handle.branch))

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from trails import InvalidInput, StoreFailed, StoreLocked
-from trails.store import EmbeddedStore, QuadStore
+from trails.store import Change, EmbeddedStore, QuadStore
 from trails.testing import StoreConformance
 
 
@@ -119,3 +120,15 @@ def test_a_forked_child_process_is_refused_and_the_parent_goes_on(tmp_path: Path
     with trails.open(tmp_path / "s") as store:
         assert [turn.content for turn in store.load("a").turns] == ["before", "after"]
         assert store.verify().ok
+
+
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_a_commit_of_many_quads_is_there_at_once_and_whole(tmp_path: Path, where: str) -> None:
+    store = EmbeddedStore(None) if where == "memory" else EmbeddedStore(tmp_path / "store", create=True)
+    graph, predicate = NamedNode("urn:g"), NamedNode("urn:p")
+    quads = [Quad(NamedNode(f"urn:s{n}"), predicate, Literal(f'"{n}"\n'), graph) for n in range(12_000)]
+    assert store.commit(Change(add=quads))
+    assert len(store) == 12_000
+    assert set(store.quads((None, None, None, graph))) == set(quads)
+    assert store.commit(Change(add=quads, forbid=[(None, None, None, graph)])) is False
+    store.close()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import trails
 from trails import Repository
-from trails.transcripts import swe_agent
+from trails.transcripts import pi_export, swe_agent
 from trails.transcripts.formats import import_path
 from trails.transcripts.merge import merge
 from trails.transcripts.source import SourceSession, Transcript
@@ -85,10 +85,37 @@ def test_steps_tell_what_the_history_does_not_and_the_configuration_the_model_an
     [session] = transcript.sessions
     assert session.id.startswith("fix-1-")
     assert (session.title, session.agent) == ("one", "swe-agent")
-    assert session.meta == {"environment": "main", "model": "gpt-x", "exit_status": "submitted"}
+    assert session.meta == {"environment": "main", "model": "gpt-x", "exit_status": "submitted", "submission": "diff"}
     answer = session.paths[0][2]
     assert (answer.model, answer.meta["step"]) == ("gpt-x", {"execution_time": 0.5, "state": {"open_file": "n/a"}})
-    assert transcript.notes == ("one.traj: info.submission, replay_config: not kept",)
+    assert transcript.notes == ("one.traj: replay_config: not kept",)
+
+
+def test_what_a_run_submitted_is_found_by_its_key_and_stands_with_the_turn_that_submitted_it(store: Repository) -> None:
+    patch = "--- a/x.py\n+++ b/x.py\r\n"
+    merge(store, parsed({"history": HISTORY, "info": {"exit_status": "submitted", "submission": patch}}))
+    rows: Any = store.query("sessions-by-meta", key="urn:trails:meta:submission")
+    assert [row["value"] for row in rows.to_dicts()] == [patch]
+    [record] = store.list()
+    assert record.meta["submission"] == patch
+    assert [turn.meta.get("submission") for turn in store.load(record.id).turns] == [None, None, None, patch]
+    assert json.dumps(patch)[1:-1].encode() in pi_export.export_session(store, record.id)
+
+
+def test_a_run_that_is_imported_before_it_submits_has_the_submission_with_its_last_turn(store: Repository) -> None:
+    merge(store, parsed({"history": HISTORY, "info": {"submission": None}}))
+    more = (*HISTORY, said("assistant", "Submit", action="submit"), said("tool", "ok"))
+    report = merge(store, parsed({"history": more, "info": {"submission": "diff"}}))
+    [grown] = report.grown
+    assert [turn.meta.get("submission") for turn in store.load(grown).turns] == [None] * 5 + ["diff"]
+    assert merge(store, parsed({"history": more, "info": {"submission": "diff"}})).turns_added == 0
+
+
+@pytest.mark.parametrize("found", ["", None, [], {}])
+def test_a_run_that_submitted_nothing_says_nothing_of_it(found: Any) -> None:
+    session = only({"history": HISTORY, "info": {"submission": found}})
+    assert session.meta == {}
+    assert not any("submission" in turn.meta for turn in session.paths[0])
 
 
 def test_steps_that_do_not_match_the_history_are_noted_and_not_used() -> None:
@@ -184,6 +211,8 @@ def test_the_real_trajectories_have_the_counts_that_were_taken_independently(sha
         assert sum("step" in turn.meta for turn in turns) == facts["steps"]
         history = json.loads(file.read_text())["history"]
         assert [turn.content for turn in turns] == [message["content"] for message in history]
+        submitted = json.loads(file.read_text()).get("info", {}).get("submission")
+        assert store.record(session).meta.get("submission") == turns[-1].meta.get("submission") == submitted
         assert import_path(store, file).turns_added == 0
     assert store.verify().ok
 

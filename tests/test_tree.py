@@ -449,6 +449,15 @@ def test_a_worker_returns_no_memory_ids(tree: Tree, main: Node) -> None:
     made.complete("done")
 
 
+@pytest.mark.parametrize("error", ["", " \n", None, 7])
+def test_a_failure_without_a_word_why_is_refused_and_ends_nothing(tree: Tree, main: Node, error: Any) -> None:
+    made = branch(main, "b")
+    before = everything(tree.store)
+    with pytest.raises(InvalidInput, match="error"):
+        made.fail(error)
+    assert (made.state, everything(tree.store)) == ("active", before)
+
+
 def test_a_result_that_cannot_be_kept_ends_nothing(tree: Tree, main: Node) -> None:
     made = branch(main, "b")
     before = everything(tree.store)
@@ -783,6 +792,19 @@ def test_a_grace_of_none_ends_children_with_the_next_sweep(store: Repository, ma
     worker(made, "w")
     made.complete("done")
     assert tree.sweep() == ["w"]
+
+
+def test_a_grace_longer_than_the_calendar_ends_nothing_and_breaks_nothing(
+    store: Repository, main: Node, clock: Clock
+) -> None:
+    tree = Tree(store, clock=clock, grace=timedelta.max)
+    made = tree.spawn(main, "branch", "Find", id="b", ttl=timedelta(days=999_999))
+    worker(made, "w", ttl=timedelta(days=999_999))
+    other = tree.spawn(main, "branch", "Look", id="other", ttl=timedelta(days=999_999))
+    made.complete("done")
+    other.cancel("not needed")
+    clock.pass_by(days=99_999)
+    assert tree.sweep() == []
 
 
 def test_no_session_is_deleted_by_the_tree(tree: Tree, main: Node, clock: Clock) -> None:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import pyoxigraph as ox
 import pytest
@@ -27,15 +27,16 @@ import trails
 from trails import IntegrityError, InvalidInput, Repository, StoreFailed, StoreLocked, vocab
 from trails.cli import main
 from trails.session.recovery import load, restore
+from trails.session.upgrading import MIGRATIONS, upgrade
 from trails.store import doctor as doctor_module
 from trails.store import maintenance, marker
 from trails.store.doctor import Check, doctor
-from trails.store.upgrade import MIGRATIONS, Migration, upgrade
+from trails.store.upgrade import Migration
 
 STORED = Path(__file__).parent / "stores"
 GONE = "a text that was deleted"
 LOST = "a text that was redacted"
-KEPT = "a text that stays"
+KEPT = "Rhubarb & Zwieback, 7731 of them"  # unlike the others: no file holds it compressed into their words
 
 
 def fill(store: Repository) -> None:
@@ -101,7 +102,7 @@ def test_after_a_vacuum_no_file_of_the_store_holds_what_was_deleted_or_redacted(
         session.persist()
     assert (holding(place, GONE), holding(place, LOST)) == ([], [])
     assert holding(place, KEPT)
-    assert {entry.name for entry in place.iterdir()} == {"lock", "log", "quads", "trails.json"}
+    assert {entry.name for entry in place.iterdir()} == {"commits", "lock", "log", "quads", "trails.json"}
     with trails.open(place) as store:
         assert [turn.content for turn in store.load("kept").turns] == [KEPT, "", "and more", "after the vacuum"]
         assert store.verify().findings == ()
@@ -137,7 +138,7 @@ class Cut(Exception):
     """What stands for a crash."""
 
 
-def cut(*_: object) -> None:
+def cut(*_: object) -> NoReturn:
     raise Cut
 
 
@@ -587,15 +588,51 @@ def test_a_dump_that_is_spoilt_leaves_nothing(
     assert {entry.name for entry in tmp_path.iterdir()} == names
 
 
+# --- where a store is
+
+
+def test_a_store_that_was_named_by_a_relative_path_stays_where_it_is_when_the_working_folder_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine follows a relative path into the other folder: vacuum, flush and backup destroyed the store there."""
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        with trails.open(tmp_path / name / "store", create=True) as store:
+            session = store.create(id=name)
+            session.append("user", f"kept {name}")
+            session.persist()
+    monkeypatch.chdir(tmp_path / "here")
+    with trails.open("store") as store:
+        assert store.store.location == str(tmp_path / "here" / "store")
+        monkeypatch.chdir(tmp_path / "there")
+        store.vacuum()
+        store.store.flush()
+        store.backup("copy")
+        session = store.load("here")
+        session.append("user", "more")
+        session.persist()
+    for name, count in (("here", 2), ("there", 1)):
+        with trails.open(tmp_path / name / "store") as store:
+            assert len(store.load(name)) == count
+            assert store.verify().ok
+    with trails.open(tmp_path / "there" / "copy") as copy:
+        assert [record.id for record in copy.list()] == ["here"]
+
+
+def test_a_tilde_at_the_start_of_a_path_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    trails.open("~/agent.trails", create=True).close()
+    assert (tmp_path / "agent.trails" / "trails.json").is_file()
+
+
 # --- formats
 
 
-@pytest.fixture
-def stored(tmp_path: Path) -> Path:
-    """The stored database of format 1, unpacked."""
-    with tarfile.open(STORED / "format-1.tar.gz") as tar:
+def unpacked(tmp_path: Path, name: str) -> Path:
+    """A stored database, unpacked."""
+    with tarfile.open(STORED / f"{name}.tar.gz") as tar:
         tar.extractall(tmp_path, filter="data")
-    return tmp_path / "format-1"
+    return tmp_path / name
 
 
 def test_there_is_a_stored_database_of_every_format() -> None:
@@ -604,12 +641,72 @@ def test_there_is_a_stored_database_of_every_format() -> None:
     }
 
 
-def test_a_store_of_format_1_opens_with_all_that_was_put_in(stored: Path) -> None:
+def test_a_store_of_format_1_is_brought_up_and_has_all_that_was_put_in(tmp_path: Path) -> None:
+    stored = unpacked(tmp_path, "format-1")
+    before = (stored / "log").read_text()
+    with pytest.raises(StoreFailed, match=r"has format 1, .*trails upgrade --store"):
+        trails.open(stored)
+    report = upgrade(stored)
+    assert (report.before, report.after, report.notes) == (1, 2, ())
+    assert (stored / "log").read_text() == before  # checkpoints of it hold on
+    holds_what_was_put_in(stored)
+
+
+def test_a_store_of_format_2_opens_with_all_that_was_put_in(tmp_path: Path) -> None:
+    holds_what_was_put_in(unpacked(tmp_path, "format-2"))
+
+
+def test_a_store_of_format_1_that_was_killed_is_taken_as_it_is_found_which_the_upgrade_says(tmp_path: Path) -> None:
+    """Its last turn, and then its label, were written when the process was killed, and not yet in its log."""
+    stored = unpacked(tmp_path, "format-1-killed")
+    report = upgrade(stored)
+    assert report.notes == (
+        "the store was not closed well, and 2 commits that its log lacked were taken as they were found",
+    )
+    with trails.open(stored) as store:
+        assert store.verify().findings == ()
+        late = store.load("late")
+        assert ([turn.content for turn in late.turns], late.label) == (["Just in time", "Indeed"], "last")
+        late.append("user", "On we go")
+        late.persist()
+        store.delete("late")
+    holds_what_was_put_in(stored, deleted=2)
+
+
+def test_an_upgrade_from_format_1_that_is_killed_anywhere_leaves_the_store_as_it_was_or_brought_up(
+    tmp_path: Path, long: bool
+) -> None:
+    code = (
+        "import sys; from pathlib import Path; from trails.session.upgrading import upgrade; upgrade(Path(sys.argv[1]))"
+    )
+    for name in ("format-1", "format-1-killed"):
+        counted = unpacked(tmp_path / "counted", name)
+        calls = "trace=rename,renameat,renameat2,fsync,fdatasync,pwrite64"
+        trace = ["strace", "-f", "-qq", "-o", str(tmp_path / "trace"), "-e", calls]
+        subprocess.run([*trace, sys.executable, "-c", code, str(counted)], check=True)
+        count = len((tmp_path / "trace").read_text().splitlines())
+        shutil.rmtree(tmp_path / "counted")
+        for when in range(1, count, 1 if long else count // 8):
+            stored = unpacked(tmp_path / "killed", name)
+            rule = f"inject={calls.partition('=')[2]}:signal=KILL:when={when}"
+            killed = [*trace, "-e", rule, sys.executable, "-c", code, str(stored)]
+            subprocess.run(killed, check=False)
+            if json.loads((stored / "trails.json").read_text())["format"] == 1:
+                upgrade(stored)
+            holds_what_was_put_in(stored, late=name == "format-1-killed")
+            shutil.rmtree(tmp_path / "killed")
+
+
+def holds_what_was_put_in(stored: Path, *, deleted: int = 1, late: bool = False) -> None:
+    """Hold a store against what `tests/stores/make.py` puts into one, and go on with it."""
     start = datetime(2026, 1, 1, 12, tzinfo=UTC)
     with trails.open(stored) as store:
         assert store.verify().findings == ()
+        if late:
+            store.delete("late")
+            deleted += 1
         info = store.info()
-        assert (info["sessions"], info["forks"], info["deleted"], info["turns"]) == (5, 1, 1, 4 + 2 + 3 + 3)
+        assert (info["sessions"], info["forks"], info["deleted"], info["turns"]) == (5, 1, deleted, 4 + 2 + 3 + 3)
         plan = store.load("plan")
         assert (plan.principal, plan.record.agent, plan.label, plan.system) == ("alice", "planner", "trip", "Be brief")
         assert (plan.record.meta, plan.record.created) == ({"project": "alps", "people": 2}, start)
@@ -664,59 +761,61 @@ def test_a_marker_that_says_no_format_is_an_error(place: Path, note: str) -> Non
 def _rename(old: str, new: str) -> Migration:
     """A migration that gives a file beside the store another name; run again, it finds nothing to do."""
 
-    def run(folder: Path) -> None:
+    def run(folder: Path) -> str:
         if (folder / old).exists():
             (folder / old).rename(folder / new)
+        return f"{old} was renamed" if old == "a" else ""
 
     return Migration(f"{old} becomes {new}", run)
 
 
 def test_an_upgrade_makes_a_backup_and_runs_the_migrations_in_order(place: Path) -> None:
-    older(place, -1)
+    older(place, 0)
     (place / "a").write_text("data")
     before = tree(place)
-    report = upgrade(place, migrations={0: _rename("b", "c"), -1: _rename("a", "b")})
-    assert (report.before, report.after, report.steps) == (-1, 1, ("a becomes b", "b becomes c"))
+    report = upgrade(place, migrations={1: _rename("b", "c"), 0: _rename("a", "b")})
+    assert (report.before, report.after, report.steps) == (0, 2, ("a becomes b", "b becomes c"))
+    assert report.notes == ("a was renamed",)
     assert (place / "c").read_text() == "data"
-    assert report.backup == str(place.with_name("store.trails.format--1.backup"))
+    assert report.backup == str(place.with_name("store.trails.format-0.backup"))
     kept = tree(Path(report.backup))
     assert kept == {name: data for name, data in before.items() if name not in ("lock", "quads/LOCK")}
-    assert json.loads((place / "trails.json").read_text())["format"] == 1
-    assert set(json.loads((place / "trails.json").read_text())) == {"format", "created"}
+    assert json.loads((place / "trails.json").read_text())["format"] == 2
+    assert set(json.loads((place / "trails.json").read_text())) == {"format", "id", "created"}
     with trails.open(place) as store:
         assert store.verify().findings == ()
     assert upgrade(place, migrations={}).backup is None
 
 
 def test_an_upgrade_that_is_cut_short_goes_on_and_keeps_its_first_backup(place: Path) -> None:
-    older(place, -1)
+    older(place, 0)
     (place / "a").write_text("data")
-    broken = {-1: _rename("a", "b"), 0: Migration("breaks", cut)}
+    broken = {0: _rename("a", "b"), 1: Migration("breaks", cut)}
     with pytest.raises(Cut):
         upgrade(place, migrations=broken)
-    with pytest.raises(StoreFailed, match="has format 0"):
+    with pytest.raises(StoreFailed, match="has format 1"):
         trails.open(place)
-    report = upgrade(place, migrations={0: _rename("b", "c")})
-    assert (report.before, report.after) == (0, 1)
+    report = upgrade(place, migrations={1: _rename("b", "c")})
+    assert (report.before, report.after) == (1, 2)
     assert report.backup is not None
     assert (Path(report.backup) / "a").read_text() == "data"
     assert [path.name for path in place.parent.glob("*.backup*")] == [Path(report.backup).name]
 
 
 def test_an_upgrade_finds_a_free_place_for_its_backup(place: Path) -> None:
-    place.with_name("store.trails.format-0.backup").mkdir()
-    older(place)
-    report = upgrade(place, migrations={0: Migration("nothing", lambda _: None)})
-    assert report.backup == str(place.with_name("store.trails.format-0.backup-2"))
+    place.with_name("store.trails.format-1.backup").mkdir()
+    older(place, 1)
+    report = upgrade(place, migrations={1: Migration("nothing", lambda _: "")})
+    assert report.backup == str(place.with_name("store.trails.format-1.backup-2"))
 
 
 def test_a_format_without_a_way_up_or_from_the_future_is_refused(place: Path, tmp_path: Path) -> None:
-    assert MIGRATIONS == {}  # format 1 is the first
+    assert set(MIGRATIONS) == {1}  # format 1 is the first
     older(place)
     with pytest.raises(StoreFailed, match="no migration leads from format 0 on"):
         upgrade(place)
-    older(place, 2)
-    with pytest.raises(StoreFailed, match="knows formats up to 1"):
+    older(place, 3)
+    with pytest.raises(StoreFailed, match="knows formats up to 2"):
         upgrade(place)
     with pytest.raises(InvalidInput, match="no Trails store"):
         upgrade(tmp_path / "nowhere")
@@ -729,10 +828,10 @@ def test_a_store_that_is_open_cannot_be_upgraded(place: Path) -> None:
 
 
 def test_a_backup_of_an_older_format_is_restored_and_says_what_it_needs(place: Path, tmp_path: Path) -> None:
-    older(place)
+    older(place, 1)
     report = restore(place, tmp_path / "restored")
     assert [finding.code for finding in report.findings] == ["old-format"]
-    upgrade(tmp_path / "restored", migrations={0: Migration("nothing", lambda _: None)})
+    upgrade(tmp_path / "restored", migrations={1: Migration("nothing", lambda _: "")})
     trails.open(tmp_path / "restored").close()
 
 
@@ -977,7 +1076,7 @@ def test_a_restore_in_which_something_is_found_ends_with_1(run: Run, place: Path
 def test_upgrade_says_that_there_was_nothing_to_do(run: Run) -> None:
     done = run("upgrade")
     assert ok(done) == ""
-    assert "has format 1, the newest" in done.stderr
+    assert "has format 2, the newest" in done.stderr
     assert json.loads(ok(run("upgrade", "--json")))["backup"] is None
 
 

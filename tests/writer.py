@@ -15,10 +15,10 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import trails
 from trails import Repository, Session
@@ -63,6 +63,14 @@ def after(sessions: dict[str, Known], step: dict[str, Any]) -> dict[str, Known]:
         made[name] = Known(tuple(step["contents"]))
     elif step["kind"] == "fork":
         made[name] = Known((*made[step["parent"]].contents[: step["at"]], *step["contents"]), step["parent"])
+    elif step["kind"] == "flatten":
+        made[name] = Known(made[step["of"]].contents)
+    elif step["kind"] == "redact":
+        gone = made[name].contents[step["at"]]
+        made = {
+            each: Known(tuple("" if content == gone else content for content in known.contents), known.parent)
+            for each, known in made.items()
+        }
     elif step["kind"] == "detach":
         made[name] = Known(made[name].contents)
     elif step["kind"] == "delete":
@@ -117,13 +125,22 @@ def difference(found: dict[str, Known], known: dict[str, Known]) -> str:
     )
 
 
+USUAL: Final[Mapping[str, int]] = {"append": 60, "create": 8, "fork": 14, "detach": 6, "delete": 8, "flush": 4}
+"""How often a writer does what, unless it is told otherwise."""
+_BULK: Final = 600
+"""Turns that are more than the engine takes in one of its transactions: its bulk loader writes them."""
+
+
 class RandomWork:
     """One thread's work: random steps on sessions that only it writes to."""
 
-    def __init__(self, store: Repository, number: int, seed: int, tell: Tell, *, flush: bool = True) -> None:
+    def __init__(
+        self, store: Repository, number: int, seed: int, tell: Tell, *, kinds: Mapping[str, int] = USUAL
+    ) -> None:
+        """`kinds` says how often which step is made: any of `USUAL`, and flatten, redact, bulk, vacuum, backup."""
         self._store = store
         self._tell = tell
-        self._flushes = 4 if flush else 0
+        self._kinds = kinds
         self._number = number
         self._name = f"{seed}-{number}"
         self._chance = random.Random(self._name)
@@ -132,13 +149,13 @@ class RandomWork:
         self._handles: dict[str, Session] = {}
         self._ids = sorted(r.id for r in store.list(limit=1000) if r.id.startswith(self._prefix))
 
-    def step(self) -> None:
-        kind = self._chance.choices(
-            ("append", "create", "fork", "detach", "delete", "flush"), weights=(60, 8, 14, 6, 8, self._flushes)
-        )[0]
-        if not self._ids:
+    def step(self, kind: str | None = None) -> None:
+        """Make a step: of a kind, or of a random one."""
+        if kind is None:
+            kind = self._chance.choices(list(self._kinds), weights=list(self._kinds.values()))[0]
+        if not self._ids and kind != "flush":
             kind = "create"
-        elif len(self._ids) >= _MOST_SESSIONS and kind in ("create", "fork"):
+        elif len(self._ids) >= _MOST_SESSIONS and kind in ("create", "fork", "flatten", "bulk"):
             kind = "delete"
         getattr(self, f"_{kind}")()
         self._tell("done", self._number)
@@ -187,6 +204,29 @@ class RandomWork:
         self._write(parent.fork(at=at, id=made), contents)
         self._ids.append(made)
 
+    def _bulk(self) -> None:
+        made, contents = self._new_id(), self._contents(1)[:1]
+        contents += [f"{contents[0]}-{number}" for number in range(1, _BULK)]
+        self._begin(kind="create", id=made, contents=contents)
+        self._write(self._store.create(id=made), contents)
+        self._ids.append(made)
+
+    def _flatten(self) -> None:
+        session, made = self._any(), self._new_id()
+        self._begin(kind="flatten", id=made, of=session.id)
+        session.flatten(id=made)
+        self._ids.append(made)
+
+    def _redact(self) -> None:
+        session = self._any()
+        if len(session):
+            at = self._chance.randrange(len(session))
+            self._begin(kind="redact", id=session.id, at=at)
+            self._store.redact(session.id, at)
+            self._handles.clear()
+        else:
+            self._begin(kind="nothing")
+
     def _detach(self) -> None:
         session = self._any()
         self._begin(kind="detach", id=session.id)
@@ -203,6 +243,16 @@ class RandomWork:
     def _flush(self) -> None:
         self._begin(kind="flush")
         self._store.store.flush()
+
+    def _vacuum(self) -> None:
+        self._begin(kind="vacuum")
+        self._store.vacuum()
+
+    def _backup(self) -> None:
+        place = Path(self._store.store.location)
+        to = place.with_name(f"{self._new_id()}.backup")
+        self._begin(kind="backup", to=to.name)
+        self._store.backup(to)
 
 
 def write_until_killed(job: dict[str, Any]) -> None:

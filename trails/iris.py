@@ -22,11 +22,14 @@ _CONVERSATION = "urn:trails:conversation:"
 _ALIAS = "urn:trails:alias:"
 _MOVE = "urn:trails:move:"
 _FIELD = "urn:trails:entry:"
-_TURN_DELETION = re.compile(rf"{_SESSION}[^/]+/[0-9]+-[0-9a-f]+/deletion")
+_TURN_DELETION = re.compile(rf"{_SESSION}[^/]+/[0-9]+-[0-9a-f]+/deletion(?:/[0-9]+)?")
+_REDACTION = re.compile(rf"{_SESSION}[^/]+/redaction/[0-9a-f]+")
 _REMOVAL = re.compile(rf"(?:{_TAG}|{_NOTE}|{_ALIAS})[^/]+/deletion/[0-9a-f]+")
 _RUN_REMOVAL = re.compile(rf"{_SESSION}[^/]+/run/[^/]+/deletion")
 _RUN = re.compile(rf"{_SESSION}[^/]+/run/([^/]+)")
 _ENTRY = re.compile(rf"{_SESSION}[^/]+/ledger/([1-9][0-9]*)")
+UNNAMED = "redacted"
+"""What stands for a name, a role or another short text that was taken out."""
 _SAFE = "-._~:@+=,!*;$&()"
 
 
@@ -122,9 +125,23 @@ def deletion(session_iri: str) -> str:
     return f"{session_iri}/deletion"
 
 
-def turn_deletion(turn_iri: str) -> str:
-    """Return the IRI of the activity that took a turn's content out."""
-    return f"{turn_iri}/deletion"
+def turn_deletion(turn_iri: str, number: int = 1) -> str:
+    """Return the IRI of the activity that took a turn's content out, or (from `number` 2 on) more of it later."""
+    return f"{turn_iri}/deletion" if number == 1 else f"{turn_iri}/deletion/{number}"
+
+
+def redaction(session_iri: str, token: str) -> str:
+    """Return the IRI of the activity that took a text out of what is said of a session; `token` tells them apart."""
+    return f"{session_iri}/redaction/{token}"
+
+
+def is_redaction(iri: str) -> bool:
+    """Tell whether an IRI names the activity that took a text out of what is said of a session.
+
+    >>> is_redaction("urn:trails:session:a/redaction/00ff"), is_redaction("urn:trails:session:a/0-00ff/deletion")
+    (True, False)
+    """
+    return _REDACTION.fullmatch(iri) is not None
 
 
 def is_turn_deletion(iri: str) -> bool:
@@ -332,6 +349,25 @@ def agent(name: str) -> str:
 def is_agent(iri: str) -> bool:
     """Tell whether an IRI names a software agent."""
     return iri.startswith(_AGENT)
+
+
+def is_author(iri: str) -> bool:
+    """Tell whether an IRI names a principal or a software agent."""
+    return iri.startswith((_AGENT, _PRINCIPAL))
+
+
+def unnamed(author_iri: str) -> str:
+    """Return the IRI that stands in the place of a principal's or an agent's once the name was taken out.
+
+    >>> unnamed("urn:trails:principal:eve"), unnamed("urn:trails:agent:planner")
+    ('urn:trails:principal:redacted', 'urn:trails:agent:redacted')
+    """
+    return agent(UNNAMED) if is_agent(author_iri) else principal(UNNAMED)
+
+
+def is_unnamed(author_iri: str) -> bool:
+    """Tell whether an IRI stands in the place of a name that was taken out."""
+    return author_iri in (agent(UNNAMED), principal(UNNAMED))
 
 
 def author_name(iri: str) -> str:

@@ -17,6 +17,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from trails import iris, validate
 from trails import vocab as v
+from trails.decoding import decodes
 from trails.errors import IntegrityError
 from trails.model import (
     INPUT_TOKEN_NAMES,
@@ -112,7 +113,7 @@ def turn_quads(sealed: SealedTurn, answers: Mapping[str, str] | None = None) -> 
     quads = [
         Quad(node, v.TYPE, v.TURN, graph),
         Quad(node, v.TYPE, v.ENTITY, graph),
-        Quad(node, v.INDEX, Literal(turn.index), graph),
+        Quad(node, v.INDEX, v.integer(turn.index), graph),
         Quad(node, v.ROLE, _short(turn.role), graph),
         Quad(node, v.BRANCH, _short(turn.branch), graph),
         Quad(node, v.VALUE, content_literal(turn), graph),
@@ -139,6 +140,8 @@ def _fact_triples(iri: str, turn: Turn, answers: Mapping[str, str]) -> Iterator[
     elif facts.meta_json is not None:
         yield node, v.META, Literal(facts.meta_json, datatype=v.JSON)
     yield from _origin_triples(node, facts)
+    if facts.withheld:
+        yield node, v.FACTS_DIGEST, Literal(facts.withheld)
     if facts.compaction:
         yield from _compaction_triples(node, facts.compaction)
         if facts.compaction.has_activity:
@@ -171,7 +174,7 @@ def _compaction_triples(node: NamedNode, compaction: Compaction) -> Iterator[_Ro
         (v.SUMMARISED_TURNS, compaction.summarised_turns),
     ):
         if number is not None:
-            yield node, predicate, Literal(number)
+            yield node, predicate, v.integer(number)
     if compaction.trigger is not None:
         yield node, v.TRIGGER, Literal(compaction.trigger)
 
@@ -191,11 +194,11 @@ def _compacting_triples(iri: str, turn: Turn, compaction: Compaction) -> Iterato
     elif compaction.request is not None:
         yield node, v.REQUEST, Literal(compaction.request)
     if compaction.max_summary_tokens is not None:
-        yield node, v.MAX_SUMMARY_TOKENS, Literal(compaction.max_summary_tokens)
+        yield node, v.MAX_SUMMARY_TOKENS, v.integer(compaction.max_summary_tokens)
     if compaction.max_summary_rule is not None:
         yield node, v.MAX_SUMMARY_RULE, _short(compaction.max_summary_rule)
     if compaction.duration_ms is not None:
-        yield node, v.DURATION_MS, Literal(compaction.duration_ms)
+        yield node, v.DURATION_MS, v.integer(compaction.duration_ms)
 
 
 def _model_call_triples(iri: str, author_iri: str, call: ModelCall) -> Iterator[_Row]:
@@ -209,7 +212,7 @@ def _model_call_triples(iri: str, author_iri: str, call: ModelCall) -> Iterator[
         yield node, v.STOP_REASON, Literal(call.stop_reason)
     if call.usage_json is not None:
         yield node, v.USAGE, Literal(call.usage_json, datatype=v.JSON)
-        yield from ((node, predicate, number) for predicate, number in _usage_facts(call.usage))
+        yield from ((node, predicate, number) for predicate, number in usage_facts(call.usage))
 
 
 def _number(value: Any) -> Literal | None:
@@ -218,7 +221,8 @@ def _number(value: Any) -> Literal | None:
     return Literal(value) if isinstance(value, int) else Literal(validate.decimal(value), datatype=v.DECIMAL)
 
 
-def _usage_facts(usage: Mapping[str, Any]) -> Iterator[tuple[NamedNode, Literal]]:
+def usage_facts(usage: Mapping[str, Any]) -> Iterator[tuple[NamedNode, Literal]]:
+    """Yield what is stored of a model call's usage beside its JSON text, so that queries can add it up."""
     for predicate, names in _TOKEN_FIELDS:
         found = next((usage[name] for name in names if isinstance(usage.get(name), int)), None)
         if (literal := _number(found)) is not None:
@@ -255,11 +259,12 @@ FACT_PREDICATES: Final = (
     v.SOURCE_ID, v.META, v.SUMMARISED_THROUGH, v.FIRST_KEPT, v.TOKENS_BEFORE, v.TOKENS_AFTER, v.TRIGGER, v.MODEL,
     v.STOP_REASON, v.USAGE, v.CALL_ID, v.TOOL_NAME, v.ARGUMENTS, v.IS_ERROR, v.QUOTED_FROM, v.QUOTED_DIGEST,
     v.SUMMARISED_FROM, v.SUMMARISED_TURNS, v.REQUEST, v.MAX_SUMMARY_TOKENS, v.MAX_SUMMARY_RULE, v.DURATION_MS, v.USED,
-    v.DERIVED_FROM, v.RESULT_DIGEST,
+    v.DERIVED_FROM, v.RESULT_DIGEST, v.FACTS_DIGEST,
 )  # fmt: skip
 """The predicates that `decode_facts` needs; the other quads of a turn's facts follow from these (and types)."""
 
 
+@decodes
 def decode_facts(rows: Iterable[tuple[str, str, Literal | NamedNode]]) -> dict[str, Facts]:
     """Return the facts of each turn, by the turn's IRI, from (subject, predicate, object) rows of a session's graph.
 
@@ -328,6 +333,7 @@ def _facts_of(parts: Mapping[str, _Properties]) -> Facts:
         meta_withheld=meta_withheld,
         quoted_from=_quote_of(own),
         derived_from=_derivation_of(own),
+        withheld=_one(own, v.FACTS_DIGEST),
     )
     return NO_FACTS if facts.is_empty() else facts
 
@@ -397,14 +403,14 @@ def session_quads(record: SessionRecord) -> list[Quad]:
     ]
     if record.parent_session_id is not None:
         rows.append((node, v.PARENT_SESSION, NamedNode(iris.session(record.parent_session_id))))
-        rows.append((node, v.FORKED_AT_INDEX, Literal(record.forked_at_index or 0)))
+        rows.append((node, v.FORKED_AT_INDEX, v.integer(record.forked_at_index or 0)))
         rows.append((node, v.FORK_HEAD, Literal(record.fork_head or "")))
     if record.spawned_by is not None:
         rows.append((node, v.SPAWNED_BY, NamedNode(iris.session(record.spawned_by))))
     if record.created is not None:
         rows.append((node, v.TIME, time_literal(record.created)))
     if record.system_version:
-        rows.append((node, v.SYSTEM_VERSION, Literal(record.system_version)))
+        rows.append((node, v.SYSTEM_VERSION, v.integer(record.system_version)))
     rows += [
         (node, predicate, time_literal(moment))
         for predicate, moment in ((v.EXPIRES_AT, record.expires), (v.ENDS_BY, record.ends_by))
@@ -429,11 +435,14 @@ def session_quads(record: SessionRecord) -> list[Quad]:
 
 def meta_literal(value: Any) -> Literal:
     """Return a metadata value as a typed literal: string, boolean, integer, double, or rdf:JSON for anything nested."""
-    if isinstance(value, str | bool | int | float):
+    if isinstance(value, int) and not isinstance(value, bool):
+        return v.integer(value)
+    if isinstance(value, str | bool | float):
         return Literal(value)
     return Literal(validate.to_json(value, "meta"), datatype=v.JSON)
 
 
+@decodes
 def meta_value(literal: Literal) -> Any:
     """Return the Python value of a metadata literal."""
     match literal.datatype:
@@ -449,6 +458,7 @@ def meta_value(literal: Literal) -> Any:
             return literal.value
 
 
+@decodes
 def decode_records(rows: Iterable[tuple[str, str, Term]]) -> dict[str, SessionRecord]:
     """Return session records by session id from (session IRI, predicate IRI, object) rows of the catalog.
 
@@ -540,9 +550,9 @@ def prompt_quads(prompt: SystemPrompt) -> list[Quad]:
     rows: list[_Row] = [
         (node, v.TYPE, v.SYSTEM_PROMPT),
         (node, v.PROMPT_OF, NamedNode(session_iri)),
-        (node, v.VERSION, Literal(prompt.version)),
-        (node, v.EFFECTIVE_FROM, Literal(prompt.effective_from)),
-        (node, v.VALUE, Literal(prompt.text)),
+        (node, v.VERSION, v.integer(prompt.version)),
+        (node, v.EFFECTIVE_FROM, v.integer(prompt.effective_from)),
+        (node, v.VALUE, Literal("", datatype=v.REDACTED) if prompt.redacted else Literal(prompt.text)),
         (node, v.DIGEST, Literal(prompt.digest)),
         (node, v.SALT, Literal(prompt.salt)),
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -12,6 +11,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from trails import iris
+from trails.decoding import json_object, json_value
 
 MAX_FORK_DEPTH: Final = 32
 """How many ancestors by forks a session may have; the 33rd is refused (ADR-0018a, "Fork depth guard")."""
@@ -65,7 +65,7 @@ class ToolCall(Value):
     @property
     def input(self) -> Any:
         """The arguments as Python values (a fresh copy each time), or None when they were redacted."""
-        return None if self.arguments is None else json.loads(self.arguments)
+        return None if self.arguments is None else json_value(self.arguments)
 
 
 class ToolResult(Value):
@@ -85,7 +85,7 @@ class ModelCall(Value):
     @property
     def usage(self) -> dict[str, Any]:
         """The token usage as reported, under its source's names (a fresh copy each time)."""
-        return {} if self.usage_json is None else dict(json.loads(self.usage_json))
+        return json_object(self.usage_json)
 
     @property
     def spent(self) -> tuple[int, int, Decimal]:
@@ -188,6 +188,8 @@ class Facts(Value):
     """The turn that this one was cherry-picked from."""
     derived_from: Derivation | None = None
     """The result of a spawned session that this turn says."""
+    withheld: str | None = None
+    """The digest over all facts as they were, once a text was taken out of those that have no digest of their own."""
 
     def is_empty(self) -> bool:
         """Tell whether nothing was recorded: the case of a plain turn."""
@@ -218,7 +220,7 @@ class Turn(Value):
     @property
     def content(self) -> Any:
         """The text, or the list of parts (a fresh copy each time: the stored turn cannot be changed through it)."""
-        return json.loads(self.text) if self.structured else self.text
+        return json_value(self.text) if self.structured else self.text
 
     @property
     def iri(self) -> str:
@@ -273,7 +275,7 @@ class Turn(Value):
     @property
     def meta(self) -> dict[str, Any]:
         """Whatever else was kept with the turn (a fresh copy each time)."""
-        return {} if self.facts.meta_json is None else dict(json.loads(self.facts.meta_json))
+        return json_object(self.facts.meta_json)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the turn as plain values, ready for JSON."""
@@ -355,7 +357,7 @@ class SessionRecord(Value):
     @property
     def meta(self) -> Mapping[str, Any]:
         """The session's metadata (a fresh copy each time)."""
-        return {} if self.meta_json is None else dict(json.loads(self.meta_json))
+        return json_object(self.meta_json)
 
     @property
     def starts_at(self) -> int:
@@ -408,6 +410,8 @@ class Note(Value):
     digest: str
     """The digest of salt and text, by which `verify` knows that the text was not altered."""
     salt: str
+    redacted: bool = False
+    """Whether the text was taken out; the digest stands in the salt's place then."""
 
     @property
     def author(self) -> str:
@@ -417,6 +421,7 @@ class Note(Value):
     def to_dict(self) -> dict[str, Any]:
         """Return the note as plain values, ready for JSON."""
         plain = self.model_dump(include={"id", "index", "turn_digest", "text"})
+        plain |= {"redacted": True} if self.redacted else {}
         return plain | {"session": self.session_id, "by": self.author, "time": self.time.isoformat()}
 
 
@@ -430,6 +435,8 @@ class SystemPrompt(Value):
     time: datetime | None
     digest: str
     salt: str
+    redacted: bool = False
+    """Whether the text was taken out; the digest of salt and text stands in the salt's place then."""
 
 
 class Finding(Value):
@@ -441,12 +448,37 @@ class Finding(Value):
     index: int | None = None
 
 
+Happened = Literal["changed", "detached", "deleted", "returned", "made anew", "salted", "redacted", "run", "ledger"]
+"""What the log tells of something that it covered before: what may change of a session was changed; it was cut loose from
+its parent, deleted, brought back; made with something else while it had no turns (a transcript that was missing came);
+given the salts that an older version did not write; a turn was redacted; a run, or entries of a ledger, went on."""
+
+
+class LogEvent(Value):
+    """What became of a session since a checkpoint, as the log tells it; `by` and `time` where the store knows them."""
+
+    session_id: str
+    what: Happened
+    count: int = 1
+    """How often."""
+    index: int | None = None
+    """The turn that was redacted."""
+    by: str | None = None
+    time: datetime | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as plain values, ready for JSON."""
+        return self.model_dump() | {"time": None if self.time is None else self.time.isoformat()}
+
+
 class VerifyReport(Value):
     """The verdict of `verify`: what was read, and all that is wrong with it."""
 
     sessions: int
     turns: int
     findings: tuple[Finding, ...] = ()
+    history: tuple[LogEvent, ...] | None = None
+    """What was changed, deleted or redacted, and logged, of what a checkpoint covers; None without a checkpoint."""
 
     @property
     def ok(self) -> bool:
@@ -455,4 +487,5 @@ class VerifyReport(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON."""
-        return {"ok": self.ok, **self.model_dump()}
+        told = None if self.history is None else [event.to_dict() for event in self.history]
+        return {"ok": self.ok, **self.model_dump(exclude={"history"}), "history": told}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from trails.errors import InvalidInput
 from trails.session.repository import Repository
 from trails.store.contract import Durability
-from trails.store.embedded import EmbeddedStore
+from trails.store.embedded import EmbeddedStore, absolute
 
 
 def open(  # noqa: A001 - trails.open, as io.open
@@ -16,13 +15,17 @@ def open(  # noqa: A001 - trails.open, as io.open
 ) -> Repository:
     """Return the store of sessions at a location: `:memory:` or a folder.
 
-    A folder is created only with `create=True`; a mistyped path is an error. `durability` says when a commit returns:
+    A folder is created only with `create=True`; a mistyped path is an error. A path is made absolute at once: a later
+    `os.chdir` changes nothing; `~` at its start is the home folder. `durability` says when a commit returns:
     "disk" when it survives a power cut, "process" when it survives the death of this process (and is faster).
 
     Raises `InvalidInput` where there is no store (or a folder that is something else), `StoreLocked` when another
     process holds it, `StoreFailed` when it cannot be read.
     """
-    place = os.fspath(location)
+    given: object = location
+    place = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(place, str):
+        raise InvalidInput(f"a store's location is a path or ':memory:', a text, not {location!r}")
     if not place:
         raise InvalidInput("a store's location is a path or ':memory:', not an empty text")
     if "\0" in place:
@@ -31,4 +34,4 @@ def open(  # noqa: A001 - trails.open, as io.open
         return Repository(EmbeddedStore(None))
     if place.startswith(("http://", "https://")):
         raise InvalidInput(f"{place}: stores behind a URL are not supported by this version; name a folder")
-    return Repository(EmbeddedStore(Path(place), create=create, durability=durability))
+    return Repository(EmbeddedStore(absolute(place), create=create, durability=durability))

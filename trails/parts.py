@@ -34,15 +34,33 @@ _RESULTS = {
 
 
 def arguments_json(value: Any) -> str:
-    """Return a tool's arguments as JSON text; text that is JSON already is kept byte for byte."""
+    """Return a tool's arguments as JSON text; text that is JSON already is kept byte for byte.
+
+    Text that is no JSON, or JSON nested deeper than can be kept, is kept as one string.
+    """
     if isinstance(value, str):
         validate.text(value, "tool arguments")
+        if validate.is_nested_too_deep(value):
+            return validate.to_json(value, "tool arguments")
         try:
             json.loads(value)
         except ValueError:
-            return json.dumps(value, ensure_ascii=False)
+            return validate.to_json(value, "tool arguments")
         return value
     return validate.to_json(value, "tool arguments")
+
+
+def holds_anything(content: object) -> bool:
+    """Tell whether content has anything in it: text, or a part with more than a type and empty values. Blanks are text.
+
+    >>> holds_anything("hi"), holds_anything([""]), holds_anything([{"type": "text", "text": ""}])
+    (True, False, False)
+    """
+    if isinstance(content, Mapping):
+        return any(name != "type" and holds_anything(value) for name, value in content.items())
+    if isinstance(content, list | tuple):
+        return any(map(holds_anything, content))
+    return content is not None and content != ""
 
 
 def calls_in(parts: Iterable[Any]) -> tuple[ToolCall, ...]:
@@ -110,11 +128,17 @@ def given_calls(calls: Iterable[ToolCall | Mapping[str, Any]]) -> tuple[ToolCall
 
     A plain mapping has `id`, `name` and `arguments`; OpenAI's chat shape has `id` and `function` (name, arguments).
     """
+    if not isinstance(calls, Iterable):
+        raise InvalidInput(f"tool calls must be several mappings or ToolCalls, not {type(calls).__name__}")
     return tuple(_given_call(call) for call in calls)
 
 
 def _given_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
     if isinstance(call, ToolCall):
+        validate.text(call.id, "a tool call's id")
+        validate.text(call.name, "a tool call's name")
+        if call.arguments is not None:
+            validate.json_text(call.arguments, "tool arguments")
         return call
     if not isinstance(call, Mapping):
         raise InvalidInput(f"a tool call must be a mapping or a ToolCall, not {type(call).__name__}")

@@ -131,7 +131,7 @@ def _term(value: Any, kind: str) -> ox.NamedNode | ox.Literal:
     if isinstance(value, ox.NamedNode | ox.Literal):
         return value
     if kind == "integer":
-        return ox.Literal(validate.index(value, "an integer parameter"))
+        return vocab.integer(validate.index(value, "an integer parameter"))
     if kind == "time":
         moment = validate.time(datetime.fromisoformat(value) if isinstance(value, str) else value)
         return ox.Literal(moment.isoformat().replace("+00:00", "Z"), datatype=vocab.DATE_TIME)

@@ -1,8 +1,7 @@
-"""Whether a query from outside may run: size, nesting, and no word that reaches out to other servers.
+"""Whether the text of a query from outside may run at all (its size, its nesting, what it begins with), and what is wrong
+with one that is not SPARQL.
 
-The engine connects to any server named by SERVICE or LOAD, and crashes the process on very long or deeply nested
-queries; nothing switches that off. So the text is cut into SPARQL 1.1 tokens first (section 19.8 of the
-recommendation), which keeps words inside strings, IRIs and comments out of the judgement.
+What a keyword is, and what a stack has to hold, is not for a look at the text to say: `outside` sees to both.
 """
 
 from __future__ import annotations
@@ -15,12 +14,15 @@ from trails.errors import InvalidInput
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 200
 MAX_UNIONS: Final = 1000
+MAX_TRIPLES_OF_TRIPLES: Final = 50
+"""Triples that stand in triples may be in a result, and whoever reads it there does so on a stack of their own (from some 2,000
+levels on 256 kB are not enough, nor from 200 on 64 kB, nor does Python recurse so far)."""
 
 _TOKEN: Final = re.compile(
     r'''
-      (?P<skip>  \#[^\n\r]* | """(?:(?:"|"")?(?:[^"\\]|\\.))*""" | \'\'\'(?:(?:'|'')?(?:[^'\\]|\\.))*\'\'\'
+      (?P<skip>  \s+ | \#[^\n\r]* | """(?:(?:"|"")?(?:[^"\\]|\\.))*""" | \'\'\'(?:(?:'|'')?(?:[^'\\]|\\.))*\'\'\'
                | "(?:[^"\\\n\r]|\\.)*" | '(?:[^'\\\n\r]|\\.)*' | <[^<>"{}|^`\\\x00-\x20]*> )
-    | (?P<name>  [?$@][\w]+ | [\w.\-\u00B7]*:(?:[\w.\-:%]|\\.)* )
+    | (?P<name>  [?$@][\w]+ | [\w.\-\u00B7]{0,100}+:(?:[\w.\-:%]|\\.)* )
     | (?P<word>  [A-Za-z_]\w* )
     | (?P<open>  [({\[] )
     | (?P<close> [)}\]] )
@@ -28,38 +30,57 @@ _TOKEN: Final = re.compile(
     ''',
     re.VERBOSE | re.DOTALL,
 )
-_OUTSIDE: Final = frozenset({"SERVICE", "LOAD"})
+"""What a name may hold is looked at over so many characters only: `1-1-1-1` to its end from every `1` took 15 seconds."""
+_PROLOGUE: Final = re.compile(
+    r"(?:\s|#[^\n\r]*+|BASE\s*+<[^<>]*+>|PREFIX\s*+[^\s:<>#]*+:\s*+<[^<>]*+>)*+", re.IGNORECASE
+)
+_FORM: Final = re.compile("SELECT|ASK|CONSTRUCT|DESCRIBE", re.IGNORECASE)
+_UPDATE: Final = re.compile(r"(?:INSERT|DELETE|LOAD|CLEAR|DROP|CREATE|ADD|MOVE|COPY|WITH)\b", re.IGNORECASE)
+_TRIPLE_TERM: Final = re.compile("TRIPLE|<<", re.IGNORECASE)
+_ENGINE_ERROR: Final = re.compile(r"error at (\d+):(\d+): expected (?:one of )?(.*)", re.DOTALL)
+_KEYWORDS: Final = re.compile(r"[A-Z_]{2,}(?:, [A-Z_]{2,})*")
+_REASON: Final = re.compile(r"(?<![\w\"'\[])[A-Z]\w*(?: \w+)+")
+_WORD: Final = re.compile(r"\w*")
+_SHOWN: Final = 30
 
 
 def check(text: str) -> None:
     """Accept a query, or raise `InvalidInput`: over 64 KiB, nested deeper than 200, more than 1,000 UNIONs or OPTIONALs,
-    or with a bare SERVICE or LOAD.
+    more than 50 triples of triples, or an update.
 
     >>> check('SELECT ("SERVICE <http://example.org>" AS ?text) {}')
-    >>> check("SELECT * { SERVICE <http://example.org/> { ?s ?p ?o } }")
+    >>> check("DROP ALL")
     Traceback (most recent call last):
-    trails.errors.InvalidInput: the query uses SERVICE, which reaches other servers and is not allowed here
+    trails.errors.InvalidInput: the query is not valid SPARQL: DROP (line 1, column 1) begins an update, and queries only ...
     """
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
         raise InvalidInput(
             f"the query has {size:,} bytes; at most {MAX_BYTES:,} are allowed: split it, or query in steps"
         )
+    if update := _UPDATE.match(text, _beginning(text)):
+        raise InvalidInput(
+            f"the query is not valid SPARQL: {update[0].upper()} ({line_and_column(text, update.start())}) begins an "
+            "update, and queries only read; write through sessions (append, persist, delete)"
+        )
+    if len(_TRIPLE_TERM.findall(text)) > MAX_TRIPLES_OF_TRIPLES:
+        raise InvalidInput(
+            f"the query makes more than {MAX_TRIPLES_OF_TRIPLES} triples of triples (TRIPLE, <<); split it"
+        )
     _check_tokens(text)
-    if (
-        "\\" in text
-    ):  # an engine may resolve \\u escapes before anything else (19.2), or only in strings: judge both readings
-        _check_tokens(_unescape(text))
+
+
+def _beginning(text: str) -> int:
+    """Return where a query's form stands, after the declarations, spaces and comments before it."""
+    found = _PROLOGUE.match(text)
+    return found.end() if found else 0
 
 
 def _check_tokens(text: str) -> None:
     depth = branches = 0
     for token in _TOKEN.finditer(text):
         if token.lastgroup == "word":
-            word = token[0].upper()
-            if word in _OUTSIDE:
-                raise InvalidInput(f"the query uses {word}, which reaches other servers and is not allowed here")
-            branches += word in ("UNION", "OPTIONAL", "MINUS")
+            branches += token[0].upper() in ("UNION", "OPTIONAL", "MINUS")
         elif token.lastgroup == "open":
             depth += 1
             if depth > MAX_DEPTH:
@@ -72,15 +93,57 @@ def _check_tokens(text: str) -> None:
         raise InvalidInput(f"the query joins more than {MAX_UNIONS:,} alternatives; split it")
 
 
-_CODEPOINT: Final = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
+def mistake(text: str, error: str) -> str:
+    """Return a sentence on what is wrong with a text, and where, from what the engine said of it.
+
+    >>> mistake("SELCT * {}", "error at 1:10: expected CONSTRUCT")
+    "the query is not valid SPARQL: line 1, column 1, at 'SELCT * {}'; a query begins with SELECT, ASK, CONSTRUCT or DESCRIBE"
+    """
+    place = place_of(text, error)
+    if place is None:
+        return f"the query is not valid SPARQL: {error}"
+    if not text.strip():
+        return "the query is not valid SPARQL: it is empty"
+    at_end = not text[place:].strip()
+    place = min(place, len(text.rstrip()))
+    if reason := _REASON.search(error.partition("expected")[2]):
+        return f"the query is not valid SPARQL: {reason[0]} (before {line_and_column(text, place)})"
+    if at_end:
+        return f"the query is not valid SPARQL: it ends too early, at {line_and_column(text, place)}"
+    after, begins = "", _beginning(text)
+    if place <= end_of_word(text, begins) and not _FORM.match(text, begins):
+        place, after = begins, "; a query begins with SELECT, ASK, CONSTRUCT or DESCRIBE"
+    here = text[place:].strip().splitlines()[0][:_SHOWN]
+    return f"the query is not valid SPARQL: {line_and_column(text, place)}, at {here!r}{after}"
 
 
-def _unescape(text: str) -> str:
-    r"""Return the text with \u escapes resolved."""
+def place_of(text: str, error: str) -> int | None:
+    """Return the offset in a text that an error of the engine is about, None for an error of another form.
 
-    def character(found: re.Match[str]) -> str:
-        code = int(found[1] or found[2], 16)
-        resolved = chr(code) if code <= 0x10FFFF else "\N{REPLACEMENT CHARACTER}"
-        return "\\" + resolved if resolved in "\"'\\" else resolved
+    The engine names the place that it got to, and for a keyword that is after as many characters as the keyword has: it
+    takes so many, and then looks whether they are the keyword.
+    """
+    found = _ENGINE_ERROR.match(error)
+    if found is None:
+        return None
+    line, column, expected = int(found[1]), int(found[2]), found[3]
+    lines = text.split("\n")
+    place = sum(len(each) + 1 for each in lines[: line - 1]) + column - 1
+    if _KEYWORDS.fullmatch(expected):
+        place -= max(map(len, expected.split(", ")))
+    return max(0, min(place, len(text)))
 
-    return _CODEPOINT.sub(character, text)
+
+def end_of_word(text: str, start: int) -> int:
+    """Return where the letters and digits end that stand from an offset on."""
+    found = _WORD.match(text, start)
+    return found.end() if found else start
+
+
+def line_and_column(text: str, place: int) -> str:
+    """Return an offset in a text as people count: lines and columns from 1.
+
+    >>> line_and_column("ASK\\n{ ? }", 6)
+    'line 2, column 3'
+    """
+    return f"line {text.count(chr(10), 0, place) + 1}, column {place - text.rfind(chr(10), 0, place)}"

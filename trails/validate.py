@@ -6,7 +6,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
@@ -18,9 +18,23 @@ MAX_LABEL: Final = 64
 MAX_NAME: Final = 200
 MAX_META_KEY: Final = 100
 MAX_JSON_DEPTH: Final = 100
+MAX_TEXT: Final = 16_000_000
+"""Bytes that one text may take as N-Quads and TriG write it: UTF-8 with escapes.
+
+The engine's parsers give up at a line of 16 MiB (16,777,216 bytes), which holds the text, the terms before it and, in
+TriG, other texts of the same property: a longer one could be stored and dumped, and never be loaded again.
+"""
 _COMMON_ROLES: Final = frozenset({"user", "assistant", "tool", "system"})
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_MOST_BYTES: Final = 7
+"""What one character takes at most: a control character, escaped in JSON, and that once more in N-Quads."""
+_SHORT: Final = MAX_TEXT // _MOST_BYTES
+_ESCAPED = bytes(c for c in b'\b\t\n\f\r"\\')
+_AS_NUMBERS = bytes(c for c in (*range(0x20), 0x7F) if c not in _ESCAPED)
+_NONCHARACTERS = ("\ufffe", "\uffff")
+_JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKETS = re.compile(r"[\[{]|[\]}]")
 _FORBIDDEN_IN_IDS = frozenset('<>"{}|\\^`')
 
 
@@ -32,13 +46,63 @@ def _show(value: object) -> str:
     return shown if len(shown) <= 80 else f"{shown[:77]}..."
 
 
+def written_size(text: str) -> int:
+    """Return how many bytes the engine writes for a text in N-Quads or TriG, without the quotes around it.
+
+    >>> written_size("a"), written_size("\\n"), written_size("é"), written_size("\\x01")
+    (1, 2, 2, 6)
+    """
+    data = text.encode()
+    escaped = len(data) - len(data.translate(None, _ESCAPED))
+    numbers = len(data) - len(data.translate(None, _AS_NUMBERS))
+    return len(data) + escaped + 5 * numbers + 3 * sum(map(text.count, _NONCHARACTERS))
+
+
+def _fitting(text: str, what: str) -> str:
+    if len(text) > _SHORT and (size := written_size(text)) > MAX_TEXT:
+        raise InvalidInput(
+            f"{what} is too long: {size:,} bytes of UTF-8 with escapes, and at most {MAX_TEXT:,} could be read again; "
+            "keep it in a file and say where, or split it"
+        )
+    return text
+
+
+def is_surely_short(value: object) -> bool:
+    """Tell whether a value that JSON can carry is so short that no text of it can be over `MAX_TEXT`; a cheap estimate."""
+    waiting, room = [value], _SHORT
+    while waiting and room >= 0:
+        each = waiting.pop()
+        room -= len(each) if isinstance(each, str | list | tuple | Mapping) else 8
+        if isinstance(each, int) and not isinstance(each, bool):
+            room -= each.bit_length()
+        if isinstance(each, Mapping):
+            waiting += [*each, *each.values()]
+        elif isinstance(each, list | tuple):
+            waiting += each
+        room -= 4
+    return room >= 0
+
+
+def fits(text: str) -> bool:
+    """Tell whether a text that is to be written can be read again; see `MAX_TEXT`."""
+    return len(text) <= _SHORT or written_size(text) <= MAX_TEXT
+
+
 def text(value: object, what: str = "content") -> str:
-    """Return `value` unchanged if it is a string that UTF-8 can carry (no lone surrogates)."""
+    """Return `value` unchanged if it is a string that UTF-8 can carry (no lone surrogates), of at most `MAX_TEXT` bytes."""
     if not isinstance(value, str):
         raise InvalidInput(f"{what} must be a string, not {type(value).__name__}")
     if not value.isascii() and (found := _SURROGATE.search(value)):
         raise InvalidInput(f"{what} holds a lone surrogate ({found[0]!r} at {found.start()}), which UTF-8 cannot carry")
-    return value
+    return _fitting(value, what)
+
+
+def source_ids(values: Iterable[object]) -> tuple[str, ...]:
+    """Return the ids of a turn's source records, sorted, each once; together they take at most `MAX_TEXT` bytes."""
+    found = sorted({text(value, "a source id") for value in values})
+    if sum(map(len, found)) > _SHORT and (size := sum(written_size(each) + 8 for each in found)) > MAX_TEXT:
+        raise InvalidInput(f"the source ids of a turn are too long: {size:,} bytes together, at most {MAX_TEXT:,}")
+    return tuple(found)
 
 
 def _plain_name(value: object, what: str, limit: int, *, spaces: bool) -> str:
@@ -159,9 +223,38 @@ def to_json(value: object, what: str) -> str:
     """Return the JSON text of a value, keys in the order given: strings, finite numbers, booleans, null, lists, mappings."""
     _check_json(value, what, 0)
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)
+        written = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{what} cannot be written as JSON: {error}") from error
+    return _fitting(written, what)
+
+
+def json_text(value: object, what: str) -> str:
+    """Return JSON text as it is, if it is nested no deeper than `MAX_JSON_DEPTH`; text that is no JSON raises, too."""
+    plain = text(value, what)
+    if is_nested_too_deep(plain):
+        raise InvalidInput(f"{what} is nested deeper than {MAX_JSON_DEPTH}")
+    try:
+        json.loads(plain)
+    except ValueError as error:
+        raise InvalidInput(f"{what} is no JSON: {error}") from error
+    return plain
+
+
+def is_nested_too_deep(json_text: str) -> bool:
+    """Tell whether a JSON text has more levels than `MAX_JSON_DEPTH`, without reading it: that might exhaust the stack.
+
+    >>> is_nested_too_deep("[" * 101 + "]" * 101), is_nested_too_deep('"' + "[" * 101 + '"')
+    (True, False)
+    """
+    if json_text.count("[") + json_text.count("{") <= MAX_JSON_DEPTH:
+        return False
+    depth = 0
+    for bracket in _BRACKETS.findall(_JSON_TEXT.sub("", json_text)):
+        depth += 1 if bracket in "[{" else -1
+        if depth > MAX_JSON_DEPTH:
+            return True
+    return False
 
 
 def content(value: object) -> tuple[str, bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyoxigraph import DefaultGraph, NamedNode
+from pyoxigraph import DefaultGraph, Literal, NamedNode
 
 TRAILS: Final = "https://w3id.org/trails#"
 PROV: Final = "http://www.w3.org/ns/prov#"
@@ -71,6 +71,11 @@ ATTRIBUTED_TO: Final = _prov("wasAttributedTo")
 GENERATED_BY: Final = _prov("wasGeneratedBy")
 DIGEST: Final = _trails("digest")
 SALT: Final = _trails("salt")
+LEAF_SALT: Final = _trails("leafSalt")
+ROW_SALT: Final = _trails("rowSalt")
+FORK_DIGEST: Final = _trails("forkDigest")
+TASK_SALT: Final = _trails("taskSalt")
+TASK_DIGEST: Final = _trails("taskDigest")
 SOURCE_ID: Final = _trails("sourceId")
 META: Final = _trails("meta")
 ALTERNATE_OF: Final = _prov("alternateOf")
@@ -143,9 +148,17 @@ ASSOCIATED_WITH: Final = _prov("wasAssociatedWith")
 ENDED_AT: Final = _prov("endedAtTime")
 PENDING_SWEEP: Final = _trails("pendingSweep")
 
+# a session into which turns are being copied: a fork that is being detached, or an id for which a copy is being made
+UNFINISHED_COPY: Final = _trails("UnfinishedCopy")
+
 # what says of a redacted turn who took its content out
 DELETED_TURN: Final = _trails("deletedTurn")
 REASON: Final = _trails("reason")
+FACTS_DIGEST: Final = _trails("factsDigest")
+STANDS_AS: Final = _trails("standsAs")
+REDACTED_FROM: Final = _trails("redactedFrom")
+REDACTED_PLACE: Final = _trails("redactedPlace")
+REDACTED_PART: Final = _trails("redactedPart")
 
 # tags and notes: they name a session, an index and a digest, never a turn's IRI
 TAG_OF: Final = _trails("tagOf")
@@ -312,3 +325,12 @@ DECIMAL: Final = NamedNode(XSD + "decimal")
 DOUBLE: Final = NamedNode(XSD + "double")
 BOOLEAN: Final = NamedNode(XSD + "boolean")
 DATE_TIME: Final = NamedNode(XSD + "dateTime")
+
+
+def integer(number: int) -> Literal:
+    """Return a whole number as a literal.
+
+    Not by `Literal(number)`: the engine (0.5.13) has Python write the number, and where Ctrl-C comes at that moment, it
+    swallows that and goes on with "<unprintable int object>" as the literal's text.
+    """
+    return Literal(str(number), datatype=INTEGER)

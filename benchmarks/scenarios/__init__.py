@@ -13,6 +13,7 @@ from benchmarks.scenarios import (
     context,
     depth,
     diff,
+    durable,
     forks,
     ledger,
     listing,
@@ -23,6 +24,7 @@ from benchmarks.scenarios import (
 
 SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "append": append.run,
+    "durable": durable.run,
     "load": load.run,
     "forks": forks.run,
     "depth": depth.run,

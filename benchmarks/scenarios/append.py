@@ -57,8 +57,18 @@ def _measured(setting: Setting, durability: Durability) -> Result:
         baseline=_RAW,
         seconds=seconds,
         missing=missing,
-        targets=[Target(promised, ratio, 1.3, "x")] if durability == "disk" else [],
+        targets=[Target(promised, ratio, 1.3, "x"), *_against(seconds)] if durability == "disk" else [],
     )
+
+
+def _against(seconds: dict[str, float]) -> list[Target]:
+    """Return what a durable append may take beside those of the peers that sync theirs, where they are installed."""
+    bars = (("openai-agents SQLiteSession", 0.8), (peers.JSON_LINES, 2.0))
+    return [
+        Target(f"one append, against {name}", seconds["trails"] / seconds[name], bar, "x")
+        for name, bar in bars
+        if name in seconds
+    ]
 
 
 def _json_lines_only(folder: Path) -> tuple[dict[str, peers.Peer], list[str]]:

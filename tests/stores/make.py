@@ -21,7 +21,7 @@ START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def fill(store: Repository) -> None:
-    """Store everything that a store of format 1 can hold."""
+    """Store what the tests look for in a store of every format."""
     plan = store.create(
         id="plan",
         principal="alice",

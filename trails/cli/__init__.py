@@ -20,7 +20,9 @@ from trails.cli import (
     messaging,
     moving,
     reading,
+    redacting,
     runs,
+    scanning,
     searching,
     sessions,
     spawning,
@@ -56,7 +58,7 @@ _TOPICS = {
     ),
     "Ask": (searching.search, asking.query, asking.list_queries, asking.verify, asking.info),
     "Prove": (integrity.checkpoint, integrity.proof, integrity.verify_proof),
-    "Erase": (upkeep.redact, upkeep.vacuum, upkeep.prune),
+    "Erase": (scanning.scan, redacting.redact, upkeep.vacuum, upkeep.prune),
     "Keep safe": (upkeep.backup, upkeep.restore, upkeep.dump, upkeep.load, upkeep.upgrade, upkeep.doctor),
     "Take out": (moving.export, completion.completion),
 }

@@ -138,7 +138,7 @@ def _note_table(found: list[Note]) -> None:
 
     made = render.table("turn", "note", "by", "written (UTC)", "text", fold=("text",), right=("turn",))
     for each in found:
-        cells = (str(each.index), each.id, clean(each.author), render.moment(each.time), one_line(each.text))
+        cells = (str(each.index), clean(each.id), clean(each.author), render.moment(each.time), one_line(each.text))
         made.add_row(*(Text(cell) for cell in cells))
     render.screen().print(made)
 

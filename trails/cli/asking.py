@@ -33,8 +33,8 @@ def query(query: str, params: tuple[str, ...], format_: str, as_json: bool) -> N
     QUERY is the name of a ready-made query (`trails queries` lists them), a file ending in .rq, the query itself, or
     "-" for stdin. The prefixes trails, prov, rdf, rdfs and xsd are declared already. A session's parameter may be an
     id, an IRI or a label. json, csv and tsv are the SPARQL 1.1 result formats; a CONSTRUCT is printed as turtle,
-    ntriples or JSON-LD. The table shortens IRIs and cuts long values;
-    the other formats do not.
+    ntriples or JSON-LD. ASK prints true or false, and either is an answer: the exit code is 0. The table shortens IRIs
+    and cuts long values; the other formats do not.
     """
     from trails.cli import results
 
@@ -145,7 +145,9 @@ def verify(*, session: str | None, checkpoint: str | None, verifiers: list[str],
 
     All sessions, or SESSION (an id, an IRI or a label) with its ancestors. The exit code is 1 where something was
     found. Whoever owns the disk can rewrite everything so that nothing is found; with --checkpoint (and --verifier, the
-    log's public key) that is found too.
+    log's public key) that is found too: what the checkpoint covers is as it was, but for what is then listed as changed,
+    detached, deleted, brought back or redacted since. What may change of a session is its label, key, metadata, state,
+    spawner, system prompts, tags, notes and entry.
     """
     from trails.cli import render
 

@@ -6,7 +6,6 @@ Only click is imported here, so that `trails --help` stays quick; commands impor
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
-from trails.cli.text import one_line
+from trails.cli.text import one_line, to_json
 from trails.errors import InvalidInput, TrailsError
 
 if TYPE_CHECKING:
@@ -199,7 +198,7 @@ def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], clic
 
 def print_json(value: Any) -> None:
     """Print a value as indented JSON on stdout."""
-    click.echo(json.dumps(value, ensure_ascii=not _is_utf8(sys.stdout), indent=2))
+    click.echo(to_json(value, ascii_only=not _is_utf8(sys.stdout)))
 
 
 def note(message: str) -> None:

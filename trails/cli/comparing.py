@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from trails.cli.base import command, note, open_store, print_json, refuse
-from trails.cli.text import clean, count, shorten
+from trails.cli.text import clean, clean_csv, count, shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,7 +92,8 @@ def compare(
     if form == "json":
         print_json(found.to_dict())
     elif form in ("csv", "markdown"):
-        sys.stdout.write(found.to_csv(groups=groups_only) if form == "csv" else found.to_markdown(groups=groups_only))
+        csv = clean_csv(found.to_csv(groups=groups_only)) if form == "csv" else ""
+        sys.stdout.write(csv or clean(found.to_markdown(groups=groups_only)))
     elif form == "table" or plot is None:
         _print_table(found, groups_only=groups_only, chosen=bool(columns))
 

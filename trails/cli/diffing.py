@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import click
 
+from trails import files
 from trails.cli.base import command, json_option, note, open_store, print_json, refuse
+from trails.cli.text import to_json
 
 if TYPE_CHECKING:
     from trails import Diff
@@ -83,15 +85,6 @@ def _document(found: Diff, form: str) -> str:
 
 
 def _save(found: Diff, form: str, output: Path) -> None:
-    import json
-
-    from trails.cli.moving import write_whole
-
-    plain = json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n" if form == "json" else ""
-    text = (plain or _document(found, form)).encode("utf-8")
-
-    def write(out: BinaryIO) -> None:
-        out.write(text)
-
-    write_whole(output, write)
+    text = (to_json(found.to_dict()) + "\n" if form == "json" else _document(found, form)).encode("utf-8")
+    files.write_whole(output, lambda out: out.write(text))
     note(f"wrote {output}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from trails import files
 from trails.cli.base import command, decoded, json_option, note, open_store, print_json, refuse
 from trails.cli.text import one_line, shorten
 from trails.errors import IntegrityError, InvalidInput
@@ -94,7 +94,7 @@ def checkpoint(*, key: Path, name: str | None, output: Path | None, as_json: boo
     with open_store() as store:
         made = store.checkpoint(decoded(key.read_bytes(), str(key)))
     if output is not None:
-        _write_new(output, made.encode())
+        files.write_new(output, made.encode(), public=True)
         note(f"wrote the checkpoint to {output}: keep a copy where the owner of this disk cannot change it")
     if as_json:
         state = claimed_checkpoint(made)
@@ -109,9 +109,9 @@ def _make_key(name: str, path: Path, *, as_json: bool) -> None:
     public = path.with_name(f"{path.name}.pub")
     _refuse_existing(path, public)
     signer, verifier = new_key(name)
-    _write_new(path, f"{signer}\n".encode(), mode=0o600)
+    files.write_new(path, f"{signer}\n".encode())
     try:
-        _write_new(public, f"{verifier}\n".encode())
+        files.write_new(public, f"{verifier}\n".encode(), public=True)
     except BaseException:
         path.unlink()
         raise
@@ -175,7 +175,7 @@ def proof(
 
         print_json(json.loads(made.to_json()))
     else:
-        _write_new(output, made.to_json().encode())
+        files.write_new(output, made.to_json().encode())
         note(f"wrote the proof to {output}")
 
 
@@ -270,16 +270,3 @@ def _refuse_existing(*paths: Path | None) -> None:
     for path in paths:
         if path is not None and path.exists():
             refuse(f"{path} is there already, and keys, checkpoints and proofs are not written over; name another file")
-
-
-def _write_new(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Write a new file and bring it to disk; a file that is there already is never touched."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise

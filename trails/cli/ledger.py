@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trails.cli.base import command, json_option, note, open_store, print_json, session_argument
-from trails.cli.text import count, shorten
+from trails.cli.text import clean, count, shorten
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -43,7 +43,7 @@ def head(session: str, moves: bool, as_json: bool) -> None:
         note(f"session {session_id!r} has no turns")
         return
     text = "[redacted]" if turn.redacted else turn.text
-    click.echo(f"{turn.index} {turn.digest} {turn.role}: {shorten(text, _CELL)}")
+    click.echo(f"{turn.index} {turn.digest} {clean(turn.role)}: {shorten(text, _CELL)}")
     if moves:
         _print(
             ("turns", "from", "to", "when (UTC)", "exchange"),
@@ -195,7 +195,6 @@ def _print(
     from rich.text import Text
 
     from trails.cli import render
-    from trails.cli.text import clean
 
     made = render.table(*columns, right=right, fold=fold)
     for row in rows:

@@ -102,10 +102,10 @@ def changes(store: Repository, seen: int | None) -> dict[str, int | None]:
     """
     if seen is None:
         return {}
-    from trails.session import logbook
+    from trails.session import logged
 
     lines = store.store.log.lines()
-    now, before = logbook.by_session(lines[seen:]), logbook.by_session(lines[:seen])
+    now, before = logged.by_session(lines[seen:]), logged.by_session(lines[:seen])
     then: dict[str, int | None] = {}
     for session_id, log in now.items():
         earlier = before.get(session_id)

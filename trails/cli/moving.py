@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from trails import files
 from trails.cli.base import command, json_option, note, open_store, print_json, refuse
-from trails.cli.text import count, one_line, shorten
+from trails.cli.text import count, escaping, one_line, shorten
 from trails.errors import TrailsError
 
 if TYPE_CHECKING:
@@ -33,13 +31,32 @@ _SHOWN_PROBLEMS = 20
     "content unless given.",
 )
 @click.option("--restore", is_flag=True, help="Let exported sessions come back that were deleted here.")
+@click.option("--redact-secrets", is_flag=True, help="Put a mark in the place of each key, token and password.")
+@click.option(
+    "--final/--growing",
+    default=None,
+    help="Take the last message of a file as it stands, or leave it out unless the file says that it is whole. Default: "
+    "left out if the file was written to in the last ten minutes.",
+)
+@click.option(
+    "--allow-outside", is_flag=True, help="Read transcripts that a folder of OpenClaw names and that lie outside of it."
+)
 @click.option("--create", is_flag=True, help="Create the store if it is not there.")
 @json_option
-def import_files(*, paths: tuple[Path, ...], format_: str | None, restore: bool, create: bool, as_json: bool) -> None:
+def import_files(
+    *,
+    paths: tuple[Path, ...],
+    format_: str | None,
+    create: bool,
+    as_json: bool,
+    **how: bool | None,
+) -> None:
     """Import transcripts: files, or folders with all below them; or a state folder of OpenClaw with its keys and runs.
 
     Importing the same again adds nothing; a file that grew goes on where it ended. Lines that cannot be used are
-    reported on stderr and the exit code stays 0; it is 1 where nothing at all could be imported.
+    reported on stderr and the exit code stays 0; it is 1 where nothing at all could be imported. Keys, tokens and
+    passwords in what comes in are named by kind, session and turn, and never shown; --redact-secrets takes them out
+    before anything is stored.
     """
     from trails.transcripts.report import ImportReport
 
@@ -47,7 +64,7 @@ def import_files(*, paths: tuple[Path, ...], format_: str | None, restore: bool,
     with open_store(create=create) as store:
         try:
             for path in paths:
-                report.add(_import_one(store, path, format_, restore=restore))
+                report.add(_import_one(store, path, format_, **how))
         except TrailsError:
             if _recognised(report):
                 _print_report(report, as_json=as_json)  # what came in before the failing path is there
@@ -58,12 +75,12 @@ def import_files(*, paths: tuple[Path, ...], format_: str | None, restore: bool,
         click.get_current_context().exit(1)
 
 
-def _import_one(store: Repository, path: Path, format_: str | None, *, restore: bool) -> ImportReport:
+def _import_one(store: Repository, path: Path, format_: str | None, **how: Any) -> ImportReport:
     from trails.cli import render
     from trails.transcripts.formats import import_path
 
     with render.progress("importing") as progress:
-        return import_path(store, path, format=format_, restore=restore, progress=progress)
+        return import_path(store, path, format=format_, progress=progress, **how)
 
 
 def _recognised(report: ImportReport) -> bool:
@@ -78,18 +95,20 @@ def _print_report(report: ImportReport, *, as_json: bool) -> None:
         return
     counts = f"{count(report.turns_added, 'turn')} from {count(report.files, 'file')}"
     click.echo(f"imported {counts}")
-    for title, ids in (
-        ("new", report.sessions_created),
-        ("fork", report.forks_created),
-        ("grown", report.grown),
-        ("changed", report.changed),
-        ("unchanged", report.unchanged),
-        ("deleted here", report.deleted),
+    shown = report.shown_ids()
+    for title, name in (
+        ("new", "sessions_created"),
+        ("fork", "forks_created"),
+        ("grown", "grown"),
+        ("changed", "changed"),
+        ("unchanged", "unchanged"),
+        ("deleted here", "deleted"),
     ):
-        for session_id in ids:
+        for session_id in shown[name]:
             click.echo(f"  {title:<9} {one_line(session_id)}")
     if report.deleted:
         note("sessions that were deleted here are not imported again; --restore brings exported ones back")
+    _print_secrets(report)
     for text in report.notes:
         note(f"note: {text}")
     for problem in report.problems[:_SHOWN_PROBLEMS]:
@@ -98,6 +117,20 @@ def _print_report(report: ImportReport, *, as_json: bool) -> None:
         note(f"problem: {place}: {problem.reason}{text}")
     if len(report.problems) > _SHOWN_PROBLEMS:
         note(f"problem: {len(report.problems) - _SHOWN_PROBLEMS} more; --json lists them all")
+
+
+def _print_secrets(report: ImportReport) -> None:
+    from trails.cli.scanning import described
+
+    for found in report.secrets[:_SHOWN_PROBLEMS]:
+        note(f"secret: {described(found)}")
+    if len(report.secrets) > _SHOWN_PROBLEMS:
+        note(f"secret: {len(report.secrets) - _SHOWN_PROBLEMS} more; --json lists them all")
+    if stored := sum(not found.redacted for found in report.secrets):
+        note(
+            f"{count(stored, 'secret')} in the store as {'it is' if stored == 1 else 'they are'}; --redact-secrets on a first "
+            "import takes them out, `trails redact` does for turns that are there"
+        )
 
 
 @command("export")
@@ -114,7 +147,8 @@ def export(
 ) -> None:
     """Write a session, with the ancestors that its transcript needs, to a file or stdout.
 
-    SESSION is an id, an IRI or a label. A file appears only once it is whole. With --format openclaw no session is named:
+    SESSION is an id, an IRI or a label. A file appears only once it is whole. On stdout, control characters and direction
+    marks are escaped, and mean the same; a file holds them as they are. With --format openclaw no session is named:
     all sessions by key are written as a state folder, with their transcripts and the sub-agents' runs.
     """
     from trails.transcripts.formats import export_session
@@ -124,8 +158,10 @@ def export(
         return
     if session is None:
         raise click.UsageError("Missing argument 'SESSION'.")
-    if agents or as_json:
-        raise click.UsageError("--agent and --json go with --format openclaw only")
+    if agents:
+        raise click.UsageError("--agent goes with --format openclaw only")
+    if as_json and output is None:
+        raise click.UsageError("--json says what was written where, and stdout is for the data: give -o FILE too")
     if output is not None and output.is_dir():
         raise click.UsageError(f"{output} is a folder; name a file")
     if output is not None and output.exists() and not force:
@@ -133,9 +169,11 @@ def export(
     with open_store() as store:
         session_id = store.resolve(session)
         if output is None:
-            export_session(store, session_id, format_, sys.stdout.buffer)
+            export_session(store, session_id, format_, escaping(sys.stdout.buffer))
             return
-        write_whole(output, lambda out: export_session(store, session_id, format_, out))
+        files.write_whole(output, lambda out: export_session(store, session_id, format_, out))
+    if as_json:
+        print_json({"session": session_id, "format": format_, "output": str(output)})
     note(f"wrote {session_id} to {output}")
 
 
@@ -148,29 +186,16 @@ def _export_folder(
         raise click.UsageError("openclaw is a whole folder: name no session; --agent chooses agents")
     if output is None:
         raise click.UsageError("openclaw is a whole folder: name it with -o FOLDER")
-    with open_store() as store:
+    with open_store() as store, files.private_folders():
         report = export_folder(store, output, agents=agents or None, force=force)
     if as_json:
         print_json(report.to_dict())
         return
     what = ((report.entries, "key"), (report.transcripts, "transcript"), (report.runs, "run"))
-    click.echo(f"wrote {', '.join(count(*each) for each in what)} of {count(len(report.agents), 'agent')} to {output}")
+    click.echo(
+        f"wrote {', '.join(count(*each) for each in what)} of {count(len(report.agents), 'agent')} to {one_line(str(output))}"
+    )
     for name in report.agents:
         click.echo(f"  {one_line(name)}")
     for text in report.notes:
         note(f"note: {text}")
-
-
-def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file beside its place and move it there when it is whole."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    part = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as out:
-            write(cast(BinaryIO, out))
-            out.flush()
-            os.fsync(out.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise

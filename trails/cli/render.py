@@ -311,11 +311,32 @@ def verdict(console: Console, report: VerifyReport) -> None:
     read = f"{count(report.sessions, 'session')} and {count(report.turns, 'turn')} read"
     if report.ok:
         console.print(Text.assemble(("ok", "bold green"), f": {read}, nothing is wrong"))
+        _since(console, report)
         return
     console.print(Text.assemble((count(len(report.findings), "finding"), "bold red"), f": {read}"))
     made = table("code", "session", "turn", "what", fold=("session", "what"))
     for finding in report.findings:
         index = "" if finding.index is None else str(finding.index)
         cells = (finding.code, finding.session_id or "", index, one_line(finding.message))
+        made.add_row(*(Text(clean(cell)) for cell in cells))
+    console.print(made)
+    _since(console, report)
+
+
+def _since(console: Console, report: VerifyReport) -> None:
+    """Print what was changed, and logged, of what a checkpoint covers."""
+    if report.history is None:
+        return
+    if not report.history:
+        if not report.ok:
+            return  # the log tells of nothing, and the findings say what was done without it
+        console.print("since the checkpoint: nothing that it covers was changed, deleted or redacted")
+        return
+    console.print(f"since the checkpoint, as the log tells ({count(len(report.history), 'line')}):")
+    made = table("session", "what", "times", "turn", "by", "when", fold=("session",))
+    for event in report.history:
+        index = "" if event.index is None else str(event.index)
+        when = "" if event.time is None else event.time.isoformat(timespec="minutes")
+        cells = (event.session_id, event.what, str(event.count), index, event.by or "", when)
         made.add_row(*(Text(clean(cell)) for cell in cells))
     console.print(made)

@@ -1,16 +1,19 @@
-"""Query results as text: the SPARQL 1.1 result formats (JSON, CSV, TSV) to the letter, and a table for people."""
+"""Query results as text: the SPARQL 1.1 result formats (JSON, CSV, TSV), and a table for people.
+
+What could steer a terminal is escaped where the format has escapes, so that values stay equal; CSV, which has none, shows it
+as pictures.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pyoxigraph as ox
 
 from trails import vocab
-from trails.cli.text import shorten
+from trails.cli.text import clean_csv, escaped, shorten, to_json
 from trails.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("table", "json", "csv", "tsv", "turtle", "ntriples")
 _CELL: Final = 400
+_ARABIC_MARK: Final = "\N{ARABIC LETTER MARK}"
 _SHORT: Final = {
     **{iri: f"{name}:" for name, iri in vocab.PREFIXES.items()},
     **{f"urn:trails:{kind}:": f"{kind}:" for kind in ("session", "principal", "agent", "meta")},
@@ -32,11 +36,11 @@ def write(result: Result, form: str) -> str:
     JSON of a graph is JSON-LD. Raises `InvalidInput` for a format that has no place for this kind of result.
     """
     if isinstance(result, list):
-        return _graph(result, form)
-    if form in ("turtle", "ntriples"):
-        raise InvalidInput(f"{form} is for CONSTRUCT and DESCRIBE; this query gives rows: use table, json, csv or tsv")
+        return escaped(_graph(result, form))
     if isinstance(result, bool):
         return _boolean(result, form)
+    if form in ("turtle", "ntriples"):
+        raise InvalidInput(f"{form} is for CONSTRUCT and DESCRIBE; this query gives rows: use table, json, csv or tsv")
     return {"json": _json, "csv": _csv, "tsv": _tsv}[form](result)
 
 
@@ -50,22 +54,33 @@ def _graph(triples: list[ox.Triple], form: str) -> str:
     if form not in formats:
         raise InvalidInput(f"{form} is for rows; this query gives triples: use turtle, ntriples or json")
     prefixes = None if form == "ntriples" else vocab.PREFIXES
-    written = ox.serialize(triples, format=formats[form], prefixes=prefixes)
+    written = _serialized(triples, formats[form], prefixes)
+    # Names with a prefix may hold this one, and there it cannot be escaped.
+    return _serialized(triples, formats[form], None) if prefixes and _ARABIC_MARK in written else written
+
+
+def _serialized(triples: list[ox.Triple], form: ox.RdfFormat, prefixes: dict[str, str] | None) -> str:
+    written = ox.serialize(triples, format=form, prefixes=prefixes)
     return "" if written is None else written.decode("utf-8")
 
 
 def _boolean(answer: bool, form: str) -> str:
     if form == "json":
-        return json.dumps({"head": {}, "boolean": answer}, indent=2) + "\n"
+        return to_json({"head": {}, "boolean": answer}) + "\n"
     if form != "table":
-        raise InvalidInput(f"{form} is for rows; ASK gives yes or no: use table or json")
-    return f"{str(answer).lower()}\n"
+        kind = "rows" if form in ("csv", "tsv") else "CONSTRUCT and DESCRIBE"
+        raise InvalidInput(f"{form} is for {kind}; ASK gives yes or no (here: {_yes_or_no(answer)}): use table or json")
+    return f"{_yes_or_no(answer)}\n"
+
+
+def _yes_or_no(answer: bool) -> str:
+    return "true" if answer else "false"
 
 
 def _json(rows: Solutions) -> str:
     bindings = [{name: _term_json(row[name]) for name in rows.variables if row[name] is not None} for row in rows]
     found = {"head": {"vars": list(rows.variables)}, "results": {"bindings": bindings}}
-    return json.dumps(found, indent=2, ensure_ascii=True) + "\n"
+    return to_json(found, ascii_only=True) + "\n"
 
 
 def _term_json(term: Any) -> dict[str, Any]:
@@ -88,7 +103,7 @@ def _csv(rows: Solutions) -> str:
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(rows.variables)
     writer.writerows([_plain(row[name]) for name in rows.variables] for row in rows)
-    return out.getvalue()
+    return clean_csv(out.getvalue())
 
 
 def _plain(term: Any) -> str:
@@ -100,7 +115,7 @@ def _plain(term: Any) -> str:
 def _tsv(rows: Solutions) -> str:
     lines = ["\t".join(f"?{name}" for name in rows.variables)]
     lines += ["\t".join("" if row[name] is None else _tsv_term(row[name]) for name in rows.variables) for row in rows]
-    return "\n".join(lines) + "\n"
+    return escaped("\n".join(lines) + "\n")
 
 
 def _tsv_term(term: Any) -> str:

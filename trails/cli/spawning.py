@@ -22,7 +22,10 @@ _STATES = {"active": "green", "suspended": "yellow", "completed": "dim", "failed
 @click.argument("session", required=False, metavar="[SESSION]")
 @click.option("--all", "ended", is_flag=True, help="Also the sessions that have ended.")
 @click.option(
-    "--stuck", type=click.FloatRange(min=0), metavar="MIN", help="Only active ones not heard of for MIN minutes."
+    "--stuck",
+    type=click.FloatRange(min=0, max=5_256_000),
+    metavar="MIN",
+    help="Only active ones not heard of for MIN minutes.",
 )
 @click.option("--orphans", is_flag=True, help="Only those that go on although what spawned them has ended.")
 @click.option("--top", type=click.Choice(["tokens"]), help=f"Only the {_TOP} that used most, the greatest first.")

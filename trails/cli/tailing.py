@@ -6,7 +6,6 @@ files are opened only where nobody else has them, for the texts of the first lin
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from trails.cli.base import command, note, open_store, store_location
-from trails.cli.text import count, one_line, shorten
+from trails.cli.text import count, one_line, shorten, to_json
 from trails.errors import InvalidInput, SessionNotFound, StoreLocked, TrailsError
 
 if TYPE_CHECKING:
@@ -75,16 +74,16 @@ def _log_of(location: str) -> Path:
 
 
 def _notice(line: str) -> Notice | None:
-    """Return what a line tells of a session; None for one that tells of the log itself."""
+    """Return what a line tells of a session; None for one that tells of the log itself, or nothing new."""
     from trails.integrity import leaves
-    from trails.session.feed import notice_of
+    from trails.session.feed import is_told, notice_of
 
     try:
         leaf, _ = leaves.parse(line)
     except TrailsError as error:
         note(str(error))
         return None
-    return None if leaf.kind in ("sync", "close") else notice_of(leaf)
+    return notice_of(leaf) if is_told(leaf) else None
 
 
 def _last(lines: Sequence[str], wanted: str | None, last: int) -> list[tuple[int, Notice]]:
@@ -131,11 +130,12 @@ def _named(session: str, lines: Sequence[str]) -> str:
 
 def _print(notice: Notice, texts: Sequence[str], *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(notice.to_dict() | ({"texts": list(texts)} if texts else {})))
+        line = notice.to_dict() | ({"texts": list(texts)} if texts else {})
+        click.echo(to_json(line, ascii_only=True, indent=None))
         return
-    click.echo(f"{one_line(notice.session_id)}  {told(notice)}")
+    click.echo(f"{one_line(notice.session_id)}  {one_line(told(notice))}")
     for text in texts:
-        click.echo(f"    {text}")
+        click.echo(f"    {one_line(text)}")
 
 
 def told(notice: Notice) -> str:
@@ -149,9 +149,11 @@ _TOLD: Final = {
     "create": "created",
     "fork": "forked at {}",
     "change": "its row changed",
+    "detach": "cut loose from its parent, forked at {}",
     "redact": "turn {} redacted",
     "delete": "deleted",
     "received": "message {} received",
     "sent": "answer {} made",
     "delivered": "delivery {} noted",
+    "remove": "a run taken out of the registry, at revision {}",
 } | dict.fromkeys(("pending", "streaming", "completed", "failed"), "exchange {} {}")

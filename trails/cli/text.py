@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+import codecs
+import json
+from collections.abc import Iterable
+from typing import Any, BinaryIO, Final, cast
 
 _PICTURES: Final = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"} | {
     127: "\N{SYMBOL FOR DELETE}"
 }
-_STEERING: Final = (*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029)
+_TURNING: Final = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_STEERING: Final = (*range(0x80, 0xA0), 0x2028, 0x2029, *_TURNING)
 _HARMLESS: Final = _PICTURES | {code: f"\\u{code:04x}" for code in _STEERING}
+_ESCAPES: Final = {code: f"\\u{code:04x}" for code in {*_PICTURES, *_STEERING} - {ord("\r")}}
 
 
 def clean(text: str) -> str:
@@ -18,6 +23,60 @@ def clean(text: str) -> str:
     'a␛[31mb\\n'
     """
     return text.replace("\r\n", "\n").translate(_HARMLESS)
+
+
+def clean_csv(text: str) -> str:
+    """Return CSV that is as clean; all line ends stay, those of its rows and those in its cells.
+
+    >>> clean_csv('a,b\\x1b\\rc\\r\\n')
+    'a,b␛␍c\\r\\n'
+    """
+    return "\r\n".join(line.translate(_HARMLESS) for line in text.split("\r\n"))
+
+
+def escaped(text: str) -> str:
+    """Return JSON, Turtle, N-Triples or TSV that means the same, with what could steer a terminal as `\\uXXXX`.
+
+    >>> escaped('"a\\u202eb"')
+    '"a\\\\u202eb"'
+    """
+    return text.translate(_ESCAPES)
+
+
+def to_json(value: Any, *, ascii_only: bool = False, indent: int | None = 2) -> str:
+    """Return a value as JSON that no terminal obeys: equal to it, with what could steer one escaped.
+
+    >>> to_json({"a": "\\x9b2J\\u202e"}, indent=None)
+    '{"a": "\\\\u009b2J\\\\u202e"}'
+    """
+    return escaped(json.dumps(value, ensure_ascii=ascii_only, indent=indent))
+
+
+class Escaping:
+    """A file that writes UTF-8 of JSON lines, N-Quads or TriG to another as `escaped` returns it, however it is cut."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+
+    def write(self, data: bytes) -> int:
+        """Write bytes; those of a character that is not whole yet wait for the rest of it. Returns how many were taken."""
+        self._out.write(escaped(self._decoder.decode(data)).encode())
+        return len(data)
+
+    def writelines(self, lines: Iterable[bytes]) -> None:
+        """Write several pieces."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Flush the file below."""
+        self._out.flush()
+
+
+def escaping(out: BinaryIO) -> BinaryIO:
+    """Return a file that writes to `out` what means the same and steers no terminal; see `Escaping`."""
+    return cast(BinaryIO, Escaping(out))
 
 
 def one_line(text: str) -> str:

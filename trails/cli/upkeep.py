@@ -18,14 +18,12 @@ from trails.cli.base import (
     open_store,
     print_json,
     refuse,
-    session_argument,
     store_location,
 )
 from trails.cli.text import count, one_line
 
 if TYPE_CHECKING:
     from trails.model import VerifyReport
-    from trails.session.erasure import Redaction
     from trails.session.pruning import Pruning
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -35,7 +33,7 @@ _BYTES: Final[dict[str, int]] = (
     | {f"{prefix}b": int(1000**power) for power, prefix in enumerate(_PREFIXES, 1)}
     | {f"{prefix}ib": int(1024**power) for power, prefix in enumerate(_PREFIXES, 1)}
 )
-_OLDER: Final = "older backups, dumps and exports still hold it"
+OLDER: Final = "older backups, dumps and exports still hold it"
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
@@ -47,61 +45,12 @@ def confirmed(question: str, what: str) -> bool:
     return click.confirm(question, err=True)
 
 
-def _stop(message: str) -> None:
+def stop(message: str) -> None:
     note(message)
     click.get_current_context().exit(1)
 
 
 # --- erasure
-
-
-@command("redact")
-@session_argument
-@click.argument("index", metavar="INDEX", type=click.IntRange(min=0))
-@click.option("--by", metavar="NAME", help="Who redacts; default: the session's principal.")
-@click.option("--reason", metavar="TEXT", help="Why; it is kept.")
-@yes_option
-@json_option
-def redact(*, session: str, index: int, by: str | None, reason: str | None, yes: bool, as_json: bool) -> None:
-    """Take the content out of a turn for good; print the session and index of each turn that lost it.
-
-    SESSION is an id, an IRI or a label, INDEX a turn of its transcript. All copies of the turn are redacted too, tool
-    calls lose their arguments and the turn its metadata; its digest stays, and `trails verify` goes on to hold. Turns
-    that may repeat the text are named on stderr. It asks first on a terminal; elsewhere it needs --yes.
-    """
-    with open_store() as store:
-        session_id = store.resolve(session)
-        question = f"Take the content out of turn {index} of session {session_id!r} and all its copies, for good?"
-        if not yes and not confirmed(question, "redacting"):
-            _stop("nothing was redacted")
-        report = store.redact(session_id, index, by=by, reason=reason)
-    if as_json:
-        print_json(report.to_dict())
-    for each, at in () if as_json else report.turns:
-        click.echo(f"{one_line(each)} {at}")
-    if not report.turns:
-        note("it was redacted before; nothing was changed")
-    _tell(report)
-    note(f"the text is in the store's files until `trails vacuum`; {_OLDER}")
-
-
-def _tell(report: Redaction) -> None:
-    """Say what went with a redaction, and where the text may still stand."""
-    for title, refs in (("summary that may repeat it", report.summaries), ("turn that quotes it", report.quotes)):
-        for each, at in refs:
-            note(f"{title}: {each} {at}")
-    for each in report.notes:
-        note(f"note on it, or that holds its text: {each} (`trails note --remove {each}` takes it away)")
-    for title, names in (
-        ("text taken out of", report.entries),
-        ("ledger's entry that quotes it", report.ledger_quotes),
-        ("task taken out of the run", report.runs),
-        ("run whose task or error holds it", report.run_quotes),
-    ):
-        for each in names:
-            note(f"{title}: {each}")
-    for each, name in report.fields:
-        note(f"field taken out of the entry of session {each}: {name}")
 
 
 @command("vacuum")
@@ -119,7 +68,7 @@ def vacuum(as_json: bool) -> None:
         print_json(report.to_dict())
     else:
         click.echo(f"{report.bytes_before:,} bytes before, {report.bytes_after:,} after")
-    note(f"what was deleted or redacted is in no file of the store any more; {_OLDER}")
+    note(f"what was deleted or redacted is in no file of the store any more; {OLDER}")
 
 
 def _parse_age(ctx: click.Context, parameter: click.Parameter, value: str | None) -> timedelta | None:
@@ -177,7 +126,7 @@ def prune(
         if not dry_run and not yes:
             doomed = len(run(True).sessions)
             if doomed and not confirmed(f"Delete {count(doomed, 'session')}?", "pruning"):
-                _stop("nothing was deleted")
+                stop("nothing was deleted")
         report = run(dry_run)
     if as_json:
         print_json(report.to_dict())
@@ -188,7 +137,7 @@ def prune(
     if report.needed:
         note(f"{count(len(report.needed), 'session')} of that age stay: others depend on them, or tags name them")
     if report.sessions and not dry_run:
-        note(f"the text is in the store's files until `trails vacuum`; {_OLDER}")
+        note(f"the text is in the store's files until `trails vacuum`; {OLDER}")
 
 
 # --- copies
@@ -198,13 +147,16 @@ _NEW_PLACE: Final = click.Path(path_type=Path)
 
 @command("backup")
 @click.argument("folder", metavar="FOLDER", type=_NEW_PLACE)
-def backup(folder: Path) -> None:
+@json_option
+def backup(folder: Path, as_json: bool) -> None:
     """Write a whole copy of the store into a new folder.
 
     The copy is a store: `trails restore` brings it back. On the store's own disk it takes hardly any space or time.
     """
     with open_store() as store:
         store.backup(folder)
+    if as_json:
+        print_json({"output": str(folder)})
     note(f"backed up to {folder}")
 
 
@@ -227,7 +179,8 @@ def restore(backup_folder: Path, as_json: bool) -> None:
 @command("dump")
 @click.argument("file", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
-def dump(file: Path, force: bool) -> None:
+@json_option
+def dump(file: Path, force: bool, as_json: bool) -> None:
     """Write everything that the store holds to a file of sorted N-Quads, compressed with gzip.
 
     `trails load` makes a store of it, in this version or another. Equal stores give equal files. The log is not in it:
@@ -237,6 +190,8 @@ def dump(file: Path, force: bool) -> None:
 
     with open_store() as store, render.progress("dumping") as progress:
         quads = store.dump(file, replace=force, progress=progress)
+    if as_json:
+        print_json({"output": str(file), "quads": quads})
     note(f"wrote {count(quads, 'quad')} to {file}")
 
 
@@ -278,7 +233,7 @@ def upgrade(backup_folder: Path | None, as_json: bool) -> None:
 
     A store that is there already is left as it is. Cut short, it goes on when it is run again.
     """
-    from trails.store.upgrade import upgrade as run
+    from trails.session.upgrading import upgrade as run
 
     report = run(Path(store_location() or ""), backup=backup_folder)
     if as_json:
@@ -287,8 +242,8 @@ def upgrade(backup_folder: Path | None, as_json: bool) -> None:
     if report.backup is None:
         note(f"the store has format {report.before}, the newest; nothing was to do")
         return
-    for step in report.steps:
-        click.echo(step)
+    for line in (*report.steps, *report.notes):
+        click.echo(line)
     note(f"the store has format {report.after} now; as it was, it is at {report.backup}")
 
 

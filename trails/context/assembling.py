@@ -131,7 +131,7 @@ class Context:
         return shapes.openai(self.system, self.repair.paired)
 
     def anthropic(self) -> dict[str, Any]:
-        """Return `system` and `messages` for Anthropic's messages API."""
+        """Return `messages`, and `system` where there is a system prompt, for Anthropic's messages API."""
         return shapes.anthropic(self.system, self.repair.paired)
 
     def to_dict(self) -> dict[str, Any]:

@@ -73,14 +73,14 @@ def _flat(pieces: Iterable[Piece]) -> str:
 
 
 def anthropic(system: str | None, messages: Iterable[Message]) -> _Json:
-    """Return `system` (None for none) and `messages`, in which user and assistant take turns.
+    """Return `messages`, in which user and assistant take turns, and `system` where there is one: the API takes no empty one.
 
     System messages of the transcript go to `system`. Answers to tool calls are blocks of a user's message; what a model
     thought is given back only with the signature that the API asks for.
     """
     every = list(messages)
-    systems = [system] if system else []
-    systems += [text for message in every if message.role == "system" and (text := message.text)]
+    systems = [system or "", *(message.text for message in every if message.role == "system")]
+    prompt = "\n\n".join(text for text in systems if text.strip())
     ids = _Ids()
     spoken = [
         ("assistant" if message.role == "assistant" else "user", _blocks(message, ids))
@@ -92,7 +92,7 @@ def anthropic(system: str | None, messages: Iterable[Message]) -> _Json:
         made.append({"role": role, "content": [block for _, blocks in group for block in blocks]})
     if made and made[0]["role"] == "assistant":
         made.insert(0, {"role": "user", "content": [{"type": "text", "text": OPENING}]})
-    return {"system": "\n\n".join(systems) or None, "messages": made}
+    return ({"system": prompt} if prompt else {}) | {"messages": made}
 
 
 class _Ids:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -62,8 +62,42 @@ def recomputed(row: StoredTurn, previous: str) -> str:
     )
 
 
-def check_run(record: SessionRecord, rows: Sequence[StoredTurn], previous: str) -> list[Finding]:
+def standing(row: StoredTurn, previous: str) -> str:
+    """Return the digest of a row as it stands, whatever was taken out of it: see `digests.standing_digest`."""
+    content = row.salt if row.redacted else digests.content_digest(row.text, row.salt, structured=row.structured)
+    return digests.standing_digest(
+        previous=previous,
+        index=row.index,
+        branch=row.branch,
+        role=row.role,
+        author=iris.author_key(row.author_iri),
+        time=row.time,
+        content=content,
+        facts=digests.facts_digest(row.facts, row.salt),
+        left=digests.facts_digest(row.facts.model_copy(update={"withheld": None}), row.salt),
+    )
+
+
+def is_true(row: StoredTurn, previous: str, stands_as: str | None) -> bool:
+    """Tell whether a row fits its digest, after the turn with the digest `previous`.
+
+    `stands_as` is what a logged redaction says that the row is since then; without one, nothing but content, call
+    arguments, metadata and request may be gone. Only the names of author and role may keep a row with one from fitting
+    its own digest: that covers them as they were.
+    """
+    fits = recomputed(row, previous) == row.digest
+    if stands_as is None:
+        return fits and row.facts.withheld is None
+    unnamed = iris.is_unnamed(row.author_iri) or row.role == iris.UNNAMED
+    return standing(row, previous) == stands_as and (fits or unnamed)
+
+
+def check_run(
+    record: SessionRecord, rows: Sequence[StoredTurn], previous: str, stands_as: Mapping[str, str] | None = None
+) -> list[Finding]:
     """Check the turns that a session owns, in order of index, from the digest before its first one.
+
+    `stands_as` is by the digest of a turn what the newest logged redaction of more than its texts says that it is now.
 
     Every turn is held against the digest stored for the turn before it, so that one altered turn gives one finding (its
     own) and not one for each turn after it.
@@ -76,7 +110,7 @@ def check_run(record: SessionRecord, rows: Sequence[StoredTurn], previous: str) 
             kind = "duplicate-index" if index < wanted else "index-gap"
             what = f"a second turn at index {index}" if index < wanted else f"no turn {wanted}"
             findings.append(_finding(kind, record, min(index, wanted), f"has {what}"))
-        if recomputed(row, previous) != row.digest:
+        if not is_true(row, previous, (stands_as or {}).get(row.digest)):
             findings.append(
                 _finding("digest-mismatch", record, index, f"turn {index} was altered: its digest does not fit it")
             )

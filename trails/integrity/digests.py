@@ -60,7 +60,7 @@ def _name(text: str) -> bytes:
 def salted(kind: str, salt: str, text: str) -> str:
     """Return the digest of a salted text: what stays behind when the text itself is redacted.
 
-    `kind` says what the text is (`text`, `json`, `arguments`, `meta`, `request`), so that one can't stand for another.
+    `kind` says what the text is (`text`, `json`, `arguments`, `meta`, `request`, `prompt`), so that one can't stand for another.
     """
     return _hash_framed(b"trails/salted/1", _name(kind), _framed(salt.encode()), _framed(text.encode()))
 
@@ -71,8 +71,11 @@ def content_digest(text: str, salt: str, *, structured: bool) -> str:
 
 
 def facts_digest(facts: Facts, salt: str) -> str:
-    """Return the digest over everything recorded with a turn beyond its text; "" where nothing was recorded."""
-    return facts_json_digest(facts_json(facts, salt))
+    """Return the digest over everything recorded with a turn beyond its text; "" where nothing was recorded.
+
+    Once some of it was taken out, the digest over all of it, which was kept.
+    """
+    return facts.withheld or facts_json_digest(facts_json(facts, salt))
 
 
 def facts_json_digest(text: str) -> str:
@@ -160,8 +163,37 @@ def turn_digest(
     )
 
 
-def prompt_digest(text: str, salt: str, *, version: int, effective_from: int) -> str:
-    """Return the digest of one version of a system prompt."""
-    return _hash(
-        b"trails/prompt/1", str(version).encode(), str(effective_from).encode(), salted("prompt", salt, text).encode()
+def standing_digest(
+    *,
+    previous: str,
+    index: int,
+    branch: str,
+    role: str,
+    author: str,
+    time: datetime | None,
+    content: str,
+    facts: str,
+    left: str,
+) -> str:
+    """Return the digest over a turn as it stands after more was taken out of it than its own digest can do without.
+
+    The arguments are those of `turn_digest`, each as it is now, and `left`: the digest over the facts that are left
+    (`facts` is the one over all of them as they were).
+    """
+    made = turn_digest(
+        previous=previous,
+        index=index,
+        branch=branch,
+        role=role,
+        author=author,
+        time=time,
+        content=content,
+        facts=facts,
     )
+    return _hash(b"trails/stands/1", made.encode(), left.encode())
+
+
+def prompt_digest(text: str, salt: str, *, version: int, effective_from: int, redacted: bool = False) -> str:
+    """Return the digest of one version of a system prompt; of a redacted one, `salt` is the digest of salt and text."""
+    said = salt if redacted else salted("prompt", salt, text)
+    return _hash(b"trails/prompt/1", str(version).encode(), str(effective_from).encode(), said.encode())

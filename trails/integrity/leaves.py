@@ -4,23 +4,42 @@ A leaf is a line of text: kind, session IRI, count, digest, and its link: the fi
 link of the line before it, a space, and its own other fields. So every line vouches for itself and for all before it,
 and the very same lines are the leaves of the Merkle tree (RFC 6962).
 
-    create  the session's row, as stored with its first persist      count 0, digest of the row
-    fork    the same for a fork                                      count: its fork index
-    turns   a batch of turns                                         count: turns in the transcript, digest: the head
-    change  the session's row, after it was changed                  count 0, digest of the row
-    redact  a turn whose content was taken out                       count: its index, digest of its deletion
-    delete  a deletion                                               count 0, digest of the tombstone
-    received, sent, delivered             an entry of the session's ledger, as it stands after the commit: an event that
-    pending, streaming, completed, failed came or went, a delivery, an exchange in that state; count: the entry's number,
-                                          digest: of the entry without the texts that can be taken out of it
+    create   what a session was made with: id, principal, agent,     count 0
+             kind, creation time, source, what it is a copy of
+    fork     the same for a fork, with parent, fork index, fork head count: its fork index
+             and the version of the system prompt that it inherits
+    change   all else that is said of a session: state, label, key,  count 1 with `create` or `fork`, 0 later
+             metadata, who spawned it, system prompts, tags, notes,
+             what is a copy; with a key its entry, its moves, its
+             conversation and that one's aliases
+    detach   the same, when a fork was cut loose from its parent     count: the fork index that it had
+    turns    a batch of turns                                        count: turns in the transcript, digest: the head
+    redact   a turn whose content was taken out: who, when, why      count: the turn's index
+             (of what is not a turn, the redaction's own IRI stands in the session's place, and count is 0)
+    delete   a deletion: the tombstone, who, when                    count 0
+    received, sent, delivered             an entry of the session's ledger: an event that came or went, a delivery, an
+    pending, streaming, completed, failed exchange in that state; count: the entry's number, digest: of the entry without
+                                          the texts that can be taken out of it, whose salted digest it covers
+    said                                  the turns that say an inbound event; count: the event's number
     brief, transition, cancel, result, artifact
                                           the same for an entry in the ledger of a session of the session tree: its task or
                                           context summary, a change of state, a request to end, its result, what that lists
     decision                              the same for a policy's decision in the ledger of the session that it is about
-    run     a sub-agent's run as it stands after the commit; its IRI  count: its revision, digest: of the run without its
-            stands in the session's place                            texts ("-": the run was removed from the registry)
-    sync    all lines before this one are on disk                    session "-", count 0, digest "-"
-    close   the store was closed in good order                       session "-", count 0, digest "-"
+    run      a sub-agent's run as it stands after the commit; its    count: its revision, digest: of the run without its
+             IRI stands in the session's place                       texts
+    task     what a run was registered with: its id, its task, when  count 1
+    remove   the record that a run was taken out of the registry     count: its revision
+    sync, close  no more written: an older version noted with them what was on disk
+
+What a leaf covers cannot be guessed from it: every digest covers random bits that are stored beside what it covers, or a
+salted digest of a text, and they go with that. A `change`, a `run` and a `delete` draw new ones, and so does whatever is
+logged again because a text was taken out of it. A `~` before the digest of a session's row
+says so: an older version's `create`, `fork`, `change` and `delete` have none, cover the whole row, and no salt.
+
+What never changes has one leaf: create or fork, delete, redact, received, sent, delivered, brief, transition, cancel,
+result, artifact, decision, task, remove; an exchange ends once. A second one is a finding. `change`, `detach`, `said` and `run`
+are followed by others, of which the last holds: they are history. A session that was deleted may come back (an import
+does that) as what it was made with before, with the turns and entries that it had, or the first of them.
 """
 
 from __future__ import annotations
@@ -36,18 +55,20 @@ from pyoxigraph import Quad
 from trails.errors import IntegrityError
 
 Kind = Literal[
-    "create", "fork", "turns", "change", "redact", "delete", "sync", "close",
-    "received", "sent", "delivered", "pending", "streaming", "completed", "failed",
-    "brief", "transition", "cancel", "result", "artifact", "run", "decision",
+    "create", "fork", "turns", "change", "detach", "redact", "delete", "sync", "close",
+    "received", "sent", "delivered", "pending", "streaming", "completed", "failed", "said",
+    "brief", "transition", "cancel", "result", "artifact", "run", "task", "remove", "decision",
 ]  # fmt: skip
 LEDGER_KINDS: Final[tuple[Kind, ...]] = (
     "received", "sent", "delivered", "pending", "streaming", "completed", "failed",
     "brief", "transition", "cancel", "result", "artifact", "decision",
 )  # fmt: skip
-"""The kinds of leaves that tell of an entry of a session's ledger."""
+"""The kinds of leaves that tell of an entry of a session's ledger, except for the turns that say it."""
+SALTED: Final = "~"
+"""What stands before the digest of a session's row that covers a salt."""
 _NOTHING: Final = "-"
 _LINE: Final = re.compile(
-    rf"({'|'.join(get_args(Kind))}) (urn:trails:session:[^ ]+|-) ([0-9]+) ([0-9a-f]{{64}}|-) ([0-9a-f]{{16}})"
+    rf"({'|'.join(get_args(Kind))}) (urn:trails:session:[^ ]+|-) ([0-9]+) (~?[0-9a-f]{{64}}|-) ([0-9a-f]{{16}})"
 )
 START: Final = "0" * 16
 """What stands for the link of the line before the first one."""

@@ -202,16 +202,16 @@ class TurnProof(_Proof):
     """A turn, and the proof that it stood in a session's transcript when a log's checkpoint was signed.
 
     `previous` is the digest of the turn before it. `content` is None where the text is withheld or was redacted: then
-    only its digest is proven. `facts` is what was recorded with the turn as JSON text ("" for nothing), in which call
-    arguments and metadata are digests. `links` are the turns after it up to the head that the `leaf` (a line of the
-    log, its place from 0 at `leaf_index`) names; the log had `size` lines.
+    only its digest is proven. `facts` is what was recorded with the turn as JSON text ("" for nothing, None where some of
+    it was taken out), in which call arguments and metadata are digests. `links` are the turns after it up to the head that
+    the `leaf` (a line of the log, its place from 0 at `leaf_index`) names; the log had `size` lines.
     """
 
     format: Literal["trails-turn-proof/1"] = "trails-turn-proof/1"
     turn: TurnDigests
     previous: str
     content: Revealed | None
-    facts: str
+    facts: str | None
     links: tuple[TurnDigests, ...]
     leaf: str
     leaf_index: int
@@ -256,7 +256,7 @@ class TurnProof(_Proof):
         what = f"turn {self.turn.index}"
         if said and digests.content_digest(said.text, said.salt, structured=said.structured) != self.turn.content:
             raise IntegrityError(f"the content of {what} does not have the digest that is proven: it was altered")
-        if digests.facts_json_digest(self.facts) != self.turn.facts:
+        if self.facts is not None and digests.facts_json_digest(self.facts) != self.turn.facts:
             raise IntegrityError(f"the facts of {what} do not have the digest that is proven: they were altered")
         if self.turn.index < 0 or (self.turn.index == 0) != (self.previous == digests.GENESIS):
             raise IntegrityError(f"{what} does not follow the digest {self.previous}: the proof was altered")

@@ -96,5 +96,8 @@ def written(value: object) -> str | None:
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a finite number (truth values are none)."""
-    return not isinstance(value, bool) and isinstance(value, (int, float, Decimal)) and math.isfinite(value)
+    """Tell whether a value is a finite number (truth values are none); one beyond 1.8e308 is infinite there."""
+    try:
+        return not isinstance(value, bool) and isinstance(value, (int, float, Decimal)) and math.isfinite(value)
+    except OverflowError:
+        return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from weakref import WeakKeyDictionary
 
 from pyoxigraph import Literal, NamedNode, Quad
@@ -13,7 +14,7 @@ from trails import iris, validate, vocab
 from trails.errors import InvalidInput
 from trails.integrity.leaves import Leaf
 from trails.ledger.keeping import Keeper
-from trails.session import Repository, entries, ledgerbook
+from trails.session import Repository, entries, ledgerbook, redactions
 from trails.session.entries import Entry, Event, Exchange
 from trails.store.contract import Change, Pattern, PreconditionFailed
 
@@ -141,10 +142,24 @@ class Book:
         rows = self._repository.reader.select("last_entry", session=session_id)
         return int(rows[0]["last"].value) if rows else 0
 
-    def write(self, session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, Entry]] = ()) -> None:
-        """Write entries in one commit (inside `at`); raise `SessionNotFound` where the session is gone."""
+    def write(
+        self,
+        session_id: str,
+        made: Sequence[Entry],
+        moved: Sequence[tuple[Entry, Entry]] = (),
+        *,
+        taken_out: datetime | None = None,
+    ) -> None:
+        """Write entries in one commit (inside `at`); raise `SessionNotFound` where the session is gone.
+
+        With a time in `taken_out`, those that move on lose their texts for good: that is recorded.
+        """
+        plan = change(session_id, made, moved)
+        if taken_out is not None:
+            parts = [old.iri for old, _ in moved]
+            plan = redactions.recorded(plan, parts, place="ledger text", time=taken_out)
         try:
-            self._repository.commit(change(session_id, made, moved))
+            self._repository.commit(plan)
         except PreconditionFailed as failure:
             raise self.refusal(session_id, failure) from failure
         self.wrote(session_id, made)
@@ -182,6 +197,7 @@ def change(session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, 
         said = entries.quads(entry)
         add += said
         leaves.append(entries.leaf(entry, said))
+        leaves += entries.leaves_of(entry)[1:]
         forbid.append((NamedNode(entry.iri), None, None, entries.graph_of(session_id)))
     for old, new in moved:
         before, after = set(entries.quads(old)), set(entries.quads(new))
@@ -190,4 +206,7 @@ def change(session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, 
         require += before - after
         require += [quad for quad in before if quad.predicate == vocab.STATE]
     leaves += [entries.leaf(new) for old, new in moved if entries.row_digest(old) != entries.row_digest(new)]
+    for old, new in moved:
+        turns = entries.said_leaf(new)
+        leaves += [turns] if turns is not None and turns != entries.said_leaf(old) else []
     return Change(add=add, remove=remove, require=require, forbid=forbid, leaves=lambda _: leaves)

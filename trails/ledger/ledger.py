@@ -175,7 +175,7 @@ class Ledger:
             made, moved = posting.dropped(
                 self._book, event, entry, now=self._now(), reason=why, agent=self._agent(event)
             )
-            self._book.write(session_id, made, moved)
+            self._book.write(session_id, made, moved, taken_out=self._now())
         return self._book.event(session_id, number)
 
     def _agent(self, event: Event) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from trails.policy.times import time_after
 from trails.session.entries import Event
 
 
@@ -36,7 +37,7 @@ def following(waiting: Sequence[Event], now: datetime, debounce: timedelta) -> N
         if _received(event) - _received(group[-1]) > debounce:
             return Next(tuple(group), None)
         group.append(event)
-    due = _received(group[-1]) + debounce
+    due = time_after(_received(group[-1]), debounce)
     return Next(tuple(group), None) if now >= due else Next((), due)
 
 

@@ -10,7 +10,7 @@ from trails import vocab
 from trails.errors import InvalidInput, TrailsError
 from trails.ledger.book import Book, change
 from trails.model import Turn
-from trails.session import Repository
+from trails.session import Repository, draft
 from trails.session.entries import Event, Exchange
 from trails.session.entrybase import Words
 from trails.session.session import Session
@@ -98,7 +98,8 @@ class Running:
         content = message.content
         if content is None:
             raise InvalidInput(f"the text of message {message.number} of session {self.session.id!r} was taken out")
-        self._said[message.number] = self.session.append("user", content, author=message.author_iri, time=message.time)
+        said = draft.make("user", content, author=message.author_iri, time=message.time)
+        self._said[message.number] = self.session.append_draft(said)  # an empty message came all the same
 
     # --- its end
 
@@ -204,7 +205,7 @@ def work(running: Running, handler: Handler, *, keep_partial: bool) -> Exchange:
     try:
         answer = handler(running)
         if answer is not None:
-            running.append("assistant", answer)
+            running.session.append_draft(draft.make("assistant", answer))  # it may be empty: so a model answered
         return running.complete()
     except BaseException as error:
         try:

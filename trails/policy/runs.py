@@ -12,13 +12,15 @@ from trails.model import Value
 from trails.policy.entry import delivery_context
 from trails.policy.levels import thinking_level
 from trails.policy.settings import section
-from trails.policy.times import Moment, to_ms
+from trails.policy.times import NEVER, Moment, to_ms
 
 Cleanup = Literal["delete", "keep"]
 Status = Literal["ok", "error", "timeout", "unknown"]
 VERSION: Final = 2
 DEFAULT_ARCHIVE_MINUTES: Final = 60
 SWEEP_SECONDS: Final = 60
+MAX_TIMEOUT: Final = 315_360_000
+"""The longest time that a run may be given, in seconds: ten years of 365 days."""
 _MINUTE: Final = 60_000
 
 
@@ -197,7 +199,8 @@ def run_outcome(value: Any) -> RunOutcome | None:
 def archive_at(now: Moment, minutes: object = None) -> int | None:
     """Return when a run is archived: so many minutes after `now`, in milliseconds since 1970; None for never.
 
-    Without minutes it is 60. Nothing above 0, or no finite number, is never; else they are floored, and at least 1.
+    Without minutes it is 60. Nothing above 0, or no finite number, is never; else they are floored, and at least 1. The
+    calendar's end, with the year 9999, is the latest.
 
     >>> archive_at(0), archive_at(0, 0.5), archive_at(0, 2.9), archive_at(0, 0)
     (3600000, 60000, 120000, None)
@@ -205,7 +208,7 @@ def archive_at(now: Moment, minutes: object = None) -> int | None:
     wanted: Any = DEFAULT_ARCHIVE_MINUTES if minutes is None else minutes
     if not is_number(wanted) or wanted <= 0:
         return None
-    return to_ms(now) + max(1, int(wanted)) * _MINUTE
+    return min(to_ms(now) + max(1, int(wanted)) * _MINUTE, to_ms(NEVER))
 
 
 def new_run(
@@ -315,7 +318,8 @@ class SpawnRequest(Value):
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Read the parameters of `sessions_spawn`; wrong and unknown ones raise `RequestRefused`.
 
-        `timeoutSeconds` is an old name of `runTimeoutSeconds`; seconds are floored, and at least 0.
+        `timeoutSeconds` is an old name of `runTimeoutSeconds`; seconds are floored, and at least 0 (without end) or, for
+        a fraction of one, 1. More than `MAX_TIMEOUT` is refused.
 
         >>> SpawnRequest.from_json({"task": "look", "runTimeoutSeconds": 2.9, "thinking": "HIGH"}).run_timeout_seconds
         2
@@ -370,7 +374,9 @@ def _seconds(fields: Mapping[str, Any]) -> int:
         return 0
     if not is_number(value):
         raise RequestRefused("runTimeoutSeconds must be a number")
-    return max(0, int(value))
+    if value > MAX_TIMEOUT:
+        raise RequestRefused(f"runTimeoutSeconds must be at most {MAX_TIMEOUT:,} (ten years), or 0 for without end")
+    return max(1, int(value)) if value > 0 else 0
 
 
 def _cleanup(value: object) -> Cleanup:

@@ -138,7 +138,8 @@ def explain_send_policy(
     where none denies; then the default. The channel is the one given, else the entry's `channel` or `lastChannel`, else
     what the key says. A rule that denies a channel reads it from every form of key, with an agent before it or without; one
     that allows reads it from `CHANNEL:group:ID` and `CHANNEL:channel:ID` only, so that doubt never opens. Prefixes are
-    put in lower case, keys are not. `strip_agent` makes `keyPrefix` fit the key without its agent too, as later systems do.
+    put in lower case, keys are not. `strip_agent` makes `keyPrefix` fit the key without its agent too, as later systems and
+    `Router` do.
 
     >>> deny = SendPolicy.from_json({"rules": [{"action": "deny", "match": {"keyPrefix": "cron:"}}, {"action": "allow"}]})
     >>> explain_send_policy(deny, session_key="cron:daily")

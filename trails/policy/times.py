@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zoneinfo
 from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
 
 from trails.errors import InvalidInput
 
@@ -12,6 +13,8 @@ Moment = int | datetime
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+NEVER: Final = datetime.max.replace(tzinfo=UTC)
+"""The end of the calendar: when a time is up that is longer than what is left of it."""
 
 
 def to_ms(moment: Moment) -> int:
@@ -39,6 +42,22 @@ def from_ms(milliseconds: int) -> datetime:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
         raise InvalidInput(f"{milliseconds} ms since 1970 is no date of the years 1 to 9999") from None
+
+
+def time_after(moment: datetime, span: timedelta | float) -> datetime:
+    """Return the moment a span (or a number of seconds, from 0) after an aware one; `NEVER` where the calendar ends before.
+
+    A span may be longer than any calendar: a model or a configuration chose it, or an older version stored it.
+
+    >>> time_after(datetime(2026, 3, 1, tzinfo=UTC), 90).isoformat()
+    '2026-03-01T00:01:30+00:00'
+    >>> time_after(datetime(2026, 3, 1, tzinfo=UTC), 10**20) == NEVER
+    True
+    """
+    try:
+        return moment + (span if isinstance(span, timedelta) else timedelta(seconds=span))
+    except OverflowError:
+        return NEVER
 
 
 def zone_of(zone: str | tzinfo) -> tzinfo:

@@ -17,6 +17,7 @@ from uuid import uuid4
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, keys, mapping, validate, vocab
+from trails.decoding import decodes
 from trails.errors import InvalidInput, RequestRefused
 from trails.ledger import book, posting
 from trails.model import SessionRecord
@@ -84,6 +85,7 @@ class Keyring:
 
     # --- reading
 
+    @decodes
     def find(self, key: str) -> tuple[Conversation, str | None] | None:
         """Return the conversation that a key names, and the key itself where that is an alias: direct, then alias."""
         store = self.repository.store
@@ -99,6 +101,7 @@ class Keyring:
                 return found, name
         return None
 
+    @decodes
     def held(self, conversation: Conversation) -> Held:
         """Return a key with the entry of its session."""
         reader = self.repository.reader
@@ -106,6 +109,7 @@ class Keyring:
         name = source_id(record.id, record.source_session)
         return Held(conversation, reader.entry(conversation.session_id), name)
 
+    @decodes
     def every(self) -> list[Held]:
         """Return all keys with the entries of their sessions, in two queries."""
         reader = self.repository.reader
@@ -127,6 +131,7 @@ class Keyring:
             found.append(Held(conversation, entry, source_id(session_id, source)))
         return found
 
+    @decodes
     def called(self, name: str) -> list[Held]:
         """Return the keys that are a name themselves, or whose session has it as its id, here or where it came from."""
         wanted = name.strip()
@@ -139,6 +144,7 @@ class Keyring:
                 found.append(conversations.find(self.repository.store, key or ""))
         return [self.held(each) for each in found if each is not None]
 
+    @decodes
     def labelled(self, label: str) -> list[Held]:
         """Return the keys with a label, those included whose entry brought it along where it was in use."""
         store, wanted = self.repository.store, Literal(label.strip())
@@ -154,6 +160,7 @@ class Keyring:
                 found[named.key] = self.held(named)
         return list(found.values())
 
+    @decodes
     def known_event(self, key: str, source: str | None, event_id: str) -> Event | None:
         """Return a message with an id that any session of a key has got before, or None."""
         store = self.repository.store

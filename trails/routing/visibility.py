@@ -12,8 +12,8 @@ from typing import Any, Final
 import pyoxigraph as ox
 from pyoxigraph import Literal, NamedNode
 
-from trails import iris, keys, queries, sparql, validate, vocab
-from trails.errors import InvalidInput, RequestRefused
+from trails import iris, keys, outside, queries, validate, vocab
+from trails.errors import InvalidInput, RequestRefused, TrailsError
 from trails.session import Repository, bundle, conversations
 from trails.store.contract import Result, Solutions
 
@@ -84,14 +84,16 @@ class View:
     def query(self, text: str, /, *, union: bool = True, **parameters: Any) -> Result:
         """Return the result of a SPARQL query over what can be seen, as `Repository.query` does over everything.
 
-        FROM and FROM NAMED choose among what can be seen; naming anything else finds nothing.
+        FROM and FROM NAMED choose among what can be seen; naming anything else finds nothing. Raises as that does.
         """
-        if text in queries.load_all():
-            return self._run(queries.find(text).bind(**parameters), union=False)
+        if validate.text(text, "the query") in queries.load_all():
+            bound = queries.find(text).bind(**parameters)
+            return outside.on_thread(lambda: self._run(bound, union=False), len(bound))
+        if text.replace("_", "").replace("-", "").isalnum():
+            queries.find(text)  # raises, naming what there is
         if parameters:
             raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
-        sparql.check(validate.text(text, "the query"))
-        return self._run(text, union=union)
+        return outside.answer(text, lambda: self._run(text, union=union))
 
     def _run(self, text: str, *, union: bool) -> Result:
         asks_itself = _FROM.search(_SAID.sub("", text)) is not None
@@ -100,10 +102,12 @@ class View:
         try:
             result = self._engine.query(text, prefixes=vocab.PREFIXES, **dataset)
             if isinstance(result, ox.QuerySolutions):
-                return Solutions(tuple(variable.value for variable in result.variables), list(result))
-            return bool(result) if isinstance(result, ox.QueryBoolean) else list(result)
+                return Solutions(tuple(variable.value for variable in result.variables), outside.rows(result))
+            return bool(result) if isinstance(result, ox.QueryBoolean) else outside.rows(result)
         except SyntaxError as error:
             raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
+        except (OSError, RuntimeError, ValueError) as error:
+            raise TrailsError(f"the query failed in the view of {self._session_id}: {error}") from error
 
 
 def refuse_unseen(repository: Repository, requester: str, target: str, name: str) -> None:

@@ -110,7 +110,7 @@ class Announcer:
             channel=origin.channel,
             account=origin.account_id,
             peer=origin.to,
-            author=agent_of(run.child_session_key),
+            author=agent_of(run.child_session_key) if run.agent is None else f"agent:{run.agent}",
             mode=mode,
         )
         with core.book.at(session_id) as number:
@@ -176,9 +176,12 @@ class Announcer:
                 idempotency_key=idempotency_key(run),
             )
             try:
-                core.host.announce(word)
+                answer = core.host.announce(word)
             except Exception:  # noqa: BLE001 - whatever a host's own code raises, the run is announced again later
                 _report.exception("announcing the run %r failed; it is tried again", run.run_id)
+                return False
+            if answer is False:
+                _report.warning("the host could not announce the run %r; it is tried again", run.run_id)
                 return False
         elif core.host.agent is not None and event.waiting:
             core.lanes.submit("main", lambda: core.work(event.session_id))

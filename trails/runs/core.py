@@ -354,9 +354,9 @@ class Core:
 
 def _outcome(run: Run, exchange: Exchange) -> tuple[RunStatus, str | None]:
     """Return how a run ended, by its exchange."""
-    limit = timedelta(seconds=run.run_timeout_seconds)
     taken = None if exchange.started is None or exchange.ended is None else exchange.ended - exchange.started
-    if limit and taken is not None and taken >= limit:
+    limit = run.run_timeout_seconds  # not as a timedelta: what an older version stored may be longer than any
+    if limit and taken is not None and taken.total_seconds() >= limit:
         return "timeout", None
     if exchange.state == "completed":
         return "ok", None

@@ -79,7 +79,8 @@ Agent = Callable[[Step], Answer | Awaitable[Answer]]
 class Announcement:
     """Word to a session that one of its runs ended: in its inbox already, and now for the host to act on.
 
-    The same announcement comes again after a failure or a crash, with the same `idempotency_key`.
+    The same announcement comes again after a failure (an exception, or False returned) or a crash, with the same
+    `idempotency_key`.
     """
 
     run: Run
@@ -120,6 +121,7 @@ class Host:
 
     agent: Agent | None = None
     announce: Callable[[Announcement], object] | None = None
+    """Tells a requester; one that raises or returns False (nothing else does) is called again later."""
     wait: Waiter | None = None
     send: Callable[[Outgoing], object] | None = None
     active: Callable[[str], bool] | None = None

@@ -12,7 +12,7 @@ from pyoxigraph import NamedNode
 
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput
-from trails.session import Repository, runbook
+from trails.session import Repository, redactions, runbook
 from trails.session.runentry import Run
 from trails.store.contract import Change, PreconditionFailed
 
@@ -167,11 +167,13 @@ class Registry:
     def withhold(self, run_id: str) -> bool:
         """Take the texts of a run out for good; False where they were out already."""
         while True:
-            remove, add = runbook.withhold([self.get(run_id)])
+            run = self.get(run_id)
+            remove, add = runbook.withhold([run])
             if not remove:
                 return False
+            change = Change(add=add, remove=remove, require=remove)
             try:
-                self._repository.commit(Change(add=add, remove=remove, require=remove))
+                self._repository.commit(redactions.recorded(change, [run.iri], place="run", time=datetime.now(UTC)))
             except PreconditionFailed:
                 continue
             return True

@@ -71,7 +71,8 @@ class Runs:
 
         `agent` answers for a model: it gets a `Step`, and its answer is appended; without it, runs go on elsewhere, and
         `on_event` or `wait` tells how they end. `wait(run id, seconds)` asks for a run in another process. `announce` is
-        called once an announcement stands in the requester's inbox; without it, `agent` answers there, in the main lane.
+        called once an announcement stands in the requester's inbox, and again later where it raises or returns False; without
+        it, `agent` answers there, in the main lane.
         `send` posts to a channel. `active(session id)` tells whether a session is at work; by default, as the ledger knows.
         `models` checks models, `prompt` builds the sub-agents' system prompt. `config` is a configuration as of the systems
         of session keys: `agents`, `session`, `tools`, `messages`. `lanes` are limits: main 4, subagent 8 (or the
@@ -143,8 +144,9 @@ class Runs:
 
         `task` is its first message. `label` names it for people (1 to 64 characters). `agent_id` is the agent that runs it:
         the requester's own, or one that its configuration allows. `model` comes before the agent's and the default one.
-        `run_timeout_seconds`, floored, is how long it may take; 0 is without end. `cleanup` says what becomes of its session
-        once it is announced. `origin` (channel, to, accountId, threadId) says where the answer goes.
+        `run_timeout_seconds`, floored (a fraction of a second is 1), is how long it may take, from its beginning or, unless
+        it begins in that time, from this call: at most ten years; 0 or less is without end. `cleanup` says what becomes of
+        its session once it is announced. `origin` (channel, to, accountId, threadId) says where the answer goes.
 
         A sub-agent's session may not spawn: status "forbidden". What is refused changes nothing.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal
@@ -291,11 +291,17 @@ class Talk:
         reason: str | None = None
         if is_announce_skip(reply.text):
             reason = ANNOUNCE_SKIP
-        elif resolve_send_policy(core.settings.send, entry=entry, session_key=self._target_key) == "deny":
+        elif self._is_denied(entry):
             reason = "the send policy denies it"
         else:
             outcome, reason = self._send(channel, reply.text, core.host.send)
         core.ledger.delivered(reply.turn_iri, channel=channel.channel, outcome=outcome, reason=reason)
+
+    def _is_denied(self, entry: Mapping[str, Any]) -> bool:
+        found = resolve_send_policy(
+            self._core.settings.send, entry=entry, session_key=self._target_key, strip_agent=True
+        )
+        return found == "deny"
 
     def _send(self, channel: _Channel, text: str, send: Callable[[Outgoing], object]) -> tuple[Outcome, str | None]:
         """Let the host send a text; return how that ended, and why it failed."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 from trails.errors import RequestRefused
+from trails.keys.script import is_number
 from trails.policy.settings import section
 from trails.runs.sending import DEFAULT_TIMEOUT, Request
 
@@ -82,8 +82,8 @@ def _text(fields: Mapping[str, Any], name: str) -> str | None:
     return value
 
 
-def seconds(value: object) -> int:
+def seconds(value: Any) -> int:
     """Return a time-out in whole seconds: floored, 0 to a day; what is no finite number raises `RequestRefused`."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not is_number(value):
         raise RequestRefused("timeoutSeconds must be a number")
-    return max(0, min(86_400, math.floor(value)))
+    return max(0, min(86_400, int(value)))

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from trails.model import Value
 from trails.policy.runs import SWEEP_SECONDS, end_run, is_due, resume_action, run_outcome, time_out_run
-from trails.policy.times import from_ms, to_ms
+from trails.policy.times import NEVER, from_ms, time_after, to_ms
 from trails.runs import announcing, convert, sending
 from trails.runs.announcing import Announced, Announcer
 from trails.runs.core import Core
@@ -150,7 +150,7 @@ class Upkeep:
 
     def _look_after(self, run: Run, now: datetime, did: _Did) -> None:
         core = self._core
-        if run.run_timeout_seconds and _began(core, run) is not None and now >= _deadline(core, run):
+        if now >= _deadline(run):
             step = core.going().get(run.run_id)
             if step is not None:
                 step.cancelled.set()
@@ -240,15 +240,12 @@ class _Did:
 _NAMES: Final = ("requeued", "waiting", "ended", "timed_out", "announced", "failed", "unheard", "archived")
 
 
-def _began(core: Core, run: Run) -> datetime | None:
-    """Return when a run really began: one that still waits for its turn here has not."""
-    if core.is_going(run.run_id) and run.run_id not in core.going():
-        return None
-    return run.started
-
-
-def _deadline(core: Core, run: Run) -> datetime:
-    return (run.started or core.now()) + timedelta(seconds=run.run_timeout_seconds)
+def _deadline(run: Run) -> datetime:
+    """Return when a run's time is up: counted from its beginning or, as long as nobody begins it, from its creation."""
+    since = run.started or run.created
+    if not run.run_timeout_seconds or since is None:
+        return NEVER
+    return time_after(since, run.run_timeout_seconds)
 
 
 def _time(told: Any, name: str) -> datetime | None:

@@ -18,6 +18,7 @@ from trails import history, iris, vocab
 from trails.context.assembling import Context, assemble
 from trails.context.entries import Entry, Spoken
 from trails.context.tokens import Counter, estimate
+from trails.decoding import decodes
 from trails.errors import IndexGap, IntegrityError
 from trails.history import Segment
 from trails.model import NO_FACTS, Compaction, Facts, SessionRecord, ToolCall, ToolResult, Turn
@@ -119,7 +120,7 @@ def of_stored(
         turns = reader.turns(chain)
     return assemble(
         turns,
-        system=prompt.text if prompt else None,
+        system=prompt.text if prompt and not prompt.redacted else None,
         brief=told.task if brief is None else brief,
         background=told.context if background is None else background,
         summary=summary,
@@ -164,6 +165,7 @@ def _gap(session_id: str, index: int) -> IndexGap:
     )
 
 
+@decodes
 def _run(reader: Reader, run: Segment) -> list[Entry]:
     session_id = run.record.id
     place = {"session": session_id, "start": run.start, "end": _OPEN_END if run.end is None else run.end}
@@ -210,6 +212,7 @@ def _with_parts(facts: Facts, content: list[Any]) -> Facts:
     return Facts(tool_calls=calls, tool_results=results, meta_json=facts.meta_json)
 
 
+@decodes
 def _facts(reader: Reader, session_id: str, rows: Solutions, kinds: set[str]) -> dict[int, Facts]:
     """Return the tool calls, answers and metadata of some turns by index, looking only where a model is shown them.
 
@@ -258,5 +261,6 @@ def _in_order(found: Mapping[int, _Each] | None) -> tuple[_Each, ...]:
     return () if found is None else tuple(found[position] for position in sorted(found))
 
 
+@decodes
 def _all_facts(reader: Reader, session_id: str) -> dict[int, Facts]:
     return {iris.turn_index(turn): each for turn, each in reader.facts(session_id).items()}

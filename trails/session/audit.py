@@ -15,26 +15,41 @@ from typing import Final
 from pyoxigraph import NamedNode, Quad
 
 from trails import history, iris, mapping, vocab
+from trails.decoding import decodes
 from trails.errors import TrailsError
 from trails.integrity import chain, digests, leaves
 from trails.integrity.chain import StoredTurn
 from trails.integrity.leaves import Leaf
 from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn, VerifyReport
-from trails.session import conversations, ledgerbook, logbook, marks, runbook, slots
+from trails.session import conversations, ledgerbook, logbook, logged, marks, redactions, runbook, slots
 from trails.session.reader import Reader
 from trails.store import tsv
 from trails.store.contract import QuadStore, Term
 
 _PLAIN = 9
 """How many quads a plain turn has, beside its time, which may be unknown."""
+_DIGITS = 16
+"""Of a turn's digest, as many stand in its IRI."""
 Progress = Callable[[int, int, str], None]
 """Called with (sessions done, all sessions, "") as a verification goes on."""
 _LINKS = frozenset({vocab.GENERATED_BY.value, vocab.TOOL_RESULT_OF.value})
 
 
-def verify(store: QuadStore, reader: Reader, session_id: str | None, progress: Progress | None = None) -> VerifyReport:
-    """Check one session and its ancestors, or (None) everything in the store, and report what is wrong."""
-    audit = _Audit(store, reader, progress)
+@decodes
+def verify(
+    store: QuadStore,
+    reader: Reader,
+    session_id: str | None,
+    progress: Progress | None = None,
+    *,
+    since: int | None = None,
+) -> VerifyReport:
+    """Check one session and its ancestors, or (None) everything in the store, and report what is wrong.
+
+    `since` is the number of the log's lines that a checkpoint covers. What these told of and what only a later redaction
+    explains is a finding then: a redaction of a name or a fact can't prove what stands in its place.
+    """
+    audit = _Audit(store, reader, progress, since)
     if session_id is not None:
         audit.lineage_of(session_id)
     else:
@@ -45,8 +60,9 @@ def verify(store: QuadStore, reader: Reader, session_id: str | None, progress: P
 
 
 class _Audit:
-    def __init__(self, store: QuadStore, reader: Reader, progress: Progress | None) -> None:
+    def __init__(self, store: QuadStore, reader: Reader, progress: Progress | None, since: int | None) -> None:
         self._progress = progress
+        self._since = since
         self._store = store
         self._reader = reader
         self.sessions = 0
@@ -54,12 +70,17 @@ class _Audit:
         self.findings: list[Finding] = []
         self._quads = 0
         self._records: dict[str, SessionRecord] = {}
-        self._log: dict[str, logbook.SessionLog] = {}
+        self._log: dict[str, logged.SessionLog] = {}
         self._entries: ledgerbook.Logged = {}
         self._runs: runbook.Logged = {}
-        self._logged: set[Leaf] = set()
-        self._made: dict[Leaf, str] = {}
+        self._old = 0
+        """The number of the first leaf in the log that no older version wrote."""
         self._redacted: set[str] = set()
+        self._stands_as: dict[str, str] = {}
+        self._stands_anew: set[str] = set()
+        self._numbers: dict[Leaf, int] = {}
+        self._starts: set[str] = set()
+        self._taken: set[str] = set()
 
     def lineage_of(self, session_id: str) -> None:
         """Check a session and its ancestors."""
@@ -77,8 +98,7 @@ class _Audit:
             subjects[str(getattr(quad.subject, "value", quad.subject))].append(quad)
         for subject, quads in subjects.items():
             self._subject(subject, quads)
-        for record in self._records.values():
-            self._agents(record, subjects)
+        self._agents(catalog)
         self._read_log()
         self._redactions()
         for record in self._records.values():
@@ -86,7 +106,10 @@ class _Audit:
         self._check_sessions()
         self.findings += marks.findings(self._store, self._reader, self._records, every=True)
         self.findings += conversations.findings(self._store, self._records, every=True)
-        for code, owner, what in (*runbook.findings(self._store, self._runs), *slots.findings(self._records.values())):
+        for code, owner, what in (
+            *runbook.findings(self._store, self._runs, self._taken),
+            *slots.findings(self._records.values()),
+        ):
             self._add(code, owner, what)
         self._graphs(subjects, len(catalog))
         self._gone(subjects)
@@ -103,50 +126,117 @@ class _Audit:
 
     def _read_log(self) -> None:
         lines = self._store.log.lines()
+        if self._store.log.trouble is not None:
+            self._add("bad-log", None, self._store.log.trouble)
         for number, what in leaves.check_links(lines):
             self._add("bad-log", None, f"line {number} of the log: {what}")
-        self._log = logbook.by_session(lines)
+        self._log = logged.by_session(lines)
+        self._old = logged.first_of_this_version(lines)
         self._entries = ledgerbook.logged(lines)
         self._runs = runbook.logged(lines)
-        self._logged = logbook.logged_redactions(lines)
+        self._numbers = numbers = logged.redactions(lines)
+        self._logged = numbers.keys()
         self._made = dict(logbook.redactions(self._store))
-        self._redacted = {digest for leaf, digest in self._made.items() if leaf in self._logged}
+        self._redacted = {_digest_of(quads) for leaf, quads in self._made.items() if leaf in self._logged}
+        self._starts = {digest[:_DIGITS] for digest in self._redacted if digest}
+        self._stands_as = redactions.standing(self._store, self._logged)
+        self._taken = redactions.taken(self._store, self._logged)
+        if self._since is not None:
+            before = [leaf for leaf, number in numbers.items() if number < self._since]
+            then = redactions.standing(self._store, before)
+            self._stands_anew = {digest for digest, said in self._stands_as.items() if then.get(digest) != said}
 
     def _redactions(self) -> None:
         """Hold the redactions that the catalog knows against those that were logged."""
+        rewritten = redactions.rewritten(self._store)
         for leaf in self._logged ^ self._made.keys():
             gone = leaf in self._logged
+            if gone and rewritten[leaf.session_iri, leaf.count] > 0:
+                rewritten[leaf.session_iri, leaf.count] -= 1
+                if self._numbers[leaf] < (self._since or 0):
+                    self._unproven(iris.session_id(leaf.session_iri), "the record of a redaction was redacted")
+                continue
             code, what = "unlogged", "has a redaction that was not logged"
             if gone:
                 code, what = "row-altered", "was redacted, and the record of who did it was altered"
-            self._add(code, iris.session_id(leaf.session_iri), f"turn {leaf.count} {what}", leaf.count)
+            of_turn = iris.is_session(leaf.session_iri)
+            where = f"turn {leaf.count} " if of_turn else ""
+            self._add(code, iris.session_id(leaf.session_iri), where + what, leaf.count if of_turn else None)
 
     def _against_log(self, record: SessionRecord, rows: Sequence[StoredTurn]) -> None:
         """Hold a session against what the log says of it: its row, and its head after every batch of turns."""
         log = self._log.get(record.id)
-        if log is None or log.deleted:
+        if log is None or log.deleted or log.made_with is None:
             self._add("unlogged", record.id, "is in the store and not in its log")
             return
-        if logbook.row_leaf(self._store, "change", record.id).digest != log.row:
-            self._add("row-altered", record.id, "its row in the catalog is not the one that was logged last")
+        self._row_against_log(record, log)
         digest_at = {row.index: row.digest for row in rows}
+        covered = max((count for count, _, number in log.heads if number < (self._since or 0)), default=0)
+        for row in rows:
+            if row.digest in self._stands_anew and row.index < covered:
+                self._unproven(record.id, f"a name or a fact was taken out of turn {row.index}", row.index)
         for count, head, _ in log.heads:
             if digest_at.get(count - 1) != head:
                 what = "is gone" if count - 1 not in digest_at else "is another one"
                 self._add("rolled-back", record.id, f"turn {count - 1}, which was logged, {what}", count - 1)
                 return
-        logged = log.heads[-1][0] if log.heads else record.starts_at
-        if rows and rows[-1].index >= logged:
-            self._add("unlogged", record.id, f"turn {logged} is in the store and not in its log", logged)
+        own = {index: digest for index, digest in digest_at.items() if index >= record.starts_at}
+        if log.came_back_with_others(own, record.starts_at):
+            self._add("logged-twice", record.id, "was deleted and came back with other turns")
+        known = log.heads[-1][0] if log.heads else record.starts_at
+        if rows and rows[-1].index >= known:
+            self._add("unlogged", record.id, f"turn {known} is in the store and not in its log", known)
+
+    def _faults(self, session_id: str, log: logged.SessionLog) -> None:
+        for fault in log.faults:
+            if not (fault.endswith(logged.AGAIN) and self._was_renamed(session_id)):
+                self._add("logged-twice", session_id, fault)
+            elif self._is_newer(fault, log.began):
+                self._unproven(session_id, fault)
+        if log.redone_at is not None and self._since is not None and log.began < self._since <= log.redone_at:
+            self._unproven(session_id, f"leaf {log.redone_at}: what it was made with was logged anew")
+
+    def _is_newer(self, fault: str, began: int = -1) -> bool:
+        """Tell whether a fault of something that a checkpoint covers came after it."""
+        return self._since is not None and began < self._since <= logged.number_of(fault)
+
+    def _unproven(self, session_id: str, what: str, index: int | None = None) -> None:
+        why = "since the checkpoint, so what stands there now is not proven by it; sign a new one"
+        self._add("unproven", session_id, f"{what} {why}", index)
+
+    def _was_renamed(self, session_id: str) -> bool:
+        """Tell whether a logged redaction took a name out of what never changes of a session otherwise."""
+        iri = iris.session(session_id)
+        return iri in self._taken or iris.deletion(iri) in self._taken
+
+    def _row_against_log(self, record: SessionRecord, log: logged.SessionLog) -> None:
+        self._faults(record.id, log)
+        row = logbook.row_of(self._store, record.id)
+        if log.is_old:
+            if row.whole != log.row:
+                self._add("row-altered", record.id, "its row in the catalog is not the one that was logged last")
+        else:
+            if row.made_with != log.made_with:
+                what = "what it was made with (its id, principal, agent, kind, time, source, fork point) is not as it was logged"
+                self._add("row-altered", record.id, what)
+            if row.rest != log.row:
+                self._add("row-altered", record.id, "its row in the catalog is not the one that was logged last")
+        if log.redone and record.source_session is None and not self._was_renamed(record.id):
+            self._add("logged-twice", record.id, "what it was made with was logged again, and it was not imported")
 
     def _gone(self, subjects: dict[str, list[Quad]]) -> None:
         """Find sessions that the log knows and the store does not, and tombstones that were altered."""
         for session_id, log in self._log.items():
             if session_id in self._records:
                 continue
+            self._faults(session_id, log)
             if not any(quad.object == vocab.TOMBSTONE for quad in subjects.get(iris.session(session_id), [])):
                 self._add("rolled-back", session_id, "is in the log and neither in the store nor deleted")
-            elif logbook.row_leaf(self._store, "delete", session_id).digest != log.row:
+                continue
+            row = logbook.row_of(self._store, session_id)
+            stands = row.made_with if row.is_salted else row.whole
+            wanted = log.renamed if log.renamed and self._was_renamed(session_id) else log.made_with
+            if wanted != stands or not log.deleted:
                 self._add("row-altered", session_id, "its tombstone is not the one that was logged")
 
     # --- the catalog
@@ -166,11 +256,12 @@ class _Audit:
     def _expected(self, subject: str, quads: list[Quad], types: set[Term]) -> set[Quad]:
         """Return the quads that a subject of the catalog would have if it were written from what it says."""
         rows = [(subject, quad.predicate.value, quad.object) for quad in quads]
-        about = {quad for quad in quads if quad.predicate in (vocab.DERIVED_FROM, vocab.SPECIALIZATION_OF)}
+        about = {quad for quad in quads if quad.predicate in _BESIDE_RECORD}
+        copying = {quad for quad in quads if quad.object == vocab.UNFINISHED_COPY}
         if vocab.SESSION in types:
             record = mapping.decode_records(rows)[iris.session_id(subject)]
             self._records[record.id] = record
-            return {q for q in mapping.session_quads(record) if q.subject == NamedNode(subject)} | about
+            return {q for q in mapping.session_quads(record) if q.subject == NamedNode(subject)} | about | copying
         if vocab.TOMBSTONE in types:
             return {q for q in quads if q.predicate in _TOMBSTONE}
         if vocab.SYSTEM_PROMPT in types:
@@ -189,18 +280,23 @@ class _Audit:
             if iris.system_prompt(iris.session(owner), prompt.version) != subject:
                 continue
             right = digests.prompt_digest(
-                prompt.text, prompt.salt, version=prompt.version, effective_from=prompt.effective_from
+                prompt.text,
+                prompt.salt,
+                version=prompt.version,
+                effective_from=prompt.effective_from,
+                redacted=prompt.redacted,
             )
             if right != prompt.digest:
                 self._add("digest-mismatch", owner, f"version {prompt.version} of the system prompt was altered")
             return set(mapping.prompt_quads(prompt))
         return set()
 
-    def _agents(self, record: SessionRecord, subjects: dict[str, list[Quad]]) -> None:
-        """Check that the catalog says what a session's principal and agent are."""
-        for quad in mapping.session_quads(record):
-            if quad.subject != NamedNode(record.iri) and quad not in subjects.get(quad.subject.value, []):  # type: ignore[union-attr] # an IRI
-                self._missing(quad)
+    def _agents(self, catalog: Iterable[Quad]) -> None:
+        """Check that the catalog says what whoever it names is: a principal or an agent."""
+        named = {quad.object for quad in catalog if quad.predicate in _NAMING}
+        said = {quad.subject: quad for quad in catalog if quad.object in (vocab.PRINCIPAL, vocab.AGENT)}
+        for who in named - said.keys():
+            self._missing(marks.author_type(str(getattr(who, "value", who))))
 
     def _graphs(self, subjects: dict[str, list[Quad]], in_catalog: int) -> None:
         """Find graphs that belong to no session; those of deleted ones may still wait to be swept."""
@@ -215,7 +311,7 @@ class _Audit:
             owner = self._records.get(iris.session_id(home)) if iris.is_session(home) else None
             if owner is not None and (is_ledger or owner.key is not None):
                 continue
-            if quads and not any(quad.predicate == vocab.PENDING_SWEEP for quad in subjects.get(home, [])):
+            if quads and not any(_goes_or_comes(quad) for quad in subjects.get(home, [])):
                 what = "is the ledger of a session that is not there" if is_ledger else "belongs to no session"
                 self._add("stray-graph", None, f"the graph {graph.value} {what}")
         if len(self._store) != known:
@@ -242,7 +338,7 @@ class _Audit:
             self._add(
                 "fork-head", record.id, f"was forked from a turn {at} with another digest: the parent was altered", at
             )
-        self.findings += chain.check_run(record, own, before or record.fork_head or digests.GENESIS)
+        self.findings += chain.check_run(record, own, before or record.fork_head or digests.GENESIS, self._stands_as)
         self._copies(record, below)
         self._against_log(record, rows)
         for row in rows:
@@ -254,9 +350,17 @@ class _Audit:
         if not _is_plain(quads, rows):
             self._walk(record, rows)
         log = self._entries.get(record.iri, {})
-        for code, what in ledgerbook.check(self._store, record.id, {row.iri for row in rows}, log):
+        for code, what in ledgerbook.check(
+            self._store, record.id, {row.iri for row in rows}, log, old=self._old, taken=self._taken, since=self._since
+        ):
             self._add(code, record.id, what)
+        for number in ledgerbook.unexplained(self._store, record.id, self._taken, self._is_redacted):
+            self._add("unlogged", record.id, f"entry {number} of its ledger lost its text, and no redaction was logged")
         return len(rows), quads
+
+    def _is_redacted(self, turn: str) -> bool:
+        """Tell whether the content of a turn, or of what it is a copy of, was redacted: by the digest in its IRI."""
+        return turn.rpartition("-")[2] in self._starts
 
     def _rows(self, session_id: str) -> list[StoredTurn]:
         try:
@@ -308,7 +412,7 @@ class _Audit:
             answers = history.answered_calls(turns, each.turn) if each.turn.tool_results else {}
             try:
                 expected |= {_comparable(quad) for quad in mapping.turn_quads(each, answers)}
-            except ValueError as error:
+            except (TrailsError, ValueError) as error:
                 self._add("unreadable", record.id, f"turn {each.turn.index} cannot be read: {error}", each.turn.index)
         actual = {_comparable(quad) for quad in self._store.quads((None, None, None, NamedNode(record.iri)))}
         for quad in actual - expected:
@@ -371,6 +475,7 @@ _REWRITTEN: Final[Sequence[tuple[frozenset[NamedNode], Callable[[str, Sequence[Q
     (frozenset({vocab.RUN}), runbook.quads_as_written),
     (frozenset({vocab.TAG, vocab.NOTE}), marks.quads_as_written),
     (conversations.TYPES, conversations.quads_as_written),
+    (frozenset({vocab.UNFINISHED_COPY}), lambda _, quads: [q for q in quads if q.object == vocab.UNFINISHED_COPY]),
 )
 """What is held against what it would be written as, by its type."""
 
@@ -381,14 +486,28 @@ def _said_of(deletion: str) -> frozenset[NamedNode]:
         return marks.REMOVAL | conversations.REMOVAL
     if iris.removed_run(deletion):
         return runbook.REMOVAL
-    return _REDACTION if iris.is_turn_deletion(deletion) else _DELETION
+    if iris.is_redaction(deletion):
+        return redactions.RECORD
+    return redactions.OF_TURN if iris.is_turn_deletion(deletion) else _DELETION
 
 
-_DELETION = frozenset({vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH})
-_REDACTION = frozenset(
-    {vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.DELETED_TURN, vocab.DIGEST, vocab.REASON}
+def _digest_of(quads: Iterable[Quad]) -> str:
+    return next((str(q.object.value) for q in quads if q.predicate == vocab.DIGEST), "")  # type: ignore[union-attr] # a literal
+
+
+_NAMING = frozenset({vocab.ATTRIBUTED_TO, vocab.ASSOCIATED_WITH, vocab.SESSION_AGENT})
+"""What of the catalog names principals and agents."""
+_BESIDE_RECORD = frozenset(
+    {vocab.DERIVED_FROM, vocab.SPECIALIZATION_OF, vocab.LEAF_SALT, vocab.ROW_SALT, vocab.FORK_DIGEST}
 )
-_TOMBSTONE = frozenset({vocab.TYPE, vocab.DELETED_AT, vocab.INVALIDATED_BY, vocab.PENDING_SWEEP})
+"""What a session's row holds beside its record; the log says whether it is as it was."""
+_DELETION = frozenset({vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH})
+_TOMBSTONE = frozenset({vocab.TYPE, vocab.DELETED_AT, vocab.INVALIDATED_BY, vocab.PENDING_SWEEP, vocab.LEAF_SALT})
+
+
+def _goes_or_comes(quad: Quad) -> bool:
+    """Tell whether a quad says that its subject's graph waits to be swept, or that a copy is being made there."""
+    return quad.predicate == vocab.PENDING_SWEEP or quad.object == vocab.UNFINISHED_COPY
 
 
 def _comparable(quad: Quad) -> Quad:

@@ -47,6 +47,8 @@ def bisect(turns: Sequence[Turn], predicate: Predicate, *, good: int, bad: int) 
 
     Raises `InvalidInput` where the ends are out of order or range, or are not what they are said to be.
     """
+    if not callable(predicate):
+        raise InvalidInput(f"bisect needs a function that tells of turns whether they are good, not {predicate!r}")
     if not validate.index(good, "good") < validate.index(bad, "bad") <= len(turns):
         raise InvalidInput(
             f"bisect needs a good prefix that is shorter than the bad one, within {len(turns)} turns; good is {good}, "

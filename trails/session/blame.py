@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyoxigraph import NamedNode
 
 from trails import iris, validate, vocab
+from trails.decoding import decodes
 from trails.errors import InvalidInput
 from trails.model import Quote, SessionRecord, Turn, Value
 from trails.store.contract import QuadStore
@@ -52,6 +53,7 @@ def blame_session(session: Session, start: int, end: int | None) -> list[Blame]:
     return blame(store, chain, session.turns[start:last], stored=len(session) - session.pending)
 
 
+@decodes
 def blame(store: QuadStore, chain: Sequence[SessionRecord], turns: Sequence[Turn], *, stored: int) -> list[Blame]:
     """Return where turns of a transcript come from, given its session's lineage; those from index `stored` on are pending."""
     owners = {record.id: record for record in chain}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from trails import vocab
+from trails.decoding import decodes
 from trails.model import SessionRecord
 from trails.session import ledgerbook
 from trails.session.treeentries import Brief
@@ -19,6 +20,7 @@ class Told(NamedTuple):
     context: str | None = None
 
 
+@decodes
 def told(store: QuadStore, chain: Sequence[SessionRecord]) -> Told:
     """Return what a session was told, given with its ancestors by forks: a fork was told what its nearest ancestor was."""
     for record in chain:

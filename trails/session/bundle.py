@@ -6,7 +6,7 @@ from pyoxigraph import NamedNode, Quad
 
 from trails import iris, vocab
 from trails.model import SessionRecord
-from trails.session import conversations, erasure, marks
+from trails.session import conversations, marks, redactions
 from trails.store.contract import QuadStore
 
 
@@ -19,7 +19,8 @@ def session_quads(store: QuadStore, record: SessionRecord) -> list[Quad]:
     node = NamedNode(record.iri)
     graph = store.quads((None, None, None, node))
     book = store.quads((None, None, None, NamedNode(iris.ledger(record.iri))))
-    quads = [*row(store, node), *marks.exported(store, node), *graph, *book, *erasure.deletions_of(store, graph)]
+    quads = [*row(store, node), *marks.exported(store, node), *graph, *book, *redactions.belonging(store, graph)]
+    quads += redactions.of_session(store, node)
     quads += conversations.exported(store, node) if record.key is not None else []
     for who, kind in ((iris.principal(record.principal), vocab.PRINCIPAL), (iris.agent(record.agent), vocab.AGENT)):
         quads += store.quads((NamedNode(who), vocab.TYPE, kind, vocab.CATALOG))
@@ -27,8 +28,8 @@ def session_quads(store: QuadStore, record: SessionRecord) -> list[Quad]:
 
 
 def row(store: QuadStore, node: NamedNode) -> list[Quad]:
-    """Return a session's row and its system prompts."""
-    quads = store.quads((node, None, None, vocab.CATALOG))
+    """Return a session's row and its system prompts, without the salt of the row's newest leaf: that is the log's."""
+    quads = [q for q in store.quads((node, None, None, vocab.CATALOG)) if q.predicate != vocab.ROW_SALT]
     for version in prompts(store, node):
         quads += store.quads((version, None, None, vocab.CATALOG))
     return quads

@@ -16,7 +16,7 @@ from trails.integrity.merkle import HashTree, leaf_hash, root_of
 from trails.integrity.note import Checkpoint, claimed_checkpoint, open_checkpoint, sign_checkpoint, verifier_of
 from trails.integrity.proofs import ConsistencyProof, Revealed, TurnDigests, TurnProof
 from trails.model import Finding, SealedTurn, Turn
-from trails.session import logbook
+from trails.session import logged
 from trails.session.reader import Reader
 from trails.store.contract import QuadStore
 
@@ -40,12 +40,13 @@ def make(store: QuadStore, signer: str) -> str:
     return sign_checkpoint(Checkpoint(origin=origin, size=len(lines), root=_root(lines)), signer)
 
 
-def findings(store: QuadStore, note: str | bytes, verifiers: Iterable[str]) -> list[Finding]:
-    """Hold the log against a checkpoint that was kept: its first lines must still be those that were signed then.
+def opened(note: str | bytes, verifiers: Iterable[str]) -> Checkpoint:
+    """Return a checkpoint that was kept; raise IntegrityError where it is malformed or not signed with one of the keys."""
+    return open_checkpoint(note, verifiers)
 
-    Raises IntegrityError where the checkpoint itself is malformed or not signed with one of the keys.
-    """
-    kept = open_checkpoint(note, verifiers)
+
+def findings(store: QuadStore, kept: Checkpoint) -> list[Finding]:
+    """Hold the log against a checkpoint that was kept: its first lines must still be those that were signed then."""
     lines = store.log.lines()
     if len(lines) < kept.size:
         what = (
@@ -107,7 +108,7 @@ def prove_turn(
         turn=_digests_of(sealed),
         previous=turns[index - 1].digest if index else digests.GENESIS,
         content=_content_of(sealed) if reveal else None,
-        facts=digests.facts_json(sealed.turn.facts, sealed.salt),
+        facts=None if sealed.turn.facts.withheld else digests.facts_json(sealed.turn.facts, sealed.salt),
         links=tuple(map(_digests_of, following)),
         leaf=lines[leaf_index],
         leaf_index=leaf_index,
@@ -115,13 +116,13 @@ def prove_turn(
         hashes=tuple(tree.inclusion(leaf_index, checkpoint.size)),
         checkpoint=note,
     )
-    _check(proof, owner.id)
+    _check(proof, owner.id, [sealed.turn, *(each.turn for each in following)])
     return proof
 
 
 def _leaf_of(lines: Sequence[str], owner: str, index: int, checkpoint: Checkpoint) -> tuple[int, int]:
     """Return the turns counted by, and the place of, the first leaf of a session that covers a turn."""
-    log = logbook.by_session(lines).get(owner, logbook.SessionLog())
+    log = logged.by_session(lines).get(owner, logged.SessionLog())
     for count, _, number in log.heads:
         if count > index:
             return count, number
@@ -131,11 +132,18 @@ def _leaf_of(lines: Sequence[str], owner: str, index: int, checkpoint: Checkpoin
     )
 
 
-def _check(proof: TurnProof, owner: str) -> None:
-    """Refuse to give out a proof that does not hold."""
+def _check(proof: TurnProof, owner: str, turns: Iterable[Turn]) -> None:
+    """Refuse to give out a proof that does not hold, or that a name which was taken out is needed for."""
     try:
         proof.check_chain()
     except IntegrityError as wrong:
+        for turn in turns:
+            if iris.is_unnamed(turn.author_iri) or turn.role == iris.UNNAMED:
+                raise InvalidInput(
+                    f"the name of the author or the role of turn {turn.index} of session {owner!r} was taken out, and its "
+                    "digest cannot be made again without it: nothing can be proven of it, nor of the turns before it that "
+                    "were written with it; a proof that was made before holds"
+                ) from wrong
         raise IntegrityError(
             f"session {owner!r} does not fit its log, so nothing can be proven of it: {wrong}; `trails verify` names what "
             "was altered, and a backup or an export restores it"

@@ -14,6 +14,7 @@ from typing import Any, Final
 from pyoxigraph import Literal
 
 from trails import history, iris, mapping, vocab
+from trails.decoding import decodes
 from trails.errors import IndexGap, InvalidInput
 from trails.model import SessionRecord
 from trails.session.comparison import Branch, Comparison, Usage
@@ -46,6 +47,7 @@ def compare(reader: Reader, root_id: str, at: int | None = None) -> Comparison:
 # --- which sessions
 
 
+@decodes
 def _family(reader: Reader, root_id: str) -> dict[str, _Chain]:
     """Return the lineage of a session and of each of its descendants by forks, by session id: one query."""
     rows = reader.select("family", session=root_id)
@@ -97,6 +99,7 @@ def _leaving(chains: Mapping[str, _Chain], root_id: str, order: Sequence[str], a
 # --- what is read of them
 
 
+@decodes
 def _own_turns(reader: Reader, records: Mapping[str, SessionRecord]) -> dict[str, int]:
     """Return how many turns each session owns, or raise `IndexGap` where they are not one after the other."""
     counts = dict.fromkeys(records, 0)
@@ -175,6 +178,7 @@ def _branch(chain: _Chain, counts: Mapping[str, int], read: _Read) -> Branch:
     )
 
 
+@decodes
 def _calls(reader: Reader, session_ids: Sequence[str]) -> dict[str, _Calls]:
     rows: dict[str, list[tuple[int, Usage, str | None]]] = {session_id: [] for session_id in session_ids}
     for session, index, given, made, cost, model in reader.select("usage_by_turn", sessions=session_ids):
@@ -195,6 +199,7 @@ def _whole(term: Any) -> int | None:
     return None if term is None else int(term.value)
 
 
+@decodes
 def _tools(reader: Reader, session_ids: Sequence[str]) -> dict[str, dict[str, int]]:
     """Return how often each session's own turns asked for each tool, the most frequent first."""
     found: dict[str, list[tuple[int, str]]] = defaultdict(list)
@@ -206,6 +211,7 @@ def _tools(reader: Reader, session_ids: Sequence[str]) -> dict[str, dict[str, in
 # --- the last answer
 
 
+@decodes
 def _answers(reader: Reader, session_ids: Sequence[str], records: Mapping[str, SessionRecord]) -> dict[str, str | None]:
     """Return the last text of an assistant among each session's own turns; None where that turn is redacted."""
     found: dict[str, str | None] = {}
@@ -220,6 +226,7 @@ def _answers(reader: Reader, session_ids: Sequence[str], records: Mapping[str, S
     return found
 
 
+@decodes
 def _earlier(reader: Reader, session_id: str, start: int, end: int) -> str | None:
     """Return the last text of an assistant that a session owns in a range of indices; None where there is none."""
     while True:

@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
+from trails import files
 from trails.errors import InvalidInput
 from trails.forest import Stem
 from trails.model import SessionRecord
@@ -326,7 +327,8 @@ class Comparison:
         Along lies the index of turns: a branch runs from its fork index to its length and leaves its parent there; long
         stretches in which nothing begins or ends are cut short and marked. Numbers and times are coloured on a scale (a
         root beyond the range of its forks gets the colour at the end), anything else in up to 20 distinct colours with a
-        legend; a missing value is grey. The same comparison gives the same bytes, with the same version of matplotlib.
+        legend; a missing value is grey. The file is for its owner alone (mode 0600). The same comparison gives the same
+        bytes, with the same version of matplotlib.
 
         Raises `InvalidInput` for another suffix, an unknown column or more than 20 distinct values, and `TrailsError`
         where matplotlib is not installed (the extra `plot`).
@@ -345,7 +347,8 @@ class Comparison:
         if column is not None:
             values = {session_id: row[column] for session_id, row in cells.items()}
             metric = plotting.Metric(column, self.kinds[column], values)
-        place.write_bytes(plotting.draw(self._stems, names, metric, form))
+        drawn = plotting.draw(self._stems, names, metric, form)
+        files.write_whole(place, lambda out: out.write(drawn))
 
 
 def _row(branch: Branch, keys: Sequence[str]) -> dict[str, Any]:

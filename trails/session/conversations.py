@@ -15,10 +15,11 @@ from typing import Any, Final
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, mapping, vocab
+from trails.decoding import decodes
 from trails.errors import IntegrityError, TrailsError
 from trails.model import Finding, SessionRecord, Value
 from trails.session import entryfacts
-from trails.store.contract import Change, Pattern, QuadStore
+from trails.store.contract import Change, Matching, Pattern, QuadStore
 
 TYPES: Final = frozenset({vocab.CONVERSATION, vocab.ALIAS, vocab.MOVE})
 REMOVAL: Final = frozenset(
@@ -103,7 +104,7 @@ def conversation_quads(made: Conversation) -> list[Quad]:
         (node, vocab.KEY, Literal(made.key)),
         (node, vocab.CURRENT_SESSION, NamedNode(iris.session(made.session_id))),
         (node, vocab.TIME, mapping.time_literal(made.created)),
-        (node, vocab.REVISION, Literal(made.revision)),
+        (node, vocab.REVISION, vocab.integer(made.revision)),
     ]
     if made.label is not None:
         rows.append((node, vocab.LABEL, Literal(made.label)))
@@ -224,6 +225,7 @@ def _key_of(iri: str) -> str:
     return key
 
 
+@decodes
 def conversation_of(subject: str, quads: Iterable[Quad]) -> Conversation:
     """Return the conversation that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
     found = _values(subject, quads, (vocab.KEY, vocab.CURRENT_SESSION, vocab.TIME, vocab.REVISION))
@@ -236,6 +238,7 @@ def conversation_of(subject: str, quads: Iterable[Quad]) -> Conversation:
     )
 
 
+@decodes
 def alias_of(subject: str, quads: Iterable[Quad]) -> Alias:
     """Return the alias that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
     wanted = (vocab.ALIAS_KEY, vocab.ALIAS_OF, vocab.REASON, vocab.ATTRIBUTED_TO, vocab.TIME)
@@ -250,6 +253,7 @@ def alias_of(subject: str, quads: Iterable[Quad]) -> Alias:
     )
 
 
+@decodes
 def move_of(subject: str, quads: Iterable[Quad]) -> Move:
     """Return the move that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
     place = iris.move_place(subject)
@@ -273,6 +277,7 @@ def move_of(subject: str, quads: Iterable[Quad]) -> Move:
     )
 
 
+@decodes
 def quads_as_written(subject: str, quads: Sequence[Quad]) -> list[Quad]:
     """Return the quads that a conversation, an alias or a move would have if it were written from what it says."""
     if iris.move_place(subject) is not None:
@@ -285,11 +290,12 @@ def quads_as_written(subject: str, quads: Sequence[Quad]) -> list[Quad]:
 # --- finding
 
 
-def about(store: QuadStore, subject: str) -> list[Quad]:
+def about(store: Matching, subject: str) -> list[Quad]:
     """Return all that the catalog says of a subject."""
     return store.quads((NamedNode(subject), None, None, vocab.CATALOG))
 
 
+@decodes
 def find(store: QuadStore, key: str) -> Conversation | None:
     """Return the conversation that a key names directly, or None."""
     subject = iris.conversation(key)
@@ -297,6 +303,7 @@ def find(store: QuadStore, key: str) -> Conversation | None:
     return conversation_of(subject, quads) if quads else None
 
 
+@decodes
 def of_session(store: QuadStore, node: NamedNode) -> Conversation | None:
     """Return the conversation whose current session is the one given, or None."""
     for quad in store.quads((None, vocab.CURRENT_SESSION, node, vocab.CATALOG)):
@@ -311,6 +318,7 @@ def find_alias(store: QuadStore, alias: str) -> Alias | None:
     return alias_of(subject, quads) if quads else None
 
 
+@decodes
 def aliases(store: QuadStore, key: str | None = None) -> list[Alias]:
     """Return the aliases of one conversation, or all, in order of the alias."""
     node = None if key is None else NamedNode(iris.conversation(key))
@@ -319,6 +327,7 @@ def aliases(store: QuadStore, key: str | None = None) -> list[Alias]:
     return sorted(found, key=lambda alias: alias.alias)
 
 
+@decodes
 def moves(store: QuadStore, session_id: str | None = None) -> list[Move]:
     """Return the moves of one session, or all, oldest first."""
     node = None if session_id is None else NamedNode(iris.session(session_id))
@@ -327,6 +336,7 @@ def moves(store: QuadStore, session_id: str | None = None) -> list[Move]:
     return sorted(found, key=lambda move: (move.time, move.operation, move.number))
 
 
+@decodes
 def sessions_of(store: QuadStore, key: str) -> list[str]:
     """Return the ids of all sessions of a conversation, in no order."""
     node = NamedNode(iris.conversation(key))
@@ -340,7 +350,7 @@ def _iri(quad: Quad) -> str:
 # --- with the session that they belong to
 
 
-def logged(store: QuadStore, node: NamedNode) -> list[Quad]:
+def logged(store: Matching, node: NamedNode) -> list[Quad]:
     """Return what the log covers with the row of a session that has a key."""
     moved = [_iri(quad) for quad in store.quads((None, vocab.MOVED_SESSION, node, vocab.CATALOG))]
     quads = [quad for subject in moved for quad in about(store, subject)]
@@ -350,12 +360,12 @@ def logged(store: QuadStore, node: NamedNode) -> list[Quad]:
     return quads
 
 
-def of_conversation(store: QuadStore, subject: str) -> list[Quad]:
+def of_conversation(store: Matching, subject: str) -> list[Quad]:
     """Return a conversation's row, its aliases, and what stays of those that were removed."""
     return [*about(store, subject), *_aliases_of(store, subject)]
 
 
-def _aliases_of(store: QuadStore, subject: str) -> list[Quad]:
+def _aliases_of(store: Matching, subject: str) -> list[Quad]:
     node = NamedNode(subject)
     quads: list[Quad] = []
     for link in (vocab.ALIAS_OF, vocab.ALIAS_WAS_OF):
@@ -387,6 +397,7 @@ def leaving(store: QuadStore, doomed: Collection[str], subjects: set[str]) -> tu
     return remove, forbid
 
 
+@decodes
 def exported(store: QuadStore, node: NamedNode) -> list[Quad]:
     """Return what goes with a session that is exported: its entry, its moves, its conversation with the aliases."""
     quads = [q for q in logged(store, node) if iris.alias_key(_iri(q).partition("/deletion/")[0]) is None]
@@ -427,6 +438,7 @@ def arriving(store: QuadStore, quads: Sequence[Quad]) -> tuple[list[Quad], list[
 # --- held against the sessions
 
 
+@decodes
 def findings(store: QuadStore, records: Mapping[str, SessionRecord], *, every: bool) -> list[Finding]:
     """Return what does not fit: keys whose session is not theirs, aliases of nothing; with `every`, of no session too."""
     found: list[Finding] = []

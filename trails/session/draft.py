@@ -12,6 +12,8 @@ from trails.integrity import digests
 from trails.model import NO_FACTS, Compaction, Facts, ModelCall, SessionRecord, ToolCall, ToolResult, Turn
 
 _HUMAN_ROLES = frozenset({"user", "human"})
+_MAY_BE_EMPTY = frozenset({"tool", "toolResult"})
+"""The roles of answers to tool calls: many tools have nothing to say."""
 
 
 class Draft(NamedTuple):
@@ -24,6 +26,18 @@ class Draft(NamedTuple):
     author_iri: str | None
     facts: Facts
     salt: str
+
+    def says_nothing(self, content: object) -> bool:
+        """Tell whether nothing is in its content, as it was given, and nothing else tells what happened.
+
+        What tells it is a call, an answer, a compaction, or what a model was asked.
+        """
+        if parts.holds_anything(content) or self.role in _MAY_BE_EMPTY:
+            return False
+        facts = self.facts
+        call = facts.model_call
+        asked = call is not None and (call.usage_json is not None or call.stop_reason is not None)
+        return not (asked or facts.tool_calls or facts.tool_results or facts.compaction)
 
     def turn(self, record: SessionRecord, index: int, previous: str) -> Turn:
         """Return the turn that this draft is at an index of a session, after the turn with the digest `previous`."""
@@ -91,7 +105,11 @@ def make(
         results = parts.results_in(found)
     if tool_call_id is not None:
         results = (*results, ToolResult(call_id=validate.name(tool_call_id, "tool_call_id"), is_error=bool(is_error)))
-    sources = tuple(sorted({validate.text(source, "a source id") for source in source_ids})) if source_ids else ()
+    if compaction is not None and not isinstance(compaction, Compaction):
+        raise InvalidInput(f"compaction must be a Compaction, not {type(compaction).__name__}")
+    sources = validate.source_ids(source_ids) if source_ids else ()
+    for told in (compaction.request, compaction.trigger, compaction.max_summary_rule) if compaction else ():
+        validate.text(told or "", "what is said of a compaction")
     call, meta_json = _model_call(model, usage, stop_reason), validate.meta(meta)
     facts = NO_FACTS
     if call or calls or results or compaction or sources or meta_json is not None:

@@ -19,6 +19,7 @@ from pyoxigraph import NamedNode, Quad
 
 from trails import iris, mapping
 from trails import vocab as v
+from trails.decoding import decodes
 from trails.errors import IntegrityError, TrailsError
 from trails.integrity import leaves
 from trails.integrity.leaves import Kind, Leaf
@@ -46,6 +47,7 @@ State = Literal["pending", "streaming", "completed", "failed"]
 Outcome = Literal["sent", "failed", "skipped"]
 """How an attempt to deliver ended."""
 
+_SAID: Final = frozenset({v.RECORDED_AS, v.DIGEST, v.LEAF_SALT})
 _LOOSE: Final = frozenset({v.VALUE, v.ERROR, v.SALT, v.WAITING, v.RECORDED_AS})
 """What changes of an entry, or goes, without a new leaf: its text, and what shows in the exchange that took it up."""
 
@@ -204,7 +206,7 @@ def quads(entry: Entry) -> list[Quad]:
 
 
 def _pairs(entry: Entry) -> Pairs:
-    yield v.NUMBER, RdfLiteral(entry.number)
+    yield v.NUMBER, v.integer(entry.number)
     match entry:
         case Event():
             yield from _event(entry)
@@ -216,7 +218,9 @@ def _pairs(entry: Entry) -> Pairs:
             yield from policyentries.pairs(entry)
         case _:
             yield from treeentries.pairs(entry)
-    if entry.words is not None:
+    if entry.words is None:
+        yield v.LEAF_SALT, None if entry.leaf_salt is None else RdfLiteral(entry.leaf_salt)
+    else:
         yield from _words(entry.words, v.ERROR if isinstance(entry, (Exchange, *SAYING_WHY)) else v.VALUE)
 
 
@@ -276,7 +280,7 @@ def _delivery(delivery: Delivery) -> Pairs:
     yield v.DELIVERY_OF, entry_node(delivery, delivery.event)
     yield v.CHANNEL, RdfLiteral(delivery.channel)
     yield v.OUTCOME, RdfLiteral(delivery.outcome)
-    yield v.ATTEMPT, RdfLiteral(delivery.attempt)
+    yield v.ATTEMPT, v.integer(delivery.attempt)
     yield v.TIME, mapping.time_literal(delivery.time)
     yield v.REASON, None if delivery.reason is None else RdfLiteral(delivery.reason)
 
@@ -303,9 +307,28 @@ def leaf(entry: Entry, said: Iterable[Quad] | None = None) -> Leaf:
     return Leaf(kind, iris.session(entry.session_id), entry.number, row_digest(entry, said))
 
 
+def said_digest(event: Event) -> str:
+    """Return the digest of the turns that say an inbound event: what its newest `said` leaf holds."""
+    return leaves.row_digest(quad for quad in quads(event) if quad.predicate in _SAID)
+
+
+def leaves_of(entry: Entry) -> list[Leaf]:
+    """Return the leaves for an entry as it stands, and for the turns that say it."""
+    said = said_leaf(entry)
+    return [leaf(entry)] if said is None else [leaf(entry), said]
+
+
+def said_leaf(entry: Entry) -> Leaf | None:
+    """Return the leaf for the turns that say an inbound event; None where none do, or it is none."""
+    if isinstance(entry, Event) and entry.direction == "inbound" and entry.turn_iris:
+        return Leaf("said", iris.session(entry.session_id), entry.number, said_digest(entry))
+    return None
+
+
 # --- from quads
 
 
+@decodes
 def by_subject(found: Iterable[Quad]) -> dict[str, dict[NamedNode, list[Node]]]:
     """Return quads of a ledger's graph by the subject's IRI and the property."""
     subjects: dict[str, dict[NamedNode, list[Node]]] = defaultdict(lambda: defaultdict(list))
@@ -315,8 +338,14 @@ def by_subject(found: Iterable[Quad]) -> dict[str, dict[NamedNode, list[Node]]]:
     return subjects
 
 
+@decodes
 def decode(session_id: str, iri: str, properties: Properties) -> Entry:
     """Return the entry that a subject of a ledger's graph is; raise `IntegrityError` for what is none."""
+    found = _decode(session_id, iri, properties)
+    return found.model_copy(update={"leaf_salt": one(properties, v.LEAF_SALT)})
+
+
+def _decode(session_id: str, iri: str, properties: Properties) -> Entry:
     number = iris.entry_number(iri)
     types = properties.get(v.TYPE, [])
     try:

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Self
 
+from pydantic import Field
 from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode
 
 from trails import iris, mapping
 from trails import vocab as v
+from trails.decoding import decodes
 from trails.errors import IntegrityError
 from trails.integrity import digests
 from trails.model import Value
@@ -42,9 +44,16 @@ class Words(Value):
         return Words(text=None, digest=self.digest, withheld=withheld)
 
     @property
+    @decodes
     def content(self) -> Any:
         """The text, or the list of parts; None once it is gone."""
         return json.loads(self.text) if self.structured and self.text is not None else self.text
+
+    def salted_anew(self) -> Words:
+        """Return them with another digest: of the same text with another salt, or random where only the digest is left."""
+        if self.text is not None:
+            return Words.of(self.text, structured=self.structured)
+        return self.model_copy(update={"digest": digests.salted("words", digests.new_salt(), self.digest)})
 
     def is_true(self) -> bool:
         """Tell whether a text that is there has the digest that it should have."""
@@ -59,11 +68,19 @@ class LedgerEntry(Value):
     session_id: str
     number: int
     words: Words | None = None
+    leaf_salt: str | None = Field(default_factory=lambda said: None if said.get("words") else digests.new_salt())
+    """What salts the leaf of an entry without a text, whose own salted digest would do so. None from older versions."""
 
     @property
     def iri(self) -> str:
         """The entry's IRI."""
         return iris.ledger_entry(iris.session(self.session_id), self.number)
+
+    def salted_anew(self) -> Self:
+        """Return the entry with other random bits for its leaf: with the old ones goes what could be guessed of that."""
+        if self.words is None:
+            return self.model_copy(update={"leaf_salt": digests.new_salt()})
+        return self.model_copy(update={"words": self.words.salted_anew()})
 
     def _plain(self, **more: Any) -> dict[str, Any]:
         plain = {"number": self.number, "session": self.session_id, "iri": self.iri, **more}

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, mapping, vocab
+from trails.decoding import decodes
 from trails.errors import IntegrityError, InvalidInput
 from trails.integrity import digests
 from trails.model import Value
@@ -49,10 +50,12 @@ class SessionEntry(Value):
     salt: str = ""
     """Drawn anew with every change: what the log covers does not tell what stood there before."""
 
+    @decodes
     def get(self, name: str) -> Any:
         """Return a field as a Python value, None where it is not there."""
         return json.loads(self.fields[name]) if name in self.fields else None
 
+    @decodes
     def to_json(self) -> dict[str, Any]:
         """Return all fields as Python values, those that are known first, in the order of `vocab.ENTRY_FIELDS`."""
         return {name: json.loads(self.fields[name]) for name in in_order(self.fields)}
@@ -129,7 +132,7 @@ def _typed(name: str, text: str) -> Literal | None:
         case int():
             if name in TIMES:
                 return mapping.time_literal(_EPOCH + value * _MILLISECOND) if 0 <= value <= _LAST_MS else None
-            return Literal(value) if name in _INTEGERS | _EITHER and abs(value) < _WHOLE else None
+            return vocab.integer(value) if name in _INTEGERS | _EITHER and abs(value) < _WHOLE else None
         case str():
             return _plain(value) if name not in TIMES | _INTEGERS | _BOOLEANS else None
     return None
@@ -145,6 +148,7 @@ def _plain(value: str) -> Literal | None:
 # --- and back
 
 
+@decodes
 def decode(session_id: str, found: Iterable[Quad]) -> SessionEntry:
     """Return the entry that the quads of its graph say; raise `IntegrityError` for what Trails never writes."""
     fields: dict[str, str] = {}
@@ -186,6 +190,7 @@ def _json_of(value: Literal) -> str:
     raise IntegrityError(f"an entry of a session holds {value}, which Trails never writes")
 
 
+@decodes
 def read(store: QuadStore, session_id: str) -> SessionEntry:
     """Return a session's entry; an empty one where nothing was written."""
     return decode(session_id, store.quads((None, None, None, graph_of(session_id))))

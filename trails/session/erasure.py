@@ -17,12 +17,12 @@ from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails import history, iris, mapping, validate, vocab
+from trails import history, iris, validate, vocab
 from trails.errors import IntegrityError, InvalidInput, TrailsError
-from trails.integrity import digests
+from trails.integrity import chain, digests
 from trails.integrity.leaves import Leaf
 from trails.model import SessionRecord, Turn, Value
-from trails.session import entryfacts, ledgerbook, logbook, marks, runbook
+from trails.session import entryfacts, ledgerbook, logbook, marks, redactions, runbook
 from trails.session.reader import Reader
 from trails.store.contract import Change, PreconditionFailed, QuadStore
 
@@ -157,13 +157,16 @@ def _commit(
     remove, add = list(runs[0]), list(runs[1])
     made: list[Leaf] = []
     now = datetime.now(UTC)
+    why = None if reason is None else validate.text(reason, "reason")
+    stands = digest in redactions.standing(store)
     for turn in turns:
         old, new = redacted(_quads_of(store, turn))
         remove += old
         add += new
-        node = NamedNode(iris.turn_deletion(turn.value))
-        if not store.quads((node, None, None, vocab.CATALOG)):
-            rows = _deletion(turn, digest, now, by=by, reason=reason)
+        if stands or not store.quads((NamedNode(iris.turn_deletion(turn.value)), None, None, vocab.CATALOG)):
+            node = redactions.next_of(store, turn.value)
+            stands_as = _standing(store, turn, old, new) if stands else None
+            rows = redactions.of_turn(node, digest, now, by=by, reason=why, stands_as=stands_as)
             add += rows
             made.append(logbook.redaction_leaf(node, [quad for quad in rows if quad.subject == node]))
     old, new = ledgerbook.withhold_with(store, turns)
@@ -174,8 +177,22 @@ def _commit(
         remove += gone
         add += kept
     changed = logbook.rows("change", sorted(holders))
-    store.commit(Change(add=add, remove=remove, require=remove, leaves=lambda after: [*made, *changed(after)]))
+    change = Change(add=add, remove=remove, require=remove, leaves=lambda after: [*made, *changed(after)])
+    parts = [_iri(quad) for quad in (*new, *runs[1])]
+    store.commit(redactions.recorded(change, parts, place="text", time=now, by=by, reason=why))
     return [str(quad.subject.value) for quad in new]  # type: ignore[union-attr] # an entry's IRI
+
+
+def _iri(quad: Quad) -> str:
+    return str(getattr(quad.subject, "value", quad.subject))
+
+
+def _standing(store: QuadStore, turn: NamedNode, old: Sequence[Quad], new: Sequence[Quad]) -> str:
+    """Return the digest over a turn as it stands once its content goes too; a name or a fact went before."""
+    quads = [*(quad for quad in redactions.parts_of(store, turn) if quad not in set(old)), *new]
+    row = redactions.stored_turn(turn.value, quads)
+    graph = NamedNode(iris.session(iris.session_id(turn.value)))
+    return chain.standing(row, redactions.digest_before(store, graph, row.index))
 
 
 def _holding(reader: Reader, needles: Sequence[str]) -> dict[str, list[str]]:
@@ -234,22 +251,6 @@ def _stand_in(quad: Quad, salt: str, content: str) -> Literal | None:
 
 def _text(quad: Quad) -> str:
     return str(getattr(quad.object, "value", quad.object))
-
-
-def _deletion(turn: NamedNode, digest: str, time: datetime, *, by: str, reason: str | None) -> list[Quad]:
-    """Return what the catalog says of a redaction: who, when, which turn, and why."""
-    node, who = NamedNode(iris.turn_deletion(turn.value)), NamedNode(iris.principal(by))
-    rows: list[tuple[NamedNode, NamedNode, NamedNode | Literal]] = [
-        (node, vocab.TYPE, vocab.DELETION),
-        (node, vocab.ENDED_AT, mapping.time_literal(time)),
-        (node, vocab.ASSOCIATED_WITH, who),
-        (node, vocab.DELETED_TURN, turn),
-        (node, vocab.DIGEST, Literal(digest)),
-        (who, vocab.TYPE, vocab.PRINCIPAL),
-    ]
-    if reason is not None:
-        rows.append((node, vocab.REASON, Literal(validate.text(reason, "reason"))))
-    return [Quad(s, p, o, vocab.CATALOG) for s, p, o in rows]
 
 
 # --- where else the text may be
@@ -354,34 +355,11 @@ def _notes(store: QuadStore, digest: str, needles: Sequence[str]) -> set[str]:
 # --- sessions on their way in or out
 
 
-def deletions_of(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
-    """Return the Deletions that belong to the redacted turns among the quads of a session's graph, each once.
-
-    A copy that was made after the redaction has none of its own: its original's stands for it.
-    """
-    found: list[Quad] = []
-    every = list(quads)
-    hidden = {quad.subject for quad in every if quad.predicate == vocab.VALUE and _datatype(quad) == vocab.REDACTED}
-    for quad in every:
-        if quad.predicate == vocab.DIGEST and quad.subject in hidden:
-            own = iris.turn_deletion(str(quad.subject.value))  # type: ignore[union-attr] # a turn's IRI
-            nodes = {
-                str(each.subject.value)  # type: ignore[union-attr] # a deletion's IRI
-                for each in store.quads((None, vocab.DIGEST, quad.object, vocab.CATALOG))  # type: ignore[arg-type] # a literal
-            }
-            chosen = own if own in nodes else min(nodes, default=None)
-            if chosen is not None:
-                found += store.quads((NamedNode(chosen), None, None, vocab.CATALOG))
-    who = {quad.object for quad in found if quad.predicate == vocab.ASSOCIATED_WITH}
-    for principal in who:
-        found += store.quads((principal, vocab.TYPE, vocab.PRINCIPAL, vocab.CATALOG))  # type: ignore[arg-type] # an IRI
-    return list(dict.fromkeys(found))
-
-
 def keep_redacted(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
     """Return quads of turns that are to be written, with every turn redacted that was redacted in this store.
 
-    What the entry of their session repeats of such a turn is left out.
+    What the entry of their session repeats of such a turn is left out. A turn that lost a name or a fact here comes as it
+    stands here; `InvalidInput` where no copy of it does any more.
     """
     every = list(quads)
     by_turn: dict[str, list[Quad]] = defaultdict(list)
@@ -389,7 +367,15 @@ def keep_redacted(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
         if isinstance(quad.graph_name, NamedNode):
             by_turn[iris.turn_of(str(quad.subject.value))].append(quad)  # type: ignore[union-attr] # IRIs
     kept = dict.fromkeys(every)
+    stands = redactions.standing(store)
     for turn, mine in by_turn.items():
+        digest = next((_text(q) for q in mine if q.predicate == vocab.DIGEST and q.subject == NamedNode(turn)), "")
+        if digest in stands:
+            here = _as_here(store, turn, stands[digest], mine, every)
+            for quad in mine:
+                del kept[quad]
+            kept.update(dict.fromkeys(here))
+            continue
         if not _is_redacted_here(store, turn, mine):
             continue
         for quad in entryfacts.repeating(list(kept), _needles_of(mine, turn)):
@@ -399,6 +385,50 @@ def keep_redacted(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
             del kept[quad]
         kept.update(dict.fromkeys(add))
     return list(kept)
+
+
+def _as_here(store: QuadStore, turn: str, stands_as: str, quads: Sequence[Quad], every: Iterable[Quad]) -> list[Quad]:
+    """Return a turn that comes in as it stands here, since a name or a fact was taken out of it."""
+    row = redactions.stored_turn(turn, quads)
+    links = [quad for quad in quads if quad.predicate == vocab.ALTERNATE_OF or _names_call(quad)]
+    for quad in store.quads((None, vocab.DIGEST, Literal(row.digest), None)):
+        if not isinstance(quad.graph_name, NamedNode) or not isinstance(quad.subject, NamedNode):
+            continue
+        here = [each for each in redactions.parts_of(store, quad.subject) if not _names_call(each)]
+        moved = (_moved(each, quad.subject.value, turn) for each in here if each.predicate != vocab.ALTERNATE_OF)
+        return [*moved, *links]
+    if chain.standing(row, _digest_before(store, row.index, quads[0].graph_name, every)) == stands_as:
+        return list(quads)
+    raise InvalidInput(
+        f"turn {row.index} was redacted here, a name or a fact of it too, and no copy of it is left here that says how it "
+        "stands since; import an export that was made after the redaction"
+    )
+
+
+def _names_call(quad: Quad) -> bool:
+    return quad.predicate in (vocab.GENERATED_BY, vocab.TOOL_RESULT_OF) and "/call/" in str(quad.object)
+
+
+def _moved(quad: Quad, old: str, new: str) -> Quad:
+    """Return a quad of one turn as one of its copy."""
+    subject, value = (
+        NamedNode(new + term.value[len(old) :]) if isinstance(term, NamedNode) and term.value.startswith(old) else term
+        for term in (quad.subject, quad.object)
+    )
+    return Quad(subject, quad.predicate, value, NamedNode(iris.session(iris.session_id(new))))  # type: ignore[arg-type] # an IRI
+
+
+def _digest_before(store: QuadStore, index: int, graph: object, every: Iterable[Quad]) -> str:
+    """Return the digest before an index of a session that comes in: as that says, or as the store does."""
+    coming = list(every)
+    at = vocab.integer(index - 1)
+    before = {q.subject for q in coming if q.predicate == vocab.INDEX and q.object == at and q.graph_name == graph}
+    for quad in coming:
+        if (quad.predicate == vocab.DIGEST and quad.subject in before) or (
+            not before and quad.predicate == vocab.FORK_HEAD and quad.subject == graph
+        ):
+            return _text(quad)
+    return redactions.digest_before(store, graph, index) if isinstance(graph, NamedNode) else ""
 
 
 def _is_redacted_here(store: QuadStore, turn: str, quads: Sequence[Quad]) -> bool:

@@ -21,7 +21,8 @@ from trails.integrity.leaves import Kind, Leaf
 from trails.model import Value
 from trails.store.leaflog import LeafLog
 
-KINDS: Final[tuple[str, ...]] = tuple(kind for kind in get_args(Kind) if kind not in ("sync", "close"))
+_SILENT: Final = frozenset({"sync", "close", "said", "task"})
+KINDS: Final[tuple[str, ...]] = tuple(kind for kind in get_args(Kind) if kind not in _SILENT)
 """The kinds of notices: `trails.integrity.leaves` says what each stands for."""
 _PATIENCE: Final = 5.0
 """Seconds that closing waits for callbacks that are still at work."""
@@ -33,13 +34,14 @@ class Notice(Value):
     """One thing that happened to a session: what a line of the store's log says of it."""
 
     kind: str
-    """`create`, `fork`, `turns`, `change` (of the session's row), `redact`, `delete`; of the session's ledger `received`,
-    `sent`, `delivered`, an exchange's states `pending`, `streaming`, `completed`, `failed`, and of the session tree `brief`,
-    `transition`, `cancel`, `result`, `artifact`; `run` of a sub-agent's run in the session."""
+    """`create`, `fork`, `turns`, `change` (of the session's row), `detach`, `redact`, `delete`; of the session's ledger
+    `received`, `sent`, `delivered`, an exchange's states `pending`, `streaming`, `completed`, `failed`, and of the session
+    tree `brief`, `transition`, `cancel`, `result`, `artifact`; `run` of a sub-agent's run in the session, `remove` once that
+    is taken out of the registry."""
     session_id: str
     count: int
-    """For `turns`, the length of the transcript; for `fork`, its fork index; for `redact`, the turn's index; for an entry
-    of the ledger, its number; else 0."""
+    """For `turns`, the length of the transcript; for `fork` and `detach`, the fork index; for `redact`, the turn's index;
+    for an entry of the ledger, its number; for a run, its revision; else 0."""
     digest: str
     """For `turns`, the new head; else the digest of the row or entry."""
 
@@ -49,7 +51,7 @@ class Notice(Value):
         session = iris.session(self.session_id)
         if self.kind == "turns":
             return iris.turn(session, self.count - 1, self.digest)
-        in_session = self.kind in ("create", "fork", "change", "redact", "delete", "run")
+        in_session = self.kind in ("create", "fork", "change", "detach", "redact", "delete", "run", "remove")
         return session if in_session else iris.ledger_entry(session, self.count)
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,9 +59,18 @@ class Notice(Value):
         return {"kind": self.kind, "session": self.session_id, "count": self.count, "digest": self.digest}
 
 
+def is_told(leaf: Leaf) -> bool:
+    """Tell whether a line of a store's log tells of more than the line before it, and of a session."""
+    return leaf.kind not in _SILENT and not (leaf.kind == "change" and leaf.count == 1)
+
+
 def notice_of(leaf: Leaf) -> Notice:
-    """Return what a line of a store's log, which is of a session, tells."""
-    return Notice(kind=leaf.kind, session_id=iris.session_id(leaf.session_iri), count=leaf.count, digest=leaf.digest)
+    """Return what a line of a store's log, which is of a session, tells.
+
+    That a text was taken out of what is said of a session, and not out of a turn, shows as a change of its row.
+    """
+    kind = "change" if iris.is_redaction(leaf.session_iri) else leaf.kind
+    return Notice(kind=kind, session_id=iris.session_id(leaf.session_iri), count=leaf.count, digest=leaf.digest)
 
 
 Callback = Callable[[Notice], object]
@@ -160,7 +171,7 @@ class Feed:
 
     def _put(self, leaves: Sequence[Leaf]) -> None:
         with self._wake:
-            made = [notice_of(leaf) for leaf in leaves]
+            made = [notice_of(leaf) for leaf in leaves if is_told(leaf)]
             self._queue.extend(made)
             self._queued += len(made)
             self._wake.notify_all()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, overload
 
 from trails import history
+from trails.decoding import decodes
 from trails.history import Segment
 from trails.model import SessionRecord, Turn
 from trails.session.reader import Reader
@@ -18,10 +19,12 @@ _BLOCK: Final = 64
 _OPEN_END: Final = 2**53
 
 
+@decodes
 def stored_length(reader: Reader, chain: Sequence[SessionRecord]) -> int:
     """Return how many turns a session's stored transcript has; one query, and no turn is read."""
     record = chain[0]
-    last = reader.select("last_index", session=record.id, start=record.starts_at, end=_OPEN_END)[0][0]
+    rows = reader.select("last_index", session=record.id, start=record.starts_at, end=_OPEN_END)
+    last = rows[0][0] if rows else None
     return record.starts_at if last is None else int(last.value) + 1
 
 
@@ -34,6 +37,7 @@ class SummaryMark:
     through: int | None
 
 
+@decodes
 def summaries(reader: Reader, run: Segment) -> list[SummaryMark]:
     """Return the summary turns in a run of a transcript, in order: one query, however long it is."""
     end = _OPEN_END if run.end is None else run.end

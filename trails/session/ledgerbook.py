@@ -7,33 +7,79 @@ verifying a session must know of its ledger.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, vocab
+from trails.decoding import decodes
 from trails.errors import TrailsError
 from trails.integrity.leaves import LEDGER_KINDS, Leaf
 from trails.session import entries, treeentries
 from trails.session.entries import Delivery, Entry, Event, Exchange
 from trails.session.entrybase import LedgerEntry
+from trails.session.logged import number_of
 from trails.session.policyentries import Decision
-from trails.store.contract import QuadStore
+from trails.store.contract import Matching, QuadStore
 
-_KINDS: Final = frozenset(LEDGER_KINDS)
+_KINDS: Final = frozenset({*LEDGER_KINDS, "said"})
+_OPEN: Final = frozenset({"pending", "streaming"})
+"""The kinds of leaves after which an entry may change."""
 _TEXTS: Final = (vocab.VALUE, vocab.ERROR)
+_GONE: Final = Literal("", datatype=vocab.REDACTED)
 _LINKS: Final = (vocab.RECORDED_AS, vocab.DERIVED_FROM, vocab.GENERATED)
 """What ties an entry of a ledger to a turn."""
 
-Logged = dict[str, dict[int, list[str]]]
-"""By session IRI and entry number, the digests that the log has of the entry, in order."""
+
+@dataclass(slots=True)
+class EntryLog:
+    """What the log says of one entry of a ledger."""
+
+    digest: str = ""
+    """The digest of the entry as it was logged last."""
+    number: int = -1
+    """The number of that leaf."""
+    first: int = -1
+    """The number of its first leaf."""
+    final: str | None = None
+    """The digest of an entry that never changes again: from its first leaf on, or an exchange's from its end on."""
+    ended: bool = False
+    gone: bool = False
+    """Whether its session was deleted, and did not come back with it."""
+    said: str | None = None
+    """The digest of the turns that say it, as they were logged last."""
+    faults: list[str] = field(default_factory=list)
+    """What the log says of it that Trails never logs."""
+
+    def take(self, kind: str, digest: str, number: int) -> None:
+        """Take note of a leaf."""
+        self.first = number if self.first < 0 else self.first
+        if kind == "said":
+            self.said = digest
+            return
+        if kind in _OPEN:
+            if self.ended and not self.gone:
+                self.faults.append(f"leaf {number} goes on with it after its last leaf")
+            self.ended = False
+        else:
+            if self.final not in (None, digest):
+                what = "came back as another one with its session" if self.gone else "was logged again"
+                self.faults.append(f"leaf {number}: it never changes, and {what}")
+            self.final, self.ended = self.final or digest, True
+        self.digest, self.number, self.gone = digest, number, False
+
+
+Logged = dict[str, dict[int, EntryLog]]
+"""By session IRI and entry number, what the log says of the entry."""
 
 
 # --- reading
 
 
-def read(store: QuadStore, session_id: str) -> list[Entry]:
+@decodes
+def read(store: Matching, session_id: str) -> list[Entry]:
     """Return all entries of a session's ledger, in order; raise `IntegrityError` for what is none."""
     graph = entries.graph_of(session_id)
     subjects = entries.by_subject(store.quads((None, None, None, graph)))
@@ -41,12 +87,14 @@ def read(store: QuadStore, session_id: str) -> list[Entry]:
     return sorted(found, key=lambda entry: entry.number)
 
 
+@decodes
 def read_one(store: QuadStore, session_id: str, node: NamedNode) -> Entry | None:
     """Return one entry by its IRI, or None where there is none."""
     found = store.quads((node, None, None, entries.graph_of(session_id)))
     return entries.decode(session_id, node.value, entries.by_subject(found)[node.value]) if found else None
 
 
+@decodes
 def read_where(
     store: QuadStore, session_id: str, predicate: NamedNode, value: NamedNode | Literal | None = None
 ) -> list[Entry]:
@@ -63,43 +111,49 @@ def read_where(
 def logged(lines: Iterable[str]) -> Logged:
     """Return what the log says of the entries of ledgers; lines that are no leaves are left to `check_links`."""
     found: Logged = {}
-    for line in lines:
+    for number, line in enumerate(lines):
         kind = line.partition(" ")[0]
         if kind == "delete":
-            found.pop(line.split(" ")[1], None)
+            for entry in found.get(line.split(" ")[1], {}).values():
+                entry.gone, entry.said = True, None
         elif kind in _KINDS:
             fields = line.split(" ")
             if len(fields) == 5 and fields[2].isdecimal():
-                found.setdefault(fields[1], {}).setdefault(int(fields[2]), []).append(fields[3])
+                found.setdefault(fields[1], {}).setdefault(int(fields[2]), EntryLog()).take(kind, fields[3], number)
     return found
 
 
-def missing_leaves(store: QuadStore, log_text: str) -> list[Leaf]:
-    """Return the leaves that a crash kept from the log (and all, for a log that is new)."""
-    ledgers = store.quads((None, vocab.LEDGER_OF, None, None))
-    if not ledgers:
-        return []
-    known, missing = logged(log_text.split("\n")), []
-    for quad in ledgers:
-        session_iri = str(quad.object.value)  # type: ignore[union-attr] # an IRI
-        if not store.quads((NamedNode(session_iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG)):
-            continue  # deleted, and still to be swept
-        log = known.get(session_iri, {})
-        missing += [
-            entries.leaf(entry)
-            for entry in read(store, iris.session_id(session_iri))
-            if entries.row_digest(entry) not in log.get(entry.number, [])  # an earlier one: rolled back, for `verify`
-        ]
-    return missing
+def all_leaves(store: Matching) -> list[Leaf]:
+    """Return the leaves of all entries of ledgers, for a log that begins with them."""
+    made: list[Leaf] = []
+    for quad in sorted(store.quads((None, vocab.LEDGER_OF, None, None)), key=str):
+        node = quad.object
+        if isinstance(node, NamedNode) and store.quads((node, vocab.TYPE, vocab.SESSION, vocab.CATALOG)):
+            for entry in read(store, iris.session_id(node.value)):  # of a deleted session it waits to be swept
+                made += entries.leaves_of(entry)
+    return made
 
 
 # --- verifying
 
 
+@decodes
 def check(
-    store: QuadStore, session_id: str, turns: set[str], log: Mapping[int, Sequence[str]]
+    store: QuadStore,
+    session_id: str,
+    turns: set[str],
+    log: Mapping[int, EntryLog],
+    *,
+    old: int = 0,
+    taken: Collection[str] = (),
+    since: int | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Give (code, what) for everything that is wrong with a session's ledger; `turns` are the IRIs of its own turns."""
+    """Give (code, what) for everything that is wrong with a session's ledger; `turns` are the IRIs of its own turns.
+
+    An older version wrote the leaves below the number `old`, and none for the turns that say a message. `taken` are the
+    IRIs of what logged redactions took a text out of: such an entry was logged again. One that was so after the line
+    `since` of the log, to which a checkpoint reaches, is not proven by it any more.
+    """
     graph = entries.graph_of(session_id)
     actual = set(store.quads((None, None, None, graph)))
     found: dict[int, Entry] = {}
@@ -119,22 +173,55 @@ def check(
         yield "stray", f"a quad that belongs to nothing: {quad}"
     for quad in expected - actual:
         yield "missing", f"a quad is missing: {quad}"
-    yield from _against_log(found, log)
+    renamed = {number for number, entry in found.items() if entry.iri in taken}
+    yield from _against_log(found, log, old, renamed)
+    yield from _unproven(log, renamed, since)
     for entry in found.values():
         for what in _faults(entry, found, turns):
             yield "bad-row", f"entry {entry.number} of its ledger {what}"
 
 
-def _against_log(found: Mapping[int, Entry], log: Mapping[int, Sequence[str]]) -> Iterator[tuple[str, str]]:
+def _unproven(log: Mapping[int, EntryLog], renamed: Collection[int], since: int | None) -> Iterator[tuple[str, str]]:
+    """Give the entries that a checkpoint covers and that were logged again after it, because of a redaction."""
+    for number in renamed if since is not None else ():
+        known = log.get(number, EntryLog())
+        if 0 <= known.first < (since or 0) and any(number_of(each) >= (since or 0) for each in known.faults):
+            what = "was redacted since the checkpoint, so what stands there now is not proven by it; sign a new one"
+            yield "unproven", f"entry {number} of its ledger {what}"
+
+
+def _against_log(
+    found: Mapping[int, Entry], log: Mapping[int, EntryLog], old: int, renamed: Collection[int]
+) -> Iterator[tuple[str, str]]:
     for number, entry in found.items():
-        if number not in log:
+        known = log.get(number)
+        if known is None or known.gone:
             yield "unlogged", f"entry {number} of its ledger is in the store and not in its log"
-        elif log[number][-1] != entries.row_digest(entry):
+            continue
+        if known.digest != entries.row_digest(entry):
             yield "row-altered", f"entry {number} of its ledger is not as it was logged last"
+        if known.said != _said(entry) and not (known.said is None and _was_taken_up(number, found, log, old)):
+            yield "row-altered", f"the turns that say entry {number} of its ledger are not those that were logged last"
         if entry.words is not None and not entry.words.is_true():
             yield "digest-mismatch", f"the text of entry {number} of its ledger was altered"
-    for number in log.keys() - found.keys():
-        yield "rolled-back", f"entry {number} of its ledger, which was logged, is gone"
+    for number, known in log.items():
+        for fault in () if number in renamed else known.faults:
+            yield "logged-twice", f"entry {number} of its ledger: {fault}"
+        if number not in found and not known.gone:
+            yield "rolled-back", f"entry {number} of its ledger, which was logged, is gone"
+
+
+def _said(entry: Entry) -> str | None:
+    made = entries.said_leaf(entry)
+    return None if made is None else made.digest
+
+
+def _was_taken_up(event: int, found: Mapping[int, Entry], log: Mapping[int, EntryLog], old: int) -> bool:
+    """Tell whether an older version took a message up: the last leaf of an exchange with it is below the number `old`."""
+    return any(
+        isinstance(each, Exchange) and event in each.events and number in log and log[number].number < old
+        for number, each in found.items()
+    )
 
 
 def _faults(entry: Entry, found: Mapping[int, Entry], turns: set[str]) -> Iterator[str]:
@@ -178,6 +265,7 @@ def _turns_of(entry: Entry) -> tuple[str, ...]:
 # --- redacting
 
 
+@decodes
 def quads_of(store: QuadStore, entry: LedgerEntry) -> list[Quad]:
     """Return the quads of an entry as they are stored."""
     return store.quads((NamedNode(entry.iri), None, None, entries.graph_of(entry.session_id)))
@@ -240,6 +328,48 @@ def _with_reason(store: QuadStore, result: object) -> list[Quad]:
 
 def _datatype(quad: Quad) -> NamedNode | None:
     return quad.object.datatype if isinstance(quad.object, Literal) else None
+
+
+def unexplained(
+    store: QuadStore, session_id: str, taken: Collection[str], redacted: Callable[[str], bool]
+) -> Iterator[int]:
+    """Give the numbers of a ledger's entries that lost their text and of which no redaction says so.
+
+    `taken` are the IRIs that logged redactions name, and `redacted` tells whether a turn, by its IRI, was redacted: what
+    it said, or was made from, goes with it.
+    """
+    graph = entries.graph_of(session_id)
+    hidden = {quad.subject for predicate in _TEXTS for quad in store.quads((None, predicate, _GONE, graph))}
+    if not hidden:
+        return
+    try:
+        found = {entry.number: entry for entry in read(store, session_id)}
+    except TrailsError:
+        return  # named by the check of the entries
+    for entry in found.values():
+        if NamedNode(entry.iri) in hidden and not _explained(store, entry, found, taken, redacted):
+            yield entry.number
+
+
+def _explained(
+    store: QuadStore,
+    entry: Entry,
+    found: Mapping[int, Entry],
+    taken: Collection[str],
+    redacted: Callable[[str], bool],
+) -> bool:
+    others: list[Entry] = []
+    match entry:
+        case Exchange():
+            others = [found[number] for number in entry.events if number in found]
+        case treeentries.Transition():
+            others = [e for e in found.values() if isinstance(e, treeentries.Result) and e.transition == entry.number]
+    for each in (entry, *others):
+        made = store.quads((None, vocab.DERIVED_FROM, NamedNode(each.iri), None))
+        turns = [*_turns_of(each), *(str(getattr(quad.subject, "value", "")) for quad in made)]
+        if each.iri in taken or any(map(redacted, turns)):
+            return True
+    return False
 
 
 # --- bringing in
@@ -313,4 +443,5 @@ def leaves_of(session_id: str, quads: Iterable[Quad], changed: Iterable[Quad]) -
     """Return the leaves of those entries of a ledger that have quads among the changed ones."""
     touched = {getattr(quad.subject, "value", "") for quad in changed}
     found = _by_number(session_id, quads).values()
-    return [entries.leaf(entry) for entry in sorted(found, key=lambda e: e.number) if entry.iri in touched]
+    grown = [entry for entry in sorted(found, key=lambda e: e.number) if entry.iri in touched]
+    return [leaf for entry in grown for leaf in entries.leaves_of(entry)]

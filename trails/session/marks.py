@@ -15,11 +15,12 @@ from typing import Final
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import history, iris, mapping, vocab
+from trails.decoding import decodes
 from trails.errors import IntegrityError, TrailsError
 from trails.integrity import digests
 from trails.model import Finding, Note, SessionRecord, Tag, Turn
 from trails.session.reader import Reader
-from trails.store.contract import QuadStore
+from trails.store.contract import Matching, QuadStore
 
 _LINKS: Final = (vocab.TAG_OF, vocab.NOTE_ON, vocab.REMOVED_FROM)
 REMOVAL: Final = frozenset(
@@ -52,7 +53,7 @@ def tag_quads(tag: Tag) -> list[Quad]:
             (node, vocab.TYPE, vocab.TAG),
             (node, vocab.TAG_NAME, Literal(tag.name)),
             (node, vocab.TAG_OF, NamedNode(iris.session(tag.session_id))),
-            (node, vocab.TAG_LENGTH, Literal(tag.length)),
+            (node, vocab.TAG_LENGTH, vocab.integer(tag.length)),
             (node, vocab.NAMED_DIGEST, Literal(tag.digest)),
             (node, vocab.ATTRIBUTED_TO, NamedNode(tag.author_iri)),
             (node, vocab.TIME, mapping.time_literal(tag.time)),
@@ -67,9 +68,9 @@ def note_quads(note: Note) -> list[Quad]:
         [
             (node, vocab.TYPE, vocab.NOTE),
             (node, vocab.NOTE_ON, NamedNode(iris.session(note.session_id))),
-            (node, vocab.NOTE_INDEX, Literal(note.index)),
+            (node, vocab.NOTE_INDEX, vocab.integer(note.index)),
             (node, vocab.NAMED_DIGEST, Literal(note.turn_digest)),
-            (node, vocab.VALUE, Literal(note.text)),
+            (node, vocab.VALUE, Literal("", datatype=vocab.REDACTED) if note.redacted else Literal(note.text)),
             (node, vocab.DIGEST, Literal(note.digest)),
             (node, vocab.SALT, Literal(note.salt)),
             (node, vocab.ATTRIBUTED_TO, NamedNode(note.author_iri)),
@@ -92,7 +93,7 @@ def removal_quads(removed: Tag | Note, by_iri: str, time: datetime, token: str) 
             (node, vocab.TYPE, vocab.DELETION),
             (node, what[0], Literal(what[1])),
             (node, vocab.REMOVED_FROM, NamedNode(iris.session(removed.session_id))),
-            (node, place[0], Literal(place[1])),
+            (node, place[0], vocab.integer(place[1])),
             (node, vocab.NAMED_DIGEST, Literal(digest)),
             (node, vocab.ENDED_AT, mapping.time_literal(time)),
             (node, vocab.ASSOCIATED_WITH, NamedNode(by_iri)),
@@ -118,6 +119,7 @@ def _whole(subject: str, values: Mapping[NamedNode, str], wanted: Iterable[Named
         raise IntegrityError(f"<{subject}> lacks {missing}: the store was altered; restore it from a backup")
 
 
+@decodes
 def tag_of(subject: str, quads: Iterable[Quad]) -> Tag:
     """Return the tag that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
     values = _values(quads)
@@ -132,8 +134,10 @@ def tag_of(subject: str, quads: Iterable[Quad]) -> Tag:
     )
 
 
+@decodes
 def note_of(subject: str, quads: Iterable[Quad]) -> Note:
     """Return the note that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
+    quads = list(quads)
     values = _values(quads)
     parts = (vocab.NOTE_ON, vocab.NOTE_INDEX, vocab.NAMED_DIGEST, vocab.VALUE, vocab.DIGEST, vocab.SALT)
     _whole(subject, values, (*parts, vocab.ATTRIBUTED_TO, vocab.TIME))
@@ -147,14 +151,16 @@ def note_of(subject: str, quads: Iterable[Quad]) -> Note:
         time=mapping.parse_time(values[vocab.TIME]),
         digest=values[vocab.DIGEST],
         salt=values[vocab.SALT],
+        redacted=any(getattr(quad.object, "datatype", None) == vocab.REDACTED for quad in quads),
     )
 
 
-def about(store: QuadStore, subject: str) -> list[Quad]:
+def about(store: Matching, subject: str) -> list[Quad]:
     """Return all that the catalog says of a tag, a note or a removal."""
     return store.quads((NamedNode(subject), None, None, vocab.CATALOG))
 
 
+@decodes
 def quads_as_written(subject: str, quads: Sequence[Quad]) -> list[Quad]:
     """Return the quads that a tag or a note would have if it were written from what it says."""
     if iris.tag_name(subject) is not None:
@@ -162,18 +168,19 @@ def quads_as_written(subject: str, quads: Sequence[Quad]) -> list[Quad]:
     return note_quads(note_of(subject, quads))
 
 
-def tags(store: QuadStore, session_id: str | None = None) -> list[Tag]:
+def tags(store: Matching, session_id: str | None = None) -> list[Tag]:
     """Return the tags of one session, or of all, by name."""
     found = [tag_of(subject, about(store, subject)) for subject in _subjects(store, vocab.TAG_OF, session_id)]
     return sorted(found, key=lambda tag: tag.name)
 
 
-def notes(store: QuadStore, session_id: str | None = None) -> list[Note]:
+def notes(store: Matching, session_id: str | None = None) -> list[Note]:
     """Return the notes that name one session, or all, in order of index and time."""
     found = [note_of(subject, about(store, subject)) for subject in _subjects(store, vocab.NOTE_ON, session_id)]
     return sorted(found, key=lambda note: (note.session_id, note.index, note.time, note.id))
 
 
+@decodes
 def notes_on(store: QuadStore, turn_digest: str) -> list[Note]:
     """Return the notes on a turn and its copies, oldest first."""
     quads = store.quads((None, vocab.NAMED_DIGEST, Literal(turn_digest), vocab.CATALOG))
@@ -182,6 +189,7 @@ def notes_on(store: QuadStore, turn_digest: str) -> list[Note]:
     return sorted(found, key=lambda note: (note.time, note.id))
 
 
+@decodes
 def notes_in(store: QuadStore, reader: Reader, chain: Sequence[SessionRecord]) -> list[Note]:
     """Return the notes on the turns of a transcript, given its session's lineage, in order of index and time."""
     if not store.quads((None, vocab.TYPE, vocab.NOTE, vocab.CATALOG)):
@@ -195,13 +203,14 @@ def notes_in(store: QuadStore, reader: Reader, chain: Sequence[SessionRecord]) -
     return sorted((note_of(each, about(store, each)) for each in found), key=lambda n: (n.index, n.time, n.id))
 
 
+@decodes
 def note_counts(store: QuadStore) -> Counter[str]:
     """Return how many notes there are on each turn that has any, by the turn's digest."""
     quads = store.quads((None, vocab.NAMED_DIGEST, None, vocab.CATALOG))
     return Counter(str(getattr(q.object, "value", "")) for q in quads if iris.note_id(_iri(q)) is not None)
 
 
-def _subjects(store: QuadStore, link: NamedNode, session_id: str | None) -> list[str]:
+def _subjects(store: Matching, link: NamedNode, session_id: str | None) -> list[str]:
     node = None if session_id is None else NamedNode(iris.session(session_id))
     return [_iri(quad) for quad in store.quads((None, link, node, vocab.CATALOG))]
 
@@ -213,13 +222,13 @@ def _iri(quad: Quad) -> str:
 # --- with the session that they name
 
 
-def of_session(store: QuadStore, node: NamedNode) -> list[Quad]:
+def of_session(store: Matching, node: NamedNode) -> list[Quad]:
     """Return all quads of the tags, the notes and the removals of such that name a session."""
     named = [_iri(quad) for link in _LINKS for quad in store.quads((None, link, node, vocab.CATALOG))]
     return [quad for subject in named for quad in about(store, subject)]
 
 
-def logged(store: QuadStore, node: NamedNode) -> list[Quad]:
+def logged(store: Matching, node: NamedNode) -> list[Quad]:
     """Return the same as the log covers it: without the texts of notes, whose salted digests are there."""
     return [quad for quad in of_session(store, node) if quad.predicate != vocab.VALUE]
 
@@ -251,6 +260,7 @@ def is_mark(quad: Quad) -> bool:
     return iris.tag_name(_iri(quad)) is not None or iris.note_id(_iri(quad)) is not None
 
 
+@decodes
 def exported(store: QuadStore, node: NamedNode) -> list[Quad]:
     """Return the quads of the tags and notes that name a session, with what their authors are; no removals."""
     named = [
@@ -306,6 +316,7 @@ def _other_owner(store: QuadStore, note: Note, doomed: Collection[str]) -> str |
 # --- held against the turns
 
 
+@decodes
 def findings(store: QuadStore, reader: Reader, records: Mapping[str, SessionRecord], *, every: bool) -> list[Finding]:
     """Return the tags and notes that do not fit the turns that they name; with `every`, those of no session too."""
     found: list[Finding] = []
@@ -326,7 +337,9 @@ def findings(store: QuadStore, reader: Reader, records: Mapping[str, SessionReco
 
 
 def _misfit(reader: Reader, records: Mapping[str, SessionRecord], each: Tag | Note) -> Finding | None:
-    if isinstance(each, Note) and digests.salted("note", each.salt, each.text) != each.digest:
+    if isinstance(each, Note) and each.digest != (
+        each.salt if each.redacted else digests.salted("note", each.salt, each.text)
+    ):
         return _finding(each, "was altered: its text does not have its digest")
     try:
         chain = history.lineage(each.session_id, records)

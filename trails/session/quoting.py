@@ -90,7 +90,7 @@ def drafts(turns: Iterable[Turn]) -> Iterator[Draft]:
             structured=turn.structured,
             time=now,
             author_iri=turn.author_iri,
-            facts=turn.facts.model_copy(update={"source_ids": (), "quoted_from": quote}),
+            facts=turn.facts.model_copy(update={"source_ids": (), "quoted_from": quote, "withheld": None}),
             salt=digests.new_salt(),
         )
 

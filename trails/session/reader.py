@@ -10,7 +10,8 @@ from typing import Any, Final
 from pyoxigraph import Literal, NamedNode, QuerySolution
 
 from trails import history, iris, mapping, queries, vocab
-from trails.errors import IntegrityError, SessionNotFound
+from trails.decoding import decodes
+from trails.errors import IntegrityError, SessionNotFound, TrailsError
 from trails.integrity import digests
 from trails.model import MAIN, NO_FACTS, Facts, SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.session import briefs, conversations, entryfacts
@@ -42,6 +43,7 @@ class Reader:
         """Return the rows of one of the project's own queries, each term as text: `trails.store.tsv` reads them."""
         return self._store.table(queries.find(name).bind(**values))
 
+    @decodes
     def _records(self, rows: Iterable[QuerySolution]) -> dict[str, SessionRecord]:
         found = mapping.decode_records((row[0].value, row[1].value, row[2]) for row in rows)
         for record in found.values():
@@ -54,6 +56,7 @@ class Reader:
         found = conversations.of_session(self._store, NamedNode(record.iri))
         return None if found is None else found.label
 
+    @decodes
     def records(self, session_ids: Sequence[str]) -> dict[str, SessionRecord]:
         """Return the records of those of the sessions that exist, by id."""
         return self._records(self.select("records", sessions=session_ids)) if session_ids else {}
@@ -78,6 +81,7 @@ class Reader:
         node = NamedNode(iris.session(session_id))
         return bool(self._store.quads((node, vocab.TYPE, vocab.TOMBSTONE, vocab.CATALOG)))
 
+    @decodes
     def lineage(self, session_id: str) -> tuple[SessionRecord, ...]:
         """Return a session and its ancestors by forks, itself first: one query."""
         records = self._records(self.select("lineage", session=session_id))
@@ -85,11 +89,13 @@ class Reader:
             raise self.not_found(session_id)
         return history.lineage(session_id, records)
 
+    @decodes
     def branches(self, session_id: str) -> list[SessionRecord]:
         """Return the direct forks of a session, oldest first."""
         found = self._records(self.select("branches", session=session_id)).values()
         return sorted(found, key=lambda record: (record.created is not None, record.created, record.id))
 
+    @decodes
     def page(
         self,
         *,
@@ -110,6 +116,7 @@ class Reader:
         found = self.records(ids)
         return [found[session_id] for session_id in ids if session_id in found]  # one may be deleted meanwhile
 
+    @decodes
     def labelled(self, label: str) -> str | None:
         """Return the id of the session that has a label, or None."""
         for quad in self._store.quads((None, vocab.LABEL, Literal(label), vocab.CATALOG)):
@@ -134,17 +141,26 @@ class Reader:
     def turns(self, chain: Sequence[SessionRecord], up_to: int | None = None) -> list[Turn]:
         """Return a session's whole transcript, in order of index, or raise where anything is missing or doubled.
 
-        `chain` is the session's lineage; `up_to` (exclusive) cuts the transcript.
+        `chain` is the session's lineage; `up_to` (exclusive) cuts the transcript. Raises `SessionNotFound` for a session
+        that was deleted while it was read: turns at its end may have been gone already.
         """
         session_id = chain[0].id
         runs = history.segments(chain, up_to)
         turns: list[Turn] = []
         for run in runs:
             turns += self.own_turns(run)
-        history.check_dense(session_id, turns, runs)
-        history.check_fork_head(chain[0], turns)
+        if self.is_deleted(session_id):
+            raise self.not_found(session_id)
+        try:
+            history.check_dense(session_id, turns, runs)
+            history.check_fork_head(chain[0], turns)
+        except TrailsError:
+            if not any(self.is_deleted(record.id) for record in chain[1:]):
+                raise
+            return self.turns(self.lineage(session_id), up_to)  # it was detached meanwhile, and the ancestor deleted
         return turns
 
+    @decodes
     def own_turns(self, run: history.Segment) -> list[Turn]:
         """Return the turns that a session owns in a run of indices, in order of index."""
         session_id = run.record.id
@@ -163,6 +179,7 @@ class Reader:
         turns.sort(key=attrgetter("index"))
         return turns if all(turn.digest for turn in turns) else self._with_digests(turns)
 
+    @decodes
     def turns_at(self, session_id: str, indices: Sequence[int]) -> list[Turn]:
         """Return the turns that a session itself owns at some indices, in order of index, reading nothing else of it.
 
@@ -213,8 +230,9 @@ class Reader:
             previous = made.digest
         return whole
 
+    @decodes
     def _iri_at(self, session_id: str, index: int) -> str:
-        quads = self._store.quads((None, vocab.INDEX, Literal(index), NamedNode(iris.session(session_id))))
+        quads = self._store.quads((None, vocab.INDEX, vocab.integer(index), NamedNode(iris.session(session_id))))
         return str(quads[0].subject.value)  # type: ignore[union-attr] # an IRI
 
     def _is_much_longer(self, run: history.Segment) -> bool:
@@ -222,25 +240,28 @@ class Reader:
         if run.end is None:
             return False
         far = run.end + _WIDE * (run.end - run.start) + 30
-        return bool(self._store.quads((None, vocab.INDEX, Literal(far), NamedNode(run.record.iri))))
+        return bool(self._store.quads((None, vocab.INDEX, vocab.integer(far), NamedNode(run.record.iri))))
 
+    @decodes
     def facts(self, session_id: str) -> dict[str, Facts]:
         """Return what is recorded with a session's own turns beyond their text, by turn IRI."""
         rows = self.select("facts", session=session_id)
         return mapping.decode_facts((row[0].value, row[1].value, row[2]) for row in rows) if rows else {}
 
+    @decodes
     def digest_at(self, session_id: str, index: int) -> str | None:
         """Return the digest of the turn that a session itself owns at an index, or None."""
         graph = NamedNode(iris.session(session_id))
-        for turn in self._store.quads((None, vocab.INDEX, Literal(index), graph)):
+        for turn in self._store.quads((None, vocab.INDEX, vocab.integer(index), graph)):
             for digest in self._store.quads((turn.subject, vocab.DIGEST, None, graph)):  # type: ignore[arg-type] # an IRI
                 return str(digest.object.value)  # type: ignore[union-attr] # a literal
         return None
 
     def owns(self, session_id: str, index: int) -> bool:
         """Tell whether a session itself owns a turn at an index (or a copy that a detach has begun to make there)."""
-        return bool(self._store.quads((None, vocab.INDEX, Literal(index), NamedNode(iris.session(session_id)))))
+        return bool(self._store.quads((None, vocab.INDEX, vocab.integer(index), NamedNode(iris.session(session_id)))))
 
+    @decodes
     def salts(self, session_id: str) -> dict[str, str]:
         """Return the salts of a session's own turns, by turn IRI."""
         quads = self._store.quads((None, vocab.SALT, None, NamedNode(iris.session(session_id))))
@@ -253,12 +274,15 @@ class Reader:
             salts |= self.salts(session_id)
         missing = next((turn for turn in turns if turn.iri not in salts), None)
         if missing is not None:
+            if self.is_deleted(missing.session_id):
+                raise self.not_found(missing.session_id)
             raise IntegrityError(
                 f"turn {missing.index} of session {missing.session_id!r} has no salt, so its digest cannot be checked or "
                 "copied: the store was altered; restore the session from an export or a backup"
             )
         return [SealedTurn(turn=turn, salt=salts[turn.iri]) for turn in turns]
 
+    @decodes
     def prompts(self, session_ids: Sequence[str]) -> dict[tuple[str, int], SystemPrompt]:
         """Return the versions of the system prompt that sessions own, by (session id, version)."""
         found: dict[tuple[str, int], SystemPrompt] = {}
@@ -275,6 +299,7 @@ class Reader:
                 digest=row["digest"].value,
                 salt=row["salt"].value,
                 time=None if time is None else mapping.parse_time(time.value),
+                redacted=row["text"].datatype == vocab.REDACTED,
             )
         return found
 
@@ -307,6 +332,7 @@ class Reader:
             "the store was altered; restore the session from an export or a backup"
         )
 
+    @decodes
     def dependants(self, session_id: str) -> list[tuple[str, str]]:
         """Return (session, parent) ids of everything forked from or spawned by a session, directly or not."""
         rows = self.select("descendants", session=session_id)

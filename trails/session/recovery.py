@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Final
 
 from trails.errors import IntegrityError, InvalidInput
 from trails.model import Finding, VerifyReport
+from trails.session import logbook
 from trails.session.repository import Repository
 from trails.store import dumping, maintenance, marker
 from trails.store.dumping import Progress
 from trails.store.embedded import EmbeddedStore
-from trails.store.leaflog import sync_folder
-from trails.store.lockfile import LockFile
 
 _SHOWN: Final = 3
 """How many findings an error names."""
@@ -47,18 +45,15 @@ def load(file: Path, destination: Path, progress: Progress | None = None) -> Ver
     empty = (destination / marker.NAME).is_file()
     if empty:
         _require_empty(destination)
-    place = destination.with_name(f"{destination.name}.loaded") if empty else destination
-    with maintenance.staged(place) as part:
+    with maintenance.staged(destination, over_empty_store=empty) as part:
         dumping.load(file, part, progress)
-        report = _verified(part)
+        report = _verified(part, new=True)
         if not report.ok:
             shown = "; ".join(finding.message for finding in report.findings[:_SHOWN])
             raise IntegrityError(
                 f"{file} does not hold a whole, unaltered store ({len(report.findings)} findings: {shown}); nothing was "
                 "loaded. Use another dump or a backup"
             )
-    if empty:
-        _replace_empty(destination, place)
     return report
 
 
@@ -68,21 +63,9 @@ def _require_empty(folder: Path) -> None:
             raise InvalidInput(f"the store {folder} is not empty; load into a new one")
 
 
-def _replace_empty(folder: Path, place: Path) -> None:
-    """Put a store in the place of an empty one, which nobody can have opened and written to meanwhile."""
-    lock = LockFile(folder / maintenance.LOCK)
-    try:
-        if not maintenance.is_empty(folder):
-            raise InvalidInput(f"the store {folder} is not empty any more; what was loaded is at {place}")
-        aside = folder.with_name(f"{folder.name}.empty")
-        folder.rename(aside)
-        place.rename(folder)
-        sync_folder(folder.parent)
-        shutil.rmtree(aside)
-    finally:
-        lock.release()
-
-
-def _verified(folder: Path) -> VerifyReport:
+def _verified(folder: Path, *, new: bool = False) -> VerifyReport:
+    """Return what `verify` says of a store; a `new` one, which came from a dump, begins its log first."""
     with Repository(EmbeddedStore(folder)) as store:
+        if new:
+            logbook.begin(store.store)
         return store.verify()

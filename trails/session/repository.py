@@ -6,6 +6,7 @@ import atexit
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
@@ -15,8 +16,8 @@ from uuid import uuid4
 from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode, Quad
 
-from trails import iris, mapping, queries, sparql, validate, vocab
-from trails.errors import InvalidInput
+from trails import iris, mapping, outside, queries, validate, vocab
+from trails.errors import HasChildren, InvalidInput, SessionNotFound, StoreFailed
 from trails.model import SessionRecord
 from trails.session import conversations, logbook, removal, rerooting
 from trails.session.reader import Reader
@@ -68,8 +69,6 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         self._feed: Feed | None = None
         _OPEN.add(self)
         try:
-            self.caught_up = logbook.catch_up(store)
-            """How many leaves of the log were made up for at opening, after a crash."""
             removal.sweep_pending(store)
         except BaseException:
             self.close()
@@ -114,6 +113,14 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
 
     def _forget(self, session: Session) -> None:
         self._sessions.discard(session)
+
+    def check_open(self, session_id: str) -> None:
+        """Raise `StoreFailed` where the store is closed: nothing more of a session could be kept (internal)."""
+        if self._closed:
+            raise StoreFailed(
+                f"session {session_id!r} takes nothing more: its store {self._store.location} is closed; open that again "
+                "and load the session"
+            )
 
     def commit(self, change: Change) -> bool:
         """Write a change made by this package (internal)."""
@@ -309,11 +316,18 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
             raise InvalidInput(f'children is "refuse", "cascade" or "detach", not {children!r}')
         record = self.record(session)
         who = record.principal if by is None else validate.name(by, "by")
-        if children == "detach":
-            removal.refuse_tagged(self._store, record.id)
-            for branch in self.reader.branches(record.id):
-                self.detach(branch.id)
-        deleted = removal.delete(self._store, self.reader, record.id, by=who, cascade=children == "cascade")
+        while True:
+            if children == "detach":
+                removal.refuse_tagged(self._store, record.id)
+                for branch in self.reader.branches(record.id):
+                    with suppress(SessionNotFound):  # deleted meanwhile
+                        self.detach(branch.id)
+            try:
+                deleted = removal.delete(self._store, self.reader, record.id, by=who, cascade=children == "cascade")
+                break
+            except HasChildren:
+                if children != "detach" or not self.reader.branches(record.id):
+                    raise  # else another fork was made meanwhile
         removal.sweep_pending(self._store)
         self.rewrites += 1
         return deleted
@@ -427,21 +441,23 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         `union` is False; queries of the catalogue say in full which graphs they read. The prefixes trails, prov, rdf,
         rdfs and xsd are declared already.
 
-        Raises `InvalidInput` for text over 64 KiB, nested deeper than 200, using SERVICE or LOAD, or not SPARQL.
+        Raises `InvalidInput` for text over 64 KiB, nested deeper than 200, using SERVICE or LOAD, or not SPARQL (the
+        message says where, and whether it is an update), and `TrailsError` where the query fails. It runs on a thread of
+        its own: Ctrl-C ends the waiting at once, and the query with its next row.
 
         >>> import trails
         >>> with trails.open(":memory:") as store:
         ...     store.query("SELECT (COUNT(?s) AS ?n) { ?s a trails:Session }").to_dicts()
         [{'n': 0}]
         """
-        if text in queries.load_all():
-            return self._store.query(queries.find(text).bind(**parameters))
+        if validate.text(text, "the query") in queries.load_all():
+            bound = queries.find(text).bind(**parameters)
+            return outside.on_thread(lambda: self._store.query(bound), len(bound))
         if text.replace("_", "").replace("-", "").isalnum():
             queries.find(text)  # raises, naming what there is
         if parameters:
             raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
-        sparql.check(validate.text(text, "the query"))
-        return self._store.query(text, union=union)
+        return outside.answer(text, lambda: self._store.query(text, union=union))
 
 
 def _parse_cursor(cursor: str) -> tuple[datetime, str]:

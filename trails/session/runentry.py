@@ -16,6 +16,7 @@ from pyoxigraph import NamedNode, Quad
 
 from trails import iris
 from trails import vocab as v
+from trails.decoding import decodes
 from trails.errors import IntegrityError
 from trails.integrity import digests, leaves
 from trails.integrity.leaves import Leaf
@@ -32,7 +33,8 @@ RunState = Literal["running", "ended", "announcing", "done"]
 """Where a run stands: not ended; ended and not announced; being announced; announced."""
 
 TEXTS: Final = (v.TASK, v.RUN_ERROR, v.RUN_EXTRA)
-_LOOSE: Final = frozenset({*TEXTS, v.SALT})
+_LOOSE: Final = frozenset({*TEXTS, v.SALT, v.TASK_SALT})
+_REGISTERED: Final = frozenset({v.RUN_ID, v.REGISTERED_AT, v.TASK_DIGEST})
 _Row = tuple[NamedNode, RdfLiteral | NamedNode | None]
 
 
@@ -125,6 +127,11 @@ class Run(Value):
     announced_how: How | None = None
     kept_because: str | None = None
     """Why its session was kept although it was to be deleted."""
+    task_salt: str | None = None
+    task_digest: str | None = None
+    """The salted digest of the task that it was registered with, which stays when the task goes. None before that."""
+    leaf_salt: str | None = None
+    """What salts its newest leaf, drawn anew with every change. None for one that an older version wrote last."""
 
     @property
     def iri(self) -> str:
@@ -135,6 +142,22 @@ class Run(Value):
     def task(self) -> str | None:
         """What it was asked to do; None once that was taken out."""
         return self.said.task
+
+    def with_task_sealed(self) -> Run:
+        """Return the run with the digest of its task, once and for all."""
+        salt = digests.new_salt()
+        made = digests.salted("task", salt, self.task or "")
+        return self.model_copy(update={"task_salt": None if self.said.withheld else salt, "task_digest": made})
+
+    def salted_anew(self) -> Run:
+        """Return the run with other random bits for its leaf: with the old ones goes what could be guessed of older leaves."""
+        return self.model_copy(update={"leaf_salt": digests.new_salt()})
+
+    def has_true_task(self) -> bool:
+        """Tell whether a task that is there is the one that the run was registered with."""
+        if self.said.withheld or self.task_digest is None:
+            return self.task_salt is None
+        return self.task_digest == digests.salted("task", self.task_salt or "", self.task or "")
 
     @property
     def error(self) -> str | None:
@@ -157,7 +180,7 @@ class Run(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the run as plain values, ready for JSON."""
-        plain = self.model_dump(exclude={"said", "requester_origin"}) | {
+        plain = self.model_dump(exclude={"said", "requester_origin", "task_salt", "task_digest", "leaf_salt"}) | {
             "iri": self.iri,
             "state": self.state,
             "requester_origin": self.requester_origin.to_json(),
@@ -167,6 +190,30 @@ class Run(Value):
             "withheld": self.said.withheld,
         }
         return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in plain.items()}
+
+
+# --- taking out
+
+
+def without_texts(run: Run) -> Run:
+    """Return a run without what it says in words, whose digest stays."""
+    return run.model_copy(update={"said": run.said.gone(), "task_salt": None})
+
+
+def without_sessions(run: Run, *, child: bool, requester: bool) -> Run:
+    """Return a run without all that people may have put there, where its own session is gone, or the requester's, or both.
+
+    The IRI of a run without a session is made from its key, which therefore stays.
+    """
+    gone: dict[str, Any] = {"label": None}
+    if child:
+        gone |= {"model": None, "kept_because": None}
+        if run.child_session is not None:
+            gone["child_session_key"] = None
+    if requester:
+        origin = Origin(channel=run.requester_origin.channel)
+        gone |= {"requester_session_key": None, "requester_display_key": None, "requester_origin": origin}
+    return without_texts(run).model_copy(update=gone)
 
 
 # --- to quads
@@ -182,7 +229,7 @@ def _rows(run: Run) -> Iterator[_Row]:
     yield v.TYPE, v.RUN
     yield v.TYPE, v.ACTIVITY
     yield v.RUN_ID, RdfLiteral(run.run_id)
-    yield v.REVISION, RdfLiteral(run.revision)
+    yield v.REVISION, v.integer(run.revision)
     origin = run.requester_origin
     for predicate, text in (
         (v.CHILD_KEY, run.child_session_key),
@@ -202,7 +249,7 @@ def _rows(run: Run) -> Iterator[_Row]:
         (v.ANNOUNCED_HOW, run.announced_how),
         (v.KEPT_BECAUSE, run.kept_because),
     ):
-        yield predicate, None if text is None else RdfLiteral(text)
+        yield predicate, None if text is None else v.integer(text) if type(text) is int else RdfLiteral(text)
     yield v.REGISTERED_AT, time_of(run.created)
     yield v.STARTED_AT, time_of(run.started)
     yield v.ENDED_AT, time_of(run.ended)
@@ -212,6 +259,9 @@ def _rows(run: Run) -> Iterator[_Row]:
     yield v.GENERATED, None if run.child_session is None else NamedNode(iris.session(run.child_session))
     yield v.STARTED_BY, None if run.requester_session is None else NamedNode(iris.session(run.requester_session))
     yield v.ANNOUNCED_AS, None if run.announced_as is None else NamedNode(run.announced_as)
+    yield v.TASK_SALT, None if run.task_salt is None else RdfLiteral(run.task_salt)
+    yield v.TASK_DIGEST, None if run.task_digest is None else RdfLiteral(run.task_digest)
+    yield v.LEAF_SALT, None if run.leaf_salt is None else RdfLiteral(run.leaf_salt)
     yield from _said(run.said)
 
 
@@ -241,9 +291,22 @@ def leaf(run: Run) -> Leaf:
     return Leaf("run", run.iri, run.revision, row_digest(run))
 
 
+def registration_digest(run: Run) -> str | None:
+    """Return the digest of what a run was registered with; None for one that an older version registered."""
+    if run.task_digest is None:
+        return None
+    return leaves.row_digest(quad for quad in quads(run) if quad.predicate in _REGISTERED)
+
+
+def task_leaf(run: Run) -> Leaf:
+    """Return the leaf for what a run is registered with, which never changes."""
+    return Leaf("task", run.iri, 1, registration_digest(run) or "-")
+
+
 # --- from quads
 
 
+@decodes
 def decode(iri: str, found: Iterable[Quad]) -> Run:
     """Return the run that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
     properties: dict[NamedNode, list[Any]] = {}
@@ -292,6 +355,9 @@ def _values(properties: Properties) -> Mapping[str, Any]:
         "announced_as": one(properties, v.ANNOUNCED_AS),
         "announced_how": one(properties, v.ANNOUNCED_HOW),
         "kept_because": one(properties, v.KEPT_BECAUSE),
+        "task_salt": one(properties, v.TASK_SALT),
+        "task_digest": one(properties, v.TASK_DIGEST),
+        "leaf_salt": one(properties, v.LEAF_SALT),
     }
 
 

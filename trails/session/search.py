@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyoxigraph import Literal, NamedNode, QuerySolution
 
 from trails import history, iris, mapping, parts, validate, vocab
+from trails.decoding import decodes
 from trails.errors import InvalidInput
 from trails.model import Value
 from trails.session import draft
@@ -100,6 +101,7 @@ def search(repository: Repository, wanted: Wanted, *, limit: int, cursor: str | 
     return Hits(hits, _cursor(_place(found[limit - 1])) if len(found) > limit else None)
 
 
+@decodes
 def _rows(
     repository: Repository,
     name: str,
@@ -190,6 +192,7 @@ def _written(text: str) -> tuple[str, str]:
     return json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]
 
 
+@decodes
 def _says(store: QuadStore, row: QuerySolution, wanted: Wanted) -> bool:
     """Tell whether a turn that holds the text somewhere holds it in what was said, or in the calls looked for."""
     if wanted.text is None:
@@ -231,6 +234,7 @@ def _strings(value: Any, *, keys: bool = False) -> Iterator[str]:
 # --- where a page ends
 
 
+@decodes
 def _place(row: QuerySolution) -> _Place:
     return mapping.parse_time(row["when"].value), row["session"].value, int(row["index"].value)
 
@@ -254,6 +258,7 @@ def _parse(cursor: str) -> _Place:
 # --- what is shown of a turn
 
 
+@decodes
 def _hit(store: QuadStore, row: QuerySolution, wanted: Wanted) -> Hit:
     session_iri, turn, content = row["session"].value, row["turn"], row["content"]
     when = mapping.parse_time(row["when"].value)

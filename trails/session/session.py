@@ -56,6 +56,7 @@ class Session(SessionVerbs):
         self._held: str | None = None
         """What stores the turns of this handle in its own commit, so that nothing else may; None for nothing."""
         self._seen: int | None = None
+        self._writer = object()
         """What the store had removed when the row and the last stored turn were last seen there."""
         repository._watch(self)
 
@@ -180,7 +181,10 @@ class Session(SessionVerbs):
         "user" and "human" and to the agent for all others; `agent:NAME` names another agent. `time` is aware; it
         defaults to now. `usage` is kept as reported; token counts and cost are queryable under their common names.
 
-        Raises `InvalidInput` for anything that cannot be kept exactly: lone surrogates, NaN, naive times, empty roles.
+        Raises `InvalidInput` for anything that cannot be kept exactly (lone surrogates, NaN, naive times, empty roles) and
+        for an empty text or parts with nothing in them (`[]`, `[{"type": "text", "text": ""}]`), unless the turn calls
+        tools, answers a call (or is in the role "tool"), or has the usage or stop reason of a model that said nothing;
+        `StoreFailed` once the store is closed.
 
         >>> import trails
         >>> with trails.open(":memory:") as store:
@@ -189,26 +193,30 @@ class Session(SessionVerbs):
         ...     turn.index, turn.role, turn.content, s.persist()
         (0, 'user', 'Plan a trip', 1)
         """
-        return self.append_draft(
-            draft.make(
-                role,
-                content,
-                author=author,
-                time=time,
-                model=model,
-                usage=usage,
-                stop_reason=stop_reason,
-                tool_calls=tool_calls,
-                tool_call_id=tool_call_id,
-                is_error=is_error,
-                compaction=compaction,
-                meta=meta,
-            )
+        made = draft.make(
+            role,
+            content,
+            author=author,
+            time=time,
+            model=model,
+            usage=usage,
+            stop_reason=stop_reason,
+            tool_calls=tool_calls,
+            tool_call_id=tool_call_id,
+            is_error=is_error,
+            compaction=compaction,
+            meta=meta,
         )
+        if made.says_nothing(content):
+            raise InvalidInput(
+                f"the turn for session {self.id!r} is empty: give it a text, parts, or the tool calls that it makes"
+            )
+        return self.append_draft(made)
 
     def append_draft(self, made: Draft) -> Turn:
-        """Add a turn that `draft.make` has checked already (what importers use) and return it."""
+        """Add a turn that `draft.make` has checked already (what importers use) and return it; it may be empty."""
         with self._alone:
+            self._repository.check_open(self.id)
             turn = made.turn(self._record, len(self._turns), self.head)
             self._entered(turn)  # first: where the window's counter raises, nothing is appended
             self._drafts.append(made)
@@ -242,6 +250,7 @@ class Session(SessionVerbs):
 
     def set_system(self, text: str) -> SystemPrompt:
         """Set the system prompt from the next turn on, as a new version; it is stored by the next `persist`."""
+        self._repository.check_open(self.id)
         current = self.system_prompt
         made = new_prompt(
             self.id, validate.text(text, "the system prompt"), (current.version if current else 0) + 1, len(self)
@@ -262,7 +271,7 @@ class Session(SessionVerbs):
     def system(self) -> str | None:
         """The text of the system prompt in force, or None."""
         prompt = self.system_prompt
-        return prompt.text if prompt else None
+        return prompt.text if prompt and not prompt.redacted else None
 
     def persist(self, also: Change | None = None) -> int:
         """Write what is new in one commit, all or nothing; return the number of turns written.
@@ -284,13 +293,14 @@ class Session(SessionVerbs):
             removals = self._repository.store.removals
             try:
                 change = self._change(first)
+                writer, self._writer = self._writer, object()  # an interrupted commit's outcome has to be looked up
                 self._repository.commit(change if also is None else change.joined(also))
             except PreconditionFailed as failure:
                 if also is not None and also.asked_for(failure):
                     raise
                 quoting.check_sources(failure)
                 raise self._refusal(failure, first) from failure
-            self._seen = removals
+            self._seen, self._writer = removals, writer
             written = len(self._drafts)
             self._stored = True
             self._drafts.clear()
@@ -320,14 +330,21 @@ class Session(SessionVerbs):
         for made, turn in zip(self._drafts, self._turns[first:], strict=True):
             add += mapping.turn_quads(SealedTurn.trusted({"turn": turn, "salt": made.salt}), self._answers(turn))
         if self._drafts:
-            forbid.append((None, vocab.INDEX, Literal(first), node))
+            forbid.append((None, vocab.INDEX, vocab.integer(first), node))
             quoted = quoting.sources(self._turns[first:])
         for prompt in self._new_prompts:
             add += mapping.prompt_quads(prompt)
             forbid.append((NamedNode(iris.system_prompt(self.iri, prompt.version)), None, None, vocab.CATALOG))
         # This handle's last turn was seen there by its last commit, quoted ones were not.
         seen = None if quoted else self._seen
-        return Change(add=add, require=[*require, *quoted], forbid=forbid, seen=seen, leaves=self._leaves())
+        return Change(
+            add=add,
+            require=[*require, *quoted],
+            forbid=forbid,
+            seen=seen,
+            writer=self._writer,
+            leaves=self._leaves(),
+        )
 
     def _leaves(self) -> logbook.LeafMaker:
         """Return the maker of the leaves for what is new."""
@@ -336,7 +353,8 @@ class Session(SessionVerbs):
             return lambda _: batch
         fork = self._record.parent_session_id is not None
         kind: Kind = "change" if self._stored else "fork" if fork else "create"
-        return lambda store: [logbook.row_leaf(store, kind, self.id, self._record.starts_at), *batch]
+        start = 0 if self._stored else self._record.starts_at
+        return lambda store: [*logbook.row_leaves(store, kind, self.id, start), *batch]
 
     def _answers(self, turn: Turn) -> dict[str, str]:
         """Return the IRIs of the tool calls that a turn answers, by call id: the latest call with that id before it."""

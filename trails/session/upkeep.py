@@ -12,9 +12,10 @@ from trails import queries, validate
 from trails.errors import InvalidInput
 from trails.integrity.proofs import ConsistencyProof, TurnProof
 from trails.model import VerifyReport
-from trails.session import audit, checkpoints, erasure, pruning, removal
+from trails.session import audit, checkpoints, erasure, logevents, pruning, purging, removal, sweeping
 from trails.session.erasure import Redaction
 from trails.session.pruning import Pruning
+from trails.session.purging import TextRedaction
 from trails.session.reader import Reader
 from trails.store import dumping
 from trails.store.contract import QuadStore
@@ -62,6 +63,48 @@ class RepositoryUpkeep:
             )
         finally:
             self.rewrites += 1  # after the commit: what was read before it is told from what is read now
+            self.store.flush()  # the record of the commit says what it took out
+
+    def redact_matching(
+        self, text: str, *, dry_run: bool = False, by: str | None = None, reason: str | None = None
+    ) -> TextRedaction:
+        """Take a text out wherever it stands, in one commit; return where it stood, and where it still does.
+
+        It is looked for exactly (upper and lower case apart), in JSON in all its escaped forms: in turns and what is
+        said with them, authors' names, system prompts, metadata, labels, tags, notes, keys, aliases, entries, ledgers,
+        runs, reasons. A value that holds it goes whole: a turn loses its content, call arguments and metadata together, a
+        name becomes `redacted`, a label goes, a key gets another word in the text's place. Ids of sessions and runs
+        stay: see `left`. With `dry_run`, nothing is changed. `by` names the principal who redacts and `reason` says why;
+        both stay. The text is in the store's files until `vacuum`, in backups, dumps and exports whatever one does.
+
+        What is proven afterwards: content, arguments and metadata leave their salted digests, so the turn's own digest
+        proves the rest, as after `redact`. An author's name, a role and facts without a digest of their own (model, usage,
+        stop reason, tool names, ids) enter that digest in clear, and whoever guesses them can still confirm them by it.
+        Where a fact went, the digest over all facts stays and the turn's digest proves the rest. Where the author or the
+        role went, the turn's own digest cannot be made again: the logged redaction carries a digest over the turn as it
+        stands since, the turn before it included, and `verify` holds it against that.
+
+        Raises `InvalidInput` for a text of fewer than 2 characters, or where `by` or `reason` hold it; `IntegrityError`
+        where a turn that would lose more than its texts does not verify. Nothing is changed then.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="s", label="for Eve"); _ = s.append("user", "I am Eve"); _ = s.persist()
+        ...     [(place.session_id, place.kind, place.index) for place in store.redact_matching("Eve").places]
+        [('s', 'content', 0), ('s', 'label', None)]
+        """
+        try:
+            return purging.purge(
+                self.store,
+                text,
+                by=None if by is None else validate.name(by, "by"),
+                reason=None if reason is None else validate.text(reason, "reason"),
+                dry_run=dry_run,
+            )
+        finally:
+            self.rewrites += 1
+            if not dry_run:
+                self.store.flush()  # the record of the commit says what it took out
 
     def prune(
         self,
@@ -100,6 +143,7 @@ class RepositoryUpkeep:
         that were made before still hold the text. In memory there is nothing to do.
         """
         removal.sweep_pending(self.store)
+        sweeping.sweep_names(self.store)
         return self._embedded("vacuum").vacuum()
 
     def backup(self, destination: str | os.PathLike[str]) -> None:
@@ -133,19 +177,26 @@ class RepositoryUpkeep:
         """Check digests, indices and lineage of one session (with its ancestors) or of all, and report what is wrong.
 
         With a `checkpoint` that was kept elsewhere, and the log's public keys in `verifiers`, also that nothing of what
-        was stored when it was signed has been rewritten since; without one, whoever owns the disk can rewrite
-        everything unnoticed. Raises `IntegrityError` where none of the keys signed the checkpoint.
+        was stored when it was signed has been rewritten since; the report's `history` then says what of it was changed,
+        deleted or redacted, as the log tells. Without one, whoever owns the disk can rewrite everything unnoticed.
+        Raises `IntegrityError` where none of the keys signed the checkpoint.
         """
         wanted = None if session is None else self._id_of(session)
         keys = list(verifiers)
         if checkpoint is None and keys:
             raise InvalidInput("verifier keys are to check a checkpoint, and none was given")
-        rewritten = [] if checkpoint is None else checkpoints.findings(self.store, checkpoint, keys)
-        report = audit.verify(self.store, self.reader, wanted)
+        kept = None if checkpoint is None else checkpoints.opened(checkpoint, keys)
+        rewritten = [] if kept is None else checkpoints.findings(self.store, kept)
+        since = None if kept is None else kept.size
+        report = audit.verify(self.store, self.reader, wanted, since=since)
         if not report.ok:
             with self.store.hold():  # half of what another thread was writing looks like damage: what stays is real
-                report = audit.verify(self.store, self.reader, wanted)
-        return report.model_copy(update={"findings": (*rewritten, *report.findings)}) if rewritten else report
+                report = audit.verify(self.store, self.reader, wanted, since=since)
+        if kept is None:
+            return report
+        only = None if wanted is None else {record.id for record in self.reader.lineage(wanted)}
+        told = () if rewritten else logevents.since(self.store, kept.size, only)
+        return report.model_copy(update={"findings": (*rewritten, *report.findings), "history": told})
 
     def info(self) -> dict[str, Any]:
         """Return counts and facts about the store: location, quads, sessions, forks, turns, tombstones."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import pyoxigraph as ox
 
@@ -14,6 +14,9 @@ from trails import vocab
 from trails.errors import TrailsError
 from trails.integrity.leaves import Leaf
 from trails.store.leaflog import LeafLog
+
+if TYPE_CHECKING:
+    from trails.store.preview import Preview
 
 Durability = Literal["disk", "process"]
 """`disk`: a commit returns when it survives a power cut. `process`: when it survives the death of this process."""
@@ -30,9 +33,11 @@ class Change:
     """One commit: all of it happens or none.
 
     `require` are quads that must exist and `forbid` patterns that must match nothing, both checked under the write lock.
-    `leaves` is called under the lock too, after the write, and returns what goes to the store's log before the commit is
-    acknowledged. `seen` says when `require` was last seen to hold: the store's `removals` before that; until something is
-    removed again, it still holds and is not looked up.
+    `leaves` is called under the lock too, before the write, with the store as it will be (a `Preview`), and returns what
+    goes to the store's log with the commit; it may add to the change, through the preview, what only is known then.
+    `seen` says when `require` was last seen to hold: the store's `removals` before that; until something is removed
+    again, it still holds and is not looked up. `writer` stands for whoever knows, from its own last commit, that nothing
+    in the graphs of `forbid` matches: while nobody else writes to such a graph, it is not looked up either.
     """
 
     add: Sequence[ox.Quad] = ()
@@ -40,7 +45,8 @@ class Change:
     require: Sequence[ox.Quad] = ()
     forbid: Sequence[Pattern] = ()
     seen: int | None = None
-    leaves: Callable[[QuadStore], Sequence[Leaf]] | None = None
+    writer: object = None
+    leaves: Callable[[Preview], Sequence[Leaf]] | None = None
 
     def joined(self, other: Change) -> Change:
         """Return the one commit that does both changes."""
@@ -50,7 +56,7 @@ class Change:
             remove=[*self.remove, *other.remove],
             require=[*self.require, *other.require],
             forbid=[*self.forbid, *other.forbid],
-            leaves=lambda store: [leaf for maker in makers for leaf in maker(store)],
+            leaves=lambda after: [leaf for maker in makers for leaf in maker(after)],
         )
 
     def asked_for(self, failure: PreconditionFailed) -> bool:
@@ -123,6 +129,14 @@ def to_python(term: Term | None) -> Any:
     return term.value if isinstance(value, RdfLiteral) else value
 
 
+class Matching(Protocol):
+    """Whatever can be asked for quads by pattern: a store, or a `Preview` of one."""
+
+    def quads(self, pattern: Pattern) -> list[ox.Quad]:
+        """Return all quads that match a pattern."""
+        ...
+
+
 class QuadStore(Protocol):
     """A store of quads. Every method raises `StoreFailed` once the store is closed, failed, or in a forked child."""
 
@@ -160,16 +174,12 @@ class QuadStore(Protocol):
         """Return all quads that match a pattern."""
         ...
 
-    def load_new_graph(self, quads: Sequence[ox.Quad]) -> None:
-        """Write many quads of graphs that nothing refers to yet, faster than `commit` and without its atomicity."""
-        ...
-
     def drop_graph(self, graph: ox.NamedNode) -> int:
         """Remove a graph in small steps that let other writers in between; return the number of quads removed."""
         ...
 
-    def hold(self) -> AbstractContextManager[None]:
-        """Keep other threads from writing while it is held, with everything written so far logged."""
+    def hold(self) -> AbstractContextManager[object]:
+        """Keep other threads from writing while it is held."""
         ...
 
     def flush(self) -> None:

@@ -21,7 +21,7 @@ import pyoxigraph as ox
 
 from trails.errors import StoreFailed, StoreLocked
 from trails.integrity import leaves
-from trails.store import maintenance, marker
+from trails.store import commitlog, maintenance, marker, staging
 from trails.store.lockfile import describe_holder, unlocked
 
 _FILES: Final = 1024
@@ -156,6 +156,10 @@ def _leftovers(folder: Path) -> Check:
     if names:
         what = f"a vacuum or a backup was cut short and left {', '.join(names)}"
         return Check("leftovers", False, what, "opening the store clears them away: `trails info`")
+    beside = [str(path) for path in staging.abandoned(folder.parent)]
+    if beside:
+        what = f"a backup, restore, load or dump that was killed left {', '.join(beside)}"
+        return Check("leftovers", False, what, "the next such command in that folder clears it away; or remove it")
     return Check("leftovers", True, "nothing was cut short")
 
 
@@ -183,12 +187,19 @@ def _opens(folder: Path) -> Check:
 def _log(folder: Path) -> Check:
     file = folder / maintenance.LOG
     lines = file.read_bytes().decode("utf-8", "replace").split("\n") if file.exists() else [""]
-    torn, lines = lines[-1], lines[:-1]
-    synced = max((n for n, line in enumerate(lines, 1) if line.startswith(("sync ", "close "))), default=0)
-    wrong = [f"line {number} of the log: {what}" for number, what in leaves.check_links(lines) if number <= synced]
+    try:
+        waiting = commitlog.unflushed(folder / maintenance.COMMITS, marker.store_id(folder))
+    except StoreFailed as error:
+        return Check("log", False, str(error), "restore a backup (`trails restore`), or load a dump (`trails load`)")
+    if waiting:
+        what = (
+            f"the store was not closed in good order (the process ended, or the power went); {waiting:,} commits are in "
+            "its commit log"
+        )
+        return Check("log", False, what, "opening the store puts that right: `trails info`")
+    wrong = [f"line {number} of the log: {what}" for number, what in leaves.check_links(lines[:-1])]
+    if lines[-1]:
+        wrong.append("the log ends within a line")
     if wrong:
         return Check("log", False, wrong[0], "`trails verify` says what it means; a backup or a dump has the true one")
-    if torn or (lines and not lines[-1].startswith("close ")):
-        what = "the store was not closed in good order (the process ended, or the power went)"
-        return Check("log", False, what, "opening the store puts that right: `trails info`")
-    return Check("log", True, f"the log has {len(lines):,} lines and ends in good order")
+    return Check("log", True, f"the log has {len(lines) - 1:,} lines and ends in good order")

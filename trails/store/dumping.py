@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import heapq
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -14,7 +15,15 @@ from typing import IO, Any, Final, cast
 
 from trails.errors import InvalidInput
 from trails.store.embedded import EmbeddedStore
-from trails.store.leaflog import sync_folder
+from trails.store.staging import scratch
+from trails.store.syncing import sync_folder
+
+ROOM: Final = 500_000_000
+"""Bytes that stay free on the disk, however much a dump unpacks to; looked at after every piece of one that is loaded."""
+_PIECE: Final = 64 * 1024 * 1024
+"""Bytes of lines that are given to the engine at once."""
+_READ: Final = 1024 * 1024
+"""Bytes that are read at once."""
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what) as the work goes on."""
@@ -38,22 +47,15 @@ def dump(
     if file.exists() and not replace:
         raise InvalidInput(f"{file} is there already; name another file, or say that it may be replaced")
     total = len(store)
-    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".part", dir=file.parent)
-    try:
-        with (
-            os.fdopen(descriptor, "wb") as out,
-            tempfile.TemporaryDirectory(prefix=".dump.", dir=file.parent) as scratch,
-        ):
-            runs = _Runs(Path(scratch), total, progress)
-            store.dump(cast(IO[bytes], runs))
+    with scratch(file) as folder, contextlib.closing(_Runs(folder, total, progress)) as runs:
+        store.dump(cast(IO[bytes], runs))
+        part = folder / file.name
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
             written = _write(out, runs.merged(), total, progress, packed=packed)
             out.flush()
             os.fsync(out.fileno())
-        Path(name).rename(file)
+        part.rename(file)
         sync_folder(file.parent)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
     return written
 
 
@@ -72,14 +74,14 @@ def _write(out: IO[bytes], lines: Iterator[bytes], total: int, progress: Progres
 
 
 class _Runs:
-    """A place to write N-Quads to, which sorts them: runs of lines in files, merged at the end."""
+    """A place to write N-Quads to, which sorts them: runs of lines in files that have no names, merged at the end."""
 
     def __init__(self, folder: Path, total: int, progress: Progress | None) -> None:
         self._folder = folder
         self._total = total
         self._progress = progress
         self._pending = bytearray()
-        self._files: list[Path] = []
+        self._files: list[IO[bytes]] = []
         self._lines = 0
 
     def write(self, data: bytes) -> int:
@@ -96,18 +98,22 @@ class _Runs:
         lines = sorted(line + b"\n" for line in self._pending[: end - 1].split(b"\n")) if end else []
         del self._pending[:end]
         self._lines += len(lines)
-        file = self._folder / f"{len(self._files)}.nq"
-        with file.open("wb") as out:
-            out.writelines(lines)
+        file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - it is closed with the others
         self._files.append(file)
+        file.writelines(lines)
+        file.seek(0)
         if self._progress:
             self._progress(self._lines, self._total, "sorting")
 
     def merged(self) -> Iterator[bytes]:
         """Give all lines, sorted."""
         self._close_run()
-        with contextlib.ExitStack() as stack:
-            yield from heapq.merge(*(stack.enter_context(file.open("rb")) for file in self._files))
+        yield from heapq.merge(*self._files)
+
+    def close(self) -> None:
+        """Give the disk space of the runs back."""
+        for file in self._files:
+            file.close()
 
 
 def load(file: Path, folder: Path, progress: Progress | None = None) -> None:
@@ -121,12 +127,69 @@ def load(file: Path, folder: Path, progress: Progress | None = None) -> None:
             source = _Source(raw, file.stat().st_size, progress)
             packed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
-            unpacked = gzip.GzipFile(fileobj=source, mode="rb") if packed else source
-            store.load(cast(IO[bytes], unpacked))
+            unpacked = gzip.GzipFile(fileobj=cast(IO[bytes], source), mode="rb") if packed else cast(IO[bytes], source)
+            _load(store, unpacked, folder)
+    except InvalidInput as error:
+        raise InvalidInput(f"{file}: {error}; nothing was loaded") from error
     except (SyntaxError, ValueError, EOFError, gzip.BadGzipFile) as error:
         raise InvalidInput(f"{file} is no whole dump: {error}; nothing was loaded") from error
+    except MemoryError as error:
+        raise InvalidInput(
+            f"{file} holds a line that cannot be read, longer than the engine's parsers take: {error}; "
+            "nothing was loaded. A store that wrote such a text can be backed up and restored"
+        ) from error
     finally:
         store.close()
+
+
+def _load(store: EmbeddedStore, source: IO[bytes] | gzip.GzipFile, folder: Path) -> None:
+    """Load lines piece by piece: the engine keeps in memory what it loads at once, and a few kilobytes may unpack to much."""
+    pieces = _Pieces(source)
+    while not pieces.ended:
+        if pieces.lines and (free := shutil.disk_usage(folder).free) < ROOM:
+            raise InvalidInput(
+                f"it unpacks to more than the disk has room for: {free:,} bytes are left after {pieces.lines:,} lines of "
+                f"it, and {ROOM:,} are kept free"
+            )
+        before = pieces.lines
+        try:
+            store.load(cast(IO[bytes], pieces))
+        except SyntaxError as error:
+            raise SyntaxError(f"after line {before:,}: {error}") if before else error from error
+        pieces.go_on()
+
+
+class _Pieces:
+    """A stream that is read as several, one after the other: each ends at the first end of a line after `_PIECE` bytes."""
+
+    def __init__(self, source: IO[bytes] | gzip.GzipFile) -> None:
+        self._source = source
+        self._rest = b""
+        self._given = 0
+        self._paused = False
+        self.ended = False
+        """Whether all was read."""
+        self.lines = 0
+        """Lines that were read so far."""
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, none at the end of a piece."""
+        if self._paused:
+            return b""
+        data = self._rest or self._source.read(_READ if size < 0 else min(size, _READ))
+        if not data:
+            self.ended = True
+        data, self._rest = (data[:size], data[size:]) if 0 <= size < len(data) else (data, b"")
+        if self._given + len(data) >= _PIECE and (end := data.find(b"\n", max(0, _PIECE - self._given)) + 1):
+            data, self._rest = data[:end], data[end:] + self._rest
+            self._paused = True
+        self._given += len(data)
+        self.lines += data.count(b"\n")
+        return data
+
+    def go_on(self) -> None:
+        """Begin the next piece."""
+        self._given, self._paused = 0, False
 
 
 class _Source:

@@ -10,34 +10,43 @@ import contextlib
 import ctypes
 import gc
 import os
-import sys
+import secrets
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import takewhile
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
 import pyoxigraph as ox
 
-from trails import vocab
+from trails import outside, vocab
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.integrity.leaves import Leaf
-from trails.store import maintenance, marker, tsv
-from trails.store.contract import Change, Durability, Pattern, PreconditionFailed, Result, Solutions
+from trails.store import maintenance, manifest, marker, tsv
+from trails.store.applying import Applier
+from trails.store.commitlog import CommitLog
+from trails.store.committing import Batch, Settled, Waiting, matching
+from trails.store.contract import Change, Durability, Pattern, Result, Solutions
+from trails.store.frames import BULK, RELAXED, Record
 from trails.store.gate import Gate
-from trails.store.journal import Journal
-from trails.store.leaflog import LeafLog, sync_folder
+from trails.store.leaflog import NOTHING, LeafLog
 from trails.store.lockfile import LockFile
 from trails.store.maintenance import Vacuumed
+from trails.store.replay import drop_engine_log, replay, update_text
+from trails.store.syncing import sync_folder
 
 _FLUSH_AFTER: Final = 20_000
 """Quads between background flushes: unflushed, memory and reopening time grow without bound."""
 _LINGERING: Final = 5.0
 """Seconds that an engine of this process, which nobody uses any more, may take to go."""
+_WRITERS: Final = 10_000
+"""Graphs of which it is remembered who wrote to them last."""
 _DROP_STEP: Final = 20
 """Subjects (of some ten quads) that one step of dropping a graph removes: it holds the write lock for well under 50 ms."""
 
@@ -45,45 +54,78 @@ _DROP_STEP: Final = 20
 class EmbeddedStore:
     """Quads in this process: in memory (`path` None) or in a folder that only this process may open."""
 
-    def __init__(self, path: Path | None, *, create: bool = False, durability: Durability = "disk") -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        create: bool = False,
+        durability: Durability = "disk",
+        accept: int = marker.FORMAT,
+    ) -> None:
+        """Open a store; `accept` says in which format a folder may be: an older one while it is upgraded, under its lock."""
         if durability not in ("disk", "process"):
             raise InvalidInput(f'durability is "disk" or "process", not {durability!r}')
+        path = None if path is None else absolute(path)
         self._path = path
         self._durability = durability
         self._pid = os.getpid()
         self._write_lock = threading.RLock()
-        self._log_lock = threading.Lock()
         self._flush_lock = threading.Lock()
+        """Held by whoever flushes, or changes the engine for another. Taken before the write lock, by whoever takes both."""
+        self._ingest_lock = threading.Lock()
+        """Keeps the engine's flush and its bulk loader, which flushes too, apart: together they may hang."""
         self._gate = Gate()
-        self._unlogged: deque[tuple[int, Sequence[Leaf]]] = deque()
+        self._waiting: deque[Waiting] = deque()
         self._failed: str | None = None
         self._removals = 0
         self._unflushed = 0
+        self._loaded = False
+        """Whether quads came in that no record has: those of a dump."""
         self._flusher: threading.Thread | None = None
         self._lock_file: LockFile | None = None
-        self._journal: Journal | None = None
+        self._commits: CommitLog | None = None
+        self._applier = Applier(self._apply) if path is not None else None
+        self._writers: dict[object, object] = {}
+        self._id = bytes(16)
         self._store: ox.Store | None = None
+        self._log = LeafLog(None)
         if path is None:
             self._store = ox.Store()
-            self._log = LeafLog(None)
             return
         _OPENED.add(self)
         try:
-            self._open_folder(path, create=create)
+            self._open_folder(path, create=create, accept=accept)
         except BaseException as error:
             self._store = None
-            if self._lock_file is not None:
-                self._lock_file.release()
+            self._release()
             if isinstance(error, OSError):
                 raise StoreFailed(f"the store {self.location} cannot be opened: {error}") from error
             raise
 
-    def _open_folder(self, path: Path, *, create: bool) -> None:
-        _prepare_folder(path, create=create)
-        self._lock_file = LockFile(path / maintenance.LOCK)
+    def _open_folder(self, path: Path, *, create: bool, accept: int) -> None:
+        _prepare_folder(path, create=create, accept=accept)
+        if accept == marker.FORMAT:
+            self._lock_file = LockFile(path / maintenance.LOCK)
         maintenance.recover(path)
+        self._id = marker.store_id(path)
+        self._commits = CommitLog(path / maintenance.COMMITS, self._id)
+        found = self._commits.records
+        self._commits.secure()
+        manifest.trim(path / maintenance.QUADS)
+        if found:
+            drop_engine_log(path / maintenance.QUADS)
         self._open_engine(path / maintenance.QUADS)
-        self._log = LeafLog(path / maintenance.LOG)
+        assert self._store is not None  # noqa: S101 - opened just now
+        with self._writing():
+            replay(self._store, found)
+        self._log = LeafLog(
+            path / maintenance.LOG,
+            self._commits.base,
+            [line for each in found for line in each.record.leaves],
+            believe=not any(each.record.flags & RELAXED for each in found),
+        )
+        if self._log.went_on:
+            self._flush(self._store, always=True)  # the records to come go on from those lines
 
     def _open_engine(self, folder: Path) -> None:
         try:
@@ -95,10 +137,6 @@ class EmbeddedStore:
         for left_over in folder.glob("LOG.old.*"):  # the engine leaves one behind at every opening
             left_over.unlink(missing_ok=True)
         maintenance.keep_private(folder)
-        if self._journal is None:
-            self._journal = Journal(folder)
-        else:
-            self._journal.follow(folder)
 
     def abandon(self) -> None:
         """Let go, in a forked child, of what belongs to the parent: its lock, which must not outlive it here.
@@ -123,6 +161,7 @@ class EmbeddedStore:
         return self._removals
 
     def __len__(self) -> int:
+        self._settled_engine()
         with self._gate:
             return len(self._engine())
 
@@ -135,209 +174,305 @@ class EmbeddedStore:
         if self._store is None and self._failed is None:
             raise StoreFailed(f"the store {self.location} is closed; open it again")
         if self._store is None or self._failed is not None:
-            raise StoreFailed(
-                f"the store {self.location} failed while writing ({self._failed}) and takes no more work; "
-                "close it, open it again, and repeat what was not acknowledged"
-            )
+            raise self._has_failed()
         return self._store
+
+    def _settled_engine(self) -> ox.Store:
+        """Return the engine once it has every commit that was acknowledged.
+
+        Whoever reads asks for that before it enters the gate: a bulk load, which may be waited for, lets nobody stay in.
+        """
+        if self._applier is not None and os.getpid() == self._pid:
+            self._applier.wait()
+        return self._engine()
+
+    def _has_failed(self) -> StoreFailed:
+        return StoreFailed(
+            f"the store {self.location} failed while writing ({self._failed}) and takes no more work; "
+            "close it, open it again, and repeat what was not acknowledged"
+        )
 
     def query(self, text: str, *, union: bool = False) -> Result:
         """Return all results of a SPARQL query, materialised: a live iterator on another thread aborts the process."""
         with self._asking():
-            result = self._engine().query(text, use_default_graph_as_union=union, prefixes=vocab.PREFIXES)
-            if isinstance(result, ox.QuerySolutions):
-                return Solutions(tuple(variable.value for variable in result.variables), list(result))
-            return bool(result) if isinstance(result, ox.QueryBoolean) else list(result)
+            self._settled_engine()  # before the gate: a bulk load waits until everybody is out
+            with self._gate:
+                result = self._engine().query(text, use_default_graph_as_union=union, prefixes=vocab.PREFIXES)
+                if isinstance(result, ox.QuerySolutions):
+                    return Solutions(tuple(variable.value for variable in result.variables), outside.rows(result))
+                return bool(result) if isinstance(result, ox.QueryBoolean) else outside.rows(result)
 
     def table(self, text: str) -> list[list[str]]:
         with self._asking():
-            result = self._engine().query(text, prefixes=vocab.PREFIXES)
-            assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
-            data = result.serialize(format=ox.QueryResultsFormat.TSV)
+            self._settled_engine()
+            with self._gate:
+                result = self._engine().query(text, prefixes=vocab.PREFIXES)
+                assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
+                data = result.serialize(format=ox.QueryResultsFormat.TSV)
         return tsv.table(data or b"")
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
         try:
-            with self._gate:
-                yield
+            yield
         except SyntaxError as error:
             raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
-        except (OSError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError, MemoryError) as error:
             raise TrailsError(f"the query failed in the store {self.location}: {error}") from error
 
     def quads(self, pattern: Pattern) -> list[ox.Quad]:
-        with self._gate:
-            engine = self._engine()
-            with self._reading():
-                return list(_matching(engine, pattern))
+        self._settled_engine()
+        with self._gate, self._reading():
+            return list(matching(self._engine(), pattern))
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, MemoryError) as error:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> StoreFailed:
         return StoreFailed(f"the store {self.location} cannot be read: {error}; restore a backup")
 
+    # --- writing
+
     def commit(self, change: Change) -> bool:
-        with self._write_lock:
-            engine = self._engine()
-            if not self._is_due(engine, change):
-                return False
-            try:
-                self._write(engine, change)
-                ticket = self._journal.wrote() if self._journal else 0
-                self._unlogged.append((ticket, change.leaves(self) if change.leaves else ()))
-            except BaseException as error:
-                self._fail_as_interrupted(error)
-                raise
+        waiting = Waiting(change)
+        self._waiting.append(waiting)
         try:
-            self._make_durable(ticket)
-        except BaseException as error:
-            self._fail_as_interrupted(error)
+            with self._write_lock:
+                while not waiting.done:  # another thread may have done it meanwhile, together with its own
+                    self._lead(waiting)
+        except BaseException:
+            self._withdraw(waiting)
             raise
-        self._flush_when_due(len(change.add) + len(change.remove))
-        return True
+        if isinstance(waiting.error, (OSError, RuntimeError, MemoryError)):
+            raise self._unreadable(waiting.error) from waiting.error
+        if waiting.error is not None:
+            raise waiting.error
+        if waiting.written:
+            self._flush_when_due(len(change.add) + len(change.remove))
+        return waiting.written
 
-    def _is_due(self, engine: ox.Store, change: Change) -> bool:
-        """Tell whether a change is still to be written; raise `PreconditionFailed` where it may not be."""
+    def _lead(self, own: Waiting) -> None:
+        """Write all commits that wait: decided one after the other, logged with one sync, given to the engine in order."""
+        self._engine()
+        logged = self._commits is not None
+        batch = Batch(self._settled_engine, self._log, self._removals, self._writers, logged=logged)
+        taken = [own]
         try:
-            unmet = _unmet(engine, change, self._removals)
-            if unmet is not None and _happened(engine, change):
-                return False
-        except (OSError, RuntimeError) as error:
-            raise self._unreadable(error) from error
-        if unmet is not None:
-            raise unmet
-        return True
+            while self._waiting:
+                taken.append(self._waiting.popleft())
+            taken = list(dict.fromkeys([*taken[1:], own]))  # in the order in which they came
+            if len(taken) == 1:
+                batch.alone = True
+            for waiting in taken:
+                batch.decide(waiting)
+        except BaseException:
+            self._waiting.extendleft(reversed([each for each in taken if not each.done and each is not own]))
+            raise
+        self._carry_out(batch)
 
-    def _fail_as_interrupted(self, error: BaseException) -> None:
-        """Let a store go on only with commits that are written and logged: also Ctrl-C may come between the two."""
-        if self._failed is None:
-            self._failed = f"interrupted by {error!r}"
-
-    def _write(self, engine: ox.Store, change: Change) -> None:
-        try:
-            self._log.begin()
-            if change.remove:
-                self._removals += 1
-                engine.update(_update_text(change))
-            else:
-                engine.extend(change.add)
-        except (OSError, RuntimeError) as error:
-            # The engine's error state lasts until it is reopened, and the write may have happened all the same.
-            self._failed = str(error)
-            self._engine()
-
-    def _make_durable(self, ticket: int) -> None:
-        """Sync what was written, then log it: after a power cut the log never speaks of what the store has lost."""
-        try:
-            if self._journal is not None and self._durability == "disk":
-                ticket = self._journal.sync(ticket)
-            self._log_up_to(ticket)
-        except OSError as error:
-            self._failed = str(error)
-        if self._failed is not None:  # whoever's leaf another thread could not write is not told of success either
-            self._engine()
-
-    def _log_up_to(self, ticket: int) -> None:
-        """Write the leaves of all commits up to a ticket, in the order of the commits."""
-        with self._log_lock:
-            due: list[Leaf] = []
-            while self._unlogged and self._unlogged[0][0] <= ticket:
-                due += self._unlogged.popleft()[1]
-            self._log.append(due)
-
-    @contextlib.contextmanager
-    def hold(self) -> Iterator[None]:
-        """Keep other threads from writing, with everything written so far logged."""
+    def _withdraw(self, waiting: Waiting) -> None:
+        """Take back a commit whose caller was interrupted, unless it is being written: then wait until it is."""
+        with contextlib.suppress(ValueError):
+            self._waiting.remove(waiting)
+            return
         with self._write_lock:
-            self._engine()
-            self._make_durable(self._journal.wrote() if self._journal else 0)
-            yield
+            return
 
-    def load_new_graph(self, quads: Sequence[ox.Quad]) -> None:
-        with self._write_lock:
-            engine = self._engine()
+    def _carry_out(self, batch: Batch) -> None:
+        """Do what was decided. Every step can be done twice: an interrupt (Ctrl-C) is raised once all of it is done."""
+        settled = batch.settled
+        if not settled:
+            return
+        first = self._commits.last + 1 if self._commits else 0
+        interrupt: BaseException | None = None
+        failed_once = False
+        while True:
             try:
-                self._log.begin()
-                with self._flush_lock:
-                    engine.bulk_extend(quads)
-            except (OSError, RuntimeError) as error:
+                self._log_and_write(batch, first)
+                break
+            except (OSError, RuntimeError, MemoryError) as error:
+                # The engine's error state lasts until it is reopened, and the write may have happened all the same.
+                self._fail(error, settled)
+                return
+            except Exception as error:
+                if failed_once:
+                    self._fail(error, settled)
+                    raise
+                interrupt, failed_once = error, True
+            except BaseException as error:  # noqa: BLE001 - Ctrl-C: raised below
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+
+    def _log_and_write(self, batch: Batch, first: int) -> None:
+        if self._commits is not None and self._commits.last < first:
+            self._record([each.record for each in batch.settled])
+        if len(self._writers) > _WRITERS:
+            self._writers.clear()
+        self._writers.update(batch.wrote)
+        self._removals += any(each.remove for each in batch.settled)
+        if self._applier is None:
+            self._write(batch)
+        first_one, last_one = batch.settled[0], batch.settled[-1]
+        lines = [line for each in batch.settled for line in each.lines]
+        made = [leaf for each in batch.settled for leaf in each.leaves]
+        self._log.append(lines, first_one.before, last_one.after)
+        if self._applier is not None:  # after the last call of the system, at which its thread would take over
+            self._applier.put(batch)
+        if made:
+            self._log.tell(made, last_one.after)
+        for each in batch.settled:
+            each.waiting.written = True
+            each.waiting.done = True
+
+    def _record(self, records: Sequence[Record]) -> None:
+        """Write records to the commit log, before the engine gets what they say.
+
+        What the bulk loader writes is on disk at once, so the record of it has to be.
+        """
+        if self._commits is not None:
+            bulk = any(record.flags & BULK for record in records)
+            if self._durability == "process":
+                records = [replace(record, flags=record.flags | RELAXED) for record in records]
+            self._commits.append(records, sync=bulk or self._durability == "disk")
+
+    def _apply(self, batch: Batch) -> None:
+        """Give logged commits to the engine, on the applier's thread; a store of which the engine refused one takes no more."""
+        if self._failed is None:
+            try:
+                self._write(batch)
+            except BaseException as error:  # noqa: BLE001 - whoever uses the store next is told; the log has the commit
                 self._failed = str(error)
-                self._engine()
+
+    def _write(self, batch: Batch) -> None:
+        engine = self._store
+        if engine is None:
+            return  # it was closed after a failure: the log has the commits
+        for add, remove, record in batch.steps():
+            if remove:
+                engine.update(update_text(add, remove))
+            elif record.flags & BULK:
+                load = partial(engine.bulk_load, record.add, ox.RdfFormat.N_QUADS)
+                with self._ingest_lock:
+                    self._gate.alone(load)  # what the loader does is not seen by halves
+            else:
+                engine.extend(add)
+
+    def _fail(self, error: Exception, settled: Sequence[Settled]) -> None:
+        self._failed = str(error)
+        for each in settled:
+            if not each.waiting.done:
+                each.waiting.error = self._has_failed()
+                each.waiting.done = True
+
+    def hold(self) -> AbstractContextManager[object]:
+        """Return what keeps other threads from writing while it is held: the lock itself, which no interrupt leaves held."""
+        self._engine()
+        return self._write_lock
 
     def drop_graph(self, graph: ox.NamedNode) -> int:
+        """Remove a graph that nothing refers to, in steps; each is a record of its own, without leaves."""
         removed = 0
         while subjects := self._subjects(graph):
             for start in range(0, len(subjects), _DROP_STEP):
                 removed += self._drop(graph, subjects[start : start + _DROP_STEP])
         with self._write_lock:
-            self._forget_graph(self._engine(), graph)
+            self._forget_graph(self._settled_engine(), graph)
         return removed
 
     def _subjects(self, graph: ox.NamedNode) -> list[ox.NamedNode | ox.BlankNode | ox.Triple]:
-        with self._gate:
-            engine = self._engine()
-            with self._reading():
-                return list(dict.fromkeys(quad.subject for quad in engine.quads_for_pattern(None, None, None, graph)))
+        self._settled_engine()
+        with self._gate, self._reading():
+            found = self._engine().quads_for_pattern(None, None, None, graph)
+            return list(dict.fromkeys(quad.subject for quad in found))
 
     def _drop(self, graph: ox.NamedNode, subjects: Sequence[ox.NamedNode | ox.BlankNode | ox.Triple]) -> int:
         """Remove a few subjects: looked up one by one, because a scan has to pass over all that was removed before."""
         with self._write_lock:
-            engine = self._engine()
+            engine = self._settled_engine()
             with self._reading():
                 doomed = [quad for each in subjects for quad in engine.quads_for_pattern(each, None, None, graph)]
-            self._write(engine, Change(remove=doomed))
-            if self._journal:
-                self._journal.wrote()
+            self._removals += 1
+            with self._writing():
+                self._record([Record.of(remove=doomed)])
+                engine.update(update_text((), doomed))
         self._flush_when_due(len(doomed))
         return len(doomed)
 
     def _forget_graph(self, engine: ox.Store, graph: ox.NamedNode) -> None:
         self._removals += 1
-        try:
+        self._writers.pop(graph, None)
+        with self._writing():
+            self._record([Record(drop=(graph.value,))])
             engine.remove_graph(graph)
-        except (OSError, RuntimeError) as error:
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Let the store fail where a write does."""
+        try:
+            yield
+        except (OSError, RuntimeError, MemoryError) as error:
             self._failed = str(error)
-            self._engine()
+            raise self._has_failed() from error
+
+    def take_as_found(self, made: Sequence[Leaf]) -> None:
+        """Write leaves for quads that no commit wrote: those of a dump that was loaded, or of a store of an older format."""
+        self.commit(Change(leaves=lambda _: made))
+
+    # --- flushing
 
     def _flush_when_due(self, written: int) -> None:
         self._unflushed += written
-        if self._path is None or self._unflushed < _FLUSH_AFTER or (self._flusher and self._flusher.is_alive()):
+        filling = self._commits is not None and self._commits.is_filling
+        if self._path is None or not (filling or self._unflushed >= _FLUSH_AFTER):
+            return
+        if self._flusher is not None and self._flusher.is_alive():
             return
         self._unflushed = 0
         self._flusher = threading.Thread(target=self._flush_in_background, name="trails-flush", daemon=True)
         self._flusher.start()
 
     def _flush_in_background(self) -> None:
-        with self._gate:
-            if self._store is None:
-                return
-            try:
-                with self._flush_lock:
-                    self._store.flush()
-                self._log.sync()
-                self._keep_private()
-            except (OSError, RuntimeError) as error:
-                self._failed = str(error)
+        with self._flush_lock, contextlib.suppress(StoreFailed):  # the next one to use the store is told
+            if self._store is not None and self._failed is None:
+                self._flush(self._store)
 
     def flush(self) -> None:
-        with self._gate:
+        with self._flush_lock:
             engine = self._engine()
-            if self._path is None:
-                return
-            try:
-                with self._flush_lock:  # two flushes at once can wait for each other in the engine for ever
-                    engine.flush()
+            if self._path is not None:
+                self._flush(engine)
+
+    def _flush(self, engine: ox.Store, *, always: bool = False) -> None:
+        """Bring what is in the engine, and the log of leaves, to disk; then wipe the records of it. Under the flush lock.
+
+        Where commits are not synced one by one no commit may come meanwhile: the engine would bring it to disk in some
+        of its files, and its record is not there yet.
+        """
+        assert self._commits is not None  # noqa: S101 - a store in a folder has one
+        assert self._applier is not None  # noqa: S101 - the same
+        with self._writing(), contextlib.ExitStack() as stack:
+            stack.enter_context(self._write_lock)
+            if always or not self._commits.is_empty:
+                self._commits.switch(self._log.reached)
+            logged = self._applier.last
+            if self._durability == "disk":
+                stack.close()
+            self._applier.wait(logged)
+            with self._ingest_lock:
+                engine.flush()
+            if self._failed is None:  # else the engine lacks what the records say
                 self._log.sync()
-                self._keep_private()
-            except (OSError, RuntimeError) as error:
-                self._failed = str(error)
-                self._engine()
+                self._commits.wipe()
+            self._keep_private()
+
+    def _has_unflushed(self) -> bool:
+        """Tell whether the engine may hold what is not in its files yet: where it was only read, closing is quick."""
+        return self._commits is not None and (self._loaded or not self._commits.is_empty)
 
     def _keep_private(self) -> None:
         if self._path is not None:
@@ -346,26 +481,32 @@ class EmbeddedStore:
     # --- upkeep
 
     def vacuum(self) -> Vacuumed:
-        """Rebuild the store's files from what is in it, so that nothing deleted is in any of them.
+        """Rebuild the store's files from what is in it, so that nothing deleted is in any of them, the commit log included.
 
         Other threads read on meanwhile, and write when it is done. A crash at any point leaves the old store or the new.
         Takes as much free space again as the store has. In memory, there is nothing to do. Raises `StoreFailed` where
         the disk refuses; the store goes on as it was.
         """
-        with self.hold():
+        with self._flush_lock, self._write_lock:
+            self._settled_engine()
             if self._path is None:
                 return Vacuumed(len(self), 0, 0)
-            if self._flusher is not None:
-                self._flusher.join()
             before = maintenance.size_of(self._path)
             try:
+                self._sync_records()
                 count = maintenance.rebuild(self._engine(), self._path)
             except (OSError, RuntimeError) as error:
                 raise StoreFailed(f"{self.location} cannot be rebuilt ({error}); it was left as it was") from error
-            with self._gate.alone():
-                self._swap_engine(self._path)
-            maintenance.drop_old(self._path)
-            return Vacuumed(count, before, maintenance.size_of(self._path))
+            path = self._path
+            self._gate.alone(lambda: self._swap_engine(path))
+            self._flush(self._engine())
+            maintenance.drop_old(path)
+            return Vacuumed(count, before, maintenance.size_of(path))
+
+    def _sync_records(self) -> None:
+        """Bring all records to disk, before something is done that brings the engine's files there."""
+        if self._commits is not None:
+            self._commits.sync()
 
     def _swap_engine(self, path: Path) -> None:
         try:
@@ -376,8 +517,6 @@ class EmbeddedStore:
         except BaseException as error:
             self._failed = f"interrupted by {error!r}"
             self._store = None
-            with contextlib.suppress(OSError):
-                self._log.close(in_good_order=False)
             self._release()
             raise
 
@@ -386,59 +525,77 @@ class EmbeddedStore:
 
         Raises `InvalidInput` where something stands at `destination`, or the store is in memory.
         """
-        if self._path is None:
+        if self._path is None or self._commits is None:
             raise InvalidInput("a store in memory has no files to back up; dump it")
         maintenance.refuse_inside(self._path, destination)
         try:
             with maintenance.staged(destination) as part:
                 stage = maintenance.stage_for(self._path, part)
-                with self.hold(), self._flush_lock:
+                with self._flush_lock, self._write_lock:
+                    self._settled_engine()
+                    self._sync_records()
                     self._engine().backup(str(stage))
-                    log = (self._path / maintenance.LOG).read_bytes()
+                    log, reached, following = self._log.text().encode(), self._log.reached, self._commits.last + 1
                 note = (self._path / marker.NAME).read_bytes()
                 maintenance.finish_backup(part, stage, note=note, log=log)
+                CommitLog.make(part / maintenance.COMMITS, self._id, reached, following)
         except (OSError, RuntimeError) as error:
             raise StoreFailed(f"{self.location} cannot be backed up to {destination}: {error}") from error
 
     def load(self, source: IO[bytes]) -> None:
         """Add all quads of an N-Quads file, not atomically: for a new store. The file's own errors are raised as they are."""
-        with self._write_lock, self._flush_lock:
+        with self._flush_lock, self._write_lock:
+            self._loaded = True
             self._engine().bulk_load(source, ox.RdfFormat.N_QUADS)
 
     def dump(self, out: IO[bytes]) -> None:
         """Write all quads, as they are at one moment, as N-Quads in no order."""
-        with self._gate:
-            engine = self._engine()
-            with self._reading():
-                engine.dump(out, ox.RdfFormat.N_QUADS)
+        self._settled_engine()
+        with self._gate, self._reading():
+            self._engine().dump(out, ox.RdfFormat.N_QUADS)
 
     def close(self) -> None:
-        if self._store is None or os.getpid() != self._pid:
+        if os.getpid() != self._pid:
             return
-        with self._write_lock:
-            if self._flusher is not None:
-                self._flusher.join()
+        if self._flusher is not None:
+            self._flusher.join()
+        with self._flush_lock, self._write_lock:
+            if self._store is None:
+                return
             try:
-                if self._failed is None:
-                    self.flush()
-                    self._log_up_to(sys.maxsize)
+                if self._applier is not None:
+                    self._applier.wait()
+                if self._failed is None and self._has_unflushed():
+                    self._flush(self._store)
             finally:
+                if self._applier is not None:
+                    self._applier.end()
                 self._store = None
                 gc.collect()  # the engine has no close(): it goes when nothing refers to it any more
                 with contextlib.suppress(OSError):
                     self._keep_private()  # what it wrote in the background until then
-                with contextlib.suppress(OSError):  # a log without its last leaf is caught up with at the next opening
-                    self._log.close(in_good_order=self._failed is None)
                 self._release()
 
     def _release(self) -> None:
-        if self._journal is not None:
-            self._journal.close()
+        self._log.close()
+        if self._commits is not None:
+            self._commits.close()
         if self._lock_file is not None:
             self._lock_file.release()
 
 
 _OPENED: Final[weakref.WeakSet[EmbeddedStore]] = weakref.WeakSet()
+
+
+def absolute(path: str | Path) -> Path:
+    """Return a path that means the same after `os.chdir`: the engine follows a relative one into other folders.
+
+    `~` at its start is the home folder. Raises `InvalidInput` where no home folder, or no working folder, is there.
+    """
+    try:
+        return Path(os.path.abspath(Path(path).expanduser()))  # noqa: PTH100 - links are kept as they are
+    except (OSError, RuntimeError) as error:
+        raise InvalidInput(f"{path} cannot be made an absolute path: {error}") from error
 
 
 def _abandon_all() -> None:
@@ -473,10 +630,10 @@ def _engine_at(folder: Path) -> ox.Store:
         time.sleep(0.01)
 
 
-def _prepare_folder(path: Path, *, create: bool) -> None:
+def _prepare_folder(path: Path, *, create: bool, accept: int) -> None:
     """Make sure that `path` is a store's folder, creating one only when asked to; nothing else is ever touched."""
     if (path / marker.NAME).is_file():
-        marker.check(path)
+        marker.check(path, accept)
         return
     if path.exists() and not path.is_dir():
         raise InvalidInput(f"{path} is a file, not a Trails store; name a folder")
@@ -486,67 +643,20 @@ def _prepare_folder(path: Path, *, create: bool) -> None:
         )
     if not create:
         raise InvalidInput(f"there is no Trails store at {path}; check the path, or create one (create=True, --create)")
+    missing = [parent for parent in (path, *path.parents) if not parent.exists()]
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.chmod(0o700)
-    quads = path / "quads"
-    quads.mkdir(mode=0o700, exist_ok=True)
-    note = {"format": marker.FORMAT, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+    (path / maintenance.QUADS).mkdir(mode=0o700, exist_ok=True)
+    made = secrets.token_bytes(16)
+    CommitLog.make(path / maintenance.COMMITS, made, NOTHING)
+    note = {"format": marker.FORMAT, "id": made.hex(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
     marker.write(path, note)  # last: a folder with it is a whole store
-    sync_folder(path.parent)
+    for folder in missing or [path]:
+        sync_folder(folder.parent)
 
 
 def _is_barely_begun(path: Path) -> bool:
     """Tell whether a folder is empty, or all that it holds is what a killed process left of making a store in it."""
-    quads = path / "quads"
-    others = {entry.name for entry in path.iterdir()} - {quads.name, f"{marker.NAME}.new"}
+    quads = path / maintenance.QUADS
+    others = {entry.name for entry in path.iterdir()} - {quads.name, maintenance.COMMITS, f"{marker.NAME}.new"}
     return not others and (not quads.exists() or (quads.is_dir() and not any(quads.iterdir())))
-
-
-def _unmet(engine: ox.Store, change: Change, removals: int) -> PreconditionFailed | None:
-    if change.seen != removals:
-        for quad in change.require:
-            if quad not in engine:
-                return PreconditionFailed(missing=quad)
-    for pattern in change.forbid:
-        present = next(_matching(engine, pattern), None)
-        if present is not None:
-            return PreconditionFailed(present=present)
-    return None
-
-
-def _matching(engine: ox.Store, pattern: Pattern) -> Iterator[ox.Quad]:
-    """Yield the quads that match a pattern, and only those.
-
-    On disk, the engine (0.5.13) follows the quads with an integer of which the last byte is 255 with up to 255 others,
-    whose integers are greater.
-    """
-    found = engine.quads_for_pattern(*pattern)
-    wanted = pattern[2]
-    if not isinstance(wanted, ox.Literal) or wanted.datatype != vocab.INTEGER:
-        return found
-    if pattern[1] is None or pattern[3] is None:
-        return (quad for quad in found if quad.object == wanted)
-    return takewhile(lambda quad: quad.object == wanted, found)  # those that match come first
-
-
-def _happened(engine: ox.Store, change: Change) -> bool:
-    return (
-        bool(change.add or change.remove)
-        and all(quad in engine for quad in change.add)
-        and not any(quad in engine for quad in change.remove)
-    )
-
-
-def _update_text(change: Change) -> str:
-    """Return one SPARQL update for a change. Terms are rendered by the engine itself, which escapes them."""
-    parts = []
-    for verb, quads in (("DELETE DATA", change.remove), ("INSERT DATA", change.add)):
-        if quads:
-            rows = (
-                f"{q.subject} {q.predicate} {q.object} ."
-                if q.graph_name == vocab.CATALOG
-                else f"GRAPH {q.graph_name} {{ {q.subject} {q.predicate} {q.object} }}"
-                for q in quads
-            )
-            parts.append(f"{verb} {{ {' '.join(rows)} }}")
-    return " ; ".join(parts)

@@ -1,106 +1,131 @@
-"""One append-only file of lines beside a store: what every commit leaves behind, chained and never rewritten."""
+"""The log of leaves beside a store: one file of lines, what every commit leaves behind, chained and never rewritten.
+
+The leaves stand in the commits' records first, which are synced. This file is brought to disk whenever the engine is
+flushed; until then its end is made from the records again, whatever a crash left of it.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
 
-from trails.errors import IntegrityError
 from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
+from trails.store.commitlog import Leaves
+from trails.store.syncing import sync_data, sync_folder, write_all
 
-_TAIL: Final = 4096
+_TAIL = 4096
+NOTHING = Leaves(0, 0, leaves.START)
+"""How far a log reaches that has no line."""
 
 
 class LeafLog:
     """The log of a store: lines in memory for a store in memory (`path` None), else in a file."""
 
-    def __init__(self, path: Path | None) -> None:
-        """Open or start a log. What a crash or a power cut left of lines that were never on disk is cut off."""
+    def __init__(
+        self, path: Path | None, reached: Leaves = NOTHING, more: Sequence[str] = (), *, believe: bool = True
+    ) -> None:
+        """Open a log that is known to reach to some place, and make its end from the lines that come after.
+
+        Whole lines that go on from there stay: a line is written once its record is on disk, so what they tell of was
+        acknowledged, and is missing in the store (`went_on`). Anything else is what a crash left, and is cut off; these
+        lines too where they are not to be believed, because records were written that nobody synced.
+        """
         self._path = path
         self._memory: list[str] = []
+        self.went_on = False
+        """Whether the file told of more than the commit log does."""
         self._lock = threading.Lock()
-        self._dirty = False
+        self._reached = reached
+        self._told = reached
+        self._descriptor = -1
+        self.trouble: str | None = None
+        """What is wrong with the place that the commit log says the file reached, or None."""
         self.listener: Callable[[Sequence[Leaf]], None] | None = None
         """Called with the leaves of commits once they are in the log, under its lock: only to take note of them."""
-        self._descriptor = -1
-        self._last: str | None = None
         if path is not None:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            if not os.fstat(self._descriptor).st_size:
+            new = not path.exists()
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if new:
                 sync_folder(path.parent)
-            self._cut_torn_tail()
-            self._last = self._read_last()
-        self._link = leaves.START if self._last is None else leaves.link(self._last)
-        """What the next line says of the last one."""
+            self._take_up(more, believe=believe)
+
+    def _take_up(self, more: Sequence[str], *, believe: bool) -> None:
+        """Bring the file to where the commit log says that it is."""
+        size = os.fstat(self._descriptor).st_size
+        tail = os.pread(self._descriptor, _TAIL, max(0, self._reached.size - _TAIL))
+        before = tail[: min(self._reached.size, _TAIL)]
+        last = before[:-1].rpartition(b"\n")[2].decode("utf-8", "replace")
+        if size < self._reached.size or (before and (before[-1:] != b"\n" or leaves.link(last) != self._reached.link)):
+            self.trouble = (
+                f"the log of leaves was cut short or altered before its line {self._reached.lines + 1}: the commit log "
+                "says that it ended otherwise"
+            )
+        text = "".join(f"{line}\n" for line in more).encode()
+        after = os.pread(self._descriptor, max(0, size - self._reached.size), self._reached.size)
+        rest = _going_on(after[len(text) :], self._end_of(more)) if believe and after.startswith(text) else []
+        self.went_on = bool(rest)
+        text += "".join(f"{line}\n" for line in rest).encode()
+        if after != text:
+            write_all(self._descriptor, text, self._reached.size)
+            os.ftruncate(self._descriptor, self._reached.size + len(text))
+        told = [*more, *rest]
+        self._reached = Leaves(self._reached.lines + len(told), self._reached.size + len(text), self._end_of(told))
+
+    def _end_of(self, more: Sequence[str]) -> str:
+        return leaves.link(more[-1]) if more else self._reached.link
 
     @property
-    def ended_well(self) -> bool:
-        """True when the last thing that happened to the store was that it was closed in good order, or nothing at all."""
-        return self._last is None or self._last.startswith("close ")
+    def reached(self) -> Leaves:
+        """How far the log reaches."""
+        return self._reached
 
-    def append(self, made: Iterable[Leaf]) -> None:
-        """Add leaves in one write; they are on disk after the next `sync`. Raises OSError when the disk refuses."""
-        with self._lock:
-            if self.listener is None:
-                self._append(made)
-                return
-            leaves_made = list(made)
-            self._append(leaves_made)
-            self.listener(leaves_made)
-
-    def _append(self, made: Iterable[Leaf]) -> None:
-        previous = self._link
+    def lines_for(self, made: Sequence[Leaf], reached: Leaves | None = None) -> tuple[list[str], Leaves]:
+        """Return the lines that leaves will have after a place (default: the last line), and how far these reach."""
+        number, size, link = self._reached if reached is None else reached
         lines = []
         for leaf in made:
-            line = leaf.line(previous)
+            line = leaf.line(link)
             lines.append(line)
-            previous = leaves.link(line)
+            link = leaves.link(line)
+            size += len(line.encode()) + 1
+        return lines, Leaves(number + len(lines), size, link)
+
+    def append(self, lines: Sequence[str], before: Leaves, after: Leaves) -> None:
+        """Add lines that `lines_for` gave at the place `before`; doing it twice is doing it once.
+
+        They are on disk after the next `sync`. Raises OSError when the disk refuses.
+        """
         if not lines:
             return
-        if self._path is None:
-            self._memory += lines
-        else:
-            self._write("".join(f"{line}\n" for line in lines).encode())
-        self._last, self._link = lines[-1], previous
-        self._dirty = True
-
-    def _write(self, data: bytes) -> None:
-        """Write all of `data` or, where the disk refuses, nothing of it."""
-        written = 0
-        try:
-            while written < len(data):
-                written += os.write(self._descriptor, data[written:])
-        except OSError:
-            if written:
-                os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
-            raise
-
-    def begin(self) -> None:
-        """Make it known on disk that the store is no longer closed, before anything is written to it.
-
-        The leaves to come are on disk only later; if a power cut took them all, the log would still say "closed".
-        """
         with self._lock:
-            if self._path is not None and self._last is not None and self.ended_well:
-                self._append([Leaf("sync")])
-                os.fdatasync(self._descriptor)
+            if self._reached != before:
+                return
+            if self._path is None:
+                self._memory += lines
+            else:
+                write_all(self._descriptor, "".join(f"{line}\n" for line in lines).encode(), before.size)
+            self._reached = after
+
+    def tell(self, made: Sequence[Leaf], after: Leaves) -> None:
+        """Tell the listener of leaves that were appended up to a place, once those who are told can read what they tell of."""
+        with self._lock:
+            if self.listener is not None and self._told != after:
+                self.listener(made)
+            self._told = after
 
     def sync(self) -> None:
-        """Return once every leaf is on disk, and note that in the log: what comes before the note can't be torn."""
+        """Return once every line is on disk."""
         with self._lock:
-            if self._dirty and self._path is not None:
-                os.fdatasync(self._descriptor)
-                self._append([Leaf("sync")])  # itself on disk with the next one: without it, an earlier note holds
-            self._dirty = False
+            if self._descriptor >= 0:
+                sync_data(self._descriptor)
 
     @property
     def is_empty(self) -> bool:
         """True when there is no line yet."""
-        return self._last is None
+        return not self._reached.lines
 
     def lines(self) -> list[str]:
         """Return all lines, in order."""
@@ -111,81 +136,26 @@ class LeafLog:
         with self._lock:
             if self._path is None:
                 return "".join(f"{line}\n" for line in self._memory)
-            size = os.fstat(self._descriptor).st_size
-            data = os.pread(self._descriptor, size, 0) if size else b""
-            while len(data) < size:
-                more = os.pread(self._descriptor, size - len(data), len(data))
-                if not more:
-                    break
+            data, size = b"", self._reached.size
+            while len(data) < size and (more := os.pread(self._descriptor, size - len(data), len(data))):
                 data += more
             return data.decode("utf-8", "replace")
 
-    def close(self, *, in_good_order: bool) -> None:
-        """Close the file, with a last leaf that says so where the store is whole; closing twice is allowed."""
-        if self._path is not None and self._descriptor < 0:
-            return
+    def close(self) -> None:
+        """Close the file; closing twice is allowed."""
         with self._lock:
-            if in_good_order and not self.ended_well and self._path is not None:
-                os.fdatasync(self._descriptor)
-                self._append([Leaf("close")])  # after the sync, as `sync` does: a power cut leaves no hole before it
-                os.fdatasync(self._descriptor)
             if self._descriptor >= 0:
                 os.close(self._descriptor)
                 self._descriptor = -1
 
-    def _cut_torn_tail(self) -> None:
-        """Cut off everything from the first line that follows nothing, looking only beyond what is known to be on disk.
 
-        A power cut may leave some pages of what was not synced and lose others, so whole lines may stand behind a hole.
-        A line that is wrong and was on disk before was altered: it stays, for `verify` to find.
-        """
-        size = os.fstat(self._descriptor).st_size
-        tail = os.pread(self._descriptor, min(size, _TAIL), max(0, size - _TAIL))
-        last = tail[:-1].split(b"\n")
-        if not size or (tail.endswith(b"\n") and last[-1].startswith(b"close ") and _follows(last, len(last) - 1)):
-            return
-        data = b"".join(iter(lambda: os.read(self._descriptor, 1 << 24), b""))
-        end, before = _known_synced(data)
-        for line in data[end:].split(b"\n")[:-1]:
-            if not _follows([*before, line], len(before)):
-                break
-            end, before = end + len(line) + 1, [line]
-        if end != size:
-            os.ftruncate(self._descriptor, end)
-
-    def _read_last(self) -> str | None:
-        size = os.fstat(self._descriptor).st_size
-        if not size:
-            return None
-        tail = os.pread(self._descriptor, min(size, _TAIL), max(0, size - _TAIL))
-        return tail[:-1].rpartition(b"\n")[2].decode("utf-8", "replace")
-
-
-def sync_folder(path: Path) -> None:
-    """Return once the names of a folder's files are on disk: a file may survive a power cut and its name not."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _known_synced(data: bytes) -> tuple[int, list[bytes]]:
-    """Return where the last note that all before it is on disk ends, and (as a list of one) the line; (0, []) for none."""
-    end = len(data)
-    while (end := max(data.rfind(b"\nsync ", 0, end), data.rfind(b"\nclose ", 0, end))) > 0:
-        stop = data.find(b"\n", end + 1)
-        around = [data[data.rfind(b"\n", 0, end) + 1 : end], data[end + 1 : stop]]
-        if stop > 0 and _follows(around, 1):
-            return stop + 1, around[1:]
-    return 0, []
-
-
-def _follows(lines: list[bytes], number: int) -> bool:
-    """Tell whether a line is a leaf that follows the line before it."""
-    try:
-        line = lines[number].decode()
-        leaves.parse(line)
-    except (IntegrityError, UnicodeDecodeError):
-        return False
-    return leaves.follows(line, lines[number - 1].decode("utf-8", "replace") if number else None)
+def _going_on(rest: bytes, link: str) -> list[str]:
+    """Return the whole lines that go on from a link, one after the other."""
+    found: list[str] = []
+    for data in rest.split(b"\n")[:-1]:
+        line = data.decode("utf-8", "replace")
+        if not leaves.follows(line, f"- {link}"):
+            break
+        found.append(line)
+        link = leaves.link(line)
+    return found

@@ -9,38 +9,79 @@ import os
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from errno import EBADF, EINVAL, ENOLCK, ENOSYS, ENOTSUP
 from pathlib import Path
+from typing import Final
 
 from trails.errors import StoreLocked
 
+_NO_LOCKS: Final = frozenset({EBADF, EINVAL, ENOLCK, ENOSYS, ENOTSUP})
+"""What file systems say that cannot lock a folder, as some networked ones; the lock on the file is all there is then."""
+
 
 class LockFile:
-    """An exclusive lock that the operating system drops when the process ends, however it ends."""
+    """An exclusive lock that the operating system drops when the process ends, however it ends.
+
+    The file may be deleted, and another one made in its place, while the lock is held: so the folder is locked too, which
+    cannot be replaced unnoticed.
+    """
 
     def __init__(self, path: Path) -> None:
         """Take the lock, or raise `StoreLocked` with the holder's process id, host and start time."""
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = describe_holder(path)
-            os.close(self._descriptor)
-            raise StoreLocked(
-                f"the store {path.parent} is in use by {holder}; close it there first, or wait until that process ends"
-            ) from error
+        self._descriptors = _locked(path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX)
         note = {
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "since": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, json.dumps(note).encode(), 0)
+        os.ftruncate(self._descriptors[0], 0)
+        os.pwrite(self._descriptors[0], json.dumps(note).encode(), 0)
 
     def release(self) -> None:
         """Give the lock up; doing it twice is allowed."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+
+def _locked(path: Path, flags: int, kind: int) -> list[int]:
+    """Lock a file, where it is there or is made, and its folder; return their descriptors, or raise `StoreLocked`."""
+    held: list[int] = []
+    try:
+        held += _locked_file(path, flags, kind)
+        held.append(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        try:
+            fcntl.flock(held[-1], kind | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+    except BaseException as error:
+        for descriptor in held:
+            os.close(descriptor)
+        if not isinstance(error, BlockingIOError):
+            raise
+        raise StoreLocked(
+            f"the store {path.parent} is in use by {describe_holder(path)}; close it there first, or wait until that "
+            "process ends"
+        ) from error
+    return held
+
+
+def _locked_file(path: Path, flags: int, kind: int) -> list[int]:
+    """Lock the file that stands at a path, and return its descriptor; nothing where there is none."""
+    while True:
+        try:
+            descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            return []
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), path.stat()):
+                    return [descriptor]
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # it was deleted or replaced before it was locked: take the one that is there now
 
 
 @contextlib.contextmanager
@@ -49,22 +90,12 @@ def unlocked(path: Path) -> Iterator[None]:
 
     The file is not written to, and where there is none, none is made: a backup may stand on a medium that is read only.
     """
+    held = _locked(path, os.O_RDONLY, fcntl.LOCK_SH)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        yield
-        return
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError as error:
-            raise StoreLocked(
-                f"the store {path.parent} is in use by {describe_holder(path)}; close it there first, or wait until that "
-                "process ends"
-            ) from error
         yield
     finally:
-        os.close(descriptor)
+        for descriptor in held:
+            os.close(descriptor)
 
 
 def describe_holder(path: Path) -> str:

@@ -1,6 +1,7 @@
 """The files of a store on disk: rebuilding them, putting right what a crash left, copying them out and in.
 
-A store's folder holds `trails.json` (its format), `lock` (ours), `log` (its leaves) and `quads` (the engine's files).
+A store's folder holds `trails.json` (its format), `lock` (ours), `log` (its leaves), `commits` (the commit
+log: what the engine has not flushed yet) and `quads` (the engine's files).
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,11 +20,13 @@ import pyoxigraph as ox
 
 from trails.errors import InvalidInput, StoreFailed
 from trails.store import marker
-from trails.store.leaflog import sync_folder
-from trails.store.lockfile import unlocked
+from trails.store.lockfile import LockFile, unlocked
+from trails.store.staging import exchange, scratch
+from trails.store.syncing import sync_folder
 
 QUADS: Final = "quads"
 LOG: Final = "log"
+COMMITS: Final = "commits"
 LOCK: Final = "lock"
 _NEW: Final = "quads.new"
 _OLD: Final = "quads.old"
@@ -105,6 +108,12 @@ def recover(folder: Path) -> None:
     The rebuilt files count only from the moment when the old ones are out of the way: until then they may be in parts.
     """
     quads, new, old = folder / QUADS, folder / _NEW, folder / _OLD
+    if linked := [path for path in (quads, new, old, folder / STAGE) if path.is_symlink()]:
+        raise StoreFailed(
+            f"the store {folder} cannot be opened: its {linked[0].name!r} is a link to {linked[0].resolve()}, and its files "
+            "could not be replaced in one step there; put the folder itself in the link's place, and move the whole store "
+            "where you want it: a link to that is welcome"
+        )
     if not quads.is_dir() and old.is_dir():
         (new if new.is_dir() else old).rename(quads)
         sync_folder(folder)
@@ -140,23 +149,50 @@ def is_empty(folder: Path) -> bool:
 
 
 @contextmanager
-def staged(destination: Path) -> Iterator[Path]:
+def staged(destination: Path, *, over_empty_store: bool = False) -> Iterator[Path]:
     """Give a new folder that takes its place once it is whole: all of it appears there and on disk, or nothing.
 
-    Raises `InvalidInput` where something stands there already (an empty folder may).
+    Raises `InvalidInput` where something stands there already: an empty folder may, and with `over_empty_store` a store
+    that holds nothing does, and is replaced.
     """
-    if destination.exists() and not (destination.is_dir() and not any(destination.iterdir())):
+    destination = destination.resolve()  # a link stays, and what it names is made
+    put: Callable[[Path], None] = partial(replace_empty if over_empty_store else _put_at, destination)
+    if over_empty_store:
+        pass
+    elif destination.exists() and not (destination.is_dir() and not any(destination.iterdir())):
         raise InvalidInput(f"{destination} is there already; name a place where nothing is, or an empty folder")
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{destination.name}.", suffix=".part", dir=destination.parent))
-    try:
+    with scratch(destination) as folder:
+        part = folder / "store"
+        part.mkdir(mode=0o700)
         yield part
-        sync_tree(part)
-        part.rename(destination)
-        sync_folder(destination.parent)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
+        put(part)
+
+
+def _put_at(destination: Path, part: Path) -> None:
+    sync_tree(part)
+    part.rename(destination)
+    sync_folder(destination.parent)
+
+
+def replace_empty(store: Path, part: Path) -> None:
+    """Put a whole store in the place of one that is empty; nobody can have opened that and written to it meanwhile.
+
+    They change places in one step, so that a kill leaves one or the other. Only where the system cannot do that, a kill
+    between two steps may leave an empty folder. Raises `InvalidInput` where the store is not empty, `StoreLocked` where it
+    is open: both are left as they are.
+    """
+    sync_tree(part)
+    lock = LockFile(store / LOCK)
+    try:
+        if not is_empty(store):
+            raise InvalidInput(f"the store {store} is not empty any more; nothing was put in its place")
+        if not exchange(part, store):
+            for entry in store.iterdir():
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            part.rename(store)  # over a folder that is empty
+        sync_folder(store.parent)
+    finally:
+        lock.release()
 
 
 def refuse_inside(folder: Path, destination: Path) -> None:

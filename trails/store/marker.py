@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from trails.errors import StoreFailed
-from trails.store.leaflog import sync_folder
+from trails.store.syncing import sync_folder
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The format that this version reads and writes. It grows with every change that older versions cannot read."""
 NAME: Final = "trails.json"
 
@@ -27,6 +27,18 @@ def read(folder: Path) -> dict[str, Any]:
     return dict(note)
 
 
+def store_id(folder: Path) -> bytes:
+    """Return the 16 bytes that tell a store and its copies from every other store; raise `StoreFailed` where there are none."""
+    found = str(read(folder).get("id"))
+    try:
+        made = bytes.fromhex(found)
+        if len(made) != 16:
+            raise ValueError(f"{len(made)} bytes")
+    except ValueError as error:
+        raise StoreFailed(f"{folder / NAME} names no store ({error}); restore the store from a backup") from error
+    return made
+
+
 def write(folder: Path, note: dict[str, Any]) -> None:
     """Write a store's marker: it is on disk as a whole, or the one before it is."""
     temporary = folder / f"{NAME}.new"
@@ -39,9 +51,14 @@ def write(folder: Path, note: dict[str, Any]) -> None:
     sync_folder(folder)
 
 
-def check(folder: Path) -> None:
-    """Accept a store whose format this version reads; raise `StoreFailed`, with the remedy, for any other."""
+def check(folder: Path, accept: int = FORMAT) -> None:
+    """Accept a store whose format this version reads; raise `StoreFailed`, with the remedy, for any other.
+
+    An upgrade may `accept` an older one.
+    """
     found = read(folder)["format"]
+    if found == accept:
+        return
     if found < FORMAT:
         raise StoreFailed(
             f"the store {folder} has format {found}, and this version of Trails reads format {FORMAT}; "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from trails.errors import InvalidInput, StoreFailed
 from trails.store import maintenance, marker
@@ -17,26 +17,26 @@ from trails.store.lockfile import LockFile
 class Migration:
     """How a store gets from one format to the next.
 
-    `run` gets the store's folder, which nobody else has open. It may be cut short and run again: doing it twice must
-    come to the same.
+    `run` gets the store's folder, which nobody else has open, and returns what the user should know of it, or "". It may
+    be cut short and run again: doing it twice must come to the same.
     """
 
     description: str
-    run: Callable[[Path], None]
-
-
-MIGRATIONS: Final[dict[int, Migration]] = {}
-"""By the format that each starts from; it ends at the next one. Format 1 is the first that was released."""
+    run: Callable[[Path], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """What `upgrade` did: the formats before and after, the steps, and where the backup is (None: nothing was to do)."""
+    """What `upgrade` did: the formats before and after, the steps, and where the backup is (None: nothing was to do).
+
+    `notes` say what the steps found that somebody should know.
+    """
 
     before: int
     after: int
     steps: tuple[str, ...]
     backup: str | None
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON."""
@@ -47,7 +47,7 @@ def upgrade(
     folder: Path,
     *,
     backup: Path | None = None,
-    migrations: Mapping[int, Migration] = MIGRATIONS,
+    migrations: Mapping[int, Migration],
     target: int = marker.FORMAT,
 ) -> Upgraded:
     """Bring a store up to the newest format; a store that is there already is left as it is.
@@ -69,11 +69,13 @@ def upgrade(
         steps = _steps(folder, before, migrations, target)
         kept = _backed_up(folder, note, backup)
         marker.write(folder, note | {"backup": str(kept)})
+        notes = []
         for number, step in enumerate(steps, before):
-            step.run(folder)
-            marker.write(folder, note | {"format": number + 1, "backup": str(kept)})
-        marker.write(folder, {key: value for key, value in note.items() if key != "backup"} | {"format": target})
-        return Upgraded(before, target, tuple(step.description for step in steps), str(kept))
+            notes.append(step.run(folder))
+            marker.write(folder, marker.read(folder) | {"format": number + 1})
+        marker.write(folder, {key: value for key, value in marker.read(folder).items() if key != "backup"})
+        done = tuple(step.description for step in steps)
+        return Upgraded(before, target, done, str(kept), tuple(filter(None, notes)))
     finally:
         lock.release()
 

@@ -26,7 +26,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from trails.transcripts import checked, jsonl
+from trails import unpacking
+from trails.errors import InvalidInput
+from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript, files_at
 
@@ -35,7 +37,6 @@ ROLES: Final = frozenset({"user", "assistant", "system", "tool"})
 
 _ZIP: Final = b"PK\x03\x04"
 _MEMBER: Final = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
-_MAPPING: Final = re.compile(rb'[{,]\s*"mapping"\s*:\s*\{')
 _NODE: Final = re.compile(rb'[{,]\s*"(?:children|parent|author)"\s*:')
 _SESSION_OWN: Final = frozenset({"id", "conversation_id", "title", "create_time", "mapping"})
 _MESSAGE_OWN: Final = frozenset({"id", "author", "create_time", "content"})
@@ -52,7 +53,8 @@ def sniff(head: bytes) -> bool:
     begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if begin.startswith(_ZIP):
         return True
-    return begin[:1] in (b"[", b"{") and bool(_MAPPING.search(begin) and _NODE.search(begin))
+    first = outline.of_first(head)
+    return "mapping" in first and first["mapping"] is None and bool(_NODE.search(begin))
 
 
 def find_files(path: Path) -> list[Path]:
@@ -61,9 +63,10 @@ def find_files(path: Path) -> list[Path]:
 
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
-    """Return what exports (name and bytes of each file or zip) say; nothing that they hold raises.
+    """Return what exports (name and bytes of each file or zip) say.
 
-    A conversation that cannot be read is a problem at its line; the others are read.
+    A conversation that cannot be read is a problem at its line; the others are read. Nothing that a file holds raises but
+    one thing: `InvalidInput` for a zip that would unpack to more than `unpacking.limit` allows.
     """
     return checked.together([(name, _read_file(name, data)) for name, data in files])
 
@@ -84,8 +87,14 @@ def _read_zip(name: str, data: bytes, reading: Reading) -> None:
         with zipfile.ZipFile(io.BytesIO(data)) as opened:
             members = [each for each in opened.namelist() if _MEMBER.fullmatch(each)]
             others = len(opened.namelist()) - len(members)
+            left = unpacking.limit(len(data))
             for member in sorted(members):
-                _read_json(opened.read(member), reading)
+                with opened.open(member) as packed:
+                    unpacked = unpacking.Bounded(packed, left).read()
+                left -= len(unpacked)
+                _read_json(unpacked, reading)
+    except InvalidInput as error:
+        raise InvalidInput(f"{name} is not read: {error}") from error
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError, NotImplementedError) as error:
         reading.refuse(0, f"is a zip that cannot be read: {error}", name)
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,17 +13,16 @@ from typing import Any, Final
 from trails import validate
 from trails.errors import InvalidInput
 from trails.transcripts import claude_code_records as records
-from trails.transcripts import jsonl
+from trails.transcripts import jsonl, outline
 from trails.transcripts.claude_code_chain import Branch, Entry, branches
 from trails.transcripts.claude_code_records import Record
-from trails.transcripts.claude_code_turns import turns_of
+from trails.transcripts.claude_code_turns import open_end, turns_of
 from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript
 
 SOURCE: Final = "claude-code"
 
-_SIGNS: Final = re.compile(
-    rb'[{,]\s*"(?:parentUuid|leafUuid)"\s*:|"type"\s*:\s*"(?:file-history-snapshot|queue-operation|custom-title|ai-title)"'
-)
+_SIGNS: Final = frozenset({"parentUuid", "leafUuid"})
+_SIGNING: Final = frozenset({"file-history-snapshot", "queue-operation", "custom-title", "ai-title"})
 _NOTES: Final = {
     "no parent": "name no record that they follow; each was put after the record before it in the file",
     "missing": "follow a record that is not here; each was put after the record before it in the file",
@@ -40,8 +38,7 @@ def sniff(head: bytes) -> bool:
     >>> sniff(b'{"parentUuid":null,"sessionId":"s","type":"user"'), sniff(b'{"type":"session","id":"1"}')
     (True, False)
     """
-    first_lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:20]
-    return any(line.lstrip().startswith(b"{") and _SIGNS.search(line) for line in first_lines)
+    return any(_SIGNS & each.keys() or each.get("type") in _SIGNING for each in outline.of_lines(head))
 
 
 def find_files(path: Path) -> list[Path]:
@@ -76,6 +73,7 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
         for group in groups
         if (made := _session(group, owners, reading, agents.get(group.id), titles.get(group.id, []))) is not None
     ]
+    sessions = _with_open_ends(sessions, groups, reading)
     return Transcript(tuple(sessions), reading.problems(), reading.counts, tuple(reading.notes))
 
 
@@ -96,6 +94,7 @@ class _Reading:
         lines, problems = jsonl.read_lines(data)
         unknown: Counter[str] = Counter()
         self.unusable += [(name, each) for each in problems]
+        self.notes += [f"{name}: {note}" if self.many else note for note in jsonl.shared_lines(lines)]
         for line, raw in lines:
             self.counts[records.kind_name(raw)] += 1
             record = records.read(raw, name, line)
@@ -294,6 +293,33 @@ def _session(
         spawned_by=None if group.agent is None else group.session,
         continues=continues,
     )
+
+
+def _with_open_ends(
+    sessions: Sequence[SourceSession], groups: Sequence[_Group], reading: _Reading
+) -> list[SourceSession]:
+    """Return the sessions, each with how many turns at its end may still get more lines, and in which file."""
+    by_id = {group.id: group for group in groups}
+    leaves = (raw.get("leafUuid") for _, raw in reading.titles)
+    goes_on = {each for each in (*(session.continues for session in sessions), *leaves) if isinstance(each, str)}
+    answered = {
+        (record.session, str(result.get("agentId")))
+        for group in groups
+        for record in group.all.values()
+        if isinstance(result := record.raw.get("toolUseResult"), dict)
+    }
+    found = []
+    for session in sessions:
+        group = by_id[session.id]
+        told = group.agent is not None and (group.session, group.agent) in answered
+        end = set() if told else open_end(list(group.own.values()))
+        first = next((n for n, turn in enumerate(session.paths[0]) if end & set(turn.source_ids)), None)
+        if first is None or end & goes_on:
+            found.append(session)
+        else:
+            file = group.own[next(iter(end))].file
+            found.append(replace(session, open_turns=len(session.paths[0]) - first, open_in=file))
+    return found
 
 
 def _beginning(group: _Group, owners: _Owners, reading: _Reading) -> tuple[str | None, set[str]]:

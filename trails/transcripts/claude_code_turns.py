@@ -12,6 +12,8 @@ from trails.transcripts.claude_code_records import Record, leftovers
 from trails.transcripts.source import Piece, SourceTurn
 
 _TRIGGERS: Final = {"manual": "manual", "auto": "threshold"}
+_OVER: Final = frozenset({"turn_duration", "stop_hook_summary", "local_command"})
+"""The program's own records that come only between two turns of its user."""
 _BOUNDARY: Final = "boundary"
 """The metadata key under which a summary turn keeps what the boundary before it said."""
 
@@ -69,6 +71,40 @@ def turns_of(
             if record.kind != "link":
                 mine.place(record)
     return {branch: tuple(_turn(group, common) for group in each.groups) for branch, each in spoken.items()}
+
+
+def open_end(records: Sequence[Record]) -> set[str]:
+    """Return the ids of the records, of those of a session in the order of its file, of a turn that may still get more.
+
+    An assistant's message comes in several lines. It is whole once a line gives its stop reason, or something follows it
+    that can only follow it: another message, a prompt, a compaction, the word that the turn is over. Results of its own
+    tools do not: they come while its further calls are still being written. Whether a last message without a stop reason
+    is whole, no line says. A compaction's boundary waits for its summary.
+    """
+    message: list[Record] = []
+    boundary: Record | None = None
+    for record in records:
+        if record.kind == "assistant":
+            message_id = record.message.get("id")
+            same = bool(message) and message[-1].message.get("id") == message_id
+            message = [*message, record] if same else [record] if isinstance(message_id, str) and message_id else []
+        elif _ends_message(record):
+            message = []
+        if record.kind == "compact_boundary":
+            boundary = record
+        elif record.kind != "link":
+            boundary = None
+    if boundary is not None:
+        return {boundary.id}
+    if any(record.message.get("stop_reason") is not None for record in message):
+        return set()
+    return {record.id for record in message}
+
+
+def _ends_message(record: Record) -> bool:
+    prompted = record.is_prompt and record.raw.get("isMeta") is not True
+    over = record.raw["type"] == "system" and record.raw.get("subtype") in _OVER
+    return prompted or over or record.is_summary or record.kind == "compact_boundary"
 
 
 def _turn(group: _Group, common: Mapping[str, Any]) -> SourceTurn:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from trails.transcripts import checked, jsonl
+from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
 from trails.transcripts.codex_items import ITEMS, Thread
 from trails.transcripts.source import SourceSession, Transcript, files_at
@@ -27,8 +27,6 @@ from trails.transcripts.source import SourceSession, Transcript, files_at
 SOURCE: Final = "codex"
 
 _TYPES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
-_WRAPPED: Final = re.compile(rb'"type"\s*:\s*"(?:session_meta|response_item|event_msg|turn_context|compacted)"')
-_PAYLOAD: Final = re.compile(rb'[{,]\s*"payload"\s*:\s*\{')
 _BARE: Final = re.compile(rb'\{\s*"id"\s*:\s*"[^"]*"\s*,\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"(?:instructions|git)"\s*:')
 _WHOLE: Final = re.compile(rb'\{\s*"session"\s*:\s*\{\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"id"\s*:\s*"')
 _NAMED: Final = re.compile(r"rollout-.*?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl?", re.DOTALL)
@@ -43,10 +41,9 @@ def sniff(head: bytes) -> bool:
     >>> sniff(b'{"timestamp":"2026-01-02T03:04:05Z","type":"session_meta","payload":{"id":"t"'), sniff(b'{"type":"user"}')
     (True, False)
     """
-    lines = [line.lstrip() for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:20]]
-    if any(line.startswith(b"{") and _WRAPPED.search(line) and _PAYLOAD.search(line) for line in lines):
+    if any(each.get("type") in _TYPES and "payload" in each for each in outline.of_lines(head)):
         return True
-    return bool(_BARE.match(lines[0])) or _is_whole(head)
+    return bool(_BARE.match(head.removeprefix(b"\xef\xbb\xbf").lstrip())) or _is_whole(head)
 
 
 def _is_whole(data: bytes) -> bool:
@@ -81,6 +78,7 @@ class _File:
     def read(self, data: bytes) -> Reading:
         lines, problems = jsonl.read_lines(data)
         self._reading.problems += problems
+        self._reading.notes += jsonl.shared_lines(lines)
         unknown: dict[str, int] = {}
         for number, line in lines:
             kind, payload = _unwrapped(line, first=not self._headers)
@@ -97,7 +95,7 @@ class _File:
         self._reading.notes += [
             f"{n} record(s) of the unknown type {kind[:80]!r} made no turn" for kind, n in unknown.items()
         ]
-        self._finish()
+        self._finish(by_lines=True)
         self._reading.problems.sort(key=lambda problem: problem.line)
         return self._reading
 
@@ -117,10 +115,10 @@ class _File:
                     self._thread.add(number, "response_item", each, None)
                 else:
                     self._reading.refuse(number, "has an item that is no object", each)
-        self._finish()
+        self._finish(by_lines=False)
         return self._reading
 
-    def _finish(self) -> None:
+    def _finish(self, *, by_lines: bool) -> None:
         paths = self._thread.paths()
         header = self._headers[0][1] if self._headers else {}
         thread_id = self._thread_id(header)
@@ -151,6 +149,8 @@ class _File:
                 meta=self._reading.meta(line, self._meta(header)),
                 spawned_by=_text(spawn.get("parent_thread_id")),
                 copied_from=self._parent(thread_id, header, spawn),
+                open_turns=self._thread.open_turns() if by_lines else 0,
+                open_in=self._name,
             )
         )
 

@@ -57,6 +57,8 @@ _CONTEXTS: Final = (
 )
 """How messages begin that have the user's role and are not the user's."""
 _MOST_WAITING: Final = 64
+_OVER: Final = frozenset({"task_complete", "turn_complete", "turn_aborted"})
+"""Events that end what the model does for one question of the user."""
 
 _Json = Mapping[str, Any]
 
@@ -123,6 +125,8 @@ class Thread:
     _tokens: int | None = None
     """How many tokens the model's last call had in its window."""
     _astray: int = 0
+    _over: int = 0
+    """How many turns there were when the program said last that it was the user's turn again."""
 
     def add(self, line: int, kind: str, payload: _Json, time: datetime | None) -> None:
         """Take one line."""
@@ -154,6 +158,19 @@ class Thread:
             if path and path[-1].source_ids not in inside:
                 kept.setdefault(path[-1].source_ids, path)
         return tuple(path for path in kept.values() if path) or ((),)
+
+    def open_turns(self) -> int:
+        """Return how many turns at the end may still become others: from an event that an item may repeat, or from the
+        model's last turn, whose usage is not told. To be called after `paths`.
+        """
+        waiting = {id(item) for items in self._waiting.values() for item in items if item.is_event}
+        for index, item in enumerate(self._active[self._over :], self._over):
+            if id(item) in waiting or (item.by_model and item.usage is None and self._is_last_answer(index)):
+                return len(self._active) - index
+        return 0
+
+    def _is_last_answer(self, index: int) -> bool:
+        return not any(item.by_model or item.role == "user" for item in self._active[index + 1 :])
 
     # --- items
 
@@ -271,6 +288,8 @@ class Thread:
             self._count_tokens(payload.get("info"))
         elif kind == "thread_rolled_back":
             self._roll_back(line, payload)
+        elif kind in _OVER:
+            self._over = len(self._active)
         elif kind == "thread_name_updated" and isinstance(payload.get("thread_name"), str):
             self.title = payload["thread_name"] or None
 
@@ -322,6 +341,7 @@ class Thread:
         if number and begins:
             self._abandoned.append(self._active)
             self._active = self._active[: begins[max(0, len(begins) - number)]]
+            self._over = len(self._active)
 
     def _take_context(self, payload: _Json) -> None:
         self._model = checked.name(payload.get("model")) or self._model

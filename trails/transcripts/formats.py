@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from trails.errors import InvalidInput
-from trails.session import Repository
+from trails.session import Repository, scanning
 from trails.transcripts import chatgpt, claude_code, codex, gemini, openclaw, otel, pi, pi_export, rdf, swe_agent
 from trails.transcripts.merge import Progress, merge
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Transcript
+from trails.transcripts.withholding import masked
 
 _HEAD: Final = 1 << 16
 """Bytes of a file that tell its format."""
@@ -44,6 +46,9 @@ _RDF: Final = {".nq": "nquads", ".trig": "trig"}
 _SURE: Final = frozenset({".jsonl", *_RDF})
 """The endings of files in a folder that are taken for transcripts of the format given."""
 _MAYBE: Final = frozenset({".json", ".traj"})
+RESTED: Final = 600.0
+"""Seconds after which a file that nobody has written to is taken for finished: its last message is then imported, also
+where nothing in the file says that it is whole."""
 _NAMED: Final = 5
 """How many files of no known format a note names."""
 IMPORT_FORMATS: Final = (*(known.name for known in TRANSCRIPTS), openclaw.FORMAT, *_RDF.values())
@@ -56,31 +61,59 @@ def import_path(
     *,
     format: str | None = None,  # noqa: A002 - the public name
     restore: bool = False,
+    redact_secrets: bool = False,
+    final: bool | None = None,
+    allow_outside: bool = False,
     progress: Progress | None = None,
 ) -> ImportReport:
     """Import a file, or every transcript in a folder and below, and return what was done.
 
     The format is told from each file's content unless given. In a folder, files of no known format are reported as
-    problems (`.json` files, which may be anything, in one note); a single file of no known format raises `InvalidInput`,
-    as an empty one does. A state folder of OpenClaw is told by its folders' names and read as a whole.
+    problems (`.json` files, which may be anything, in one note), and archives that unpack to more than `trails.unpacking`
+    allows; a single file of either kind raises `InvalidInput`, as an empty one does. A state folder of OpenClaw is told by
+    its folders' names and read as a whole; files outside of it that it names are read only with `allow_outside`.
     `restore` lets an exported session come back that was deleted here. Importing the same again adds nothing.
+
+    The report names the secrets in what came in (kind, session, index, never the secret). `redact_secrets` puts a mark,
+    as in `[redacted: openai-key]`, in the place of each before anything is hashed; an RDF export, whose digests would
+    not fit any more, is then refused with `InvalidInput`. Turns that were imported before stay as they are.
+    A file that is still being written may end in the middle of a message. What is not known to be whole is kept back, and
+    the report says so (`turns_held`), while the file was written to less than `RESTED` seconds ago; `final=True` takes it
+    at once, `final=False` leaves it out however old the file is. A finished message is never kept back.
     """
     if format is not None and format not in IMPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to import; there are: {', '.join(IMPORT_FORMATS)}")
     if not path.exists():
         raise InvalidInput(f"there is no file or folder {path}")
     if format == openclaw.FORMAT or (format is None and openclaw.find(path) is not None):
-        return openclaw.import_folder(repository, path, progress=progress)
+        report = openclaw.import_folder(
+            repository, path, allow_outside=allow_outside, progress=progress, redact_secrets=redact_secrets
+        )
+        masked(report)
+        return report
     report = ImportReport()
     groups = list(_groups(path, format, report))
+    if redact_secrets and (exports := [str(files[0]) for name, files in groups if name in _RDF.values()]):
+        raise InvalidInput(
+            f"{exports[0]} is an exact export, whose digests would not fit any more without its secrets; import it as it is, "
+            "and take the content out of those turns with `trails redact`. Nothing was imported"
+        )
     total = sum(len(files) for _, files in groups)
     for name, files in groups:
         if progress:
             progress(report.files, total, str(files[0]))
-        report.add(_import_group(repository, name, files, restore=restore))
+        try:
+            report.add(
+                _import_group(repository, name, files, restore=restore, final=final, redact_secrets=redact_secrets)
+            )
+        except InvalidInput as error:
+            if path.is_file():
+                raise
+            report.problems.append(FileProblem(file=str(files[0]), line=0, reason=str(error), text=""))
         report.files += len(files)
     if progress:
         progress(total, total, "")
+    masked(report)
     return report
 
 
@@ -145,12 +178,33 @@ def _format_of(file: Path) -> str | None:
     return next((known.name for known in TRANSCRIPTS if known.sniff(head)), None)
 
 
-def _import_group(repository: Repository, name: str, files: Sequence[Path], *, restore: bool) -> ImportReport:
+def _import_group(
+    repository: Repository,
+    name: str,
+    files: Sequence[Path],
+    *,
+    restore: bool,
+    final: bool | None,
+    redact_secrets: bool,
+) -> ImportReport:
     if name in _RDF.values():
-        return rdf.import_rdf(repository, files[0].read_bytes(), name, restore=restore)
+        report = rdf.import_rdf(repository, files[0].read_bytes(), name, restore=restore)
+        for session in (*report.sessions_created, *report.forks_created, *report.grown):
+            report.secrets += scanning.own(repository, session)
+        return report
     known = next(each for each in TRANSCRIPTS if each.name == name)
     transcript = known.parse([(str(file), file.read_bytes()) for file in files])
-    return merge(repository, transcript, file=str(files[0]) if len(files) == 1 else str(files[0].parent))
+    said = str(files[0]) if len(files) == 1 else str(files[0].parent)
+    growing = _is_fresh if final is None else lambda _: not final
+    return merge(repository, transcript, file=said, growing=growing, redact_secrets=redact_secrets)
+
+
+def _is_fresh(file: str) -> bool:
+    """Tell whether a file was written to just now, by its time of change; one that is gone is not."""
+    try:
+        return abs(time.time() - Path(file).stat().st_mtime) < RESTED
+    except OSError:
+        return False
 
 
 def export_session(repository: Repository, session_id: str, format: str, out: BinaryIO) -> None:  # noqa: A002

@@ -21,21 +21,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from trails.transcripts import checked, jsonl
+from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript, files_at
 
 SOURCE: Final = "gemini-cli"
 _ROLES: Final = {"user": "user", "gemini": "assistant", "info": "info", "warning": "warning", "error": "error"}
 _FAILED: Final = ("error", "cancelled")
-_SIGNS: Final = tuple(re.compile(rb'[{,]\s*"' + key + rb'"\s*:') for key in (b"sessionId", b"projectHash"))
+_GOING_ON: Final = ("validating", "scheduled", "awaiting_approval", "executing")
+"""The states of a call that has no result yet."""
+_SIGNS: Final = frozenset({"sessionId", "projectHash"})
 _MESSAGE_OWN: Final = frozenset({"id", "timestamp", "type", "content", "thoughts", "tokens", "model", "toolCalls"})
 _CALL_OWN: Final = frozenset({"id", "name", "args", "result", "status", "timestamp"})
 _SESSION_OWN: Final = frozenset({"sessionId", "startTime", "lastUpdated", "messages"})
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 _Json = Mapping[str, Any]
 
@@ -47,7 +52,7 @@ def sniff(head: bytes) -> bool:
     (True, False)
     """
     begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    return begin.startswith(b"{") and all(sign.search(begin) for sign in _SIGNS)
+    return begin.startswith(b"{") and outline.of_first(head).keys() >= _SIGNS
 
 
 def find_files(path: Path) -> list[Path]:
@@ -58,9 +63,15 @@ def find_files(path: Path) -> list[Path]:
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what chats (name and bytes of each) say; nothing that they hold raises.
 
-    Several states of one chat are read as they come: the merge keeps what they have in common once.
+    Of several states of one chat the one saved last comes first (`lastUpdated`, else the time of its last message): what
+    earlier ones hold beyond it, and it took back, is then what the merge keeps as forks, and nothing else.
     """
-    return checked.together([(name, _File(name).read(data)) for name, data in files])
+    found = checked.together([(name, _File(name).read(data)) for name, data in files])
+    order: dict[str, int] = {}
+    for session in found.sessions:
+        order.setdefault(session.id, len(order))
+    newest = sorted(found.sessions, key=lambda session: session.saved or _NEVER, reverse=True)
+    return replace(found, sessions=tuple(sorted(newest, key=lambda session: order[session.id])))
 
 
 @dataclass(slots=True)
@@ -77,6 +88,7 @@ class _File:
     def read(self, data: bytes) -> Reading:
         values, problems = jsonl.read_values(data)
         self.reading.problems += problems
+        self.reading.notes += jsonl.shared_lines(values)
         for line, value in values:
             self._record(line, value)
         session_id = self.head.get("sessionId")
@@ -84,11 +96,14 @@ class _File:
             self.reading.refuse(0, "is no chat of Gemini CLI: it says no sessionId", self.name)
             return self.reading
         title = self.head.get("summary")
+        paths = self._paths()
         self.reading.sessions.append(
             SourceSession(
                 source=SOURCE,
                 id=session_id,
-                paths=self._paths(),
+                paths=paths,
+                open_turns=self._open_turns(paths[0]),
+                open_in=self.name,
                 title=title if isinstance(title, str) and title else None,
                 created=checked.text_time(self.head.get("startTime")),
                 agent=SOURCE,
@@ -96,9 +111,15 @@ class _File:
                     1, checked.filled({key: value for key, value in self.head.items() if key not in _SESSION_OWN})
                 ),
                 spawned_by=self._parent(),
+                saved=self._saved(),
             )
         )
         return self.reading
+
+    def _saved(self) -> datetime:
+        times = (checked.text_time(message.get("timestamp")) for _, message in self.messages.values())
+        told = checked.text_time(self.head.get("lastUpdated"))
+        return told or max((time for time in times if time), default=_NEVER)
 
     def _parent(self) -> str | None:
         """Return the session of a sub-agent's chat: the folder that the chat stands in is named after it."""
@@ -175,6 +196,14 @@ class _File:
         return tuple(
             path for n, path in enumerate(paths) if n == 0 or not any(_begins(other, path) for other in paths[:n])
         )
+
+    def _open_turns(self, path: Sequence[SourceTurn]) -> int:
+        """Return how many turns at the end come from the last message, where one of its calls is still going on."""
+        _, last = next(reversed(self.messages.values()), (0, {}))
+        if not any(call.get("status") in _GOING_ON for call in _dicts(last.get("toolCalls"))):
+            return 0
+        own = str(last["id"])
+        return sum(any(each == own or each.startswith(f"{own}/") for each in turn.source_ids) for turn in path)
 
     def _answered(self) -> frozenset[str]:
         """Return the calls whose results stand among the parts of a message: they are not told a second time."""

@@ -6,6 +6,8 @@ import json
 import math
 import re
 from codecs import BOM_UTF8
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from trails.transcripts.source import Problem
@@ -23,7 +25,8 @@ def read_lines(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Prob
     Lines are counted from 1 and end with LF or CRLF; blank ones are skipped; a UTF-8 byte order mark is accepted. A
     line becomes a `Problem` when it is not UTF-8, not JSON (RFC 8259: `NaN` and `Infinity` are not), not an object,
     nested deeper than `MAX_DEPTH`, or has what could not be written again: half of a surrogate pair, a number beyond
-    the doubles.
+    the doubles. Of a line that holds several objects (a writer ended before it could end its line) each is read, with the
+    same number; `shared_lines` tells of it.
 
     >>> objects, problems = read_lines(b'{"type": "user"}\r\n\n[1, 2]')
     >>> objects, [(problem.line, problem.reason) for problem in problems]
@@ -37,8 +40,23 @@ def read_lines(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Prob
         try:
             objects.append((number, _object(line)))
         except _UnusableError as error:
-            problems.append(problem(number, str(error), line))
+            whole, rest, reason = _glued(line)
+            objects += [(number, each) for each in whole]
+            if not whole:
+                problems.append(problem(number, str(error), line))
+            elif rest:
+                problems.append(problem(number, f"{reason}, after {len(whole)} record(s) on its line", rest))
     return objects, problems
+
+
+def shared_lines(objects: Sequence[tuple[int, object]]) -> list[str]:
+    """Return a note for each line from which several objects were read.
+
+    >>> shared_lines(read_lines(b'{"a": 1}{"a": 2}')[0])
+    ['line 1 holds 2 records; each was read']
+    """
+    counts = Counter(number for number, _ in objects)
+    return [f"line {number} holds {count} records; each was read" for number, count in counts.items() if count > 1]
 
 
 def read_object(data: bytes) -> dict[str, Any] | Problem:
@@ -131,6 +149,24 @@ def _object(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise _UnusableError(_why(error)) from None
     return _checked(value, text, 0, len(text))
+
+
+def _glued(line: bytes) -> tuple[list[dict[str, Any]], str, str]:
+    """Return the objects that a line begins with, and what follows them that is none, and why; only `{` goes on after `}`."""
+    whole: list[dict[str, Any]] = []
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError:
+        return [], "", ""
+    at = _after(_BLANK, text, 0)
+    while text.startswith("{", at):
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+            whole.append(_checked(value, text, at, end))
+        except (ValueError, RecursionError, _UnusableError) as error:
+            return whole, text[at:], _why(error)
+        at = _after(_BLANK, text, end)
+    return ([], "", "") if at < len(text) else (whole, "", "")
 
 
 def _why(error: Exception) -> str:

@@ -18,22 +18,35 @@ from pyoxigraph import Literal
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput, TrailsError
 from trails.model import Compaction, Turn
+from trails.secrets import Found
 from trails.session import Repository, Session
-from trails.transcripts import checked
+from trails.transcripts import checked, keeping
 from trails.transcripts.report import FileProblem, ImportReport
-from trails.transcripts.source import SourceSession, SourceTurn, Transcript
+from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
+from trails.transcripts.withholding import SESSION_ID, Withholding, says_the_same
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what) as an import goes on."""
+Growing = Callable[[str], bool]
+"""Called with the name of a file: whether it may still be written."""
 
 
 def merge(
-    repository: Repository, transcript: Transcript, *, file: str = "", progress: Progress | None = None
+    repository: Repository,
+    transcript: Transcript,
+    *,
+    file: str = "",
+    growing: Growing | None = None,
+    progress: Progress | None = None,
+    redact_secrets: bool = False,
 ) -> ImportReport:
     """Bring all sessions of a transcript into a store and return what was done; parents go before those that build on them.
 
+    Turns at the end of a file that is still `growing` are kept back where they may not be whole; without it all are taken.
     A session that cannot be kept (a turn that the store refuses) is reported as a problem; the others are imported.
+    The report names every secret in what came in; `redact_secrets` puts a mark in the place of each.
     """
+    withholding = Withholding(out=redact_secrets)
     report = ImportReport(records=dict(transcript.records), notes=list(transcript.notes))
     report.problems += [
         FileProblem(file=file, line=problem.line, reason=problem.reason, text=problem.text)
@@ -44,7 +57,8 @@ def merge(
         if progress:
             progress(done, len(ordered), session.id)
         try:
-            _Merge(repository, session, report).run()
+            withholding.check_id(session.id)
+            _Merge(repository, session, report, withholding, growing, file=file).run()
         except TrailsError as error:
             report.problems.append(FileProblem(file=file, line=0, reason=f"session {session.id!r}: {error}", text=""))
     if progress:
@@ -97,6 +111,9 @@ def _parents_first(sessions: Sequence[SourceSession]) -> list[SourceSession]:
     return [session for same in ordered.values() for session in same]
 
 
+_Path = tuple[SourceTurn, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class _Match:
     """How far a stored session and a path of the source agree."""
@@ -114,10 +131,24 @@ class _Match:
 class _Merge:
     """The import of one source session."""
 
-    def __init__(self, repository: Repository, source: SourceSession, report: ImportReport) -> None:
+    def __init__(
+        self,
+        repository: Repository,
+        source: SourceSession,
+        report: ImportReport,
+        withholding: Withholding,
+        growing: Growing | None = None,
+        *,
+        file: str = "",
+    ) -> None:
         self._repository = repository
-        self._source = source
         self._report = report
+        self._growing = growing
+        self._withholding = withholding
+        self._given, problems = keeping.keepable(source)
+        report.problems += [FileProblem(file=file, line=0, reason=said, text="") for said in problems]
+        self._source = withholding.session(self._given)
+        source = self._given
         self._id = session_id(source.source, source.id)
         self._name = f"{source.source}:{source.id}"
 
@@ -127,8 +158,26 @@ class _Merge:
             return
         family = [self._repository.load(each) for each in self._stored_family()]
         start = self._start()
-        for position, path in enumerate(self._source.paths or ((),)):
-            self._place(path, family, start, main=position == 0)
+        main, *others = self._source.paths or ((),)
+        self._place(self._whole(main, family, start), family, start, main=True)
+        for path in others:
+            self._place(path, family, start, main=False)
+
+    def _whole(self, path: _Path, family: list[Session], start: tuple[Session, int] | None) -> _Path:
+        """Return a path without the turns that may not be whole, where its file is still growing; the report says so."""
+        source = self._source
+        if not source.open_turns or self._growing is None or not self._growing(source.open_in):
+            return path
+        best = self._best(path, family, start)
+        if (best and not best[0].rest) or (source.saved is not None and _holder(family, path) is not None):
+            return path  # it is here already
+        self._report.turns_held += source.open_turns
+        self._report.notes.append(
+            f"{self._id}: {source.open_turns} turn(s) at the end of {source.open_in} were kept back: the file was just "
+            "written, and nothing in it says yet that they are whole. They come with a later import; --final "
+            "(`final=True`) takes them as they are"
+        )
+        return path[: -source.open_turns]
 
     def _stored_family(self) -> list[str]:
         """Return the ids of the stored sessions that came from this source session, the main one first."""
@@ -156,20 +205,19 @@ class _Merge:
         prefix = f"{self._source.source}:"
         return sorted((iris.session_id(i), iris.turn_index(i)) for i in found if iris.session_id(i).startswith(prefix))
 
-    def _place(
-        self, path: tuple[SourceTurn, ...], family: list[Session], start: tuple[Session, int] | None, *, main: bool
-    ) -> None:
+    def _place(self, path: _Path, family: list[Session], start: tuple[Session, int] | None, *, main: bool) -> None:
         """Find where a path belongs: in a session as it is, at the end of one, or as a new session or fork."""
-        best: tuple[_Match, Session] | None = None
-        for session in family:
-            for offset in {0, session.forked_at_index or 0 if start else 0}:
-                match = compare(session.turns, path, offset)
-                if best is None or (match.length, -len(match.rest)) > (best[0].length, -len(best[0].rest)):
-                    best = match, session
+        best = self._best(path, family, start)
         if best is None:
             self._create(path, family, start)
             return
         match, session = best
+        if self._source.saved is not None:
+            beside = _holder(family, path) if match.rest else session if match.length < len(session) else None
+            if beside is not None:
+                self._note_earlier(beside)
+                return
+        self._note_in_clear(session, match.length)
         if match.uncounted:
             self._report.notes.append(
                 f"{session.id}: the source told the usage of {match.uncounted} turn(s) after they were imported; turns never "
@@ -182,14 +230,45 @@ class _Merge:
         else:
             self._branch(session, match, path, family, main=main)
 
+    def _best(
+        self, path: _Path, family: list[Session], start: tuple[Session, int] | None
+    ) -> tuple[_Match, Session] | None:
+        """Return the stored session that has most of a path, with how much; None where none is stored."""
+        best: tuple[_Match, Session] | None = None
+        for session in family:
+            for offset in {0, session.forked_at_index or 0 if start else 0}:
+                match = compare(session.turns, path, offset)
+                if best is None or (match.length, -len(match.rest)) > (best[0].length, -len(best[0].rest)):
+                    best = match, session
+        return best
+
+    def _note_in_clear(self, session: Session, length: int) -> None:
+        """Say which turns hold secrets that were to be taken out: they were imported before, and turns never change."""
+        if not self._withholding.out:
+            return
+        found = [each for turn in session.turns[:length] for each in self._withholding.in_stored(turn)]
+        new = [each for each in found if each not in self._report.secrets]
+        self._report.secrets += new
+        if new:
+            self._report.notes.append(
+                f"{session.id}: {len(new)} secret(s) were imported before without taking them out, and turns never change; "
+                "`trails redact` takes the content out of such a turn"
+            )
+
     def _note_unchanged(self, session: Session) -> None:
         if session.id not in (*self._report.unchanged, *self._report.sessions_created, *self._report.grown):
             self._report.unchanged.append(session.id)
 
+    def _note_earlier(self, session: Session) -> None:
+        self._note_unchanged(session)
+        saved = self._source.saved
+        when = f" (saved {saved.isoformat()})" if saved is not None and saved.year > 1 else ""
+        self._report.notes.append(
+            f"{session.id}: a state of the source{when} holds nothing that is not here; nothing was added"
+        )
+
     def _grow(self, session: Session, rest: Iterable[SourceTurn]) -> None:
-        added = append_all(session, rest)
-        session.persist()
-        self._report.turns_added += added
+        self._append(session, rest)
         if session.id not in (*self._report.grown, *self._report.sessions_created):
             self._report.grown.append(session.id)
 
@@ -230,15 +309,27 @@ class _Merge:
             )
             self._report.sessions_created.append(session.id)
         try:
-            added = append_all(session, rest)
-            session.persist()
+            self._append(session, rest)
         except TrailsError:
             made = self._report.forks_created if shared else self._report.sessions_created
             made.remove(session.id)
             session.discard_pending()
             raise
-        self._report.turns_added += added
+        found = list(self._withholding.in_session(self._given, session.id))
+        self._report.secrets += found
+        if any(each.where == SESSION_ID for each in found):
+            self._report.notes.append(
+                f"{self._id}: the session's id itself holds a secret, and an id cannot be taken out of what is stored: "
+                "purge the session, change the id in the file and import it again"
+            )
         family.append(session)
+
+    def _append(self, session: Session, turns: Iterable[SourceTurn]) -> None:
+        """Write turns at the end of a session, and report them with the secrets in them."""
+        added, found = append_all(session, turns, self._withholding)
+        session.persist()
+        self._report.turns_added += added
+        self._report.secrets += found
 
     def _spawner(self) -> str | None:
         if self._source.spawned_by is None:
@@ -273,22 +364,23 @@ class _Merge:
         self, session: Session, match: _Match, path: Sequence[SourceTurn], family: list[Session], *, main: bool
     ) -> None:
         """Make a fork of a stored session for a path that leaves it."""
-        fork_id = branch_id(self._id, match.rest[:1])
+        first_new = self._withholding.turn(match.rest[0])
+        fork_id = branch_id(self._id, [first_new])
         if fork_id in self._repository:  # the same turn was imported before, after turns that the source has changed
-            before = takewhile(lambda turn: match.rest[0].source_ids[0] not in turn.source_ids, path)
-            fork_id = branch_id(self._id, [*before, match.rest[0]])
-        if self._repository.reader.is_deleted(fork_id):
-            self._report.deleted.append(fork_id)
-            return
+            before = takewhile(lambda turn: first_new.source_ids[0] not in turn.source_ids, path)
+            fork_id = branch_id(self._id, [*map(self._withholding.turn, before), first_new])
+        other = branch_id(self._id, [self._withholding.otherwise(match.rest[0])])  # as imported the other way before
+        for each in (fork_id, other):
+            if self._repository.reader.is_deleted(each):
+                self._report.deleted.append(each)
+                return
         first = next((turn.time for turn in match.rest if turn.time), None)
         fork = session.fork(match.length, id=fork_id, created=first, source_session=self._name)
         try:
-            added = append_all(fork, match.rest)
-            fork.persist()
+            self._append(fork, match.rest)
         except TrailsError:
             fork.discard_pending()
             raise
-        self._report.turns_added += added
         family.append(fork)
         (self._report.changed if match.altered else self._report.forks_created).append(fork.id)
         if match.altered:
@@ -312,13 +404,14 @@ def branch_id(base: str, turns: Sequence[SourceTurn]) -> str:
     return f"{base}~{hasher.hexdigest()[:16]}"
 
 
-def append_all(session: Session, turns: Iterable[SourceTurn]) -> int:
-    """Append source turns to a session; return how many."""
-    count = 0
+def append_all(session: Session, turns: Iterable[SourceTurn], withholding: Withholding) -> tuple[int, list[Found]]:
+    """Append source turns to a session; return how many, and the secrets in them."""
+    count, found = 0, list[Found]()
     for turn in turns:
-        session.append_draft(checked.drafted(turn))
+        found += withholding.in_turn(turn, session.id, len(session))
+        session.append_draft(checked.drafted(withholding.turn(turn)))
         count += 1
-    return count
+    return count, found
 
 
 def compare(stored: Sequence[Turn], path: Sequence[SourceTurn], offset: int) -> _Match:
@@ -358,6 +451,35 @@ def compare(stored: Sequence[Turn], path: Sequence[SourceTurn], offset: int) -> 
     return _Match(length, tuple(rest), altered, uncounted)
 
 
+def _holder(family: Sequence[Session], path: Sequence[SourceTurn]) -> Session | None:
+    """Return a stored session that says all that an earlier state of its source says, in that order; None for none."""
+    return next((session for session in family if _holds(session.turns, path)), None)
+
+
+def _holds(stored: Sequence[Turn], path: Sequence[SourceTurn]) -> bool:
+    homes = {source_id: turn for turn in stored for source_id in turn.source_ids}
+    reached = -1
+    for source in path:
+        for piece in source.pieces:
+            home = homes.get(piece.source_id)
+            if home is None or home.index < reached or home.role != source.role or not _contains(home, piece):
+                return False
+            reached = home.index
+    return True
+
+
+def _contains(home: Turn, piece: Piece) -> bool:
+    """Tell whether a stored turn says what one of its records says now: all that it says, or a run of its parts."""
+    if home.redacted:
+        return True
+    if len(home.source_ids) == 1:
+        content = piece.content if isinstance(piece.content, str) else list(piece.content)
+        return bool(home.content == content)
+    said = [{"type": "text", "text": piece.content}] if isinstance(piece.content, str) else list(piece.content)
+    parts = home.content if isinstance(home.content, list) else []
+    return any(parts[at : at + len(said)] == said for at in range(len(parts) - len(said) + 1))
+
+
 def shifted(path: Sequence[SourceTurn], offset: int) -> list[SourceTurn]:
     """Return turns of a path that starts at an index other than 0, the indices that its summaries name moved along."""
     return [
@@ -389,4 +511,4 @@ def _same(turn: Turn, source: SourceTurn) -> bool:
         text, structured = validate.content(source.content)
     except InvalidInput:
         return False
-    return (turn.role, turn.text, turn.structured) == (source.role, text, structured)
+    return (turn.role, turn.structured) == (source.role, structured) and says_the_same(turn.text, text)

@@ -35,17 +35,29 @@ from trails.transcripts.openclaw_files import Folder, Layout, Named, find, liste
 from trails.transcripts.openclaw_keys import Binder
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript
+from trails.transcripts.withholding import Withholding
 
 FORMAT: Final = "openclaw"
 
 __all__ = ["FORMAT", "find", "import_folder"]
 
 
-def import_folder(repository: Repository, path: Path, *, progress: Progress | None = None) -> ImportReport:
+def import_folder(
+    repository: Repository,
+    path: Path,
+    *,
+    allow_outside: bool = False,
+    progress: Progress | None = None,
+    redact_secrets: bool = False,
+) -> ImportReport:
     """Import a state folder, one agent's folder, its `sessions` folder, one `sessions.json` or one `runs.json`.
 
     Importing again adds nothing; transcripts that grew go on, and entries that changed are changed here, unless they are
     older than what is here (`updatedAt`). All that could not be used is in the report's problems, with the reason.
+    `redact_secrets` takes secrets out of transcripts, entries and runs, as in `import_path`.
+
+    An entry's `sessionFile`, or a link in the folder, may lead anywhere: files outside of the folder are read only with
+    `allow_outside`, and what they hold is then shown in no problem and no note.
 
     Raises `InvalidInput` where the path is none of these.
 
@@ -65,16 +77,27 @@ def import_folder(repository: Repository, path: Path, *, progress: Progress | No
         raise InvalidInput(
             f"{path} is no state folder of OpenClaw: it has no agents/AGENT/sessions/{openclaw_files.STORE}, and is none itself"
         )
-    return _Import(repository, layout, progress).run()
+    withholding = Withholding(out=redact_secrets)
+    return _Import(repository, layout, progress, withholding, allow_outside=allow_outside).run()
 
 
 class _Import:
     """One import."""
 
-    def __init__(self, repository: Repository, layout: Layout, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        repository: Repository,
+        layout: Layout,
+        progress: Progress | None,
+        withholding: Withholding,
+        *,
+        allow_outside: bool,
+    ) -> None:
+        self._allow_outside = allow_outside
         self._repository = repository
         self._layout = layout
         self._progress = progress
+        self._withholding = withholding
         self._report = ImportReport()
         self._binder = Binder(repository)
         self._spawned: list[tuple[Folder, Named, str]] = []
@@ -138,7 +161,7 @@ class _Import:
                 other = folders[source].place.folder
                 self._problem(place.folder, f"is the folder of the same agent as {other}; it was not imported")
                 continue
-            folders[source] = openclaw_files.read_folder(place)
+            folders[source] = openclaw_files.read_folder(place, allow_outside=self._allow_outside)
         return list(folders.values())
 
     def _sessions(self, folder: Folder) -> None:
@@ -147,9 +170,10 @@ class _Import:
         for transcript in folder.transcripts:
             records.update(transcript.records)
         for session in folder.sessions.values():
-            self._fill_in(session)
+            self._fill_in(self._withholding.session(session))
         whole = Transcript(sessions=tuple(openclaw_files.linked(folder.sessions)), records=records)
-        report = merge(self._repository, whole, file=openclaw_files.shown_path(folder.place.folder))
+        where = openclaw_files.shown_path(folder.place.folder)
+        report = merge(self._repository, whole, file=where, redact_secrets=self._withholding.out)
         report.problems = [*folder.problems, *report.problems]
         report.notes = [*folder.notes, *report.notes]
         report.files = len(folder.transcripts) + folder.store_file.is_file()
@@ -167,7 +191,7 @@ class _Import:
         )
         before, after = set(mapping.session_quads(record)), set(mapping.session_quads(filled))
         gone = list(before - after)
-        change = Change(add=list(after - before), remove=gone, require=gone, leaves=logbook.rows("change", [name]))
+        change = Change(add=list(after - before), remove=gone, require=gone, leaves=logbook.rows("create", [name]))
         with contextlib.suppress(PreconditionFailed):  # another import does the same
             self._repository.commit(change)
 
@@ -192,11 +216,13 @@ class _Import:
             if self._repository.reader.is_deleted(session):
                 self._report.notes.append(f"{where}: its session {session!r} was deleted here, so it was not imported")
                 return
-            bound = self._binder.bind(named.key, session, named.entry)
+            bound = self._binder.bind(named.key, session, self._withholding.value(named.entry))
         except (TrailsError, ValueError) as error:
             self._problem(file, f"{where} cannot be kept: {error}")
             return
         self._count(f"entry {bound.outcome}")
+        if bound.outcome in ("new", "changed"):
+            self._report.secrets += self._withholding.place(session).value("entry", named.entry)
         for text in bound.says:
             if bound.outcome == "refused" or "label" in text.split(" ", 2)[:2]:
                 self._problem(file, f"{where}: {text}")
@@ -236,19 +262,27 @@ class _Import:
 
     def _runs(self, file: Path) -> None:
         self._report.files += 1
+        if not self._allow_outside and not file.resolve().is_relative_to(file.parent.parent.resolve()):
+            self._problem(file, f"{openclaw_files.BARRED}; no run was imported")
+            return
         found = openclaw_files.read_json(file)
         if isinstance(found, Problem):
             self._problem(file, f"{found.reason}; no run was imported")
             return
         registry = Registry(self._repository)
+        kept = self._withholding.runs(found)
         try:
-            done = Runs(self._repository).import_file(found)
-            records = read_runs(found).runs
+            done = Runs(self._repository).import_file(kept)
+            records = read_runs(kept).runs
         except InvalidInput as error:
             self._problem(file, f"{error}; no run was imported")
             return
         for text in done.dropped:
             self._problem(file, f"a run was left out: {text}")
+        for run_id in done.added:
+            made = registry.find(run_id)
+            place = self._withholding.place(made.child_session if made else None)
+            self._report.secrets += place.value(f"run {run_id}", found["runs"].get(run_id))
         further = [run_id for run_id in done.known if _goes_on(registry, records[run_id])]
         self._count("run", len(done.added) + len(done.known))
         self._count("run new", len(done.added))

@@ -36,6 +36,7 @@ _ENDING: Final = ".jsonl"
 _URI_SAFE: Final = "!'()*-._~"
 """What JavaScript's `encodeURIComponent` leaves alone, beside letters and digits."""
 _STANDARD: Final = re.compile(r"(?:^|/)agents/([^/]+)/sessions/([^/]+)$")
+BARRED: Final = "lies outside of the folder (--allow-outside, `allow_outside=True`, reads it)"
 _Json = dict[str, Any]
 
 
@@ -100,7 +101,7 @@ def find(path: Path) -> Layout | None:
     if path.is_file():
         if path.name == STORE:
             return Layout((AgentFolder(_agent_of(path.parent), path.parent, only_named=True),))
-        return Layout(runs=path) if path.name == RUNS else None
+        return Layout(runs=path.resolve()) if path.name == RUNS else None
     if (path / STORE).is_file():
         return Layout((AgentFolder(_agent_of(path), path),))
     if (path / "sessions" / STORE).is_file():
@@ -156,12 +157,24 @@ class Folder:
     """All that one agent's folder says."""
 
     place: AgentFolder
+    allow_outside: bool = False
     named: list[Named] = field(default_factory=list)
     transcripts: list[Transcript] = field(default_factory=list)
     sessions: dict[str, SourceSession] = field(default_factory=dict)
     """The transcripts that could be read, and empty ones for entries without a file, by name."""
     problems: list[FileProblem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    barred: set[str] = field(default_factory=set)
+    """The names of transcripts that lie outside and were not read."""
+
+    def holds(self, file: Path) -> bool:
+        """Tell whether a file lies in the folder that was named (the state folder, or this one), links followed."""
+        root = (self.place.state or self.place.folder).resolve()
+        return file.resolve().is_relative_to(root)
+
+    def may_read(self, file: Path) -> bool:
+        """Tell whether a file is inside, or any may be read."""
+        return self.allow_outside or self.holds(file)
 
     @property
     def store_file(self) -> Path:
@@ -188,9 +201,13 @@ def read_json(file: Path) -> _Json | Problem:
     return jsonl.read_object(data)
 
 
-def read_folder(place: AgentFolder) -> Folder:
-    """Read an agent's folder. What cannot be used is a problem of its own, and costs nothing else."""
-    folder = Folder(place)
+def read_folder(place: AgentFolder, *, allow_outside: bool = False) -> Folder:
+    """Read an agent's folder. What cannot be used is a problem of its own, and costs nothing else.
+
+    Files outside of the folder that was named, to which a `sessionFile` or a link leads, are read only with
+    `allow_outside`; what they hold is never shown in a problem or a note.
+    """
+    folder = Folder(place, allow_outside)
     _read_entries(folder)
     files = {} if place.only_named else dict(_transcripts(folder))
     for named in folder.named:
@@ -208,6 +225,9 @@ def _read_entries(folder: Folder) -> None:
     if not file.is_file():
         folder.notes.append(f"{shown_path(file)} is not there: transcripts only")
         return
+    if not folder.may_read(file):
+        folder.refuse(file, f"{BARRED}; none of its entries was imported")
+        return
     found = read_json(file)
     if isinstance(found, Problem):
         folder.refuse(file, f"{found.reason}; none of its entries was imported")
@@ -216,7 +236,7 @@ def _read_entries(folder: Folder) -> None:
         try:
             folder.named.append(_named(raw, entry, folder.place.agent))
         except InvalidInput as error:
-            folder.refuse(file, f"the entry {raw!r} {error}", str(entry)[:200])
+            folder.refuse(file, f"the entry {raw!r} {error}", str(entry)[:200] if folder.holds(file) else "")
 
 
 def _named(raw: str, entry: Any, agent: str) -> Named:
@@ -251,7 +271,9 @@ def _transcripts(folder: Folder) -> Iterator[tuple[str, Path]]:
     for file in there:
         if file.name == STORE or not file.is_file():
             continue
-        if file.suffix == _ENDING:
+        if file.suffix == _ENDING and not folder.may_read(file):
+            folder.refuse(file, f"{BARRED}; it was not read")
+        elif file.suffix == _ENDING:
             yield file.name.removesuffix(_ENDING), file
         else:
             others.append(shown_path(file.name))
@@ -278,8 +300,12 @@ def _place(named: Named, folder: Folder, files: dict[str, Path]) -> None:
         stem = here[0] if here else next(iter(stems))
         file = folder.place.folder / f"{stem}{_ENDING}"
     named.stem = stem if is_plain_name(stem) else stem_of(named.session_id, named.key)
-    if stem == named.stem and _is_file(file):
+    if stem != named.stem or not _is_file(file):
+        return
+    if folder.may_read(file):
         files.setdefault(stem, file)
+    else:
+        folder.barred.add(stem)
 
 
 def _is_file(file: Path) -> bool:
@@ -333,14 +359,29 @@ def _read_transcript(folder: Folder, stem: str, file: Path) -> None:
         folder.refuse(file, f"cannot be read: {error.strerror or error}")
         return
     read = pi.parse([(file.name, data)])
-    folder.problems += [
-        FileProblem(file=shown_path(file), line=each.line, reason=each.reason, text=each.text if each.line else "")
-        for each in read.problems
-    ]
-    folder.notes += [f"{shown_path(file)}: {note}" for note in read.notes]
-    folder.transcripts.append(replace(read, sessions=(), problems=(), notes=()))
+    _tell(folder, file, read)
+    counts = (
+        read.records if folder.holds(file) else {"outside": sum(read.records.values())}
+    )  # types are the file's words
+    folder.transcripts.append(replace(read, sessions=(), problems=(), notes=(), records=counts))
     for session in read.sessions:
         folder.sessions[stem] = _as_agents(session, stem, folder)
+
+
+def _tell(folder: Folder, file: Path, read: Transcript) -> None:
+    """Report the problems and notes of a transcript; of one outside of the folder, that there are some, and no word of it."""
+    shown = shown_path(file)
+    if folder.holds(file):
+        folder.notes += [f"{shown}: {note}" for note in read.notes]
+        folder.problems += [
+            FileProblem(file=shown, line=each.line, reason=each.reason, text=each.text if each.line else "")
+            for each in read.problems
+        ]
+        return
+    hidden = "cannot be used (the file is outside of the folder, so what it holds is not shown)"
+    folder.problems += [FileProblem(file=shown, line=each.line, reason=hidden, text="") for each in read.problems]
+    if read.notes:
+        folder.notes.append(f"{shown}: {len(read.notes)} note(s) on a file outside of the folder, not shown")
 
 
 def _as_agents(session: SourceSession, stem: str, folder: Folder) -> SourceSession:
@@ -362,6 +403,8 @@ def _raw_key(folder: Folder, stem: str) -> Mapping[str, str]:
 def _stand_in(folder: Folder, named: Named, *, is_there: bool) -> None:
     """Let an entry without a transcript have an empty session."""
     what = "cannot be read" if is_there else "is not there"
+    if named.stem in folder.barred and not is_there:
+        what = f"{BARRED}; it was not read"
     name = f"{named.stem}{_ENDING}"
     folder.refuse(folder.store_file, f"the entry {named.raw!r}: its transcript {name} {what}; the entry is kept")
     if named.stem in folder.sessions:

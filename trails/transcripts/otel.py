@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from trails.transcripts import checked, jsonl
+from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
 from trails.transcripts.otel_messages import INPUT, OUTPUT, Said, messages_of
 from trails.transcripts.otel_session import Conversation
@@ -27,10 +27,13 @@ from trails.transcripts.source import Transcript, files_at
 
 SOURCE: Final = "otel"
 
-_EXPORT: Final = re.compile(rb'[{,]\s*"(?:resourceSpans|resource_spans|scopeSpans)"\s*:')
-_FLAT: Final = tuple(
-    re.compile(rb'[{,]\s*"(?:' + keys + rb')"\s*:')
-    for keys in (b"traceId|trace_id", b"spanId|span_id", b"attributes|parentSpanId|parent_span_id|parent_id")
+_EXPORT: Final = frozenset({"resourceSpans", "resource_spans", "scopeSpans"})
+_CONTEXTS: Final = frozenset({"context", "spanContext", "span_context"})
+_IN_CONTEXT: Final = re.compile(rb'[{,]\s*"(?:traceId|trace_id)"\s*:')
+_FLAT: Final = (
+    frozenset({"traceId", "trace_id"}),
+    frozenset({"spanId", "span_id"}),
+    frozenset({"attributes", "parentSpanId", "parent_span_id", "parent_id"}),
 )
 _ABOVE: Final = frozenset({"invoke_agent", "invoke_workflow", "create_agent", ""})
 """Operations whose spans repeat what the spans below them say."""
@@ -47,7 +50,10 @@ def sniff(head: bytes) -> bool:
     begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if begin[:1] not in (b"{", b"["):
         return False
-    return bool(_EXPORT.search(begin)) or all(sign.search(begin) for sign in _FLAT)
+    first = outline.of_first(head).keys()
+    if first & _CONTEXTS:
+        return bool(first & _FLAT[-1] and _IN_CONTEXT.search(begin))
+    return bool(first & _EXPORT) or all(first & keys for keys in _FLAT)
 
 
 def find_files(path: Path) -> list[Path]:
@@ -79,6 +85,8 @@ class _Spans:
 
     def add(self, name: str, data: bytes) -> None:
         values, problems = jsonl.read_values(data)
+        if not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+            self._reading.notes += [f"{name}: {note}" if self._many else note for note in jsonl.shared_lines(values)]
         for each in problems:
             self._refuse(name, each.line, each.reason, each.text)
         for line, value in values:

@@ -4,7 +4,8 @@ A file is a header and a tree of entries. Some entries make a turn (`pi_entries`
 turns. A field `trails` in an entry or a header is `pi_export`'s: what pi's own fields cannot say.
 
 Rules of the format that are followed, and noted where they matter: the last line is the leaf that a session goes on
-from; an entry whose parent is not in the file starts a path of its own; version 1 is a chain in file order.
+from; an entry whose parent is not in the file, or is the entry itself, starts a path of its own; version 1 is a chain in file
+order.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ class _File:
 
 def _read_file(name: str, data: bytes) -> _File:
     lines, problems = jsonl.read_lines(data)
-    file = _File(problems=problems)
+    file = _File(problems=problems, notes=jsonl.shared_lines(lines))
     fault = _header_fault(lines[0][1]) if lines else "is no pi session: it holds no JSON object"
     if fault is not None:
         file.problems.insert(0, Problem(line=0, reason=fault, text=name))
@@ -233,7 +234,13 @@ def _entries(numbered: Iterable[tuple[int, _Json]], file: _File) -> dict[str, _E
 
 
 def _in_tree(entries: dict[str, _Entry], file: _File) -> dict[str, _Entry]:
-    """Return the entries whose parents lead to a root; those whose parents run in a circle are problems."""
+    """Return the entries whose parents lead to a root; those whose parents run in a circle are problems.
+
+    An entry that names itself as its parent is a root.
+    """
+    for own in [entry for entry in entries.values() if entry.parent == entry.id]:
+        file.notes.append(f"line {own.line} names itself as its parent; it is a root, and its path stands alone")
+        entries[own.id] = replace(own, parent=None)
     rooted: dict[str, bool] = {}
     for start in entries:
         chain: list[str] = []

@@ -32,7 +32,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import Field, ValidationError
 
-from trails import validate
+from trails import parts, validate
 from trails.context.messages import DELIVERY
 from trails.errors import InvalidInput
 from trails.model import Compaction, Value
@@ -75,7 +75,10 @@ class Noted(Value):
     part_of: str | None = None
     """The id of the entry that the whole turn is read from; this one repeats a part of it where pi needs it."""
     plain: bool = False
-    """The content is the text of the only part."""
+    """The content is the text of the only part, or an empty one where there is none beside the calls."""
+    beside: int = Field(default=0, ge=0)
+    """How many parts, the last ones, are calls that were given beside the content and are no part of it."""
+    tool_calls: tuple[dict[str, Any], ...] = ()
     content: str | tuple[dict[str, Any] | str, ...] = ""
     role: str = ""
     author: str | None = None
@@ -131,6 +134,7 @@ def turn_fields(turn: SourceTurn) -> _Json:
         "model",
         "usage",
         "stop_reason",
+        "tool_calls",
         "tool_call_id",
         "is_error",
         "compaction",
@@ -152,19 +156,34 @@ def read_noted(kind: type[_NotedKind], value: object) -> _NotedKind:
 def _apply(noted: Noted, turn: SourceTurn) -> SourceTurn:
     """Return a turn with what was noted in its entry in the place of what pi's own fields gave."""
     given = noted.model_fields_set
-    fields: _Json = {name: getattr(noted, name) for name in given - {"part_of", "plain", "content", "time"}}
+    fields: _Json = {name: getattr(noted, name) for name in given - {"part_of", "plain", "beside", "content", "time"}}
     if "time" in given:
         fields["time"] = text_time(noted.time)
-    if "content" in given or noted.plain:
-        fields["pieces"] = (Piece(turn.pieces[0].source_id, _only_text(turn) if noted.plain else noted.content),)
+    content: str | list[Any] = turn.content
+    if noted.beside:
+        calls = content[-noted.beside :] if isinstance(content, list) else []
+        if len(parts.calls_in(calls)) != noted.beside:
+            raise InvalidInput("has a field `trails` that counts calls beside its content, and they are not there")
+        content = content[: -noted.beside]
+        fields.setdefault("tool_calls", tuple(calls))
+    if "content" in given:
+        fields["pieces"] = (Piece(turn.pieces[0].source_id, noted.content),)
+    elif noted.plain or noted.beside:
+        plain = only_text(content) if noted.plain else content
+        if plain is None:
+            raise InvalidInput("has a field `trails` that calls its content plain, and it is not a single text")
+        fields["pieces"] = (Piece(turn.pieces[0].source_id, plain if isinstance(plain, str) else tuple(plain)),)
     return replace(turn, **fields) if fields else turn
 
 
-def _only_text(turn: SourceTurn) -> str:
-    match turn.content:
-        case [{"text": str(text)}]:
+def only_text(content: str | list[Any]) -> str | None:
+    """Return the text of content's only part, an empty one of no parts, None for any other content."""
+    match content:
+        case []:
+            return ""
+        case [{"type": "text", "text": str(text), **more}] if not more:
             return text
-    raise InvalidInput("has a field `trails` that calls its content plain, and it is not a single text")
+    return None
 
 
 def _read_turn(

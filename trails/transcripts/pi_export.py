@@ -7,8 +7,9 @@ before, as empty or as zero; what a turn says and pi has no place for is noted i
 ignores. So a session that is imported again has the same roles, contents, times, models, usage, tool calls and results.
 Salts are not part of the file, so digests differ: the exact format is N-Quads or TriG.
 
-Two things do not come back as they were. Calls that were given beside plain text come back as parts of the content. A
-redacted turn comes back as an empty text (its calls without arguments).
+Calls that were given beside the content stand among its parts, where pi looks for them; the entry notes how many did, and
+they come back beside it. One thing does not come back as it was: a redacted turn comes back as an empty text (its calls
+without arguments).
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ _USAGE: Final = {
 }
 """pi's names of token counts, and the names that other sources have for them."""
 _COMPARED: Final = ("role", "author", "model", "usage", "stop_reason", "tool_call_id", "is_error", "compaction", "meta")
+"""What of a turn is noted where reading its entry would give something else; content and calls by rules of their own."""
 
 
 def export_session(repository: Repository, session_id: str) -> bytes:
@@ -64,7 +66,7 @@ def export_session(repository: Repository, session_id: str) -> bytes:
     turns = repository.reader.turns(chain)
     prompt = repository.reader.prompt(chain)
     exported = _Export(record, wanted(turns, record))
-    lines = [_header(chain, prompt.text if prompt else None), *exported.entries()]
+    lines = [_header(chain, prompt.text if prompt and not prompt.redacted else None), *exported.entries()]
     lines += _closing(chain, exported)
     return b"".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for line in lines)
 
@@ -78,9 +80,6 @@ def _wanted(turn: Turn, record: SessionRecord) -> SourceTurn:
     content = turn.content
     found = content if isinstance(content, list) else []
     results = turn.tool_results[len(parts.results_in(found)) :]
-    if calls := turn.tool_calls[len(parts.calls_in(found)) :]:
-        content = [*([{"type": "text", "text": content}] if isinstance(content, str) and content else found)]
-        content += [_call_part(call) for call in calls]
     return SourceTurn(
         role=turn.role,
         pieces=(Piece(_entry_id(turn), content if isinstance(content, str) else tuple(content)),),
@@ -91,6 +90,7 @@ def _wanted(turn: Turn, record: SessionRecord) -> SourceTurn:
         stop_reason=turn.facts.model_call.stop_reason if turn.facts.model_call else None,
         tool_call_id=results[0].call_id if results else None,
         is_error=results[0].is_error if results else False,
+        tool_calls=tuple(_call_part(call) for call in turn.tool_calls[len(parts.calls_in(found)) :]),
         compaction=turn.compaction,
         meta=turn.meta,
     )
@@ -230,8 +230,8 @@ class _Export:
             self.ids.append(linked[0]["id"])
             noted = {"trails": {"part_of": self.ids[-1]}}
             linked += [self.link(_short(f"{turn_id} {n}"), each | time | noted) for n, each in enumerate(more)]
-        for call in parts.calls_in(turn.content if isinstance(turn.content, list) else ()):
-            self.tools[call.id] = call.name
+        called = parts.calls_in(turn.content if isinstance(turn.content, list) else ())
+        self.tools |= {call.id: call.name for call in (*called, *parts.given_calls(turn.tool_calls))}
         return linked
 
     def _restored(self, turn: SourceTurn, left: Mapping[str, Any]) -> _Json:
@@ -314,7 +314,9 @@ class _Export:
 
     def _assistant(self, turn: SourceTurn) -> _Json:
         content = [turn.content] if isinstance(turn.content, str) else turn.content
-        shown = [_assistant_part(part) for part in content]
+        if content == [""] and turn.tool_calls:
+            content = []
+        shown = [_assistant_part(part) for part in (*content, *turn.tool_calls)]
         calls = any(part["type"] == "toolCall" for part in shown)
         reason = _STOP_REASONS.get(turn.stop_reason or "", "toolUse" if calls else "stop")
         return {
@@ -348,9 +350,17 @@ def _difference(turn: SourceTurn, read: SourceTurn) -> _Json:
         noted["compaction"] = noted["compaction"].model_dump(exclude_none=True)
     if turn.time != read.time:
         noted["time"] = None if turn.time is None else pi_entries.write_time(turn.time)
-    if turn.content == read.content and type(turn.content) is type(read.content):
+    content = read.content
+    if turn.tool_calls:
+        beside = len(turn.tool_calls)
+        shown = content[-beside:] if isinstance(content, list) else []
+        if shown and len(parts.calls_in(shown)) == beside:
+            noted["beside"], content = beside, content[:-beside]
+        if parts.calls_in(shown) != parts.given_calls(turn.tool_calls):
+            noted["tool_calls"] = list(turn.tool_calls)
+    if turn.content == content and type(turn.content) is type(content):
         return noted
-    if isinstance(turn.content, str) and read.content == [{"type": "text", "text": turn.content}]:
+    if isinstance(turn.content, str) and pi_entries.only_text(content) == turn.content:
         return noted | {"plain": True}
     return noted | {"content": turn.content}
 

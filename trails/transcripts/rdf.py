@@ -18,16 +18,29 @@ from trails import iris, validate, vocab
 from trails.errors import InvalidInput, ParentMissing, TrailsError
 from trails.integrity.leaves import Kind, Leaf
 from trails.model import SessionRecord
-from trails.session import Repository, conversations, erasure, ledgerbook, logbook, marks, removal, slots
+from trails.session import (
+    Repository,
+    conversations,
+    erasure,
+    ledgerbook,
+    logbook,
+    logged,
+    marks,
+    redactions,
+    removal,
+    slots,
+)
 from trails.session.bundle import prompts, session_quads
 from trails.session.reader import Reader
 from trails.store.contract import Change, Pattern, PreconditionFailed, QuadStore
 from trails.store.embedded import EmbeddedStore
+from trails.store.preview import Preview
 from trails.transcripts.report import FileProblem, ImportReport
 
 FORMATS: Final = {"nquads": ox.RdfFormat.N_QUADS, "trig": ox.RdfFormat.TRIG}
 _PREFIXES: Final = {name: vocab.PREFIXES[name] for name in ("trails", "prov", "xsd", "rdf")}
 _DELETIONS: Final = frozenset({vocab.TOMBSTONE, vocab.DELETION})
+_REDACTIONS: Final = frozenset({vocab.DELETED_TURN, vocab.REDACTED_FROM})
 _SHOWN: Final = 3
 """How many of a file's faults an error names."""
 
@@ -113,14 +126,33 @@ def _parse(data: bytes, form: ox.RdfFormat) -> list[Quad]:
         quads = list(ox.parse(data, format=form))
     except (SyntaxError, ValueError) as error:
         raise InvalidInput(f"the file is not valid {form.name}: {error}; nothing was imported") from error
+    except MemoryError as error:
+        raise InvalidInput(
+            f"the file holds a line that cannot be read, longer than the engine's parsers take: {error}; "
+            "nothing was imported"
+        ) from error
     for quad in quads:
+        value = quad.object
+        if isinstance(value, Literal) and not validate.fits(value.value):
+            raise InvalidInput(
+                f"a text of the file is longer than the {validate.MAX_TEXT:,} bytes that can be written and read again "
+                f"({quad.subject} {quad.predicate}); nothing was imported"
+            )
+        if isinstance(value, Literal) and value.datatype == vocab.JSON and validate.is_nested_too_deep(value.value):
+            raise InvalidInput(
+                f"a value of the file is nested deeper than {validate.MAX_JSON_DEPTH} ({quad.subject} {quad.predicate}); "
+                "nothing was imported"
+            )
         terms = (quad.subject, quad.object, quad.graph_name)
         if any(isinstance(term, ox.BlankNode | ox.Triple) for term in terms):
             raise InvalidInput(
                 f"blank nodes and quoted triples are in no export of Trails: {quad}; nothing was imported"
             )
-        redaction = quad.object == vocab.DELETION and iris.is_turn_deletion(str(getattr(quad.subject, "value", "")))
-        if (quad.object in _DELETIONS and not redaction) or quad.predicate == vocab.PENDING_SWEEP:
+        subject = str(getattr(quad.subject, "value", ""))
+        redaction = iris.is_turn_deletion(subject) or iris.is_redaction(subject)
+        if (
+            quad.object in _DELETIONS and not (redaction and quad.object == vocab.DELETION)
+        ) or quad.predicate == vocab.PENDING_SWEEP:
             raise InvalidInput(f"deletions of sessions are in no export of Trails: {quad}; nothing was imported")
     return quads
 
@@ -157,6 +189,7 @@ def _load(target: Repository, quads: Sequence[Quad], *, restore: bool) -> _File:
             validate.session_id(session_id)
         _borrow_ancestors(target, scratch, records)
         _join_leftovers(target, scratch, records)
+        logbook.begin(scratch)
         file = Repository(scratch)
         report = file.verify()
     except (ValueError, AttributeError) as error:
@@ -186,8 +219,9 @@ def _check_owners(scratch: QuadStore, sessions: set[str], quads: Iterable[Quad])
             named |= {quad.object.value for quad in found if isinstance(quad.object, NamedNode)}
         named |= {str(quad.subject.value) for quad in marks.exported(scratch, node)}  # type: ignore[union-attr] # IRIs
         named |= {str(quad.subject.value) for quad in conversations.exported(scratch, node)}  # type: ignore[union-attr] # IRIs
-        redactions = erasure.deletions_of(scratch, scratch.quads((None, None, None, node)))
-        named |= {str(quad.subject.value) for quad in redactions}  # type: ignore[union-attr] # deletions and principals
+        taken_out = redactions.with_digests_of(scratch, scratch.quads((None, None, None, node)))
+        taken_out += redactions.of_session(scratch, node)
+        named |= {str(quad.subject.value) for quad in taken_out}  # type: ignore[union-attr] # deletions and principals
     for quad in quads:
         graph = quad.graph_name
         home = graph.value if isinstance(graph, NamedNode) else str(quad.subject.value)  # type: ignore[union-attr] # IRIs
@@ -245,7 +279,7 @@ class _Import:
             self._report.deleted.append(self._record.id)
         elif self._record.id in self._target:
             self._continue()
-        elif self._parent_fits():
+        elif self._parent_fits() and (not deleted or self._is_as_it_was()):
             self._create(deleted=deleted)
 
     def _digests(self, repository: Repository, session_id: str) -> list[str]:
@@ -267,6 +301,20 @@ class _Import:
         if mine[:at] == theirs[:at]:
             return True
         self._differs(f"its parent {parent!r} has other turns here below index {at}")
+        return False
+
+    def _is_as_it_was(self) -> bool:
+        """Tell whether a session that was deleted here comes back as what the log knows; if not, say so."""
+        known = logged.by_session(self._target.store.log.lines()).get(self._record.id)
+        if known is None:
+            return True
+        digests, start = self._digests(self._file, self._record.id), self._record.starts_at
+        if known.first not in (None, logbook.row_of(self._file.store, self._record.id).made_with):
+            self._differs("it was deleted here, and had another principal, agent, time or origin, or its file is older")
+        elif known.returning().came_back_with_others(dict(enumerate(digests[start:], start)), start):
+            self._differs("it was deleted here, and had other turns")
+        else:
+            return True
         return False
 
     def _differs(self, what: str) -> None:
@@ -326,13 +374,14 @@ class _Import:
         new = mine[len(theirs) :]
         turns = self._quads_of({turn.iri for turn in new})
         book, gone = self._grown_ledger()
-        add = self._missingprompts() + self._arriving(turns + erasure.deletions_of(self._file.store, turns), book)
+        taken_out = redactions.belonging(self._file.store, turns) + redactions.of_session(self._file.store, self._node)
+        add = self._missingprompts() + self._arriving(turns + taken_out, book)
         add += self._arriving_marks(marks.exported(self._file.store, self._node))
         if not add and not gone:
             self._report.unchanged.append(self._record.id)
             return
         require = [Quad(self._node, vocab.TYPE, vocab.SESSION, vocab.CATALOG)]
-        forbid: list[Pattern] = [(None, vocab.INDEX, Literal(len(theirs)), self._node)] if new else []
+        forbid: list[Pattern] = [(None, vocab.INDEX, vocab.integer(len(theirs)), self._node)] if new else []
         self._commit(Change(add=add, remove=gone, require=require, forbid=forbid, leaves=self._leaves(add, new=False)))
         self._report.grown.append(self._record.id)
         self._report.turns_added += len(new)
@@ -387,7 +436,7 @@ class _Import:
         known = {
             quad.subject
             for quad in kept
-            if quad.predicate == vocab.DELETED_TURN and store.quads((quad.subject, None, None, vocab.CATALOG))  # type: ignore[arg-type] # an IRI
+            if quad.predicate in _REDACTIONS and store.quads((quad.subject, None, None, vocab.CATALOG))  # type: ignore[arg-type] # an IRI
         }
         return [quad for quad in kept if quad.subject not in known]
 
@@ -400,15 +449,15 @@ class _Import:
         batch = [logbook.turns(record.id, len(turns), turns[-1].digest)] if has_own else []
         redacted = [
             logbook.redaction_leaf(node, [each for each in add if each.subject == node])
-            for node in (quad.subject for quad in add if quad.predicate == vocab.DELETED_TURN)
+            for node in (quad.subject for quad in add if quad.predicate in _REDACTIONS)
             if isinstance(node, NamedNode)
         ]
         row = record.starts_at if new else 0
         book = NamedNode(iris.ledger(record.iri))
 
-        def made(store: QuadStore) -> list[Leaf]:
+        def made(store: Preview) -> list[Leaf]:
             entries = ledgerbook.leaves_of(record.id, store.quads((None, None, None, book)), add)
-            return [logbook.row_leaf(store, kind, record.id, row), *batch, *redacted, *entries]
+            return [*logbook.row_leaves(store, kind, record.id, row), *batch, *redacted, *entries]
 
         return made
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, Field
+
+from trails.secrets import Found, shown_id
+
+_IDS: Final = ("sessions_created", "forks_created", "grown", "unchanged", "changed", "deleted")
 
 
 class FileProblem(BaseModel):
@@ -33,10 +37,14 @@ class ImportReport(BaseModel):
     deleted: list[str] = Field(default_factory=list)
     """Ids of sessions that were deleted here and therefore not imported again."""
     turns_added: int = 0
+    turns_held: int = 0
+    """Turns at the ends of files still being written that were kept back, since they may not be whole yet."""
     records: dict[str, int] = Field(default_factory=dict)
     """Records of the source by type, those that make no turn too."""
     problems: list[FileProblem] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
+    secrets: list[Found] = Field(default_factory=list)
+    """Keys, tokens and passwords in what came in: where, never what. Those that are `redacted` were taken out."""
 
     def add(self, other: ImportReport) -> None:
         """Add another report's figures to this one."""
@@ -50,4 +58,8 @@ class ImportReport(BaseModel):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON."""
-        return self.model_dump()
+        return {**self.model_dump(), **self.shown_ids(), "secrets": [each.to_dict() for each in self.secrets]}
+
+    def shown_ids(self) -> dict[str, list[str]]:
+        """Return the lists of session ids by name as they may be shown: with a mark for what in them is a secret."""
+        return {name: [shown_id(each) for each in getattr(self, name)] for name in _IDS}

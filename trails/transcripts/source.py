@@ -103,6 +103,14 @@ class SourceSession:
     """The source id of a record in another session that the first turn follows: all that comes before is shared."""
     copied_from: str | None = None
     """The source id of a session whose first records this one repeats: what is equal is shared."""
+    open_turns: int = 0
+    """How many turns at the end of the first path may still get more, for all that the file says: a message that comes in
+    several records and is not known to be whole, and what follows it."""
+    open_in: str = ""
+    """The name of the file where that may come."""
+    saved: datetime | None = None
+    """When this state of the session was saved, where a format writes its file anew each time: one of earlier states may
+    come in later, and is then no branch of its own."""
 
 
 @dataclass(frozen=True, slots=True)

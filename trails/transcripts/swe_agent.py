@@ -6,6 +6,9 @@ of the tool.
 
 A file has no id of its own. A run is named after its problem, where the file tells it, and a hash of its opening (all up to the
 model's first message), which a file that grows, or that is moved or renamed, keeps. A message's id is its place.
+
+What a run submitted (`info.submission`, a patch) is metadata of the session, as its `exit_status` is, and of its last turn:
+that one came with it, also to a session that was imported while the run went on.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from trails.transcripts import checked, jsonl
+from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript, files_at
 
@@ -28,8 +31,10 @@ _LISTS: Final = re.compile(rb'[{,]\s*"(?:history|trajectory)"\s*:\s*\[\s*[{\]]')
 _SIGNS: Final = re.compile(rb'[{,]\s*"(?:role|action|observation|message_type)"\s*:')
 _MESSAGE_OWN: Final = frozenset({"role", "content", "tool_calls", "tool_call_ids", "is_demo"})
 _STEP_META: Final = ("execution_time", "state")
+_SUBMISSION: Final = "submission"
 _INFO_META: Final = (
     "exit_status",
+    _SUBMISSION,
     "model_stats",
     "swe_agent_hash",
     "swe_agent_version",
@@ -47,7 +52,9 @@ def sniff(head: bytes) -> bool:
     (True, False)
     """
     begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    return begin.startswith(b"{") and bool(_LISTS.search(begin) and _SIGNS.search(begin))
+    if not begin.startswith(b"{") or not outline.of_first(head).keys() & {"history", "trajectory"}:
+        return False
+    return bool(_LISTS.search(begin) and _SIGNS.search(begin))
 
 
 def find_files(path: Path) -> list[Path]:
@@ -106,6 +113,7 @@ class _Run:
             )
             return
         session_id = self._id(turns)
+        turns = self._with_submission(turns)
         path = tuple(
             replace(turn, pieces=(Piece(f"{session_id}/{turn.pieces[0].source_id}", turn.pieces[0].content),))
             for turn in turns
@@ -128,10 +136,22 @@ class _Run:
         problem = checked.name(_at(self._config, "problem_statement", "id"))
         return f"{problem}-{hashed}" if problem else hashed
 
+    @property
+    def _info(self) -> _Json:
+        found = self._data.get("info")
+        return found if isinstance(found, dict) else {}
+
+    def _with_submission(self, turns: list[SourceTurn]) -> list[SourceTurn]:
+        """Return the turns, the last one with what the run submitted, if it did."""
+        submitted = checked.filled({_SUBMISSION: self._info.get(_SUBMISSION)})
+        if not turns or not submitted:
+            return turns
+        last = replace(turns[-1], meta={**turns[-1].meta, **submitted})
+        return [*turns[:-1], last] if checked.fault(last) is None else turns  # `_meta` says why it cannot be kept
+
     def _meta(self) -> dict[str, Any]:
         """Return what is kept of the run; what repeats the turns, or holds them in another form, is left out and noted."""
-        found = self._data.get("info")
-        info: _Json = found if isinstance(found, dict) else {}
+        info = self._info
         meta = {"environment": self._data.get("environment"), "model": self._model}
         meta |= {key: info.get(key) for key in _INFO_META}
         left = [f"info.{key}" for key in info if key not in _INFO_META]

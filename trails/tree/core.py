@@ -12,6 +12,7 @@ from pyoxigraph import NamedNode
 from trails import iris, mapping, validate, vocab
 from trails.errors import HeadConflict, IllegalTransition, InvalidInput, LimitReached, SessionNotFound, TrailsError
 from trails.model import SessionRecord
+from trails.policy.times import time_after
 from trails.session import Repository, draft, ledgerbook
 from trails.session.session import Session, new_prompt
 from trails.session.treeentries import ENDED, Cancellation, Status, TreeState
@@ -215,7 +216,7 @@ class Core:
             return known.system
         reader = self.repository.reader
         prompt = reader.prompt(reader.lineage(live.id))
-        return None if prompt is None else prompt.text
+        return None if prompt is None or prompt.redacted else prompt.text
 
     def _spawner(self, parent_id: str, now: datetime) -> Live:
         """Return a session that may spawn, or raise for one that is not active, was asked to end, or is due."""
@@ -364,7 +365,7 @@ class Core:
                 self.end(live.id, "expired", "cancelled", error=reason, by=by, now=now)
                 return
             with self.step({live.id}, now, self.by(by, live.agent)) as step:
-                step.cancel(live, now + self.grace, reason)
+                step.cancel(live, time_after(now, self.grace), reason)
                 if step.moved:
                     self.commit(step)
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from trails.policy.times import time_after
 from trails.session import Repository
 from trails.store import dumping
 from trails.tree.limits import span
@@ -24,7 +25,7 @@ class Exporter:
 
     def tick(self, now: datetime) -> Path | None:
         """Write the file where it is time, whole or not at all, and return it; None where it is not time."""
-        if self._last is not None and self._last <= now < self._last + self._every:
+        if self._last is not None and self._last <= now < time_after(self._last, self._every):
             return None
         store = self._repository._embedded("export")
         dumping.dump(store, self._file, replace=True, packed=self._file.suffix == ".gz")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trails import vocab
-from trails.session import ledgerbook
+from trails.session import ledgerbook, redactions
 from trails.session.entrybase import LedgerEntry
 from trails.session.treeentries import ArtifactEntry, Brief, Cancellation, Result, Transition
 from trails.store.contract import Change, QuadStore
@@ -47,5 +47,7 @@ def withhold(core: Core, session_id: str) -> int:
     quads = [quad for each in doomed for quad in ledgerbook.quads_of(store, each)]
     remove, add = ledgerbook.withhold(quads)
     if add:
-        store.commit(Change(add=add, remove=remove, require=remove))
+        change = Change(add=add, remove=remove, require=remove)
+        parts = [str(getattr(quad.subject, "value", "")) for quad in add]
+        store.commit(redactions.recorded(change, parts, place="ledger text", time=core.now()))
     return len(add)

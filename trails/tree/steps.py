@@ -14,11 +14,13 @@ from trails import iris, mapping, vocab
 from trails.integrity.leaves import Leaf
 from trails.ledger.book import Book, change, row_of
 from trails.model import SessionRecord, SystemPrompt
+from trails.policy.times import time_after
 from trails.session import logbook
 from trails.session.entries import Entry, Event
 from trails.session.entrybase import Words
 from trails.session.treeentries import ArtifactEntry, Brief, Cancellation, Result, Status, Transition, TreeState
 from trails.store.contract import Change, Pattern, QuadStore
+from trails.store.preview import Preview
 from trails.tree import results
 from trails.tree.index import Index, Live
 from trails.tree.results import Report
@@ -173,7 +175,7 @@ class Step:
             if child.state == "suspended":
                 self.end(child, "expired", "expired", grace=grace, error=f"its parent {live.id} ended", doomed=doomed)
             elif not doomed:
-                self.cancel(child, self._now + grace, f"its parent {live.id} ended")
+                self.cancel(child, time_after(self._now, grace), f"its parent {live.id} ended")
 
     def _result(self, live: Live, transition: int, status: Status, said: Report) -> None:
         number = self._number(live.id)
@@ -257,7 +259,7 @@ class Step:
             whole = whole.joined(part)
         return whole
 
-    def _row_leaves(self, store: QuadStore) -> list[Leaf]:
+    def _row_leaves(self, store: Preview) -> list[Leaf]:
         made = logbook.rows("create", self._new)(store)
         return [*made, *logbook.rows("change", list(self._rows))(store)]
 

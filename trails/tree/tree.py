@@ -305,9 +305,14 @@ class Tree:
         memory_ids: Iterable[str] = (),
         by: str | None = None,
     ) -> SessionResult:
-        """End an active session without success and return its result; `error` says why. All else is as for `complete`."""
+        """End an active session without success and return its result; `error` says why. All else is as for `complete`.
+
+        Raises `InvalidInput` for an error that says nothing.
+        """
+        if not validate.text(error, "error").strip():
+            raise InvalidInput(f"the error of session {self._id(session)!r} is empty: say why it failed")
         listed, ids = list(artifacts), memory_ids if isinstance(memory_ids, str) else list(memory_ids)
-        return self._end(session, "failed", summary, listed, ids, error=validate.text(error, "error"), by=by)
+        return self._end(session, "failed", summary, listed, ids, error=error, by=by)
 
     def _end(
         self,

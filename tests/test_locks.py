@@ -1,0 +1,157 @@
+"""One process owns a store, whatever happens to its lock file, and a store is whole in its own folder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trails
+from trails import StoreFailed, StoreLocked
+from trails.session import recovery
+from trails.store import doctor, maintenance
+from trails.store.lockfile import LockFile, unlocked
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A closed store with one turn."""
+    with trails.open(tmp_path / "store", create=True, durability="process") as store:
+        session = store.create(id="s")
+        session.append("user", "hello")
+        session.persist()
+    return tmp_path / "store"
+
+
+def spoil(place: Path, how: str) -> None:
+    (place / "lock").unlink()
+    if how == "replaced":
+        (place / "lock").touch()
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_a_store_whose_lock_file_goes_away_stays_its_owner_s_and_nothing_of_it_is_touched(
+    place: Path, tmp_path: Path, how: str
+) -> None:
+    with trails.open(place) as store:
+        spoil(place, how)
+        (place / "quads.new").mkdir()  # as a vacuum that is going on has it
+        other = subprocess.run(
+            [sys.executable, "-c", "import sys, trails; trails.open(sys.argv[1])", str(place)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert "StoreLocked" in other.stderr
+        assert (place / "quads.new").is_dir()
+        for attempt in (lambda: trails.open(place), lambda: recovery.restore(place, tmp_path / "copy")):
+            with pytest.raises(StoreLocked, match="is in use by another process"):
+                attempt()
+        [lock] = [check for check in doctor.doctor(place) if check.name == "lock"]
+        assert not lock.ok
+        (place / "quads.new").rmdir()
+        assert store.load("s").turns[0].content == "hello"
+    with trails.open(place) as store:
+        assert store.verify().ok
+
+
+def test_a_lock_file_that_is_replaced_just_before_it_is_locked_is_not_taken_for_the_one_that_is_there(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock: Any = fcntl.flock
+    replaced: list[int] = []
+
+    def replace_first(descriptor: int, kind: int) -> None:
+        if not replaced:
+            replaced.append(descriptor)
+            spoil(place, "replaced")
+        flock(descriptor, kind)
+
+    monkeypatch.setattr(fcntl, "flock", replace_first)
+    lock = LockFile(place / maintenance.LOCK)
+    with pytest.raises(StoreLocked, match=f"process {os.getpid()}"), unlocked(place / maintenance.LOCK):
+        pass
+    lock.release()
+    lock.release()
+    with unlocked(place / maintenance.LOCK):
+        pass
+
+
+def test_where_a_folder_cannot_be_locked_the_file_s_lock_is_all_there_is(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock: Any = fcntl.flock
+
+    def no_folders(descriptor: int, kind: int) -> None:
+        if os.path.samestat(os.fstat(descriptor), place.stat()):
+            raise OSError(9, "Bad file descriptor")
+        flock(descriptor, kind)
+
+    monkeypatch.setattr(fcntl, "flock", no_folders)
+    with trails.open(place), pytest.raises(StoreLocked):
+        trails.open(place)
+
+
+def test_a_backup_is_read_without_a_lock_file_and_none_is_made(place: Path, tmp_path: Path) -> None:
+    (place / "lock").unlink()
+    recovery.restore(place, tmp_path / "copy")
+    assert not (place / "lock").exists()
+
+
+def test_of_many_who_open_a_store_whose_lock_file_is_deleted_again_and_again_one_gets_it(place: Path) -> None:
+    holders, most = list[int](), list[int]()
+    end = threading.Event()
+
+    def take() -> None:
+        for _ in range(100):
+            try:
+                lock = LockFile(place / maintenance.LOCK)
+            except StoreLocked:
+                continue
+            holders.append(1)
+            time.sleep(0.0005)
+            most.append(len(holders))
+            holders.pop()
+            lock.release()
+
+    def delete() -> None:
+        while not end.is_set():
+            (place / "lock").unlink(missing_ok=True)
+
+    deleting = threading.Thread(target=delete)
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in (deleting, *threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    end.set()
+    deleting.join()
+    assert set(most) == {1}
+
+
+@pytest.mark.parametrize("name", ["quads", "quads.old"])
+def test_a_store_part_of_which_is_a_link_elsewhere_is_refused_before_anything_is_touched(
+    place: Path, tmp_path: Path, name: str
+) -> None:
+    disk = tmp_path / "disk"
+    (place / "quads").rename(disk)
+    (place / name).symlink_to(disk)
+    before = {path: path.read_bytes() for path in disk.iterdir()}
+    with pytest.raises(StoreFailed, match=f"its '{name}' is a link to {disk}"):
+        trails.open(place)
+    assert {path: path.read_bytes() for path in disk.iterdir()} == before
+    (place / name).unlink()
+    disk.rename(place / "quads")
+    place.rename(tmp_path / "elsewhere")
+    place.symlink_to(tmp_path / "elsewhere")
+    with trails.open(place) as store:  # a link to the whole store is welcome
+        store.vacuum()
+        assert store.verify().ok

@@ -1,0 +1,381 @@
+"""Queries from outside: none reaches another server, none ends the process, and each mistake is told with its place."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import trails
+from tests.hostile import CHAINS, Listener
+from trails import InvalidInput, Repository, TrailsError, outside, sparql
+from trails.cli import main
+from trails.routing import Router
+from trails.routing.visibility import View
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def python(*arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own: what is tested here would end this one."""
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=timeout)
+
+
+@pytest.fixture
+def view(memory: Repository) -> View:
+    """A view of a store of one session."""
+    router = Router(memory)
+    session = router.session("main")
+    session.append("user", "mine")
+    session.persist()
+    return router.view("main")
+
+
+@pytest.fixture(scope="module")
+def listener() -> Listener:
+    return Listener()
+
+
+# --- reaching out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT*{SERVICESILENT<U>{?s ?p ?o}}",
+        "PREFIX :<U> SELECT*{SERVICE:x{}}",
+        "PREFIX :<U> PREFIX SERVICE:<U> SELECT*{SERVICE:x{}}",
+        "SELECT*{?s ?p trueSERVICE <U>{}}",
+        "SELECT*{?s ?p 1e5SERVICE <U>{}}",
+        "SELECT*{?s ?p 1.5sErViCe<U>{}}",
+        "SELECT*{FILTER(1<2)SERVICE#>\n<U>{}}",
+        "SELECT*{FILTER(1<2)SERVICE SILENT#>'\n<U>{}#'\n}",
+        'SELECT*{FILTER(1<2#>"""\n)SERVICE<U>{}}#"""',
+        "ASK{FILTER EXISTS{SERVICESILENT<U>{}}}",
+        "SELECT*{VALUES ?t{<U>}SERVICE?t{}}",
+        "SELECT(EXISTS{SERVICESILENT<U>{}}AS ?e){}",
+        "CONSTRUCT{<a:a><a:b><a:c>}WHERE{SERVICESILENT<U>{}}",
+        "# service\nSELECT ?SERVICE {SERVICESILENT<U>{}}",
+        "SELECT*{\\u0053ERVICE <U>{}}",
+        "LOAD<U>",
+        "#\nLOAD SILENT <U> INTO GRAPH <a:b>",
+        "INSERT{<a:a><a:b><a:c>}WHERE{SERVICESILENT<U>{}}",
+    ],
+)
+def test_whatever_reaches_another_server_is_refused_and_nothing_connects(
+    memory: Repository, view: View, listener: Listener, text: str
+) -> None:
+    before = listener.connections
+    for asked in (memory, view):
+        with pytest.raises(InvalidInput, match=r"SERVICE|LOAD|begins an update|line 1, column \d"):
+            asked.query(text.replace("<U>", f"<{listener.url}>"))
+    assert listener.connections == before
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("SELECT('SERVICE <http://a/> {}' AS ?a) ('''LOAD 'it' ''' AS ?b){}", ("a", "b")),
+        ("SELECT ?service ?SERVICE ?Load ?load {}", ("service", "SERVICE", "Load", "load")),
+        ("SELECT ?o { ?s <http://example.org/service/LOAD> ?o } # SERVICE <http://a/> {}", ("o",)),
+        ("PREFIX load: <http://a/> PREFIX service: <http://b/> SELECT ?o { service:x load:service ?o }", ("o",)),
+        ("SELECT('x'@service AS ?a) ('x'@en-service AS ?b){}", ("a", "b")),
+        ("SELECT ?o { _:service a ?o . _:load a ?o }", ("o",)),
+        ("SELECT ?qaaaaaa ?service { VALUES(?qaaaaaa ?service){(1 2)} }", ("qaaaaaa", "service")),
+        ("#service\nSELECT ?a {} #\\u0053ERVICE", ("a",)),
+    ],
+)
+def test_the_words_are_fine_in_texts_names_iris_and_comments(
+    memory: Repository, view: View, text: str, columns: tuple[str, ...]
+) -> None:
+    for asked in (memory, view):
+        assert asked.query(text).variables == columns  # type: ignore[union-attr] # a SELECT
+
+
+def test_a_query_with_the_word_in_a_text_finds_that_text(memory: Repository) -> None:
+    session = memory.create(id="s")
+    session.append("user", "call the SERVICE desk")
+    session.persist()
+    rows = memory.query("SELECT ?t { ?t prov:value ?c FILTER(CONTAINS(?c, 'SERVICE desk')) }")
+    assert len(rows) == 1  # type: ignore[arg-type] # a SELECT
+
+
+# --- staying alive
+
+
+def test_every_chain_lives_on_a_quarter_of_the_stack_that_it_gets() -> None:
+    done = python("-m", "tests.hostile", "stack", "4")
+    assert done.returncode == 0, done.stderr[-200:]
+    assert json.loads(done.stdout).keys() == CHAINS.keys()
+
+
+def test_the_worst_chain_ends_a_process_that_has_too_little_stack() -> None:
+    """The test before sees what it is to see: a stack that runs out."""
+    assert python("-m", "tests.hostile", "stack", "16").returncode == -signal.SIGSEGV
+
+
+_ON_A_SMALL_STACK = """
+import threading, trails
+store = trails.open(":memory:")
+texts = ["SELECT*{FILTER(" + "||".join(["1"] * 700) + ")}", "SELECT*{?x " + "/".join(["<a:b>"] * 100) + " ?y}",
+         "SELECT*{" + "{" * 190 + "}" * 190 + "}", "SELECT*{FILTER(" + "/".join(["1"] * 32_000) + ")}"]
+said = []
+threading.stack_size(256 * 1024)
+for text in texts:
+    thread = threading.Thread(target=lambda: said.append(store.query(text)))
+    thread.start()
+    thread.join()
+assert threading.stack_size() == 256 * 1024
+print(len(said))
+"""
+
+
+def test_long_queries_live_on_a_thread_with_a_small_stack_and_its_size_stays() -> None:
+    done = python("-c", _ON_A_SMALL_STACK)
+    assert (done.returncode, done.stdout.strip()) == (0, "4"), done.stderr[-300:]
+
+
+@pytest.mark.parametrize(
+    "text", ["1-" * 32_000, "a-" * 32_000, "<" * 65_000, "'\"" * 32_000, "#a:" * 21_000, "BASE<a:>" * 8000]
+)
+def test_a_text_is_looked_through_in_no_time(text: str) -> None:
+    before = time.process_time()
+    with contextlib.suppress(InvalidInput):
+        sparql.check(text)
+    assert time.process_time() - before < 2
+
+
+def test_triples_of_triples_in_a_result_are_bounded(memory: Repository, view: View) -> None:
+    def nested(depth: int) -> str:
+        steps = "".join(f"BIND(TriplE#\n(:,:,?v{number})AS?v{number + 1})" for number in range(depth))
+        return f"PREFIX : <a:> SELECT ?v{depth} {{BIND(:a AS?v0){steps}}}"
+
+    for asked in (memory, view):
+        (row,) = asked.query(nested(50))  # type: ignore[misc] # a SELECT
+        assert str(row[0]).count("<<") == 49  # the outermost one is written bare
+        with pytest.raises(InvalidInput, match="more than 50 triples of triples"):
+            asked.query(nested(51))
+        with pytest.raises(InvalidInput, match="more than 50 triples of triples"):
+            asked.query("SELECT*{?a ?b " + "<<(?a ?b " * 51 + "1" + ")>>" * 51 + "}")
+
+
+def test_hostile_queries_by_the_thousand_reach_nothing_show_nothing_and_end_nothing(long: bool) -> None:
+    count = 10_000 if long else 300
+    done = python("-m", "tests.hostile", "queries", "7", str(count), timeout=3000)
+    assert done.returncode == 0, done.stderr[-300:]
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert (told["connections"], told["shown"]) == (0, [])
+    assert told["store tells"], "the secret was never there"
+    assert told["listener hears"], "the listener is deaf"
+    assert sum(told["outcomes"].values()) == 2 * count
+    assert told["outcomes"]["prying: answered"] > count / 4
+
+
+def test_a_stack_that_cannot_be_had_is_told_with_what_to_do(
+    memory: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    before = threading.stack_size()
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(TrailsError, match=r"no room for a thread with a stack of 4 MiB.*ulimit -v"):
+        memory.query("ASK {}")
+    assert threading.stack_size() == before
+
+
+# --- threads
+
+
+def test_what_a_failed_query_held_is_freed_on_the_thread_that_made_it() -> None:
+    freed: list[str] = []
+
+    class Held:
+        def __del__(self) -> None:
+            freed.append(threading.current_thread().name)
+
+    def work() -> None:
+        held = Held()
+        try:
+            raise ValueError(f"first {held is None}")
+        except ValueError as error:
+            raise TrailsError("then") from error
+
+    with pytest.raises(TrailsError, match="then"):
+        outside.on_thread(work, 10)
+    assert freed == ["trails-query"]
+
+
+def test_an_interrupt_is_raised_at_once_and_the_query_ends_with_its_next_row() -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    ended = threading.Event()
+
+    def endless() -> Iterator[int]:
+        try:
+            while True:
+                time.sleep(0.001)
+                yield 1
+        finally:
+            ended.set()
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            outside.answer("ASK {}", lambda: outside.rows(endless()))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert ended.wait(10)
+
+
+_ENDLESS = "SELECT (COUNT(*) AS ?n) { " + " ".join(f"?a{n} ?b{n} ?c{n} ." for n in range(12)) + " }"
+
+
+def test_ctrl_c_ends_a_command_whose_query_gives_no_row(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s.trails", create=True) as store:
+        session = store.create(id="s")
+        for number in range(20):
+            session.append("user", str(number))
+        session.persist()
+    command = [sys.executable, "-m", "trails", "query", "--store", str(tmp_path / "s.trails"), _ENDLESS]
+    running = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        _wait_for_thread(running.pid)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+    finally:
+        running.kill()
+    assert (running.returncode, out, err.strip()) == (130, "", "error: interrupted")
+
+
+def _wait_for_thread(pid: int) -> None:
+    """Wait until a thread of a process has computed for a while: the query is under way."""
+    tasks = Path(f"/proc/{pid}/task")
+    for _ in range(600):
+        for task in tasks.iterdir():
+            ticks = int((task / "stat").read_text().rpartition(")")[2].split()[11])
+            if task.name != str(pid) and ticks > 20:
+                return
+        time.sleep(0.1)
+    raise AssertionError("the query never began")
+
+
+# --- errors
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("SELCT * {}", "line 1, column 1, at 'SELCT * {}'; a query begins with SELECT, ASK, CONSTRUCT or DESCRIBE"),
+        ("PREFIX a: <a:>\n  not SPARQL", "line 2, column 3, at 'not SPARQL'; a query begins with"),
+        ("SELECT * {\n  ?s ?p ?o .\n  FITLER(?o > 1)\n}", "line 3, column 3, at 'FITLER(?o > 1)'"),
+        ("SELECT * { ?s ?p ?o } LIMIT x", "line 1, column 29, at 'x'"),
+        ("ASK { ?s ?p ?o } }", "at '} }'"),
+        ("SELECT ?x WHERE { ?s ?p ?o", "it ends too early, at line 1, column 27"),
+        ("SELECT * {\n ?s ?p 'abc }", "it ends too early, at line 2, column 14"),
+        ("SELECT * { ?s foo:x ?o }", "Prefix not found (before line 1, column 20)"),
+        ("SELECT (COUNT(?x) AS ?n) ?y { ?x ?p ?y }", "The SELECT contains a variable that is unbound"),
+        ("", "it is empty"),
+        ("  \n", "it is empty"),
+        ("INSERT DATA { <a:a> <a:b> <a:c> }", "INSERT (line 1, column 1) begins an update"),
+        ("# tidy\nPREFIX a: <b:>\n drop ALL", "DROP (line 3, column 2) begins an update"),
+        ("BASE<a:>WITH <a:b> DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }", "WITH (line 1, column 9) begins an update"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place_and_an_update_as_one(
+    memory: Repository, view: View, text: str, told: str
+) -> None:
+    for asked in (memory, view):
+        with pytest.raises(InvalidInput, match=r"^the query is not valid SPARQL") as refused:
+            asked.query(text)
+        assert told in str(refused.value)
+        assert "expected" not in str(refused.value)
+
+
+def test_a_refused_service_is_told_with_its_place(memory: Repository) -> None:
+    with pytest.raises(InvalidInput, match=r"uses SERVICE \(line 2, column 2\), which reaches other servers"):
+        memory.query("SELECT * {\n serviceSILENT <http://127.0.0.1:9/> {} }")
+
+
+def test_an_error_of_another_form_is_told_as_it_is() -> None:
+    assert sparql.mistake("ASK", "something else") == "the query is not valid SPARQL: something else"
+
+
+def test_asking_gives_yes_or_no(memory: Repository, view: View) -> None:
+    for asked in (memory, view):
+        assert asked.query("ASK { ?s ?p 'nowhere' }") is False
+        assert asked.query("ASK {}") is True
+
+
+def test_a_command_prints_the_answer_of_ask_whatever_it_is(tmp_path: Path) -> None:
+    place = str(tmp_path / "s.trails")
+    trails.open(place, create=True).close()
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        result = CliRunner().invoke(main, ["query", "--store", place, *arguments], prog_name="trails")
+        return result.exit_code, result.stdout, result.stderr
+
+    no, yes = "ASK { ?s ?p 'nowhere' }", "ASK {}"
+    assert (run(no), run(yes)) == ((0, "false\n", ""), (0, "true\n", ""))
+    code, out, _ = run(no, "--json")
+    assert (code, json.loads(out)) == (0, {"head": {}, "boolean": False})
+    for form, kind in (("csv", "rows"), ("tsv", "rows"), ("turtle", "CONSTRUCT"), ("ntriples", "CONSTRUCT")):
+        code, out, told = run(no, "--format", form)
+        assert (code, out) == (2, "")
+        assert told.startswith(f"error: {form} is for {kind}")
+        assert "ASK gives yes or no (here: false): use table or json" in told
+    for text, expected in (("SELCT *", "line 1, column 1, at 'SELCT *'"), ("DROP ALL", "begins an update")):
+        code, out, told = run(text)
+        assert (code, out) == (2, "")
+        assert expected in told
+
+
+def test_a_query_name_that_there_is_not_is_told_with_those_there_are(memory: Repository, view: View) -> None:
+    for asked in (memory, view):
+        with pytest.raises(InvalidInput, match=r"no query named 'forrest'; the catalogue has: .*forest"):
+            asked.query("forrest")
+
+
+@pytest.mark.parametrize("error", [OSError("gone"), RuntimeError("Corruption"), ValueError("wrong")])
+def test_a_view_that_cannot_be_read_raises_an_error_of_ours(
+    view: View, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    class Broken:
+        def query(self, *_: Any, **__: Any) -> None:
+            raise error
+
+    monkeypatch.setattr(view, "_engine", Broken())
+    for text in ("ASK {}", "forest"):
+        with pytest.raises(TrailsError, match=f"the query failed in the view of .*: {error}"):
+            view.query(text)
+
+
+@pytest.mark.parametrize("text", [[], None, 1, b"ASK {}", "ASK { ?s ?p '\ud800' }"])
+def test_what_is_no_text_is_refused(memory: Repository, view: View, text: Any) -> None:
+    for asked in (memory, view):
+        with pytest.raises(InvalidInput, match="the query"):
+            asked.query(text)
+
+
+def test_a_panic_of_the_engine_is_an_error_of_ours() -> None:
+    class PanicException(BaseException):
+        pass
+
+    def panic() -> None:
+        raise PanicException("index out of bounds")
+
+    with pytest.raises(TrailsError, match="gave up on the query: index out of bounds"):
+        outside.answer("ASK {}", panic)

@@ -1,0 +1,25 @@
+"""Keys, tokens and passwords in text: found by what they look like, shown by no more than a hint, taken out for good."""
+
+from trails.secrets.detect import Detector, Secret, builtin, hint, is_redaction_of, joined, mark, redact
+from trails.secrets.extra import detector
+from trails.secrets.finding import Found, Place, shown_id
+from trails.secrets.values import redact_json, redact_value, secrets_in, secrets_in_json
+
+__all__ = [
+    "Detector",
+    "Found",
+    "Place",
+    "Secret",
+    "builtin",
+    "detector",
+    "hint",
+    "is_redaction_of",
+    "joined",
+    "mark",
+    "redact",
+    "redact_json",
+    "redact_value",
+    "secrets_in",
+    "secrets_in_json",
+    "shown_id",
+]

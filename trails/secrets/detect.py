@@ -1,0 +1,144 @@
+"""Finding secrets in text, and taking them out: pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trails.secrets import rules
+
+_SHORTEST: Final = 8
+"""No text below this length holds a secret."""
+_SHOWN: Final = 4
+_NEAR: Final = 30
+"""How many characters before a name may say what it is of."""
+_ROUNDS: Final = 8
+_SIGNS: Final = "-_.:=&/?"
+_MARK: Final = re.compile(r"\[redacted: [a-z0-9-]+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A secret in a text: its kind, and where it stands (`end` exclusive)."""
+
+    kind: str
+    start: int
+    end: int
+    public: bool = False
+    """Whether its first letters are those of all secrets of its kind."""
+
+
+Detector = Callable[[str], Sequence[Secret]]
+"""Returns the secrets of a text in their order, none within another."""
+
+
+def builtin(text: str) -> tuple[Secret, ...]:
+    """Return the secrets of the common formats in a text, in their order; those that overlap are one.
+
+    >>> [each.kind for each in builtin("export GITHUB_TOKEN=ghp_16C7e42F292c6912E7710c838347Ae178B4a")]
+    ['github-token']
+    """
+    return joined(_found(text)) if len(text) >= _SHORTEST else ()
+
+
+def _found(text: str) -> Iterator[Secret]:
+    absent = [sign for sign in _SIGNS if sign not in text]  # the base64 of an image has few of them
+    for rule in rules.RULES:
+        group = "secret" if "secret" in rule.pattern.groupindex else 0
+        for match in _matches(text, rule, absent):
+            if rule.holds(match[group]):
+                yield Secret(rule.kind, *match.span(group), public=rule.public)
+    for match in rules.ASSIGNMENT.finditer(text):
+        name = rules.name_before(text, match.start(), match.end("word"))
+        within_url = text.endswith("/", 0, match.end("word") - len(name))  # the user of one, before its password
+        if not within_url and rules.is_assigned_secret(name, match["secret"]):
+            before = text[max(0, match.start() - _NEAR) : match.end("word")]
+            yield Secret(rules.assigned_kind(before, match["secret"]), *match.span("secret"))
+
+
+def _matches(text: str, rule: rules.Rule, absent: Sequence[str]) -> Iterator[re.Match[str]]:
+    if not rule.starts:
+        yield from rule.pattern.finditer(text)
+    for start in rule.starts:
+        if any(sign in start for sign in absent):
+            continue
+        at = text.find(start)
+        while at >= 0:
+            match = rule.pattern.match(text, at)
+            if match:
+                yield match
+            at = text.find(start, match.end() if match else at + 1)
+
+
+def joined(found: Iterable[Secret]) -> tuple[Secret, ...]:
+    """Return secrets in their order, with those that overlap joined into one, of the kind that was given first."""
+    ranked = [(each.start, rank, each) for rank, each in enumerate(found)]
+    done: list[tuple[int, Secret]] = []
+    for start, rank, each in sorted(ranked, key=lambda one: one[:2]):
+        if done and start < done[-1][1].end:
+            before, last = done[-1]
+            first = last if before < rank else each
+            done[-1] = min(before, rank), Secret(first.kind, last.start, max(last.end, each.end), first.public)
+        else:
+            done.append((rank, each))
+    return tuple(each for _, each in done)
+
+
+def mark(kind: str) -> str:
+    """Return what stands in the place of a secret that was taken out.
+
+    >>> mark("openai-key")
+    '[redacted: openai-key]'
+    """
+    return f"[redacted: {kind}]"
+
+
+def redact(text: str, detector: Detector = builtin) -> str:
+    """Return a text with a mark in the place of each secret.
+
+    >>> redact("Authorization: Bearer q8ZkT3vB1nXw7RpL2mYc")
+    'Authorization: Bearer [redacted: bearer-token]'
+    """
+    for _ in range(_ROUNDS):  # what stood against a secret may be one too, once that is gone
+        pieces: list[str] = []
+        end = 0
+        for each in detector(text):
+            pieces += [text[end : each.start], mark(each.kind)]
+            end = each.end
+        if not pieces:
+            break
+        text = "".join([*pieces, text[end:]])
+    return text
+
+
+def hint(text: str, secret: Secret) -> str:
+    """Return what may be shown of a secret: its length, and its first letters where those are its kind's and it is long.
+
+    >>> key = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+    >>> hint(key, builtin(key)[0])
+    'ghp_… (40 characters)'
+    """
+    length = secret.end - secret.start
+    shown = text[secret.start : secret.start + _SHOWN] if secret.public and length >= _SHOWN * 5 else ""
+    return f"{shown}… ({length} characters)"
+
+
+def is_redaction_of(text: str, other: str) -> bool:
+    """Tell whether a text is another one with secrets taken out: whatever stands there in the place of its marks.
+
+    >>> is_redaction_of("key [redacted: npm-token].", "key npm_q8Z."), is_redaction_of("key.", "key.")
+    (True, False)
+    """
+    pieces = _MARK.split(text)
+    if len(pieces) == 1 or not other.startswith(pieces[0]):
+        return False
+    at = len(pieces[0])
+    for piece in pieces[1:-1]:
+        at = other.find(piece, at + 1)
+        if at < 0:
+            return False
+        at += len(piece)
+    last = pieces[-1]
+    return len(other) - len(last) > at and other.endswith(last)

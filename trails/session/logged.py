@@ -1,0 +1,164 @@
+"""What the log says of sessions: their rows, heads and deletions, and what in it cannot be; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from trails import iris
+from trails.errors import IntegrityError
+from trails.integrity import leaves
+from trails.integrity.leaves import SALTED, Leaf
+from trails.model import Happened
+
+_ROW_KINDS: Final = frozenset({"create", "fork", "change", "detach", "delete"})
+AGAIN: Final = "was logged again"
+"""How a fault ends that a redaction of a name, which is logged too, explains."""
+_FIRST: Final = frozenset({"create", "fork"})
+
+
+def number_of(fault: str) -> int:
+    """Return the number of the leaf that a fault tells of; -1 for none."""
+    number = fault.removeprefix("leaf ").partition(":")[0].partition(" ")[0]
+    return int(number) if number.isdecimal() else -1
+
+
+@dataclass(slots=True)
+class SessionLog:
+    """What the log says of one session."""
+
+    heads: list[tuple[int, str, int]] = field(default_factory=list)
+    """(turns in the transcript, head digest, number of the leaf) after each batch, since it was last made."""
+    former: list[tuple[int, str]] = field(default_factory=list)
+    """(turns, head digest) after each batch before it was deleted, where it was."""
+    made_with: str | None = None
+    """The digest of what it was made with; after a deletion, of its tombstone."""
+    renamed: str | None = None
+    """The digest of its tombstone as it was logged once more: right where a redaction took a name out of it."""
+    first: str | None = None
+    """The digest of what it was made with at first: it may have been deleted and have come back."""
+    row: str | None = None
+    """The digest of all else that is said of it; None where that is nothing."""
+    is_old: bool = False
+    """Whether an older version logged its row last: with one digest, and no salt."""
+    began: int = -1
+    """The number of the leaf that first said that it was made."""
+    deleted: bool = False
+    redone_at: int | None = None
+    redone: bool = False
+    """Whether what it was made with was logged again before it had turns, as it is for a transcript that was missing."""
+    faults: list[str] = field(default_factory=list)
+    """What the log says of it that Trails never logs."""
+    events: list[tuple[int, Happened]] = field(default_factory=list)
+    """(number of the leaf, what happened) for each change, detach, deletion and return of it."""
+
+    def take(self, kind: str, count: int, digest: str, number: int) -> None:
+        """Take note of a leaf for the row."""
+        salted = digest.startswith(SALTED)
+        if kind in _FIRST:
+            self._made(kind, digest, number, salted=salted)
+        elif kind == "delete":
+            self._deleted(digest, number)
+        elif self.deleted and salted:
+            self.faults.append(f"leaf {number} changes a session that was deleted")
+        elif not self.deleted:
+            if salted and self.is_old:
+                self.faults.append(f"leaf {number} is salted, and what the session was made with is not")
+            self.row = digest
+            if not count or kind == "detach" or not salted:
+                self.events.append((number, "changed" if kind == "change" else "detached"))
+
+    def _made(self, kind: str, digest: str, number: int, *, salted: bool) -> None:
+        if self.deleted:
+            if salted and self.first is not None and digest != self.first:
+                self.faults.append(f"leaf {number}: it was deleted and came back as another one")
+            self.former += [(count, head) for count, head, _ in self.heads]
+            self.heads = []
+            self.events.append((number, "returned"))
+        elif self.made_with is not None and self.is_old and salted:
+            self.events.append((number, "salted"))
+        elif digest == self.made_with and salted:
+            self.events.append((number, "returned"))  # its row was lost, and an export brought it back
+        elif self.made_with is not None and kind == "create" and salted and not self.heads:
+            self.redone, self.redone_at, self.first = True, number, None
+            self.events.append((number, "made anew"))
+        elif self.made_with is not None:
+            self.faults.append(f"leaf {number}: what it was made with {AGAIN}")
+        if self.began < 0:
+            self.began = number
+        self.made_with, self.row, self.deleted, self.is_old = digest, None if salted else digest, False, not salted
+        if salted and self.first is None:
+            self.first = digest
+
+    def _deleted(self, digest: str, number: int) -> None:
+        if self.deleted:
+            if digest != self.made_with:
+                self.faults.append(f"leaf {number}: its deletion {AGAIN}")
+                self.renamed = digest
+            return
+        self.made_with, self.row, self.deleted = digest, None, True
+        self.is_old = not digest.startswith(SALTED)
+        self.events.append((number, "deleted"))
+
+    def returning(self) -> SessionLog:
+        """Return what the log would say of a session that was deleted if it came back now, without turns yet."""
+        return SessionLog(former=[*self.former, *((count, head) for count, head, _ in self.heads)])
+
+    def came_back_with_others(self, digest_at: Mapping[int, str], start: int) -> bool:
+        """Tell whether a session that was deleted has other turns now than it had, or than the first of those.
+
+        `digest_at` are the digests of its own turns by index, from `start` on.
+        """
+        if not self.former:
+            return False
+        length = max(digest_at, default=start - 1) + 1
+        own = [(count, head) for count, head in self.former if count > start]
+        if any(count <= length and digest_at.get(count - 1) != head for count, head in own):
+            return True
+        is_shorter = any(count > length for count, _ in own)
+        return is_shorter and length > start and (length, digest_at.get(length - 1)) not in own
+
+
+def by_session(lines: Sequence[str]) -> dict[str, SessionLog]:
+    """Return what the log says of each session, by id; lines that are no leaves are left to `check_links`."""
+    found: dict[str, SessionLog] = {}
+    any_salted = False
+    for number, line in enumerate(lines):
+        # A log has a line for every commit: `leaves.parse` would take ten times as long.
+        fields = line.split(" ")
+        if len(fields) != 5 or not fields[2].isdecimal() or (fields[0] != "turns" and fields[0] not in _ROW_KINDS):
+            continue
+        kind, iri, count, digest, _ = fields
+        log = found.get(iri)
+        if log is None:
+            log = found[iri] = SessionLog()
+        if kind == "turns":
+            log.heads.append((int(count), digest, number))
+            continue
+        log.take(kind, int(count), digest, number)
+        if digest.startswith(SALTED):
+            any_salted = True
+        elif any_salted:
+            log.faults.append(f"leaf {number} is without a salt, and leaves before it have theirs")
+    return {iris.session_id(iri): log for iri, log in found.items() if iris.is_session(iri)}
+
+
+def redactions(lines: Sequence[str]) -> dict[Leaf, int]:
+    """Return the leaves of redactions in the log, with their numbers; lines that are no leaves are left to `check_links`."""
+    found = {}
+    for number, line in enumerate(lines):
+        if line.startswith("redact "):
+            with suppress(IntegrityError):
+                found[leaves.parse(line)[0]] = number
+    return found
+
+
+def first_of_this_version(lines: Sequence[str]) -> int:
+    """Return the number of the first leaf that no older version wrote; the number of lines where there is none."""
+    new = ("said ", "task ", "remove ", "detach ")
+    for number, line in enumerate(lines):
+        if line.startswith(new) or f" {SALTED}" in line:
+            return number
+    return len(lines)

@@ -1,0 +1,44 @@
+"""Principals and agents that nothing mentions any more: what the catalog says of them goes with their last mention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyoxigraph import NamedNode, Quad
+
+from trails import iris, vocab
+from trails.store.contract import Change, PreconditionFailed, QuadStore
+
+_LINKS = (vocab.ATTRIBUTED_TO, vocab.ASSOCIATED_WITH)
+
+
+def sweep_names(store: QuadStore, names: Iterable[NamedNode] | None = None) -> int:
+    """Take out what the catalog says of those principals and agents (None: of all) that nothing mentions; return how many.
+
+    Each goes only while nothing does, so a session that another thread makes for one meanwhile is not left without it.
+    """
+    gone = 0
+    for quad in _types(store, names):
+        mentions = (None, None, quad.subject, None)
+        try:
+            gone += store.commit(Change(remove=[quad], require=[quad], forbid=[mentions]))  # type: ignore[list-item] # an IRI
+        except PreconditionFailed:
+            continue  # it is mentioned, or gone
+    return gone
+
+
+def names_in(quads: Iterable[Quad]) -> set[NamedNode]:
+    """Return the principals and agents that quads mention."""
+    return {node for quad in quads if isinstance(node := quad.object, NamedNode) and iris.is_author(node.value)}
+
+
+def names_in_graphs(store: QuadStore, graphs: Iterable[NamedNode]) -> set[NamedNode]:
+    """Return the principals and agents that graphs mention."""
+    return {name for graph in graphs for link in _LINKS for name in names_in(store.quads((None, link, None, graph)))}
+
+
+def _types(store: QuadStore, names: Iterable[NamedNode] | None) -> list[Quad]:
+    if names is None:
+        kinds = (vocab.PRINCIPAL, vocab.AGENT)
+        return [quad for kind in kinds for quad in store.quads((None, vocab.TYPE, kind, vocab.CATALOG))]
+    return [quad for name in names for quad in store.quads((name, vocab.TYPE, None, vocab.CATALOG))]

@@ -1,0 +1,198 @@
+"""Deciding what a batch of waiting commits does: each by its own preconditions, over the store and the ones before it.
+
+Nothing is written here. What is decided is a list of settled commits, which the store then logs in one write and one
+sync, and gives to the engine in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Final
+
+import pyoxigraph as ox
+
+from trails import validate, vocab
+from trails.errors import InvalidInput
+from trails.integrity.leaves import Leaf
+from trails.store import frames
+from trails.store.commitlog import Leaves
+from trails.store.contract import Change, Pattern, PreconditionFailed
+from trails.store.frames import Record
+from trails.store.leaflog import LeafLog
+from trails.store.preview import Preview
+
+BULK_FROM: Final = 4_000
+"""Quads from which on the engine's bulk loader is quicker than its transactions."""
+
+
+@dataclass(eq=False, slots=True)
+class Waiting:
+    """A commit that waits for its turn, and what became of it."""
+
+    change: Change
+    written: bool = False
+    done: bool = False
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A commit that is to be written: its quads, its leaves with their lines, and its record."""
+
+    waiting: Waiting
+    add: Sequence[ox.Quad]
+    remove: Sequence[ox.Quad]
+    leaves: Sequence[Leaf]
+    lines: Sequence[str]
+    before: Leaves
+    after: Leaves
+    record: Record
+
+
+@dataclass(eq=False, slots=True)
+class Batch:
+    """Commits that are decided together; `over` is the store as the ones before leave it."""
+
+    look: Callable[[], ox.Store]
+    """Gives the engine, once it has all commits before this batch."""
+    log: LeafLog
+    removals: int
+    writers: Mapping[object, object]
+    """By graph, who wrote to it last."""
+    logged: bool
+    """Whether there is a commit log, so that records are made."""
+    settled: list[Settled] = field(default_factory=list)
+    applied: bool = False
+    """Whether the engine has it, too."""
+    wrote: dict[object, object] = field(default_factory=dict)
+    """By graph, who of this batch wrote to it last."""
+    alone: bool = False
+    """Whether there is one commit only: what it does need not be kept in mind."""
+    _add: dict[ox.Quad, None] = field(default_factory=dict)
+    _remove: set[ox.Quad] = field(default_factory=set)
+
+    def steps(self) -> Iterator[tuple[Sequence[ox.Quad], Sequence[ox.Quad], Record]]:
+        """Give what the engine is to add and remove, in order; commits that only add, and few quads, are one step."""
+        joined: list[ox.Quad] = []
+        for each in self.settled:
+            if each.remove or each.record.flags & frames.BULK:
+                if joined:
+                    yield joined, (), Record()
+                    joined = []
+                yield each.add, each.remove, each.record
+            else:
+                joined += each.add
+        if joined:
+            yield joined, (), Record()
+
+    def decide(self, waiting: Waiting) -> None:
+        """Settle a commit, or note that it had happened, or why it may not."""
+        change = waiting.change
+        try:
+            unmet = self._unmet(change)
+            if unmet is None:
+                self.settled.append(self._settle(waiting))
+                return
+            waiting.error = None if self._happened(change) else unmet
+        except Exception as refusal:  # noqa: BLE001 - raised where this commit waits, and no other
+            waiting.error = refusal
+        waiting.done = True
+
+    def _settle(self, waiting: Waiting) -> Settled:
+        change = waiting.change
+        add, remove, made = change.add, change.remove, list[Leaf]()
+        if change.leaves is not None:
+            after = Preview(self._matching, add, remove)
+            made = list(change.leaves(after))
+            if after.more_added or after.more_removed:
+                add, remove = [*add, *after.more_added], [*remove, *after.more_removed]
+        before = self.settled[-1].after if self.settled else self.log.reached
+        lines, reached = self.log.lines_for(made, before)
+        bulk = self.logged and len(add) >= BULK_FROM and not remove
+        flags = frames.BULK if bulk else 0
+        record = Record.of(leaves=lines, remove=remove, add=add, flags=flags) if self.logged else Record(flags=flags)
+        if not self.logged or len(record.add) > validate.MAX_TEXT:
+            refuse_too_long(add, record)
+        self._note(change.writer, add, remove)
+        if not self.alone:
+            for quad in remove:
+                self._add.pop(quad, None)
+            self._remove.update(remove)
+            self._remove.difference_update(add)
+            self._add.update(dict.fromkeys(add))
+        return Settled(waiting, add, remove, made, lines, before, reached, record)
+
+    def _note(self, writer: object, add: Sequence[ox.Quad], remove: Sequence[ox.Quad]) -> None:
+        """Remember who wrote to which graphs last."""
+        for graph in {quad.graph_name for part in (add, remove) for quad in part}:
+            self.wrote[graph] = writer
+
+    # --- what is there, with what the commits before do
+
+    def _has(self, quad: ox.Quad) -> bool:
+        if quad in self._add:
+            return True
+        return quad not in self._remove and quad in self.look()
+
+    def _matching(self, pattern: Pattern) -> list[ox.Quad]:
+        return list(self._found(pattern))
+
+    def _found(self, pattern: Pattern) -> Iterator[ox.Quad]:
+        if not self._add and not self._remove:
+            return matching(self.look(), pattern)
+        stored: Callable[[Pattern], list[ox.Quad]] = lambda asked: list(matching(self.look(), asked))  # noqa: E731
+        return iter(Preview(stored, list(self._add), list(self._remove)).quads(pattern))
+
+    def _unmet(self, change: Change) -> PreconditionFailed | None:
+        if change.seen != self.removals or self._remove:
+            for quad in change.require:
+                if not self._has(quad):
+                    return PreconditionFailed(missing=quad)
+        for pattern in change.forbid:
+            if change.writer is not None and self._last_writer(pattern[3]) is change.writer:
+                continue
+            present = next(self._found(pattern), None)
+            if present is not None:
+                return PreconditionFailed(present=present)
+        return None
+
+    def _last_writer(self, graph: object) -> object:
+        return self.wrote[graph] if graph in self.wrote else self.writers.get(graph)
+
+    def _happened(self, change: Change) -> bool:
+        return (
+            bool(change.add or change.remove)
+            and all(map(self._has, change.add))
+            and not any(map(self._has, change.remove))
+        )
+
+
+def matching(engine: ox.Store, pattern: Pattern) -> Iterator[ox.Quad]:
+    """Yield the quads that match a pattern, and only those.
+
+    On disk, the engine (0.5.13) follows the quads with an integer of which the last byte is 255 with up to 255 others,
+    whose integers are greater.
+    """
+    found = engine.quads_for_pattern(*pattern)
+    wanted = pattern[2]
+    if not isinstance(wanted, ox.Literal) or wanted.datatype != vocab.INTEGER:
+        return found
+    if pattern[1] is None or pattern[3] is None:
+        return (quad for quad in found if quad.object == wanted)
+    return takewhile(lambda quad: quad.object == wanted, found)  # those that match come first
+
+
+def refuse_too_long(quads: Iterable[ox.Quad], record: Record) -> None:
+    """Raise `InvalidInput` for a text that the engine would take and could never read again from a record or an export."""
+    for quad in quads:
+        if isinstance(quad.object, ox.Literal) and not validate.fits(quad.object.value):
+            raise InvalidInput(
+                f"a text is too long to be read again ({quad.subject} {quad.predicate}): at most {validate.MAX_TEXT:,} bytes "
+                "of UTF-8 with escapes; nothing was written"
+            )
+    if record.longest_line() > frames.LONGEST_LINE:
+        raise InvalidInput(
+            f"a quad is too long to be read again: at most {frames.LONGEST_LINE:,} bytes as a line of text"
+        )
