@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import platform
+import stat
 import statistics
 import sys
 import time
@@ -141,8 +142,16 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def bytes_in(folder: Path) -> int:
-    """Return the sum of the sizes of all files in a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    """Return the sum of the sizes of all files in a folder; one that an engine tidies away meanwhile counts nothing."""
+    return sum(_size(path) for path in folder.rglob("*"))
+
+
+def _size(path: Path) -> int:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 def machine() -> dict[str, Any]:

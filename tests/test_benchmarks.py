@@ -24,6 +24,7 @@ RESULTS_OF = {
     "diff": ["diff"],
     "tree": ["tree"],
     "ledger": ["ledger"],
+    "durable": ["batches", "threads", "opening"],
     "context": ["context-plain", "context-calls"],
 }
 

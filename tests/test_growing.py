@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from trails.cli import main
 from trails.transcripts.formats import RESTED, import_path
 
 Record = dict[str, Any]
+NOW = datetime.now(UTC)
 FOLDERS = {"claude-code-jsonl": "claude-code", "codex-rollout": "codex", "pi-session-jsonl": "pi"}
 
 
@@ -56,11 +58,14 @@ def test_a_real_file_that_was_cut_after_any_record_and_grew_is_as_if_it_came_who
     tried = 0
     for file, name in real_files(shared, long=long):
         lines = file.read_bytes().splitlines(keepends=True)
-        whole = imported(tmp_path / file.name, b"".join(lines), format=name)
+        whole = imported(tmp_path / file.name, b"".join(lines), format=name, final=False)
         every = 1 if long else max(1, len(lines) // (5 if len(lines) < 40 and name == "claude-code" else 1))
         for cut in range(1 + tried % every, len(lines), every):
             part = b"".join(lines[:cut])
-            assert imported(tmp_path / file.name, part, b"".join(lines), format=name) == whole, (file.name, cut)
+            assert imported(tmp_path / file.name, part, b"".join(lines), format=name, final=False) == whole, (
+                file.name,
+                cut,
+            )
             tried += 1
     assert tried >= (357 if long else 30)
 
@@ -73,7 +78,7 @@ def test_a_real_file_that_grew_record_by_record_is_as_if_it_came_whole(
         lines = (shared / "data" / "claude-code-jsonl" / f"{name}.jsonl").read_bytes().splitlines(keepends=True)
         file = tmp_path / f"{name}.jsonl"
         states = [b"".join(lines[: n + 1]) for n in range(len(lines))]
-        assert imported(file, *states) == imported(file, states[-1]), name
+        assert imported(file, *states, final=False) == imported(file, states[-1], final=False), name
 
 
 def test_a_real_file_that_has_rested_is_imported_with_its_last_message(
@@ -98,7 +103,7 @@ def record(uuid: str, kind: str, message: Any = None, **more: Any) -> Record:
         "uuid": uuid,
         "parentUuid": parent,
         "sessionId": "S",
-        "timestamp": f"2026-01-05T10:00:{ord(uuid) - 97:02}Z",
+        "timestamp": (NOW + timedelta(seconds=ord(uuid) - 97)).isoformat(),
     }
     return base | ({} if message is None else {"message": message}) | more
 
@@ -177,6 +182,26 @@ def test_a_file_that_has_rested_is_taken_whole_and_one_that_is_growing_never(tmp
         assert import_path(store, file).turns_added == 1
 
 
+def test_a_new_copy_of_an_old_file_is_taken_whole_unless_it_ends_with_a_thought(tmp_path: Path) -> None:
+    def of_old(records: Sequence[Record]) -> list[Record]:
+        return [each | {"timestamp": f"2025-01-01T10:00:{n:02}Z"} for n, each in enumerate(records)]
+
+    file = tmp_path / "S.jsonl"
+    thought = {"type": "thinking", "thinking": "Hm", "signature": "s"}
+    for end, held in ((said("b", "Yes"), 0), (said("b", call("t")), 0), (said("b", thought), 1)):
+        file.write_bytes(lines(of_old([asked("a"), end])))
+        with trails.open(":memory:") as store:
+            assert import_path(store, file).turns_held == held
+
+
+def test_a_real_file_that_was_just_copied_is_taken_whole(shared: Path, tmp_path: Path) -> None:
+    for file, name in real_files(shared, long=False):
+        copy = tmp_path / file.name
+        copy.write_bytes(file.read_bytes())
+        with trails.open(":memory:") as store:
+            assert import_path(store, copy, format=name).turns_held == 0, file.name
+
+
 def test_the_age_that_counts_is_that_of_the_sessions_own_file(tmp_path: Path) -> None:
     live = [asked("a"), said("b", "Hm", None, "O")]
     live = [each | {"sessionId": "L", "uuid": f"l{each['uuid']}", "parentUuid": None} for each in live]
@@ -235,7 +260,7 @@ def test_the_command_says_what_was_kept_back_and_takes_it_when_asked(tmp_path: P
 
 
 def line(kind: str, **payload: Any) -> Record:
-    return {"timestamp": "2026-01-02T03:04:05Z", "type": kind, "payload": payload}
+    return {"timestamp": NOW.isoformat(), "type": kind, "payload": payload}
 
 
 def item(kind: str, **more: Any) -> Record:

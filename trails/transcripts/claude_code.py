@@ -318,7 +318,9 @@ def _with_open_ends(
             found.append(session)
         else:
             file = group.own[next(iter(end))].file
-            found.append(replace(session, open_turns=len(session.paths[0]) - first, open_in=file))
+            surely = all(group.own[each].is_thought or group.own[each].kind == "compact_boundary" for each in end)
+            held = len(session.paths[0]) - first
+            found.append(replace(session, open_turns=held, open_in=file, open_surely=surely))
     return found
 
 

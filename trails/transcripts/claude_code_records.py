@@ -23,6 +23,9 @@ _STRUCTURE: Final = frozenset(
 _MESSAGE_FIELDS: Final = frozenset({"id", "type", "role", "content", "model", "usage", "stop_reason"})
 
 
+_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Record:
     """A line that has an id and belongs to a session."""
@@ -77,6 +80,13 @@ class Record:
     def is_summary(self) -> bool:
         """Whether it is the text that a compaction put in place of what was before."""
         return self.kind == "user" and self.raw.get("isCompactSummary") is True
+
+    @property
+    def is_thought(self) -> bool:
+        """Whether it is the model's thinking and nothing else: a message goes on from there."""
+        content = self.message.get("content")
+        kinds = [part.get("type") for part in self.parts]
+        return isinstance(content, list) and len(kinds) == len(content) > 0 and set(kinds) <= _THINKING
 
     @property
     def answers_tools(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -78,8 +79,9 @@ def import_path(
     as in `[redacted: openai-key]`, in the place of each before anything is hashed; an RDF export, whose digests would
     not fit any more, is then refused with `InvalidInput`. Turns that were imported before stay as they are.
     A file that is still being written may end in the middle of a message. What is not known to be whole is kept back, and
-    the report says so (`turns_held`), while the file was written to less than `RESTED` seconds ago; `final=True` takes it
-    at once, `final=False` leaves it out however old the file is. A finished message is never kept back.
+    the report says so (`turns_held`), while the file was written to less than `RESTED` seconds ago, and what it ends with
+    was said then: a new copy of an old file is finished, unless it ends with a thought or a call that goes on.
+    `final=True` takes it at once, `final=False` leaves it out however old the file is. A finished message is always taken.
     """
     if format is not None and format not in IMPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to import; there are: {', '.join(IMPORT_FORMATS)}")
@@ -195,16 +197,20 @@ def _import_group(
     known = next(each for each in TRANSCRIPTS if each.name == name)
     transcript = known.parse([(str(file), file.read_bytes()) for file in files])
     said = str(files[0]) if len(files) == 1 else str(files[0].parent)
-    growing = _is_fresh if final is None else lambda _: not final
+    growing = _is_fresh if final is None else lambda *_: not final
     return merge(repository, transcript, file=said, growing=growing, redact_secrets=redact_secrets)
 
 
-def _is_fresh(file: str) -> bool:
-    """Tell whether a file was written to just now, by its time of change; one that is gone is not."""
+def _is_fresh(file: str, said: datetime | None) -> bool:
+    """Tell whether a file was written to just now, by its time of change; one that is gone is not.
+
+    Where what it ends with was `said` long before that, the file is a copy of a rested one.
+    """
     try:
-        return abs(time.time() - Path(file).stat().st_mtime) < RESTED
+        changed = Path(file).stat().st_mtime
     except OSError:
         return False
+    return abs(time.time() - changed) < RESTED and (said is None or abs(changed - said.timestamp()) < RESTED)
 
 
 def export_session(repository: Repository, session_id: str, format: str, out: BinaryIO) -> None:  # noqa: A002

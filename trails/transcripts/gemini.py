@@ -104,6 +104,7 @@ class _File:
                 paths=paths,
                 open_turns=self._open_turns(paths[0]),
                 open_in=self.name,
+                open_surely=True,
                 title=title if isinstance(title, str) and title else None,
                 created=checked.text_time(self.head.get("startTime")),
                 agent=SOURCE,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
@@ -27,8 +28,8 @@ from trails.transcripts.withholding import SESSION_ID, Withholding, says_the_sam
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what) as an import goes on."""
-Growing = Callable[[str], bool]
-"""Called with the name of a file: whether it may still be written."""
+Growing = Callable[[str, datetime | None], bool]
+"""Called with the name of a file, and when what may not be whole was said, if known: whether it may still be written."""
 
 
 def merge(
@@ -166,7 +167,9 @@ class _Merge:
     def _whole(self, path: _Path, family: list[Session], start: tuple[Session, int] | None) -> _Path:
         """Return a path without the turns that may not be whole, where its file is still growing; the report says so."""
         source = self._source
-        if not source.open_turns or self._growing is None or not self._growing(source.open_in):
+        if not source.open_turns or self._growing is None:
+            return path
+        if not self._growing(source.open_in, None if source.open_surely else path[-1].time):
             return path
         best = self._best(path, family, start)
         if (best and not best[0].rest) or (source.saved is not None and _holder(family, path) is not None):

@@ -108,6 +108,8 @@ class SourceSession:
     several records and is not known to be whole, and what follows it."""
     open_in: str = ""
     """The name of the file where that may come."""
+    open_surely: bool = False
+    """Whether they cannot be whole as they are, as a message that only thinks."""
     saved: datetime | None = None
     """When this state of the session was saved, where a format writes its file anew each time: one of earlier states may
     come in later, and is then no branch of its own."""
