@@ -15,8 +15,8 @@ from typing import Any
 
 import trails
 from tests.writer import RandomWork, on_output
-from trails.session.recovery import load, restore
-from trails.session.upgrading import upgrade
+from trails.plumbing.migrations import upgrade
+from trails.session.restore import load, restore
 from trails.store import embedded
 
 KINDS = {

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import trails
 from trails import Inbound, Ledger, Repository, Router, Runs, Session, StoreFailed
-from trails.session import recovery
+from trails.session import restore
 from trails.store import staging
 
 HANGS = 100.0
@@ -151,15 +151,15 @@ def _backup(work: Work) -> None:
 
 
 def _dump(work: Work) -> None:
-    _copied(work, work.store.dump, lambda file: recovery.load(file, file.with_suffix(".loaded")))
+    _copied(work, work.store.dump, lambda file: restore.load(file, file.with_suffix(".loaded")))
 
 
 def _restore(work: Work) -> None:
-    _copied(work, lambda place: recovery.restore(work.folder / "backup", place), _verified)
+    _copied(work, lambda place: restore.restore(work.folder / "backup", place), _verified)
 
 
 def _load(work: Work) -> None:
-    _copied(work, lambda place: recovery.load(work.folder / "dump", place), _verified)
+    _copied(work, lambda place: restore.load(work.folder / "dump", place), _verified)
 
 
 def _verified(place: Path) -> None:

@@ -16,7 +16,7 @@ from trails import Compaction, HeadConflict, InvalidInput, Repository, Session, 
 from trails.cli import main
 from trails.model import Quote
 from trails.session import draft
-from trails.session.quoting import whole
+from trails.session.cherry_pick import whole
 from trails.store.contract import Change
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import trails
 from trails.errors import InvalidInput
 from trails.parts import calls_in, results_in
-from trails.transcripts.claude_code import find_files, parse, sniff
+from trails.transcripts.claude_code.projects import find_files, parse, sniff
 from trails.transcripts.merge import merge
 from trails.transcripts.source import SourceSession, SourceTurn, Transcript
 

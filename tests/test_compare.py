@@ -20,10 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trails
-from trails import IndexGap, InvalidInput, Repository, SessionNotFound, TrailsError, iris, mapping, vocab
+from trails import IndexGap, InvalidInput, Repository, SessionNotFound, TrailsError, iris, vocab
 from trails.cli import main
+from trails.compare.comparison import COLUMNS, Comparison
 from trails.model import SealedTurn
-from trails.session.comparison import COLUMNS, Comparison
+from trails.records import turns as mapping
 from trails.store.contract import Change
 
 

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import trails
 from trails import InvalidInput, Repository, Session
-from trails.forest import Stem, axis_of, lay_out, owner, ticks
-from trails.session.comparison import Comparison
-from trails.session.drawing import cut_in_the_middle
+from trails.compare.comparison import Comparison
+from trails.compare.drawing import cut_in_the_middle
+from trails.compare.layout import Stem, axis_of, lay_out, owner, ticks
 
 PLAN = [
     Stem("plan", None, 0, 5),

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 import trails
 from trails import Compaction, IndexGap, InvalidInput, Repository, vocab
 from trails.context import Context, assemble, estimate
-from trails.context.entries import Entry, Spoken
 from trails.context.messages import Message, messages_of
+from trails.context.shown import Entry, Spoken
 from trails.model import Facts, ToolCall, ToolResult
 from trails.store.contract import Change
-from trails.transcripts import pi, pi_context
 from trails.transcripts.merge import merge
+from trails.transcripts.pi import context as pi_context
+from trails.transcripts.pi import session_file
 
 ONE = len  # a counter for which a token is a character: sums can be made by hand
 
@@ -569,7 +570,7 @@ def pi_line(turn: Spoken) -> str:
 
 def pi_read(store: Repository, entries: list[dict[str, Any]], leaf: str | None) -> pi_context.PiContext:
     lines = [HEADER, *entries]
-    transcript = pi.parse([("s.jsonl", "\n".join(map(json.dumps, lines)).encode())])
+    transcript = session_file.parse([("s.jsonl", "\n".join(map(json.dumps, lines)).encode())])
     merge(store, transcript)
     return pi_context.read(store, "pi:S", leaf)
 
@@ -657,7 +658,7 @@ def test_a_last_line_in_the_middle_of_a_branch_is_where_pi_goes_on(memory: Repos
 
 
 def test_entries_after_the_last_turn_come_back_with_an_export(memory: Repository) -> None:
-    from trails.transcripts.pi_export import export_session
+    from trails.transcripts.pi.export import export_session
 
     entries = chain(pi_message("user", "hello"), {"type": "thinking_level_change", "thinkingLevel": "low"})
     pi_read(memory, entries, pi_context.LAST)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import trails
 from trails import InvalidInput, Turn
-from trails.diff import Diff, diff, patch, sequences, structures, turns, words
+from trails.diff import Diff, align, diff, patch, sequences, structures, words
 from trails.session.draft import make
 
 Said = tuple[str, Any, Sequence[dict[str, Any]]]
@@ -355,7 +355,7 @@ def test_redacted_turns_equal_only_copies_of_themselves_and_show_nothing() -> No
     (one,) = transcript(("user", ""))
     gone = one.model_copy(update={"redacted": True})
     other = gone.model_copy(update={"digest": "b0"})
-    assert turns.said([gone])[0].key == turns.said([gone.model_copy(update={"session_id": "copy"})])[0].key
+    assert align.said([gone])[0].key == align.said([gone.model_copy(update={"session_id": "copy"})])[0].key
     found = diff([gone], [other])
     assert kinds(found) == ["changed"]
     assert found.entries[0].detail.withheld

@@ -15,7 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import trails
-from trails.cli import diff_page, diff_text, main
+from trails.cli import main
+from trails.cli.diff import page as diff_page
+from trails.cli.diff import text as diff_text
 from trails.cli.text import clean
 from trails.diff import diff
 

@@ -24,11 +24,11 @@ from trails import (
     Session,
     SessionNotFound,
     iris,
-    mapping,
     vocab,
 )
 from trails.diff import Diff, diff, patch
-from trails.session import refs, tails
+from trails.plumbing import refs, tails
+from trails.records import turns as mapping
 from trails.store import Change
 
 
@@ -316,7 +316,7 @@ def test_a_tail_has_the_very_turns_that_loading_gives(store: Repository) -> None
     every_fact(plan)
     plan.persist()
     chain = store.reader.lineage("plan")
-    runs = trails.history.segments(chain)
+    runs = trails.lineage.segments(chain)
     for start in (0, 1, 40, 99, 100, 103, 107):
         assert tails.read(store.reader, runs, start, "plan") == list(store.load("plan").turns[start:])
     assert store.reader.turns_at("plan", [101, 5, 900]) == [plan.turns[5], plan.turns[101]]

@@ -16,9 +16,9 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from trails import Compaction, HasChildren, InvalidInput, Repository, SessionNotFound, iris, vocab
+from trails.plumbing.pruning import Candidate, plan
+from trails.plumbing.redaction import Redaction
 from trails.session import draft
-from trails.session.erasure import Redaction
-from trails.session.pruning import Candidate, plan
 from trails.store import Change
 from trails.transcripts.formats import export_session, import_path
 from trails.transcripts.rdf import import_rdf
@@ -260,10 +260,10 @@ def test_no_quad_of_a_redaction_can_be_altered_removed_or_added_unnoticed(memory
 
 def test_a_turn_emptied_behind_the_store_s_back_is_found_though_its_chain_verifies(store: Repository) -> None:
     family(store)
-    from trails.session import erasure
+    from trails.plumbing import redaction
 
     turn = NamedNode(store.load("root").turns[0].iri)
-    remove, add = erasure.redacted(store.store.quads((turn, None, None, NamedNode(iris.session("root")))))
+    remove, add = redaction.redacted(store.store.quads((turn, None, None, NamedNode(iris.session("root")))))
     store.store.commit(Change(add=add, remove=remove))
     assert {(f.code, f.session_id, f.index) for f in store.verify().findings} == {("unlogged", "root", 0)}
     assert not store.verify("fork").ok
@@ -523,16 +523,16 @@ def test_who_prunes_is_noted_at_the_tombstones(store: Repository) -> None:
 
 def test_what_gets_a_fork_at_the_last_moment_is_spared(memory: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     forest(memory)
-    from trails.session import removal
+    from trails.plumbing import deletion
 
-    delete: Callable[..., list[str]] = removal.delete
+    delete: Callable[..., list[str]] = deletion.delete
 
     def fork_first(*arguments: object, **named: object) -> list[str]:
         if arguments[2] == "lone":
             memory.load("lone").fork(id="last-moment").persist()
         return delete(*arguments, **named)
 
-    monkeypatch.setattr(removal, "delete", fork_first)
+    monkeypatch.setattr(deletion, "delete", fork_first)
     assert memory.prune(keep_count=6).sessions == ()
     assert {"lone", "last-moment"} <= ids(memory)
     monkeypatch.undo()

@@ -14,8 +14,8 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from tests.test_ledger import START, Clock, contents, echo, session_of
 from trails import InvalidInput, Ledger, Repository, SessionNotFound, iris, vocab
-from trails.ledger.running import Running
-from trails.session import recovery
+from trails.ledger.exchange import Running
+from trails.session import restore
 from trails.store.contract import Change
 from trails.transcripts.rdf import export_session, import_rdf
 
@@ -346,7 +346,7 @@ def test_a_ledger_survives_dump_and_load_and_backup(tmp_path: Path) -> None:
         before = ledger.events("main")
         store.dump(tmp_path / "dump.nq.gz")
         store.backup(tmp_path / "backup")
-    assert recovery.load(tmp_path / "dump.nq.gz", tmp_path / "loaded").ok
+    assert restore.load(tmp_path / "dump.nq.gz", tmp_path / "loaded").ok
     for place in ("loaded", "backup"):
         with trails.open(tmp_path / place, durability="process") as copy:
             assert Ledger(copy).events("main") == before

@@ -15,7 +15,8 @@ from trails import Ledger, Repository, iris, vocab
 from trails.integrity import chain, digests
 from trails.integrity.leaves import Leaf
 from trails.integrity.note import new_key
-from trails.session import entries, logbook, redactions
+from trails.plumbing import leaves, redaction_records
+from trails.records import entries
 from trails.store.contract import Change
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -35,8 +36,8 @@ def swap(store: Repository, old: Iterable[Quad], new: Iterable[Quad], *made: Lea
 def forged(session: str, part: str, place: str, token: str) -> tuple[list[Quad], Leaf]:
     """The record of a redaction that never was, and its leaf."""
     node = NamedNode(iris.redaction(iris.session(session), token * 8))
-    rows = redactions.of_parts(node, NOW, by="alice", reason=None, places=[place], parts=[part])
-    return rows, logbook.redaction_leaf(node, [row for row in rows if row.subject == node])
+    rows = redaction_records.of_parts(node, NOW, by="alice", reason=None, places=[place], parts=[part])
+    return rows, leaves.redaction_leaf(node, [row for row in rows if row.subject == node])
 
 
 def with_mallory(quads: Iterable[Quad], predicate: NamedNode) -> list[Quad]:
@@ -47,8 +48,8 @@ def forge_turn(store: Repository, index: int, change: Mapping[NamedNode, str], p
     graph = NamedNode(iris.session("plan"))
     turn = store.store.quads((None, vocab.INDEX, vocab.integer(index), graph))[0].subject
     assert isinstance(turn, NamedNode)
-    quads = redactions.parts_of(store.store, turn)
-    before = redactions.stored_turn(turn.value, quads)
+    quads = redaction_records.parts_of(store.store, turn)
+    before = redaction_records.stored_turn(turn.value, quads)
     new = [
         Quad(q.subject, q.predicate, Literal(change[q.predicate], datatype=q.object.datatype), graph)  # type: ignore[union-attr] # literals
         if q.predicate in change
@@ -59,11 +60,13 @@ def forge_turn(store: Repository, index: int, change: Mapping[NamedNode, str], p
         whole = digests.facts_digest(before.facts, before.salt)
         new.append(Quad(turn, vocab.FACTS_DIGEST, Literal(whole), graph))
     stands = chain.standing(
-        redactions.stored_turn(turn.value, new), redactions.digest_before(store.store, graph, index)
+        redaction_records.stored_turn(turn.value, new), redaction_records.digest_before(store.store, graph, index)
     )
-    node = redactions.next_of(store.store, turn.value)
-    rows = redactions.of_turn(node, before.digest, NOW, by="alice", reason=None, places=[place], stands_as=stands)
-    swap(store, quads, [*new, *rows], logbook.redaction_leaf(node, [row for row in rows if row.subject == node]))
+    node = redaction_records.next_of(store.store, turn.value)
+    rows = redaction_records.of_turn(
+        node, before.digest, NOW, by="alice", reason=None, places=[place], stands_as=stands
+    )
+    swap(store, quads, [*new, *rows], leaves.redaction_leaf(node, [row for row in rows if row.subject == node]))
 
 
 def test_a_turn_is_not_replaced_behind_a_redaction_of_its_role_or_of_a_fact(memory: Repository) -> None:
@@ -87,7 +90,7 @@ def test_who_a_session_is_of_is_not_replaced_behind_a_redaction_of_something_in_
     rows, leaf = forged("plan", node.value, "label", "ab")
     known = Quad(MALLORY, vocab.TYPE, vocab.PRINCIPAL, vocab.CATALOG)
     swap(memory, row, [*with_mallory(row, vocab.ATTRIBUTED_TO), known, *rows], leaf)
-    swap(memory, [], [], Leaf("create", node.value, 0, logbook.row_of(memory.store, "plan").made_with))
+    swap(memory, [], [], Leaf("create", node.value, 0, leaves.row_of(memory.store, "plan").made_with))
     assert ("unproven", "plan", None) in unproven(memory, kept)
 
 
@@ -99,7 +102,7 @@ def test_a_session_without_turns_is_not_made_anew_as_anothers(memory: Repository
     source = Quad(node, vocab.SOURCE_SESSION, Literal("pi:1"), vocab.CATALOG)
     known = Quad(MALLORY, vocab.TYPE, vocab.PRINCIPAL, vocab.CATALOG)
     swap(memory, row, [*with_mallory(row, vocab.ATTRIBUTED_TO), source, known])
-    swap(memory, [], [], Leaf("create", node.value, 0, logbook.row_of(memory.store, "empty").made_with))
+    swap(memory, [], [], Leaf("create", node.value, 0, leaves.row_of(memory.store, "empty").made_with))
     assert ("unproven", "empty", None) in unproven(memory, kept)
 
 
@@ -115,7 +118,7 @@ def test_who_deleted_is_not_replaced_behind_a_redaction_of_a_name(memory: Reposi
     rows, leaf = forged("gone", deletion.value, "name", "cd")
     known = Quad(MALLORY, vocab.TYPE, vocab.PRINCIPAL, vocab.CATALOG)
     swap(memory, old, [*with_mallory(old, vocab.ASSOCIATED_WITH), known, *rows], leaf)
-    swap(memory, [], [], Leaf("delete", node.value, 0, logbook.row_of(memory.store, "gone").made_with))
+    swap(memory, [], [], Leaf("delete", node.value, 0, leaves.row_of(memory.store, "gone").made_with))
     assert ("unproven", "gone", None) in unproven(memory, kept)
 
 
@@ -142,7 +145,7 @@ def test_a_deleted_session_does_not_come_back_as_another_one_that_was_made_anew(
     solo.persist()
     kept = memory.checkpoint(SIGNER)
     node = NamedNode(iris.session("solo"))
-    first = logbook.row_of(memory.store, "solo").made_with
+    first = leaves.row_of(memory.store, "solo").made_with
     old = memory.store.quads((node, None, None, vocab.CATALOG)) + memory.store.quads((None, None, None, node))
     other = memory.create(id="other")
     other.append("user", "pay MALLORY 999")
@@ -151,7 +154,7 @@ def test_a_deleted_session_does_not_come_back_as_another_one_that_was_made_anew(
     row = memory.store.quads((NamedNode(iris.session("fork")), None, None, vocab.CATALOG))
     source = Quad(node, vocab.SOURCE_SESSION, Literal("pi:1"), vocab.CATALOG)
     swap(memory, old, [*(Quad(node, q.predicate, q.object, vocab.CATALOG) for q in row), source])
-    now = logbook.row_of(memory.store, "solo").made_with
+    now = leaves.row_of(memory.store, "solo").made_with
     swap(
         memory,
         [],

@@ -184,11 +184,11 @@ def test_detaching_a_root_and_detaching_twice_change_nothing(store: Repository) 
 
 def test_a_detach_that_was_cut_short_shows_nowhere_and_can_be_repeated(store: Repository) -> None:
     expected = _family(store)
-    from trails.session import rerooting
+    from trails.plumbing import detach
 
     chain = store.reader.lineage("child")
     inherited = [turn for turn in store.reader.turns(chain) if turn.index < 2]
-    [batch] = rerooting.copy_turns("child", store.reader.sealed(inherited))
+    [batch] = detach.copy_turns("child", store.reader.sealed(inherited))
     store.store.commit(Change(add=batch))  # the copies are there, the last commit is not
     assert {name: _texts(store, name) for name in expected} == expected
     assert store.verify().ok
@@ -303,10 +303,10 @@ def test_an_interrupted_sweep_goes_on_when_the_store_is_opened_again(opener: Any
     store = opener("sweep")
     if store.store.location == ":memory:":
         pytest.skip("a store in memory is never opened again")
-    from trails.session import removal
+    from trails.plumbing import deletion
 
     _say(store.create(id="s"), "a")
-    removal.delete(store.store, store.reader, "s", by="alice", cascade=False)
+    deletion.delete(store.store, store.reader, "s", by="alice", cascade=False)
     assert store.store.quads((None, None, None, vocab.TYPE)) == []
     assert store.verify().ok
     store.close()

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import trails
 from tests.test_ledger import START, Clock, contents, echo, session_of
 from trails import Event, InvalidInput, Ledger, Repository
-from trails.ledger.queueing import following
-from trails.ledger.running import Running
-from trails.session.entrybase import Words
+from trails.ledger.exchange import Running
+from trails.ledger.queue import following
+from trails.records.entry import Words
 
 # --- coming in
 

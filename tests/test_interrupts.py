@@ -156,7 +156,7 @@ def test_an_interrupt_at_any_moment_of_any_operation_leaves_it_done_or_not_begun
 _NUMBERS = """
 import signal, sys
 from trails import vocab
-from trails.mapping import meta_literal
+from trails.records.turns import meta_literal
 
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 interrupted = 0

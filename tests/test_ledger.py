@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 import trails
 from trails import ExchangeInterrupted, HeadConflict, InvalidInput, Ledger, Repository, SessionNotFound
 from trails.integrity import digests
-from trails.ledger.running import Running
+from trails.ledger.exchange import Running
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -828,7 +828,7 @@ def test_an_interrupted_exchange_can_be_left_as_failed(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 import trails
-from trails.ledger.running import Running
+from trails.ledger.exchange import Running
 with trails.open(sys.argv[1], create=True) as store:
     store.create(id="main").persist()
     ledger = trails.Ledger(store)

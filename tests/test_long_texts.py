@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import trails
 from trails import InvalidInput, Repository, Session, ToolCall, vocab
-from trails.session import draft, recovery
+from trails.session import draft, restore
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
 from trails.transcripts.formats import export_session, import_path
@@ -75,7 +75,7 @@ def test_the_largest_text_comes_back_from_a_dump(tmp_path: Path, largest: str) -
         session.append("user", largest)
         session.persist()
         store.dump(tmp_path / "dump.nq")
-    recovery.load(tmp_path / "dump.nq", tmp_path / "b")
+    restore.load(tmp_path / "dump.nq", tmp_path / "b")
     with trails.open(tmp_path / "b") as store:
         assert store.load("s").turns[0].content == largest
 
@@ -249,7 +249,7 @@ def test_a_line_that_the_engine_cannot_read_is_an_error_and_no_traceback(tmp_pat
             import_path(memory, tmp_path / name)
     (tmp_path / "dump.nq.gz").write_bytes(gzip.compress(line, 1))
     with pytest.raises(InvalidInput, match="16777216; nothing was loaded"):
-        recovery.load(tmp_path / "dump.nq.gz", tmp_path / "store")
+        restore.load(tmp_path / "dump.nq.gz", tmp_path / "store")
     assert not (tmp_path / "store").exists()
     assert len(memory.store) == 0
 

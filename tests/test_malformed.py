@@ -18,8 +18,12 @@ import pytest
 
 import trails
 from trails import InvalidInput, Repository, TrailsError, queries
-from trails.transcripts import chatgpt, claude_code, codex, gemini, otel, pi, rdf, swe_agent
+from trails.transcripts import chatgpt, gemini, rdf, swe_agent
+from trails.transcripts.claude_code import projects as claude_code
+from trails.transcripts.codex import rollout as codex
 from trails.transcripts.merge import merge
+from trails.transcripts.otel import otlp as otel
+from trails.transcripts.pi import session_file as pi
 from trails.transcripts.source import Transcript
 
 _TEXTS = (

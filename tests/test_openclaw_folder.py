@@ -21,8 +21,8 @@ from trails.cli import main
 from trails.policy import from_ms
 from trails.runs.registry import Registry
 from trails.transcripts.formats import import_path
-from trails.transcripts.openclaw import import_folder
-from trails.transcripts.openclaw_export import export_folder
+from trails.transcripts.openclaw.export import export_folder
+from trails.transcripts.openclaw.folder import import_folder
 from trails.transcripts.report import ImportReport
 
 START = 1_769_594_400_000  # 2026-01-28T10:00:00Z

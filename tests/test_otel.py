@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import trails
 from trails import Repository
 from trails.parts import plain_text
-from trails.transcripts import otel
 from trails.transcripts.formats import import_path
 from trails.transcripts.merge import merge
+from trails.transcripts.otel import otlp
 from trails.transcripts.source import SourceTurn, Transcript
 
 Json = dict[str, Any]
@@ -98,7 +98,7 @@ def lines(*spans: Json) -> bytes:
 
 
 def parsed(*spans: Json) -> Transcript:
-    return otel.parse([("spans.jsonl", lines(*spans))])
+    return otlp.parse([("spans.jsonl", lines(*spans))])
 
 
 def words(path: tuple[SourceTurn, ...]) -> list[str]:
@@ -303,8 +303,8 @@ def test_a_tool_that_failed_says_so_and_one_that_nobody_called_is_no_turn() -> N
 @pytest.mark.parametrize("write", [exported, lines, lambda *spans: json.dumps(list(spans)).encode()])
 def test_an_otlp_export_and_flat_spans_say_the_same(write: Any) -> None:
     data = write(*TALK)
-    assert otel.sniff(data)
-    transcript = otel.parse([("x", data)])
+    assert otlp.sniff(data)
+    transcript = otlp.parse([("x", data)])
     assert [words(path) for path in transcript.sessions[0].paths] == [["q", "a", "r", "b"]]
     assert transcript.problems == ()
     assert transcript.sessions[0].created == datetime(2026, 1, 2, 3, 0, 1, tzinfo=UTC)
@@ -323,8 +323,8 @@ def test_spans_as_the_sdks_console_exporter_writes_them_are_read() -> None:
     }
     second = written | {"context": {"trace_id": "0xaa", "span_id": "0x02"}, "attributes": TALK[1]["attributes"]}
     data = f"{json.dumps(written, indent=4)}\n{json.dumps(second, indent=4)}\n".encode()
-    assert otel.sniff(data)
-    [session] = otel.parse([("x", data)]).sessions
+    assert otlp.sniff(data)
+    [session] = otlp.parse([("x", data)]).sessions
     assert words(session.paths[0]) == ["q", "a", "r", "b"]
     assert session.created == datetime(2026, 1, 2, 3, 0, 1, tzinfo=UTC)
 
@@ -498,5 +498,5 @@ def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing(cut: int, byte: i
     data = bytearray((lines if flat else exported)(*TALK, tool("x", 3, "c", "f")))
     data[at % len(data)] = byte
     with trails.open(":memory:") as store:
-        merge(store, otel.parse([("x", bytes(data[: cut % len(data)] if cut % 3 else data))]))
+        merge(store, otlp.parse([("x", bytes(data[: cut % len(data)] if cut % 3 else data))]))
         assert store.verify().ok

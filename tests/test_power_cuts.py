@@ -28,7 +28,7 @@ import trails
 from tests.disk_model import Call, Disk, record
 from tests.writer import Known, Writer, difference, possible
 from trails import Repository
-from trails.session.upgrading import upgrade
+from trails.plumbing.migrations import upgrade
 from trails.store import marker
 
 STORED = Path(__file__).with_name("stores")

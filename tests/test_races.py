@@ -16,7 +16,8 @@ import pytest
 
 import trails
 from trails import HasChildren, HeadConflict, IndexGap, InvalidInput, Repository, Session, SessionNotFound, vocab
-from trails.session import removal, rerooting
+from trails.plumbing import deletion
+from trails.plumbing import detach as rerooting
 from trails.store import Change
 from trails.transcripts import rdf
 
@@ -233,14 +234,14 @@ def test_a_session_that_is_deleted_while_it_is_flattened_is_not_copied_in_part(
 def test_a_fork_that_is_deleted_by_one_who_looked_before_it_was_being_detached_leaves_nothing_either(
     filled: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look = removal._rows
+    look = deletion._rows
 
     def delete(number: int) -> None:
         if number == 1:  # the mark is there
             monkeypatch.undo()
             marked = [quad for quad in look(filled.store, ["fork"]) if quad.object == vocab.UNFINISHED_COPY]
             with monkeypatch.context() as patched:
-                patched.setattr(removal, "_rows", lambda *a, **more: [q for q in look(*a, **more) if q not in marked])
+                patched.setattr(deletion, "_rows", lambda *a, **more: [q for q in look(*a, **more) if q not in marked])
                 filled.delete("fork")
 
     at_each_commit(filled, monkeypatch, delete)

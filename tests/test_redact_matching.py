@@ -25,10 +25,11 @@ from trails import Compaction, IntegrityError, InvalidInput, Repository, iris, v
 from trails.cli import main
 from trails.integrity import digests
 from trails.integrity.note import new_key
+from trails.plumbing import purge
+from trails.plumbing.needle import Needle
+from trails.plumbing.purge import TextRedaction
 from trails.routing.visibility import View
-from trails.session import draft, purging
-from trails.session.needle import Needle
-from trails.session.purging import TextRedaction
+from trails.session import draft
 from trails.store import Change
 from trails.transcripts.formats import export_session
 from trails.transcripts.rdf import import_rdf
@@ -514,7 +515,7 @@ def test_what_another_writer_changes_meanwhile_is_found_in_a_second_round(
 ) -> None:
     content_of(memory, label=f"for {NAME}")
     rounds: list[int] = []
-    real = purging._change
+    real = purge._change
 
     def late(*arguments: Any) -> Change:
         made = real(*arguments)
@@ -524,7 +525,7 @@ def test_what_another_writer_changes_meanwhile_is_found_in_a_second_round(
         rounds.append(1)
         return made
 
-    monkeypatch.setattr(purging, "_change", late)
+    monkeypatch.setattr(purge, "_change", late)
     report = memory.redact_matching(NAME)
     assert (len(rounds), [place.kind for place in report.places]) == (2, ["label", "note"])
     assert memory.record("s").label is None

@@ -22,8 +22,13 @@ from trails.integrity.leaves import Kind, Leaf
 from trails.integrity.note import new_key
 from trails.ledger import Ledger
 from trails.model import LogEvent
-from trails.session import entries, ledgerbook, logbook, removal, runbook, runentry
-from trails.session.runentry import Run, Said
+from trails.plumbing import deletion as removal
+from trails.plumbing import entries as ledgerbook
+from trails.plumbing import leaves as logbook
+from trails.plumbing import run_rows
+from trails.records import entries
+from trails.records import run as runentry
+from trails.records.run import Run, Said
 from trails.store import Change
 from trails.transcripts.rdf import export_session, import_rdf
 
@@ -338,18 +343,18 @@ def test_the_turn_that_says_a_message_cannot_be_another_one_without_a_word(memor
 def test_a_run_s_task_cannot_be_rewritten(memory: Repository) -> None:
     run = Run(run_id="r1", child_session="plan", said=Said.of("buy milk"), created=datetime(2026, 3, 1, tzinfo=UTC))
     memory.create(id="plan").persist()
-    memory.commit(runbook.registered(run))
+    memory.commit(run_rows.registered(run))
     kept = memory.checkpoint(SIGNER)
-    stored = runbook.read_one(memory.store, "r1")
+    stored = run_rows.read_one(memory.store, "r1")
     assert stored is not None
     fields = {"said": stored.said.with_error("no milk"), "ended": datetime(2026, 3, 2, tzinfo=UTC)}
-    ended, change = runbook.changed(stored, stored.model_copy(update=fields))
+    ended, change = run_rows.changed(stored, stored.model_copy(update=fields))
     memory.commit(change)
     assert history(memory, kept) == [("plan", "run", 1)]
     evil = ended.model_copy(update={"said": Said.of("buy wine", "no milk"), "revision": 3})
     sealed = evil.with_task_sealed()
     for forged, again in ((sealed, False), (evil.model_copy(update={"revision": 4}), False), (sealed, True)):
-        now = runbook.read_one(memory.store, "r1")
+        now = run_rows.read_one(memory.store, "r1")
         assert now is not None
         before, after = set(runentry.quads(now)), set(runentry.quads(forged))
         made = [runentry.task_leaf(forged), runentry.leaf(forged)] if again else [runentry.leaf(forged)]
@@ -360,10 +365,10 @@ def test_a_run_s_task_cannot_be_rewritten(memory: Repository) -> None:
 def test_a_run_that_was_taken_out_stays_so_and_when_cannot_be_rewritten(memory: Repository) -> None:
     run = Run(run_id="r1", child_session="plan", said=Said.of("buy milk"))
     memory.create(id="plan").persist()
-    memory.commit(runbook.registered(run))
-    stored = runbook.read_one(memory.store, "r1")
+    memory.commit(run_rows.registered(run))
+    stored = run_rows.read_one(memory.store, "r1")
     assert stored is not None
-    memory.commit(runbook.removed(stored, datetime(2026, 3, 2, tzinfo=UTC)))
+    memory.commit(run_rows.removed(stored, datetime(2026, 3, 2, tzinfo=UTC)))
     kept = memory.checkpoint(SIGNER)
     assert history(memory, kept) == []
     subject = NamedNode(iris.run_removal(run.iri))

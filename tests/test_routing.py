@@ -29,7 +29,7 @@ from trails import (
     vocab,
 )
 from trails.policy import ModelHost, ModelRef
-from trails.session import entryfacts
+from trails.records import overrides
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PER_PEER = {"session": {"dmScope": "per-channel-peer"}}
@@ -531,10 +531,10 @@ def test_fields_are_typed_facts_that_a_query_finds_and_unknown_ones_come_back_as
     assert row == {"level": "high", "size": 200000, "sent": True, "type": vocab.DATE_TIME.value}
     session = router.session("main").id
     node = NamedNode("urn:trails:entry:myField")
-    [quad] = store.store.quads((None, node, None, entryfacts.graph_of(session)))
+    [quad] = store.store.quads((None, node, None, overrides.graph_of(session)))
     assert quad.object == Literal('{"b":[1,2.5],"a":null}', datatype=vocab.JSON)
     router.patch("main", {"thinkingLevel": None})
-    assert store.store.quads((None, node, None, entryfacts.graph_of(session))) == [quad]
+    assert store.store.quads((None, node, None, overrides.graph_of(session))) == [quad]
 
 
 def test_every_field_that_policies_know_has_a_term() -> None:
@@ -551,8 +551,8 @@ names = st.sampled_from(sorted(vocab.ENTRY_FIELDS)) | st.text(min_size=1, max_si
 @given(st.dictionaries(names, values, max_size=6))
 def test_any_entry_comes_back_from_its_facts_as_it_went_in(fields: dict[str, Any]) -> None:
     texts = {name: json.dumps(value, ensure_ascii=True) for name, value in fields.items()}
-    entry = entryfacts.SessionEntry(session_id="s", fields=texts, salt="ab")
-    back = entryfacts.decode("s", entryfacts.quads(entry))
+    entry = overrides.SessionEntry(session_id="s", fields=texts, salt="ab")
+    back = overrides.decode("s", overrides.quads(entry))
     assert {name: json.loads(text) for name, text in back.fields.items()} == fields
     unknown = {name for name in fields if name not in vocab.ENTRY_FIELDS}
     assert all(back.fields[name] == texts[name] for name in unknown)

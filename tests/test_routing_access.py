@@ -11,7 +11,8 @@ import pytest
 
 import trails
 from trails import HasChildren, Inbound, InvalidInput, Ledger, Repository, RequestRefused, Router, iris, queries, vocab
-from trails.session import entryfacts, recovery
+from trails.records import overrides
+from trails.session import restore
 from trails.store.contract import Change
 from trails.transcripts import rdf
 
@@ -475,7 +476,7 @@ def test_keys_and_entries_are_in_a_dump(tmp_path: Path) -> None:
         router.alias("boss", "main")
         entry = router.entry("main")
         store.dump(tmp_path / "all.nq.gz")
-    assert recovery.load(tmp_path / "all.nq.gz", tmp_path / "b.trails").ok
+    assert restore.load(tmp_path / "all.nq.gz", tmp_path / "b.trails").ok
     with trails.open(tmp_path / "b.trails") as store:
         assert Router(store).entry("boss") == entry
 
@@ -485,7 +486,7 @@ def test_an_altered_entry_alias_or_key_is_found(memory: Repository) -> None:
     session = router.session("main").id
     router.patch("main", {"sendPolicy": "deny", "label": "desk"})
     router.alias("boss", "main")
-    graph = entryfacts.graph_of(session)
+    graph = overrides.graph_of(session)
     policy = vocab.ENTRY_FIELDS["sendPolicy"]
     node = ox.NamedNode(iris.session(session))
     conversation = ox.NamedNode(iris.conversation("agent:main:main"))

@@ -26,7 +26,7 @@ from trails import (
     TrailsError,
     vocab,
 )
-from trails.session import conversations
+from trails.records import conversations
 
 PEERS = ("1", "2", "3")
 KEYS = ("main", "agent:main:dm:1", "agent:main:telegram:dm:2", "agent:main:dm:alice", "boss", "telegram:group:9")

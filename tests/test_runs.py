@@ -13,11 +13,11 @@ import pytest
 import trails
 from trails import InvalidInput, Repository, RequestRefused, Runs, SessionNotFound, Step
 from trails.ledger import Ledger
-from trails.ledger.running import Running
-from trails.policy.patching import ModelHost, ModelRef
+from trails.ledger.exchange import Running
+from trails.policy.patches import ModelHost, ModelRef
+from trails.records.entries import Event
 from trails.runs import Announcement
 from trails.runs.registry import Registry
-from trails.session.entries import Event
 from trails.store.contract import Solutions
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -1005,7 +1005,7 @@ def test_the_key_of_a_run_without_a_session_stays_as_its_iri_is_made_from_it(sto
 
 
 def test_a_dump_brings_runs_back_with_a_log_of_their_own(tmp_path: Path, clock: Clock) -> None:
-    from trails.session import recovery
+    from trails.session import restore
 
     with trails.open(tmp_path / "a", create=True) as store:
         runs = Runs(store, clock=clock, new_id=counter(), agent=lambda step: "done", announce=lambda word: None)
@@ -1014,7 +1014,7 @@ def test_a_dump_brings_runs_back_with_a_log_of_their_own(tmp_path: Path, clock: 
         runs.work(2)
         kept = runs.export_file()
         store.dump(tmp_path / "a.nq.gz")
-    recovery.load(tmp_path / "a.nq.gz", tmp_path / "b")
+    restore.load(tmp_path / "a.nq.gz", tmp_path / "b")
     with trails.open(tmp_path / "b") as store:
         report = store.verify()
         assert report.ok, report.findings

@@ -25,10 +25,10 @@ from hypothesis.stateful import (
 
 import trails
 from trails import Ledger, Runs, SessionRecord, Step
-from trails.policy.runs import Cleanup
+from trails.policy.run import Cleanup
 from trails.runs import Announcement
 from trails.runs.announcing import SOURCE
-from trails.runs.core import TASK_SOURCE
+from trails.runs.engine import TASK_SOURCE
 from trails.runs.lanes import LANES, Lane, Ticket
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

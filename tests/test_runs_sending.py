@@ -11,7 +11,7 @@ import pytest
 import trails
 from tests.test_runs import MAIN, Clock, counter
 from trails import InvalidInput, Ledger, Repository, Runs, SessionNotFound, Step
-from trails.ledger.running import Running
+from trails.ledger.exchange import Running
 from trails.runs import Outgoing, tools
 from trails.runs.sending import ANNOUNCE_STEP
 

@@ -16,8 +16,8 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from trails import Repository, iris, vocab
 from trails.integrity.leaves import Leaf
-from trails.session import logbook
-from trails.session.upgrading import upgrade
+from trails.plumbing import leaves
+from trails.plumbing.migrations import upgrade
 from trails.store import Change
 from trails.transcripts.rdf import export_session, import_rdf
 
@@ -346,6 +346,6 @@ def test_no_leaf_without_a_salt_is_believed_after_one_with_a_salt(old: Path) -> 
         mallory = Quad(node, vocab.ATTRIBUTED_TO, NamedNode(iris.principal("mallory")), vocab.CATALOG)
         store.label("plan", "journey")
         store.store.commit(Change(add=[mallory], remove=[principal]))
-        whole = logbook.row_of(store.store, "flat").whole
+        whole = leaves.row_of(store.store, "flat").whole
         store.store.commit(Change(leaves=lambda _: [Leaf("change", node.value, 0, whole)]))
         assert ("logged-twice", "flat") in {(f.code, f.session_id) for f in store.verify().findings}

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import trails
 from trails import InvalidInput, Repository, SessionNotFound, vocab
 from trails.cli import main
+from trails.plumbing.search import Hits
 from trails.session import draft
-from trails.session.search import Hits
 
 
 def day(number: int) -> datetime:

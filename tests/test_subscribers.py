@@ -15,7 +15,7 @@ import pytest
 import trails
 from tests.test_ledger import echo, session_of
 from trails import InvalidInput, Ledger, Notice, Repository
-from trails.session.feed import KINDS
+from trails.plumbing.watch import KINDS
 
 
 def short(notices: list[Notice]) -> list[tuple[str, str, int]]:
@@ -202,7 +202,9 @@ def test_without_a_subscriber_nothing_listens_and_no_thread_runs(memory: Reposit
     subscription.close()
     assert memory.store.log.listener is None
     code = "import sys, threading, trails\nwith trails.open(':memory:') as s: s.create().persist()\n"
-    code += "sys.exit('asyncio' in sys.modules or 'trails.session.feed' in sys.modules or threading.active_count() > 1)"
+    code += (
+        "sys.exit('asyncio' in sys.modules or 'trails.plumbing.watch' in sys.modules or threading.active_count() > 1)"
+    )
     assert (
         subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(trails.__file__).parents[1]).returncode == 0
     )

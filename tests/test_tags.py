@@ -15,7 +15,8 @@ import trails
 from trails import HasChildren, InvalidInput, Repository, SessionNotFound, iris, vocab
 from trails.cli import main
 from trails.integrity.digests import GENESIS
-from trails.session import recovery, refs
+from trails.plumbing import refs
+from trails.session import restore
 from trails.store.contract import Change
 from trails.transcripts.formats import export_session
 from trails.transcripts.rdf import import_rdf
@@ -306,7 +307,7 @@ def test_tags_and_notes_are_in_a_dump_and_come_back(tmp_path: Path) -> None:
         store.tags.add("v1", "plan@2")
         store.notes.add("plan", 0, "Which one?")
         store.dump(tmp_path / "dump.nq.gz")
-    assert recovery.load(tmp_path / "dump.nq.gz", tmp_path / "b").ok
+    assert restore.load(tmp_path / "dump.nq.gz", tmp_path / "b").ok
     with trails.open(tmp_path / "b") as store:
         assert store.tags.get("v1").length == 2
         assert [note.text for note in store.notes.list("fork")] == ["Which one?"]

@@ -23,8 +23,8 @@ import trails
 from tests.killed import left_by_a_kill
 from tests.test_queries import fill
 from trails import Compaction, Repository, vocab
-from trails.session import runbook
-from trails.session.runentry import Origin, Run, Said
+from trails.plumbing import run_rows
+from trails.records.run import Origin, Run, Said
 from trails.store import Change
 
 NOT_STORED = frozenset({"STRING", "INTEGER", "DECIMAL", "DOUBLE", "BOOLEAN", "DATE_TIME", "JSON", "REDACTED"}) | {
@@ -314,10 +314,10 @@ def everything(store: Repository) -> None:
     told.persist()
     store.redact_matching("Zenobia", by="dave")
     _every_field(store)
-    store.commit(runbook.registered(Run(run_id="r9", agent="clerk", said=Said.of("task"))))
-    stored = runbook.read_one(store.store, "r9")
+    store.commit(run_rows.registered(Run(run_id="r9", agent="clerk", said=Said.of("task"))))
+    stored = run_rows.read_one(store.store, "r9")
     assert stored is not None
-    store.commit(runbook.removed(stored, datetime(2026, 3, 28, tzinfo=UTC)))
+    store.commit(run_rows.removed(stored, datetime(2026, 3, 28, tzinfo=UTC)))
 
 
 def _every_field(store: Repository) -> None:
@@ -334,7 +334,7 @@ def _every_field(store: Repository) -> None:
     more = {"requester_display_key": "main", "model": "m", "thinking": "high", "run_timeout_seconds": 5}
     when = datetime(2026, 3, 29, tzinfo=UTC)
     told = {"archive_at": when, "announced_as": "urn:trails:session:desk/ledger/1", "announced_how": "direct"}
-    store.commit(runbook.registered(run.model_copy(update={**more, **told, "kept_because": "a fork needs it"})))
+    store.commit(run_rows.registered(run.model_copy(update={**more, **told, "kept_because": "a fork needs it"})))
     ledger = trails.Ledger(store)
     ledger.receive("full", "Hello", account="a")
     with pytest.raises(RuntimeError):
@@ -378,7 +378,7 @@ def test_a_store_of_everything_holds_every_kind_and_property_that_is_written(mem
 
 
 def test_what_says_that_somebody_whom_only_a_run_names_is_an_agent_is_missed(memory: Repository) -> None:
-    memory.commit(runbook.registered(Run(run_id="r1", agent="ops", said=Said.of("task"))))
+    memory.commit(run_rows.registered(Run(run_id="r1", agent="ops", said=Said.of("task"))))
     [kind] = memory.store.quads((NamedNode("urn:trails:agent:ops"), vocab.TYPE, None, vocab.CATALOG))
     assert memory.verify().ok
     memory.store.commit(Change(remove=[kind]))

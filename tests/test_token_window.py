@@ -13,8 +13,8 @@ import trails
 from tests.test_context import Listening, answered, asked, entries, said, transcripts
 from trails import InvalidInput, Repository, Session
 from trails.context import TokenWindow, estimate
-from trails.context.entries import Entry
-from trails.session.lazy import LazyTurns
+from trails.context.shown import Entry
+from trails.plumbing.transcript import LazyTurns
 
 ONE = len
 

@@ -28,7 +28,7 @@ from trails import (
     iris,
     vocab,
 )
-from trails.session.treeentries import Transition
+from trails.records.tree_entries import Transition
 from trails.store.contract import Change, Solutions
 from trails.transcripts.rdf import export_session, import_rdf
 from trails.tree import Artifact, Node

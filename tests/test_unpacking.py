@@ -17,7 +17,7 @@ import pytest
 
 import trails
 from trails import InvalidInput, Repository, unpacking
-from trails.session import recovery
+from trails.session import restore
 from trails.store import dumping
 from trails.store.embedded import EmbeddedStore
 from trails.transcripts import chatgpt
@@ -116,7 +116,7 @@ def test_a_dump_of_texts_that_compress_well_comes_back(tmp_path: Path) -> None:
         session.persist()
         store.dump(tmp_path / "dump.nq.gz")
     assert (tmp_path / "dump.nq.gz").stat().st_size * 200 < 24_000_000
-    recovery.load(tmp_path / "dump.nq.gz", tmp_path / "b")
+    restore.load(tmp_path / "dump.nq.gz", tmp_path / "b")
     with trails.open(tmp_path / "b") as store:
         assert [turn.content == "0" * 12_000_000 for turn in store.load("s").turns] == [True, True]
         assert store.verify().ok
@@ -145,7 +145,7 @@ def test_a_dump_that_unpacks_to_more_than_the_disk_holds_is_stopped_in_time(
     dump = tmp_path / "dump.nq.gz"
     dump.write_bytes(gzip.compress(b"<urn:a> <urn:b> <urn:c> <urn:d> .\n" * 400_000))
     with pytest.raises(InvalidInput, match=r"dump\.nq\.gz: .*499,999,999 bytes are left.*; nothing was loaded"):
-        recovery.load(dump, tmp_path / "store")
+        restore.load(dump, tmp_path / "store")
     assert not (tmp_path / "store").exists()
 
 
@@ -154,7 +154,7 @@ def test_a_bad_line_of_a_later_piece_is_said_to_be_one(tmp_path: Path, monkeypat
     dump = tmp_path / "dump.nq"
     dump.write_bytes(b"<urn:a> <urn:b> <urn:c> <urn:d> .\n" * 3 + b"nonsense\n")
     with pytest.raises(InvalidInput, match=r"no whole dump: after line 3: .*; nothing was loaded"):
-        recovery.load(dump, tmp_path / "store")
+        restore.load(dump, tmp_path / "store")
 
 
 @pytest.mark.parametrize("depth", [102, 2_000, 100_000])

@@ -26,8 +26,8 @@ from click.testing import CliRunner, Result
 import trails
 from trails import IntegrityError, InvalidInput, Repository, StoreFailed, StoreLocked, vocab
 from trails.cli import main
-from trails.session.recovery import load, restore
-from trails.session.upgrading import MIGRATIONS, upgrade
+from trails.plumbing.migrations import MIGRATIONS, upgrade
+from trails.session.restore import load, restore
 from trails.store import doctor as doctor_module
 from trails.store import maintenance, marker
 from trails.store.doctor import Check, doctor
@@ -123,11 +123,11 @@ def test_a_vacuum_in_memory_has_nothing_to_do(memory: Repository) -> None:
 
 
 def test_a_vacuum_sweeps_what_a_cut_short_deletion_left(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trails.session import removal
+    from trails.plumbing import deletion
 
     with trails.open(place) as store:
         with monkeypatch.context() as patched:
-            patched.setattr(removal, "sweep_pending", lambda _: 0)
+            patched.setattr(deletion, "sweep_pending", lambda _: 0)
             store.delete("fork")
         assert store.store.quads((None, None, None, ox.NamedNode("urn:trails:session:fork")))
         store.vacuum()
@@ -676,9 +676,7 @@ def test_a_store_of_format_1_that_was_killed_is_taken_as_it_is_found_which_the_u
 def test_an_upgrade_from_format_1_that_is_killed_anywhere_leaves_the_store_as_it_was_or_brought_up(
     tmp_path: Path, long: bool
 ) -> None:
-    code = (
-        "import sys; from pathlib import Path; from trails.session.upgrading import upgrade; upgrade(Path(sys.argv[1]))"
-    )
+    code = "import sys; from pathlib import Path; from trails.plumbing.migrations import upgrade; upgrade(Path(sys.argv[1]))"
     for name in ("format-1", "format-1-killed"):
         counted = unpacked(tmp_path / "counted", name)
         calls = "trace=rename,renameat,renameat2,fsync,fdatasync,pwrite64"
@@ -1041,7 +1039,7 @@ def test_prune_refuses_limits_that_are_none(run: Run, options: list[str], messag
     ("text", "expected"), [("5", 5), ("5B", 5), ("2kB", 2000), ("3MB", 3_000_000), ("1GiB", 2**30), ("1tb", 10**12)]
 )
 def test_sizes_are_read_as_people_write_them(text: str, expected: int) -> None:
-    from trails.cli.upkeep import _parse_size
+    from trails.cli.maintenance import _parse_size
 
     assert _parse_size(None, None, text) == expected  # type: ignore[arg-type] # used only to complain
 

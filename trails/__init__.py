@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from trails.compare.comparison import Comparison
     from trails.context.assembling import Context
     from trails.context.compacting import CompactionPolicy
     from trails.context.window import TokenWindow
-    from trails.diff.model import Diff
+    from trails.diff.result import Diff
     from trails.errors import (
         ContextOverflow,
         ExchangeInterrupted,
@@ -59,18 +60,17 @@ if TYPE_CHECKING:
         VerifyReport,
     )
     from trails.opening import open  # noqa: A004 - trails.open, as io.open
+    from trails.plumbing.watch import Notice
+    from trails.records.entries import Delivery, Event, Exchange
+    from trails.records.run import Run
     from trails.routing import Inbound, Routed, Router
     from trails.runs import Runs, Sent, Spawned, Step
-    from trails.session.comparison import Comparison
-    from trails.session.entries import Delivery, Event, Exchange
-    from trails.session.feed import Notice
     from trails.session.repository import Page, Repository
-    from trails.session.runentry import Run
     from trails.session.session import Session
     from trails.tree import Limits, SessionResult, Tree
 
 _HOMES = {
-    "trails.diff.model": ("Diff",),
+    "trails.diff.result": ("Diff",),
     "trails.context.assembling": ("Context",),
     "trails.context.compacting": ("CompactionPolicy",),
     "trails.context.window": ("TokenWindow",),
@@ -112,11 +112,11 @@ _HOMES = {
     "trails.opening": ("open",),
     "trails.routing": ("Inbound", "Routed", "Router"),
     "trails.runs": ("Runs", "Sent", "Spawned", "Step"),
-    "trails.session.entries": ("Delivery", "Event", "Exchange"),
-    "trails.session.feed": ("Notice",),
-    "trails.session.comparison": ("Comparison",),
+    "trails.records.entries": ("Delivery", "Event", "Exchange"),
+    "trails.plumbing.watch": ("Notice",),
+    "trails.compare.comparison": ("Comparison",),
     "trails.session.repository": ("Page", "Repository"),
-    "trails.session.runentry": ("Run",),
+    "trails.records.run": ("Run",),
     "trails.session.session": ("Session",),
     "trails.tree": ("Limits", "SessionResult", "Tree"),
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from trails import iris
 
 if TYPE_CHECKING:
-    from trails.session.reader import Reader
+    from trails.plumbing.reader import Reader
 
 Status = Literal["stored", "deleted", "missing"]
 

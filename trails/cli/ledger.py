@@ -13,7 +13,7 @@ from trails.cli.text import clean, count, shorten
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from trails.session.entries import Delivery, Event, Exchange
+    from trails.records.entries import Delivery, Event, Exchange
 
 _CELL = 60
 

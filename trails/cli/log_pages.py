@@ -102,7 +102,7 @@ def changes(store: Repository, seen: int | None) -> dict[str, int | None]:
     """
     if seen is None:
         return {}
-    from trails.session import logged
+    from trails.plumbing import logged
 
     lines = store.store.log.lines()
     now, before = logged.by_session(lines[seen:]), logged.by_session(lines[:seen])

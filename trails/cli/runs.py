@@ -88,7 +88,7 @@ def _task(run: Run) -> str:
 
 
 def _took(run: Run) -> str:
-    from trails.policy.announcing import duration_words
+    from trails.policy.announcements import duration_words
 
     if run.started is None:
         return ""
@@ -109,8 +109,8 @@ def _when(time: datetime | None) -> str:
 def _events(store: Repository, run: Run) -> Iterator[dict[str, Any]]:
     """Give what happened around a run, in order: its task, the work on it, and the word to whoever asked for it."""
     from trails import Ledger, iris
-    from trails.ledger.book import Book
-    from trails.runs.core import TASK_SOURCE
+    from trails.ledger.writer import Book
+    from trails.runs.engine import TASK_SOURCE
 
     ledger, book = Ledger(store), Book(store)
     if run.child_session is not None and run.child_session in store:

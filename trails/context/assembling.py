@@ -12,10 +12,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 from trails import validate
 from trails.context import shapes
-from trails.context.entries import Entry, Spoken
 from trails.context.fitting import Fit, answered_ids, is_assistant, newest_that_fit, opening_end
 from trails.context.messages import Message, cost, messages_of
 from trails.context.pairing import Repair, missing_answer, prepared, repair
+from trails.context.shown import Entry, Spoken
 from trails.context.tokens import MESSAGE_TOKENS, Counter, counted, estimate
 from trails.errors import InvalidInput
 from trails.model import Facts, Turn

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from trails.context.entries import Spoken
+from trails.context.shown import Spoken
 
 Turnlike = TypeVar("Turnlike", bound=Spoken)
 _HUMAN = frozenset({"user", "human"})

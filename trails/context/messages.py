@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from trails import parts
-from trails.context.entries import Spoken
+from trails.context.shown import Spoken
 from trails.context.tokens import IMAGE_TOKENS, MESSAGE_TOKENS, Counter, counted
 from trails.model import ToolCall
 
@@ -108,7 +108,7 @@ def _is_plain(turn: Spoken) -> bool:
 def messages_of(turn: Spoken) -> list[Message]:
     """Return what a model is shown of a turn: none for one that has nothing to show.
 
-    >>> from trails.context.entries import Entry
+    >>> from trails.context.shown import Entry
     >>> [(m.role, m.text) for m in messages_of(Entry(4, "summary", "A trip was planned."))]
     [('user', 'Summary of the conversation before this point:\\n\\nA trip was planned.')]
     """

@@ -21,7 +21,7 @@ class TokenWindow(Generic[Turnlike]):
     is False and `why` says so. Of the others the oldest go first, a tool call together with its answers. `counter`
     counts the tokens of a text.
 
-    >>> from trails.context.entries import Entry
+    >>> from trails.context.shown import Entry
     >>> window = TokenWindow(35)
     >>> texts = ("Plan a trip", "Where to?", "To the Alps, by train", "When?", "In May, for a week")
     >>> for index, text in enumerate(texts):

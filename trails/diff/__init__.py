@@ -1,8 +1,8 @@
 """What differs between two transcripts: alignment, word diffs, patches. Pure functions over turns."""
 
-from trails.diff.model import Diff, Entry
+from trails.diff.align import diff, patch
+from trails.diff.result import Diff, Entry
 from trails.diff.structures import Edit
-from trails.diff.turns import diff, patch
 from trails.diff.values import Ancestor, CallChange, Counts, Detail, End
 from trails.diff.words import Span
 

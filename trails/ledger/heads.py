@@ -9,12 +9,12 @@ from typing import Any
 
 from pyoxigraph import Literal
 
-from trails import history, iris, vocab
+from trails import iris, lineage, vocab
 from trails.integrity import digests
-from trails.ledger.book import Book
+from trails.ledger.writer import Book
 from trails.model import Turn, Value
+from trails.records.entries import Exchange
 from trails.session import Repository
-from trails.session.entries import Exchange
 
 
 class HeadMove(Value):
@@ -38,11 +38,11 @@ class HeadMove(Value):
 def head(repository: Repository, session_id: str) -> Turn | None:
     """Return the last turn that is stored of a session's transcript, inherited ones included; None where there is none."""
     reader = repository.reader
-    for run in reversed(history.segments(reader.lineage(session_id))):
+    for run in reversed(lineage.segments(reader.lineage(session_id))):
         rows = reader.select("last_index", session=run.record.id, start=run.start, end=run.end or 2**53)
         if rows:
             index = int(rows[0]["last"].value)
-            return reader.own_turns(history.Segment(run.record, index, index + 1))[0]
+            return reader.own_turns(lineage.Segment(run.record, index, index + 1))[0]
     return None
 
 

@@ -16,14 +16,15 @@ from pyoxigraph import NamedNode, Quad
 
 from trails import iris, validate, vocab
 from trails.errors import ExchangeInterrupted, InvalidInput
-from trails.ledger import heads, posting, queueing
-from trails.ledger.book import Book, change
+from trails.ledger import heads, queue
+from trails.ledger import inbox as posting
+from trails.ledger.exchange import Clock, Handler, Running, work
 from trails.ledger.heads import HeadMove
-from trails.ledger.running import Clock, Handler, Running, work
+from trails.ledger.writer import Book, change
 from trails.model import Turn
+from trails.records.entries import Delivery, Event, Exchange, Mode, Outcome, State
+from trails.records.entry import Words
 from trails.session import Repository
-from trails.session.entries import Delivery, Event, Exchange, Mode, Outcome, State
-from trails.session.entrybase import Words
 from trails.session.session import Session
 
 Unfinished = Literal["refuse", "retry", "fail"]
@@ -158,7 +159,7 @@ class Ledger:
         session_id, now = self._id(session), self._now()
         if self._pending(session_id):
             return now
-        found = queueing.following(self.inbox(session_id), now, self._debounce)
+        found = queue.following(self.inbox(session_id), now, self._debounce)
         return now if found.events else found.due
 
     def drop(self, session: str, number: int, *, reason: str | None = None) -> Event:
@@ -263,7 +264,7 @@ class Ledger:
             if pending := self._pending(session_id):
                 return pending[0]
             now = self._now()
-            events = queueing.following(self.inbox(session_id), now, self._debounce).events
+            events = queue.following(self.inbox(session_id), now, self._debounce).events
             if not events:
                 return None
             exchange = Exchange(

@@ -23,7 +23,7 @@ from trails.policy.agents import (
     ping_pong_turns,
     spawn_target,
 )
-from trails.policy.announcing import (
+from trails.policy.announcements import (
     NO_OUTPUT,
     NO_REPLY,
     RunStats,
@@ -35,7 +35,7 @@ from trails.policy.announcing import (
     stats_line,
     usd_words,
 )
-from trails.policy.entry import (
+from trails.policy.entry_fields import (
     BY_NAME,
     BY_SNAKE,
     FIELDS,
@@ -53,9 +53,9 @@ from trails.policy.entry import (
 )
 from trails.policy.labels import check_free_label, check_label
 from trails.policy.levels import queue_mode, supports_xhigh, thinking_level, thinking_levels
-from trails.policy.listing import ListQuery, SessionRow, combined_entries, list_sessions, session_title
-from trails.policy.patching import ModelHost, ModelRef, apply_patch, check_wire_patch, model_ref
-from trails.policy.prompting import (
+from trails.policy.lists import ListQuery, SessionRow, combined_entries, list_sessions, session_title
+from trails.policy.patches import ModelHost, ModelRef, apply_patch, check_wire_patch, model_ref
+from trails.policy.prompts import (
     PROMPT_PARTS,
     Exchange,
     SubagentBrief,
@@ -64,7 +64,7 @@ from trails.policy.prompting import (
     reply_context,
     subagent_prompt,
 )
-from trails.policy.resetting import (
+from trails.policy.resets import (
     DEFAULT_TRIGGERS,
     Freshness,
     ResetConfig,
@@ -78,8 +78,8 @@ from trails.policy.resetting import (
     reset_trigger,
     reset_type,
 )
-from trails.policy.resolving import check_deletable, is_visible, resolve_session
-from trails.policy.runs import (
+from trails.policy.resolve import check_deletable, is_visible, resolve_session
+from trails.policy.run import (
     RUN_FIELDS,
     RunOutcome,
     RunRecord,
@@ -98,7 +98,7 @@ from trails.policy.runs import (
     time_out_run,
     write_runs,
 )
-from trails.policy.sending import (
+from trails.policy.send_rules import (
     SendDecision,
     SendPolicy,
     SendRule,

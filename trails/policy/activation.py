@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from trails.keys.groups import CHANNELS
 from trails.keys.script import lower, trim
-from trails.policy.sending import normalize_chat_type
+from trails.policy.send_rules import normalize_chat_type
 
 Activation = Literal["mention", "always"]
 CORE_MESSAGING_TOOLS: Final = frozenset({"sessions_send", "message"})

@@ -8,12 +8,12 @@ from typing import Any
 
 from trails import keys, policy
 from trails.errors import RequestRefused
+from trails.records.policy_entries import Decision
 from trails.routing import visibility
-from trails.routing.arriving import Arrivals, channel_of, reset_rule
-from trails.routing.keyring import Held, Keyring
-from trails.routing.model import Permission, PolicyCheck
+from trails.routing.decisions import Permission, PolicyCheck
+from trails.routing.directory import Held, Keyring
+from trails.routing.inbound import Arrivals, channel_of, reset_rule
 from trails.routing.settings import RouterSettings
-from trails.session.policyentries import Decision
 
 
 class Access:

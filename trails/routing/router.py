@@ -10,17 +10,18 @@ from trails import keys, policy, validate
 from trails.errors import InvalidInput, RequestRefused
 from trails.model import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES
 from trails.policy import ModelHost
-from trails.policy.patching import DEFAULT_HOST
-from trails.routing import migrating
+from trails.policy.patches import DEFAULT_HOST
+from trails.records import conversations
+from trails.records.conversations import Alias, Move
+from trails.routing import migration
 from trails.routing.access import Access
-from trails.routing.arriving import TRIES, Arrivals
-from trails.routing.keyring import Held, Keyring, new_id
-from trails.routing.model import Inbound, Moving, Permission, PolicyCheck, Routed, SessionInfo
-from trails.routing.renaming import Renaming
+from trails.routing.aliases import Renaming
+from trails.routing.decisions import Inbound, Moving, Permission, PolicyCheck, Routed, SessionInfo
+from trails.routing.directory import Held, Keyring, new_id
+from trails.routing.inbound import TRIES, Arrivals
 from trails.routing.settings import RouterSettings
 from trails.routing.visibility import View
-from trails.session import Repository, Session, conversations
-from trails.session.conversations import Alias, Move
+from trails.session import Repository, Session
 from trails.store.contract import Result
 
 Clock = Callable[[], datetime]
@@ -380,7 +381,7 @@ class Router:
         """
         scope = keys.check_dm_scope(to_scope)
         before = self._settings.keys.dm_scope
-        found = migrating.layout(self._keyring, self._settings.keys, scope)
+        found = migration.layout(self._keyring, self._settings.keys, scope)
         plan = self._renaming.plan("migration", by)
         for step in found.steps:
             plan.move(step)

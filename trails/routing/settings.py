@@ -10,7 +10,7 @@ from trails.keys import KeySettings
 from trails.keys.settings import section
 from trails.model import Value
 from trails.policy import AgentToAgentPolicy, ResetConfig, SendPolicy
-from trails.policy.settings import text
+from trails.policy.fields import text
 from trails.policy.times import zone_of
 
 

@@ -14,7 +14,9 @@ from pyoxigraph import Literal, NamedNode
 
 from trails import iris, keys, outside, queries, validate, vocab
 from trails.errors import InvalidInput, RequestRefused, TrailsError
-from trails.session import Repository, bundle, conversations
+from trails.plumbing import bundle
+from trails.records import conversations
+from trails.session import Repository
 from trails.store.contract import Result, Solutions
 
 _SPAWNED_BY_KEY: Final = vocab.ENTRY_FIELDS["spawnedBy"]

@@ -14,15 +14,15 @@ from typing import Any, Final, Literal
 
 from trails import iris
 from trails.errors import HasChildren, SessionNotFound
-from trails.ledger import posting
-from trails.ledger.book import change, row_of
-from trails.policy.announcing import RunStats, announce_route, announce_text
-from trails.policy.runs import begin_cleanup, finish_cleanup
-from trails.runs import convert, findings
-from trails.runs.core import Core, agent_of
+from trails.ledger import inbox
+from trails.ledger.writer import change, row_of
+from trails.policy.announcements import RunStats, announce_route, announce_text
+from trails.policy.run import begin_cleanup, finish_cleanup
+from trails.records.entries import Event, Mode
+from trails.records.run import How, Run
+from trails.runs import answers, runs_json
+from trails.runs.engine import Core, agent_of
 from trails.runs.host import Announcement
-from trails.session.entries import Event, Mode
-from trails.session.runentry import How, Run
 from trails.store.contract import PreconditionFailed
 
 SOURCE: Final = "sessions_announce"
@@ -81,7 +81,7 @@ class Announcer:
             return "taken"
         if run.cleanup_handled and run.announced_as is not None and run.cleanup_completed is None:
             return run if resume else "taken"
-        if begin_cleanup(convert.record_of(run)) is None:
+        if begin_cleanup(runs_json.record_of(run)) is None:
             return "taken"
         if run.announced_as is not None:  # its message is there: an earlier try failed outward
             return self._core.registry.change(run_id, _claimed) or "taken"
@@ -101,7 +101,7 @@ class Announcer:
         core = self._core
         how, mode = self._way(run, session_id)
         origin = run.requester_origin
-        message = posting.message(
+        message = inbox.message(
             session_id,
             self.text(run),
             now=core.now(),
@@ -144,14 +144,14 @@ class Announcer:
 
     def text(self, run: Run) -> str:
         """Return what the requester is told of a run."""
-        turns = findings.turns_of(self._core.repository, run.child_session)
-        record = convert.record_of(run)
-        stats = findings.stats_of(run, turns) if turns else RunStats(findings.stats_of(run, ()).runtime_ms)
+        turns = answers.turns_of(self._core.repository, run.child_session)
+        record = runs_json.record_of(run)
+        stats = answers.stats_of(run, turns) if turns else RunStats(answers.stats_of(run, ()).runtime_ms)
         return announce_text(
             task=run.task or "",
             label=run.label,
             outcome=record.outcome,
-            findings=findings.answer_of(turns),
+            findings=answers.answer_of(turns),
             stats=stats,
         )
 
@@ -201,12 +201,12 @@ class Announcer:
         run = core.registry.find(run_id)
         if run is None:
             return
-        before = convert.record_of(run)
+        before = runs_json.record_of(run)
         # A run whose word did not get out keeps its record, whatever is to become of its session: it is tried again.
         rule = before if announced else before.model_copy(update={"cleanup": "keep"})
         after = finish_cleanup(rule, announced=announced, now=now)
         if after is not None:
-            core.registry.change(run_id, lambda _: convert.changes(before, after))
+            core.registry.change(run_id, lambda _: runs_json.changes(before, after))
             return
         kept = self.delete_session(run)
         if kept is None:
@@ -239,6 +239,6 @@ class Announcer:
 
 def _claimed(run: Run) -> dict[str, Any] | None:
     """Return the claim on a run, or None where it is claimed."""
-    before = convert.record_of(run)
+    before = runs_json.record_of(run)
     after = begin_cleanup(before)
-    return None if after is None or run.ended is None else convert.changes(before, after)
+    return None if after is None or run.ended is None else runs_json.changes(before, after)

@@ -10,16 +10,16 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from trails.keys import KeySettings
-from trails.ledger.running import Running
+from trails.ledger.exchange import Running
 from trails.model import Turn
 from trails.policy.agents import AgentToAgentPolicy, SpawnSettings
-from trails.policy.patching import ModelHost
-from trails.policy.prompting import SubagentBrief, subagent_prompt
-from trails.policy.sending import SendPolicy
-from trails.policy.settings import section
+from trails.policy.fields import section
+from trails.policy.patches import ModelHost
+from trails.policy.prompts import SubagentBrief, subagent_prompt
+from trails.policy.send_rules import SendPolicy
+from trails.records.entries import Event
+from trails.records.run import How, Origin, Run
 from trails.runs.lanes import Lane
-from trails.session.entries import Event
-from trails.session.runentry import How, Origin, Run
 from trails.session.session import Session
 
 Clock = Callable[[], datetime]

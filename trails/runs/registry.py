@@ -12,8 +12,9 @@ from pyoxigraph import NamedNode
 
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput
-from trails.session import Repository, redactions, runbook
-from trails.session.runentry import Run
+from trails.plumbing import redaction_records, run_rows
+from trails.records.run import Run
+from trails.session import Repository
 from trails.store.contract import Change, PreconditionFailed
 
 _START: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -29,8 +30,8 @@ class _Index:
 
     def __init__(self, repository: Repository) -> None:
         self.lock = threading.Lock()
-        self.open = {run.run_id for run in runbook.unfinished(repository.store)}
-        self.archived_at = dict(runbook.archive_times(repository.store))
+        self.open = {run.run_id for run in run_rows.unfinished(repository.store)}
+        self.archived_at = dict(run_rows.archive_times(repository.store))
 
     def note(self, run: Run) -> None:
         """Take note of a run as it is now."""
@@ -76,28 +77,28 @@ class Registry:
 
     def find(self, run_id: str) -> Run | None:
         """Return a run by its id, or None."""
-        return runbook.read_one(self._store, validate.text(run_id, "the run's id"))
+        return run_rows.read_one(self._store, validate.text(run_id, "the run's id"))
 
     def get(self, run_id: str) -> Run:
         """Return a run by its id, or raise `InvalidInput`."""
         run = self.find(run_id)
         if run is None:
-            gone = runbook.was_removed(self._store, run_id)
+            gone = run_rows.was_removed(self._store, run_id)
             what = "was cleaned up or archived" if gone else "is not in the registry"
             raise InvalidInput(f"the run {run_id!r} {what}; see `trails runs`")
         return run
 
     def all(self) -> list[Run]:
         """Return all runs, in the order in which they were registered."""
-        return runbook.read(self._store)
+        return run_rows.read(self._store)
 
     def of_session(self, session_id: str) -> list[Run]:
         """Return the runs in a session, and those that it asked for."""
-        return runbook.of_session(self._store, session_id)
+        return run_rows.of_session(self._store, session_id)
 
     def in_session(self, session_id: str) -> list[Run]:
         """Return the runs in a session."""
-        return runbook.read(self._store, vocab.GENERATED, NamedNode(iris.session(session_id)))
+        return run_rows.read(self._store, vocab.GENERATED, NamedNode(iris.session(session_id)))
 
     def due(self, now: datetime) -> list[Run]:
         """Return the runs whose time in the registry is over; only those are read."""
@@ -117,13 +118,13 @@ class Registry:
 
     def was_removed(self, run_id: str) -> bool:
         """Tell whether a run was in the registry and was taken out."""
-        return runbook.was_removed(self._store, run_id)
+        return run_rows.was_removed(self._store, run_id)
 
     def register(self, run: Run) -> None:
         """Enter a run, or raise `InvalidInput` where its id is known."""
         index = self._index
         try:
-            self._repository.commit(runbook.registered(run))
+            self._repository.commit(run_rows.registered(run))
         except PreconditionFailed as failure:
             raise known(run.run_id) from failure
         index.note(run)
@@ -140,7 +141,7 @@ class Registry:
             fields = None if run is None else step(run)
             if run is None or fields is None:
                 return None
-            new, change = runbook.changed(run, run.model_copy(update=fields))
+            new, change = run_rows.changed(run, run.model_copy(update=fields))
             try:
                 self._repository.commit(change if also is None else change.joined(also(new)))
             except PreconditionFailed as failure:
@@ -158,7 +159,7 @@ class Registry:
             if run is None:
                 return False
             try:
-                self._repository.commit(runbook.removed(run, at))
+                self._repository.commit(run_rows.removed(run, at))
             except PreconditionFailed:
                 continue
             index.forget(run_id)
@@ -168,12 +169,14 @@ class Registry:
         """Take the texts of a run out for good; False where they were out already."""
         while True:
             run = self.get(run_id)
-            remove, add = runbook.withhold([run])
+            remove, add = run_rows.withhold([run])
             if not remove:
                 return False
             change = Change(add=add, remove=remove, require=remove)
             try:
-                self._repository.commit(redactions.recorded(change, [run.iri], place="run", time=datetime.now(UTC)))
+                self._repository.commit(
+                    redaction_records.recorded(change, [run.iri], place="run", time=datetime.now(UTC))
+                )
             except PreconditionFailed:
                 continue
             return True

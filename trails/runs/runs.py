@@ -9,21 +9,21 @@ from typing import Any, Literal
 
 from trails import validate
 from trails.errors import InvalidInput
-from trails.policy.patching import ModelHost
-from trails.policy.prompting import SubagentBrief, subagent_prompt
-from trails.policy.runs import SpawnRequest
+from trails.policy.patches import ModelHost
+from trails.policy.prompts import SubagentBrief, subagent_prompt
+from trails.policy.run import SpawnRequest
 from trails.policy.times import from_ms
-from trails.runs import convert, sending, spawning, tools
+from trails.records.run import Cleanup, Run, RunStatus
+from trails.runs import runs_json, sending, spawning, tools
 from trails.runs.announcing import Announcer
-from trails.runs.convert import Imported
-from trails.runs.core import Core
+from trails.runs.engine import Core
 from trails.runs.host import Agent, Announcement, Clock, Host, Interrupted, Outgoing, Settings, Waiter, uuid
 from trails.runs.lanes import Lane, Lanes, LaneThreads
+from trails.runs.runs_json import Imported
 from trails.runs.sending import DEFAULT_TIMEOUT, Sent
 from trails.runs.spawning import Spawned
 from trails.runs.upkeep import Ticked, Upkeep
 from trails.session import Repository
-from trails.session.runentry import Cleanup, Run, RunStatus
 
 Phase = Literal["start", "end", "error"]
 """What an event of a run's life tells."""
@@ -292,11 +292,11 @@ class Runs:
 
     def import_file(self, value: Any) -> Imported:
         """Enter the runs of a parsed `runs.json` (version 1 or 2); all their fields are kept. Known runs stay as they are."""
-        return convert.import_file(self._core.registry, self._core.places, value)
+        return runs_json.import_file(self._core.registry, self._core.places, value)
 
     def export_file(self) -> dict[str, Any]:
         """Return all runs as a `runs.json` of version 2."""
-        return convert.export_file(self._core.registry)
+        return runs_json.export_file(self._core.registry)
 
 
 def _cut(at: datetime) -> datetime:

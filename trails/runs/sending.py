@@ -20,12 +20,12 @@ from trails.policy.agents import (
     ping_pong_order,
     ping_pong_turns,
 )
-from trails.policy.entry import delivery_context
-from trails.policy.prompting import Exchange, announce_context, message_context, reply_context
-from trails.policy.sending import resolve_send_policy
-from trails.runs.core import Awaited, Core, Reply, agent_of
+from trails.policy.entry_fields import delivery_context
+from trails.policy.prompts import Exchange, announce_context, message_context, reply_context
+from trails.policy.send_rules import resolve_send_policy
+from trails.records.entries import Outcome
+from trails.runs.engine import Awaited, Core, Reply, agent_of
 from trails.runs.host import Context, Outgoing
-from trails.session.entries import Outcome
 
 SOURCE: Final = "sessions_send"
 """The source of the messages that sessions send one another; the event id is the sending's run id and a step."""

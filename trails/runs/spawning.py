@@ -8,17 +8,17 @@ from typing import Any, Final, Literal
 
 from trails import keys
 from trails.errors import InvalidInput, RequestRefused
-from trails.ledger import posting
+from trails.ledger import inbox
 from trails.model import SessionRecord, Value
+from trails.plumbing import run_rows
 from trails.policy.agents import spawn_target
 from trails.policy.labels import check_label
-from trails.policy.patching import apply_patch
-from trails.policy.runs import SpawnRequest, new_run
-from trails.runs import convert
-from trails.runs.core import TASK_SOURCE, Core, agent_of
+from trails.policy.patches import apply_patch
+from trails.policy.run import SpawnRequest, new_run
+from trails.records.run import Run
+from trails.runs import runs_json
+from trails.runs.engine import TASK_SOURCE, Core, agent_of
 from trails.runs.registry import known
-from trails.session import runbook
-from trails.session.runentry import Run
 
 _MODEL_REFUSALS: Final = ("invalid model", "model not allowed")
 """What makes a model a warning: the run then goes on with the usual one."""
@@ -128,7 +128,7 @@ def _run(
         now=now,
         archive_after_minutes=core.settings.spawn.defaults.archive_after_minutes,
     )
-    return convert.run_of(made, agent=target, run_timeout_seconds=request.run_timeout_seconds)
+    return runs_json.run_of(made, agent=target, run_timeout_seconds=request.run_timeout_seconds)
 
 
 def _store(core: Core, run: Run, requester: SessionRecord, entry: Mapping[str, Any], label: str | None) -> Run:
@@ -136,7 +136,7 @@ def _store(core: Core, run: Run, requester: SessionRecord, entry: Mapping[str, A
     key = run.child_session_key or ""
     child = core.places.child(key, requester, run.created or core.now())
     run = run.model_copy(update={"child_session": child.id, "requester_session": requester.id})
-    task = posting.message(
+    task = inbox.message(
         child.id,
         run.task or "",
         now=core.now(),
@@ -145,7 +145,7 @@ def _store(core: Core, run: Run, requester: SessionRecord, entry: Mapping[str, A
         author=agent_of(run.requester_session_key),
     )
     made = [task.model_copy(update={"number": 1})]
-    if core.places.begin(child, entry, made=made, also=runbook.registered(run), label=label):
+    if core.places.begin(child, entry, made=made, also=run_rows.registered(run), label=label):
         core.registry.note(run)
         return run
     if core.registry.find(run.run_id) is not None or core.registry.was_removed(run.run_id):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from trails.errors import RequestRefused
 from trails.keys.script import is_number
-from trails.policy.settings import section
+from trails.policy.fields import section
 from trails.runs.sending import DEFAULT_TIMEOUT, Request
 
 _TEXT: Final = {"type": "string"}

@@ -11,13 +11,13 @@ from typing import Any, Final
 from pydantic import Field
 
 from trails.model import Value
-from trails.policy.runs import SWEEP_SECONDS, end_run, is_due, resume_action, run_outcome, time_out_run
+from trails.policy.run import SWEEP_SECONDS, end_run, is_due, resume_action, run_outcome, time_out_run
 from trails.policy.times import NEVER, from_ms, time_after, to_ms
-from trails.runs import announcing, convert, sending
+from trails.records.run import Run
+from trails.runs import announcing, runs_json, sending
 from trails.runs.announcing import Announced, Announcer
-from trails.runs.core import Core
+from trails.runs.engine import Core
 from trails.runs.lanes import Lane
-from trails.session.runentry import Run
 
 SWEEP: Final = timedelta(seconds=SWEEP_SECONDS)
 
@@ -87,7 +87,7 @@ class Upkeep:
         if run.cleanup_handled and run.announced_as is not None:
             did.told(run.run_id, self._announcer.announce(run.run_id, resume=True))
             return
-        action = resume_action(convert.record_of(run))
+        action = resume_action(runs_json.record_of(run))
         if action == "announce":
             did.told(run.run_id, self._announcer.announce(run.run_id))
         elif action == "wait" and not core.is_going(run.run_id):
@@ -117,7 +117,7 @@ class Upkeep:
 
     def _ask(self, run: Run, timeout: float, did: _Did) -> None:
         """Ask the host for a run. A status other than ok and error changes nothing: it may still end."""
-        core, before = self._core, convert.record_of(run)
+        core, before = self._core, runs_json.record_of(run)
         told = None if core.host.wait is None else core.host.wait(run.run_id, timeout)
         after = end_run(before, told, now=_time(told, "endedAt") or core.now())
         if after.outcome is None or after == before:
@@ -154,7 +154,7 @@ class Upkeep:
             step = core.going().get(run.run_id)
             if step is not None:
                 step.cancelled.set()
-            after = time_out_run(convert.record_of(run), now=now)
+            after = time_out_run(runs_json.record_of(run), now=now)
             if after.outcome is not None and core.end(run.run_id, after.outcome.status, ended=now):
                 did.timed_out.append(run.run_id)
         elif not core.is_going(run.run_id):
@@ -180,7 +180,7 @@ class Upkeep:
                 did.told(run.run_id, self._announcer.announce(run.run_id))
         for run_id in sorted(due):
             found = core.registry.find(run_id)
-            if found is not None and is_due(convert.record_of(found), now):
+            if found is not None and is_due(runs_json.record_of(found), now):
                 self._archive(found, now, did)
 
     def _archive(self, run: Run, now: datetime, did: _Did) -> None:

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyoxigraph import QuerySolution
 
-from trails import history, iris, vocab
+from trails import iris, lineage, vocab
 from trails.context.assembling import Context, assemble
-from trails.context.entries import Entry, Spoken
+from trails.context.shown import Entry, Spoken
 from trails.context.tokens import Counter, estimate
 from trails.decoding import decodes
 from trails.errors import IndexGap, IntegrityError
-from trails.history import Segment
+from trails.lineage import Segment
 from trails.model import NO_FACTS, Compaction, Facts, SessionRecord, ToolCall, ToolResult, Turn
 from trails.parts import calls_in, results_in
-from trails.session.lazy import LazyTurns, SummaryMark, latest_summary, stored_length, summaries
-from trails.session.reader import Reader
+from trails.plumbing.reader import Reader
+from trails.plumbing.transcript import LazyTurns, SummaryMark, latest_summary, stored_length, summaries
 from trails.store.contract import Solutions
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def of_stored(
 ) -> Context:
     """Return the context of a stored session, reading of it only what is shown: see `Repository.context`."""
     prompt, told = reader.prompt(chain), reader.told(chain)
-    runs = history.segments(chain)
+    runs = lineage.segments(chain)
     mark = latest_summary(reader, runs)
     summary: Spoken | None = None
     turns: Sequence[Spoken]

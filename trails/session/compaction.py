@@ -19,8 +19,8 @@ from trails import validate
 from trails.context import compacting
 from trails.context.assembling import Context
 from trails.context.compacting import CompactionPolicy, Keep, MaxTokens, Plan, Summary, SummaryRequest
-from trails.context.entries import Entry
 from trails.context.messages import cost
+from trails.context.shown import Entry
 from trails.context.tokens import Counter, counted, estimate
 from trails.errors import (
     ContextOverflow,

@@ -83,7 +83,7 @@ class RepositoryContexts:
         chain = reader.lineage(repository._id_of(session))
         if max_tokens is None:
             return Session(repository, chain[0], ancestors=chain[1:], turns=reader.turns(chain), stored=True)
-        from trails.session.lazy import LazyTurns, stored_length  # noqa: PLC0415 - only loads with a window need it
+        from trails.plumbing.transcript import LazyTurns, stored_length  # noqa: PLC0415 - only loads with a window need it
 
         turns = LazyTurns(reader, chain, stored_length(reader, chain))
         made = Session(repository, chain[0], ancestors=chain[1:], turns=turns, stored=True)

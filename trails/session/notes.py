@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode, Quad
 
-from trails import iris, mapping, validate, vocab
+from trails import iris, validate, vocab
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import Note
-from trails.session import draft, logbook, marks, unmarking
+from trails.plumbing import annotations as marks
+from trails.plumbing import leaves
+from trails.records import turns
+from trails.session import draft, unmarking
 from trails.store.contract import Change, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -70,9 +73,9 @@ class Notes:
         row = Quad(NamedNode(iris.session(made.session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
         change = Change(
             add=[*marks.note_quads(made), marks.author_type(made.author_iri)],
-            require=[row, mapping.turn_type(turn)],
+            require=[row, turns.turn_type(turn)],
             forbid=[(NamedNode(iris.note(made.id)), None, None, vocab.CATALOG)],
-            leaves=logbook.rows("change", [made.session_id]),
+            leaves=leaves.rows("change", [made.session_id]),
         )
         try:
             self._repository.commit(change)

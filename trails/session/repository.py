@@ -16,20 +16,22 @@ from uuid import uuid4
 from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode, Quad
 
-from trails import iris, mapping, outside, queries, validate, vocab
+from trails import iris, outside, queries, validate, vocab
 from trails.errors import HasChildren, InvalidInput, SessionNotFound, StoreFailed
 from trails.model import SessionRecord
-from trails.session import conversations, logbook, removal, rerooting
-from trails.session.reader import Reader
+from trails.plumbing import deletion, leaves
+from trails.plumbing import detach as rerooting
+from trails.plumbing.reader import Reader
+from trails.records import conversations, turns
 from trails.session.session import Session, new_prompt
 from trails.session.upkeep import RepositoryUpkeep
 from trails.session.verbs import RepositoryVerbs
 from trails.store.contract import Change, PreconditionFailed, QuadStore, Result
 
 if TYPE_CHECKING:
+    from trails.compare.comparison import Comparison
     from trails.diff import Diff
-    from trails.session.comparison import Comparison
-    from trails.session.feed import Callback, Changes, Feed, Subscription
+    from trails.plumbing.watch import Callback, Changes, Feed, Subscription
 
 _FAR_PAST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _FAR_FUTURE: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
@@ -69,7 +71,7 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         self._feed: Feed | None = None
         _OPEN.add(self)
         try:
-            removal.sweep_pending(store)
+            deletion.sweep_pending(store)
         except BaseException:
             self.close()
             raise
@@ -159,8 +161,8 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         session_id = uuid4().hex if id is None else validate.session_id(id)
         record = SessionRecord(
             id=session_id,
-            principal=mapping.DEFAULT_PRINCIPAL if principal is None else validate.name(principal, "principal"),
-            agent=mapping.DEFAULT_AGENT if agent is None else validate.name(agent, "agent"),
+            principal=turns.DEFAULT_PRINCIPAL if principal is None else validate.name(principal, "principal"),
+            agent=turns.DEFAULT_AGENT if agent is None else validate.name(agent, "agent"),
             kind=None if kind is None else validate.name(kind, "kind"),
             key=None if key is None else validate.name(key, "key"),
             created=datetime.now(UTC) if created is None else validate.time(created, "created"),
@@ -291,7 +293,7 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
             remove=old,
             require=[Quad(node, vocab.TYPE, vocab.SESSION, vocab.CATALOG), *old],
             forbid=[] if wanted is None else [(None, vocab.LABEL, RdfLiteral(wanted), vocab.CATALOG)],
-            leaves=logbook.rows("change", [record.id]),
+            leaves=leaves.rows("change", [record.id]),
         )
         if (named := self.reader.conversation(record.id)) is not None:
             change = replace(conversations.relabelling(named, wanted), leaves=change.leaves)
@@ -318,17 +320,17 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         who = record.principal if by is None else validate.name(by, "by")
         while True:
             if children == "detach":
-                removal.refuse_tagged(self._store, record.id)
+                deletion.refuse_tagged(self._store, record.id)
                 for branch in self.reader.branches(record.id):
                     with suppress(SessionNotFound):  # deleted meanwhile
                         self.detach(branch.id)
             try:
-                deleted = removal.delete(self._store, self.reader, record.id, by=who, cascade=children == "cascade")
+                deleted = deletion.delete(self._store, self.reader, record.id, by=who, cascade=children == "cascade")
                 break
             except HasChildren:
                 if children != "detach" or not self.reader.branches(record.id):
                     raise  # else another fork was made meanwhile
-        removal.sweep_pending(self._store)
+        deletion.sweep_pending(self._store)
         self.rewrites += 1
         return deleted
 
@@ -364,7 +366,7 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         ...     found.common, found.kinds, bool(store.diff("plan", "plan"))
         (1, {'equal': 0, 'changed': 0, 'left': 0, 'right': 1}, False)
         """
-        from trails.session.diffing import diff_of  # noqa: PLC0415 - only those who compare need it
+        from trails.session.diff import diff_of  # noqa: PLC0415 - only those who compare need it
 
         return diff_of(self, a, b)
 
@@ -376,19 +378,19 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         """Call a function for new turns, forks and changes of state from now on, in the order of the commits.
 
         It gets a `Notice` once the commit is logged, on a thread of the feed; what it raises is logged and stops nothing.
-        `kinds` (of `trails.session.feed.KINDS`) and `session`, an id or an IRI, say which; all by default.
+        `kinds` (of `trails.plumbing.watch.KINDS`) and `session`, an id or an IRI, say which; all by default.
         """
         session_id = None if session is None else self._id_of(session)
         return self._following().subscribe(callback, kinds=kinds, session_id=session_id)
 
     def changes(self, *, kinds: Collection[str] | None = None, session: str | None = None) -> Changes:
         """Return an async iterator over the same notices, until the store closes: `async for notice in store.changes():`."""
-        from trails.session.feed import Changes  # noqa: PLC0415 - asyncio takes a while to import
+        from trails.plumbing.watch import Changes  # noqa: PLC0415 - asyncio takes a while to import
 
         return Changes(self._following(), kinds=kinds, session_id=None if session is None else self._id_of(session))
 
     def _following(self) -> Feed:
-        from trails.session.feed import Feed  # noqa: PLC0415 - asyncio takes a while to import
+        from trails.plumbing.watch import Feed  # noqa: PLC0415 - asyncio takes a while to import
 
         self._feed = self._feed or Feed(self._store.log)
         return self._feed
@@ -409,7 +411,7 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
 
         `root` is an id, a session IRI or a label. With `at`, only the branches of that fork point have a row: the
         sessions whose transcript leaves the root's at that index. Columns are the names in
-        `trails.session.comparison.COLUMNS` and `meta.KEY` for each metadata key that a branch has. `turns` and what
+        `trails.compare.comparison.COLUMNS` and `meta.KEY` for each metadata key that a branch has. `turns` and what
         starts with `total_` count the whole transcript; tokens, cost, tools, models and the last answer are those of a
         branch's own turns. `columns` says which are shown (default: all). Rows come as in a tree unless `sort_by` names
         columns: smallest first, or greatest first where `descending`; missing values last. `group_by` puts rows with
@@ -427,10 +429,10 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         ...     [tuple(row.values()) for row in found]
         [(0.2, 1, 'At 0.2'), (0.9, 1, 'At 0.9')]
         """
-        from trails.session import comparing  # noqa: PLC0415 - needed only here, and `import trails` stays quick
+        from trails.compare import gather  # noqa: PLC0415 - needed only here, and `import trails` stays quick
 
         fork_point = None if at is None else validate.index(at, "at")
-        found = comparing.compare(self.reader, self.resolve(validate.text(root, "root")), fork_point)
+        found = gather.compare(self.reader, self.resolve(validate.text(root, "root")), fork_point)
         return found.arranged(columns=columns, group_by=group_by, sort_by=sort_by, descending=descending)
 
     def query(self, text: str, /, *, union: bool = True, **parameters: Any) -> Result:

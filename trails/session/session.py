@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails import history, iris, mapping, validate, vocab
+from trails import iris, lineage, validate, vocab
 from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning
 from trails.integrity import digests
 from trails.integrity.leaves import Kind
 from trails.model import MAX_FORK_DEPTH, Compaction, SealedTurn, SessionRecord, SystemPrompt, ToolCall, Turn
-from trails.session import draft, logbook, quoting
+from trails.plumbing import leaves
+from trails.records import turns as mapping
+from trails.session import cherry_pick, draft
 from trails.session.draft import Draft
-from trails.session.onethread import OneThread
+from trails.session.thread_guard import OneThread
 from trails.session.verbs import SessionVerbs
 from trails.store.contract import Change, PreconditionFailed
 
@@ -298,7 +300,7 @@ class Session(SessionVerbs):
             except PreconditionFailed as failure:
                 if also is not None and also.asked_for(failure):
                     raise
-                quoting.check_sources(failure)
+                cherry_pick.check_sources(failure)
                 raise self._refusal(failure, first) from failure
             self._seen, self._writer = removals, writer
             written = len(self._drafts)
@@ -331,7 +333,7 @@ class Session(SessionVerbs):
             add += mapping.turn_quads(SealedTurn.trusted({"turn": turn, "salt": made.salt}), self._answers(turn))
         if self._drafts:
             forbid.append((None, vocab.INDEX, vocab.integer(first), node))
-            quoted = quoting.sources(self._turns[first:])
+            quoted = cherry_pick.sources(self._turns[first:])
         for prompt in self._new_prompts:
             add += mapping.prompt_quads(prompt)
             forbid.append((NamedNode(iris.system_prompt(self.iri, prompt.version)), None, None, vocab.CATALOG))
@@ -346,21 +348,21 @@ class Session(SessionVerbs):
             leaves=self._leaves(),
         )
 
-    def _leaves(self) -> logbook.LeafMaker:
+    def _leaves(self) -> leaves.LeafMaker:
         """Return the maker of the leaves for what is new."""
-        batch = [logbook.turns(self.id, len(self._turns), self.head)] if self._drafts else []
+        batch = [leaves.turns(self.id, len(self._turns), self.head)] if self._drafts else []
         if self._stored and not self._new_prompts:
             return lambda _: batch
         fork = self._record.parent_session_id is not None
         kind: Kind = "change" if self._stored else "fork" if fork else "create"
         start = 0 if self._stored else self._record.starts_at
-        return lambda store: [*logbook.row_leaves(store, kind, self.id, start), *batch]
+        return lambda store: [*leaves.row_leaves(store, kind, self.id, start), *batch]
 
     def _answers(self, turn: Turn) -> dict[str, str]:
         """Return the IRIs of the tool calls that a turn answers, by call id: the latest call with that id before it."""
         if not turn.tool_results:
             return {}
-        return history.answered_calls(self._turns, turn)
+        return lineage.answered_calls(self._turns, turn)
 
     def _refusal(self, failure: PreconditionFailed, first: int) -> Exception:
         """Return the error that a failed precondition of `persist` means to the caller."""
@@ -444,7 +446,7 @@ class Session(SessionVerbs):
         """
         index = validate.fork_index(len(self._turns) if at is None else at, len(self._turns), self.id)
         if len(self._ancestors) >= MAX_FORK_DEPTH:
-            raise history.depth_exceeded(f"a fork of {self.id}")
+            raise lineage.depth_exceeded(f"a fork of {self.id}")
         made = self._child(
             index,
             turns=self._turns[:index],
@@ -514,7 +516,7 @@ class Session(SessionVerbs):
         ...     found.common, [(span.side, span.text) for span in found.entries[0].detail.text]
         (1, [('equal', 'Where to'), ('left', ' go'), ('equal', '?')])
         """
-        from trails.session.diffing import diff_of  # noqa: PLC0415 - only those who compare need it
+        from trails.session.diff import diff_of  # noqa: PLC0415 - only those who compare need it
 
         return diff_of(self._repository, self, other)
 

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode, Quad
 
-from trails import iris, mapping, validate, vocab
+from trails import iris, validate, vocab
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import SessionRecord, Tag, Turn
-from trails.session import draft, logbook, marks, refs, unmarking
-from trails.session.reader import Reader
+from trails.plumbing import annotations as marks
+from trails.plumbing import leaves, refs
+from trails.plumbing.reader import Reader
+from trails.records import turns as mapping
+from trails.session import draft, unmarking
 from trails.store.contract import Change, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -74,7 +77,7 @@ class Tags:
             add=[*marks.tag_quads(made), marks.author_type(made.author_iri)],
             require=[row] if last is None else [row, mapping.turn_type(last)],
             forbid=[(node, vocab.TYPE, None, vocab.CATALOG)],
-            leaves=logbook.rows("change", [made.session_id]),
+            leaves=leaves.rows("change", [made.session_id]),
         )
         try:
             self._repository.commit(change)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from trails import iris
 from trails.errors import InvalidInput
 from trails.model import Note, Tag
-from trails.session import draft, logbook, marks
+from trails.plumbing import annotations as marks
+from trails.plumbing import leaves
+from trails.session import draft
 from trails.store.contract import Change, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ def take_away(repository: Repository, gone: Tag | Note, by: str | None) -> None:
         add=[*record, marks.author_type(who)],
         remove=quads,
         require=quads,
-        leaves=logbook.rows("change", [gone.session_id]),
+        leaves=leaves.rows("change", [gone.session_id]),
     )
     try:
         repository.commit(change)

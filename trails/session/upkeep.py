@@ -12,11 +12,12 @@ from trails import queries, validate
 from trails.errors import InvalidInput
 from trails.integrity.proofs import ConsistencyProof, TurnProof
 from trails.model import VerifyReport
-from trails.session import audit, checkpoints, erasure, logevents, pruning, purging, removal, sweeping
-from trails.session.erasure import Redaction
-from trails.session.pruning import Pruning
-from trails.session.purging import TextRedaction
-from trails.session.reader import Reader
+from trails.plumbing import checkpoints, deletion, log_events, pruning, purge, redaction, sweep
+from trails.plumbing import verify as audit
+from trails.plumbing.pruning import Pruning
+from trails.plumbing.purge import TextRedaction
+from trails.plumbing.reader import Reader
+from trails.plumbing.redaction import Redaction
 from trails.store import dumping
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
@@ -53,7 +54,7 @@ class RepositoryUpkeep:
         """
         chain = self.reader.lineage(self._id_of(session))
         try:
-            return erasure.redact(
+            return redaction.redact(
                 self.store,
                 self.reader,
                 chain,
@@ -94,7 +95,7 @@ class RepositoryUpkeep:
         [('s', 'content', 0), ('s', 'label', None)]
         """
         try:
-            return purging.purge(
+            return purge.purge(
                 self.store,
                 text,
                 by=None if by is None else validate.name(by, "by"),
@@ -142,14 +143,14 @@ class RepositoryUpkeep:
         Takes as much free space again as the store has; other threads read on meanwhile. Backups, dumps and exports
         that were made before still hold the text. In memory there is nothing to do.
         """
-        removal.sweep_pending(self.store)
-        sweeping.sweep_names(self.store)
+        deletion.sweep_pending(self.store)
+        sweep.sweep_names(self.store)
         return self._embedded("vacuum").vacuum()
 
     def backup(self, destination: str | os.PathLike[str]) -> None:
         """Write a whole copy of the store as it is now into a new folder, while other threads go on.
 
-        A backup is a store: `trails.session.recovery.restore` copies it back, and it can be opened where it stands.
+        A backup is a store: `trails.session.restore.restore` copies it back, and it can be opened where it stands.
         Raises `InvalidInput` where something stands at `destination`, or for a store in memory.
         """
         self._embedded("back up").backup(Path(destination))
@@ -159,7 +160,7 @@ class RepositoryUpkeep:
     ) -> int:
         """Write everything to a gzip file of sorted N-Quads and return how many; equal stores give equal files.
 
-        `trails.session.recovery.load` makes a store of it. The log is not in it: see `backup`. Raises `InvalidInput`
+        `trails.session.restore.load` makes a store of it. The log is not in it: see `backup`. Raises `InvalidInput`
         where the file is there and `replace` is False.
         """
         return dumping.dump(self._embedded("dump"), Path(file), progress, replace=replace)
@@ -195,7 +196,7 @@ class RepositoryUpkeep:
         if kept is None:
             return report
         only = None if wanted is None else {record.id for record in self.reader.lineage(wanted)}
-        told = () if rewritten else logevents.since(self.store, kept.size, only)
+        told = () if rewritten else log_events.since(self.store, kept.size, only)
         return report.model_copy(update={"findings": (*rewritten, *report.findings), "history": told})
 
     def info(self) -> dict[str, Any]:

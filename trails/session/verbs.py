@@ -9,15 +9,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from trails.model import Turn
+from trails.plumbing import search as searching
+from trails.plumbing.search import Hits
 from trails.session import bisect as bisecting
 from trails.session import blame as blaming
-from trails.session import quoting
-from trails.session import search as searching
+from trails.session import cherry_pick as quoting
 from trails.session.bisect import Bisection, Predicate
 from trails.session.blame import Blame
 from trails.session.contextual import RepositoryContexts, SessionContexts
 from trails.session.notes import Notes
-from trails.session.search import Hits
 from trails.session.tags import Tags
 
 if TYPE_CHECKING:

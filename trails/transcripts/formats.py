@@ -10,9 +10,15 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from trails.errors import InvalidInput
-from trails.session import Repository, scanning
-from trails.transcripts import chatgpt, claude_code, codex, gemini, openclaw, otel, pi, pi_export, rdf, swe_agent
+from trails.plumbing import scan
+from trails.session import Repository
+from trails.transcripts import chatgpt, gemini, rdf, swe_agent
+from trails.transcripts.claude_code import projects
+from trails.transcripts.codex import rollout
 from trails.transcripts.merge import Progress, merge
+from trails.transcripts.openclaw import folder
+from trails.transcripts.otel import otlp
+from trails.transcripts.pi import export, session_file
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Transcript
 from trails.transcripts.withholding import masked
@@ -34,13 +40,13 @@ class Format:
 
 
 TRANSCRIPTS: Final = (
-    Format("claude-code", claude_code.sniff, claude_code.find_files, claude_code.parse),
-    Format("pi", pi.sniff, pi.find_files, pi.parse),
-    Format("codex", codex.sniff, codex.find_files, codex.parse),
+    Format("claude-code", projects.sniff, projects.find_files, projects.parse),
+    Format("pi", session_file.sniff, session_file.find_files, session_file.parse),
+    Format("codex", rollout.sniff, rollout.find_files, rollout.parse),
     Format("gemini-cli", gemini.sniff, gemini.find_files, gemini.parse),
     Format("chatgpt", chatgpt.sniff, chatgpt.find_files, chatgpt.parse, alone=True),
     Format("swe-agent", swe_agent.sniff, swe_agent.find_files, swe_agent.parse, alone=True),
-    Format("otel", otel.sniff, otel.find_files, otel.parse),
+    Format("otel", otlp.sniff, otlp.find_files, otlp.parse),
 )
 """The formats that are recognised, in the order in which they are tried."""
 _RDF: Final = {".nq": "nquads", ".trig": "trig"}
@@ -52,8 +58,8 @@ RESTED: Final = 600.0
 where nothing in the file says that it is whole."""
 _NAMED: Final = 5
 """How many files of no known format a note names."""
-IMPORT_FORMATS: Final = (*(known.name for known in TRANSCRIPTS), openclaw.FORMAT, *_RDF.values())
-EXPORT_FORMATS: Final = ("pi", openclaw.FORMAT, *_RDF.values())
+IMPORT_FORMATS: Final = (*(known.name for known in TRANSCRIPTS), folder.FORMAT, *_RDF.values())
+EXPORT_FORMATS: Final = ("pi", folder.FORMAT, *_RDF.values())
 
 
 def import_path(
@@ -87,8 +93,8 @@ def import_path(
         raise InvalidInput(f"{format!r} is no format to import; there are: {', '.join(IMPORT_FORMATS)}")
     if not path.exists():
         raise InvalidInput(f"there is no file or folder {path}")
-    if format == openclaw.FORMAT or (format is None and openclaw.find(path) is not None):
-        report = openclaw.import_folder(
+    if format == folder.FORMAT or (format is None and folder.find(path) is not None):
+        report = folder.import_folder(
             repository, path, allow_outside=allow_outside, progress=progress, redact_secrets=redact_secrets
         )
         masked(report)
@@ -192,7 +198,7 @@ def _import_group(
     if name in _RDF.values():
         report = rdf.import_rdf(repository, files[0].read_bytes(), name, restore=restore)
         for session in (*report.sessions_created, *report.forks_created, *report.grown):
-            report.secrets += scanning.own(repository, session)
+            report.secrets += scan.own(repository, session)
         return report
     known = next(each for each in TRANSCRIPTS if each.name == name)
     transcript = known.parse([(str(file), file.read_bytes()) for file in files])
@@ -215,10 +221,10 @@ def _is_fresh(file: str, said: datetime | None) -> bool:
 
 def export_session(repository: Repository, session_id: str, format: str, out: BinaryIO) -> None:  # noqa: A002
     """Write a session with its lineage to a binary file: `pi` JSONL, or exact `nquads` or `trig`."""
-    if format == openclaw.FORMAT:
+    if format == folder.FORMAT:
         raise InvalidInput("openclaw is a whole folder, not one session: `openclaw_export.export_folder` writes it")
     if format == "pi":
-        out.write(pi_export.export_session(repository, session_id))
+        out.write(export.export_session(repository, session_id))
     elif format in _RDF.values():
         rdf.export_session(repository, session_id, format, out)
     else:

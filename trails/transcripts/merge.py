@@ -21,7 +21,7 @@ from trails.errors import InvalidInput, TrailsError
 from trails.model import Compaction, Turn
 from trails.secrets import Found
 from trails.session import Repository, Session
-from trails.transcripts import checked, keeping
+from trails.transcripts import checked, limits
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
 from trails.transcripts.withholding import SESSION_ID, Withholding, says_the_same
@@ -146,7 +146,7 @@ class _Merge:
         self._report = report
         self._growing = growing
         self._withholding = withholding
-        self._given, problems = keeping.keepable(source)
+        self._given, problems = limits.keepable(source)
         report.problems += [FileProblem(file=file, line=0, reason=said, text="") for said in problems]
         self._source = withholding.session(self._given)
         source = self._given

@@ -18,20 +18,14 @@ from trails import iris, validate, vocab
 from trails.errors import InvalidInput, ParentMissing, TrailsError
 from trails.integrity.leaves import Kind, Leaf
 from trails.model import SessionRecord
-from trails.session import (
-    Repository,
-    conversations,
-    erasure,
-    ledgerbook,
-    logbook,
-    logged,
-    marks,
-    redactions,
-    removal,
-    slots,
-)
-from trails.session.bundle import prompts, session_quads
-from trails.session.reader import Reader
+from trails.plumbing import annotations as marks
+from trails.plumbing import deletion, leaves, logged, redaction_records, slots
+from trails.plumbing import entries as ledgerbook
+from trails.plumbing import redaction as erasure
+from trails.plumbing.bundle import prompts, session_quads
+from trails.plumbing.reader import Reader
+from trails.records import conversations
+from trails.session import Repository
 from trails.store.contract import Change, Pattern, PreconditionFailed, QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.preview import Preview
@@ -177,7 +171,7 @@ def _load(target: Repository, quads: Sequence[Quad], *, restore: bool) -> _File:
     if not sessions:
         raise InvalidInput("the file holds no session (no row of the type trails:Session); nothing was imported")
     if restore:
-        removal.sweep_pending(target.store)
+        deletion.sweep_pending(target.store)
     scratch = EmbeddedStore(None)
     # Who spawned a session is not part of its history, and need not be at hand: the row keeps it, the check skips it.
     scratch.commit(Change(add=[quad for quad in quads if quad.predicate != vocab.SPAWNED_BY]))
@@ -189,7 +183,7 @@ def _load(target: Repository, quads: Sequence[Quad], *, restore: bool) -> _File:
             validate.session_id(session_id)
         _borrow_ancestors(target, scratch, records)
         _join_leftovers(target, scratch, records)
-        logbook.begin(scratch)
+        leaves.begin(scratch)
         file = Repository(scratch)
         report = file.verify()
     except (ValueError, AttributeError) as error:
@@ -219,8 +213,8 @@ def _check_owners(scratch: QuadStore, sessions: set[str], quads: Iterable[Quad])
             named |= {quad.object.value for quad in found if isinstance(quad.object, NamedNode)}
         named |= {str(quad.subject.value) for quad in marks.exported(scratch, node)}  # type: ignore[union-attr] # IRIs
         named |= {str(quad.subject.value) for quad in conversations.exported(scratch, node)}  # type: ignore[union-attr] # IRIs
-        taken_out = redactions.with_digests_of(scratch, scratch.quads((None, None, None, node)))
-        taken_out += redactions.of_session(scratch, node)
+        taken_out = redaction_records.with_digests_of(scratch, scratch.quads((None, None, None, node)))
+        taken_out += redaction_records.of_session(scratch, node)
         named |= {str(quad.subject.value) for quad in taken_out}  # type: ignore[union-attr] # deletions and principals
     for quad in quads:
         graph = quad.graph_name
@@ -309,7 +303,7 @@ class _Import:
         if known is None:
             return True
         digests, start = self._digests(self._file, self._record.id), self._record.starts_at
-        if known.first not in (None, logbook.row_of(self._file.store, self._record.id).made_with):
+        if known.first not in (None, leaves.row_of(self._file.store, self._record.id).made_with):
             self._differs("it was deleted here, and had another principal, agent, time or origin, or its file is older")
         elif known.returning().came_back_with_others(dict(enumerate(digests[start:], start)), start):
             self._differs("it was deleted here, and had other turns")
@@ -374,7 +368,9 @@ class _Import:
         new = mine[len(theirs) :]
         turns = self._quads_of({turn.iri for turn in new})
         book, gone = self._grown_ledger()
-        taken_out = redactions.belonging(self._file.store, turns) + redactions.of_session(self._file.store, self._node)
+        taken_out = redaction_records.belonging(self._file.store, turns) + redaction_records.of_session(
+            self._file.store, self._node
+        )
         add = self._missingprompts() + self._arriving(turns + taken_out, book)
         add += self._arriving_marks(marks.exported(self._file.store, self._node))
         if not add and not gone:
@@ -393,7 +389,7 @@ class _Import:
             self._report.unchanged.append(self._record.id)
             return
         require = [Quad(self._node, vocab.TYPE, vocab.SESSION, vocab.CATALOG)]
-        self._commit(Change(add=add, require=require, leaves=logbook.rows("change", [self._record.id])))
+        self._commit(Change(add=add, require=require, leaves=leaves.rows("change", [self._record.id])))
         self._report.grown.append(self._record.id)
 
     def _arriving_marks(self, quads: Sequence[Quad]) -> list[Quad]:
@@ -440,15 +436,15 @@ class _Import:
         }
         return [quad for quad in kept if quad.subject not in known]
 
-    def _leaves(self, add: Sequence[Quad], *, new: bool) -> logbook.LeafMaker:
+    def _leaves(self, add: Sequence[Quad], *, new: bool) -> leaves.LeafMaker:
         """Return the maker of what goes to the store's log: the row as it then is, the head, and what is redacted."""
         record = self._record
         kind: Kind = "change" if not new else "create" if record.parent_session_id is None else "fork"
         turns = self._file.reader.turns(self._file.reader.lineage(record.id))
         has_own = len(turns) > record.starts_at
-        batch = [logbook.turns(record.id, len(turns), turns[-1].digest)] if has_own else []
+        batch = [leaves.turns(record.id, len(turns), turns[-1].digest)] if has_own else []
         redacted = [
-            logbook.redaction_leaf(node, [each for each in add if each.subject == node])
+            leaves.redaction_leaf(node, [each for each in add if each.subject == node])
             for node in (quad.subject for quad in add if quad.predicate in _REDACTIONS)
             if isinstance(node, NamedNode)
         ]
@@ -457,7 +453,7 @@ class _Import:
 
         def made(store: Preview) -> list[Leaf]:
             entries = ledgerbook.leaves_of(record.id, store.quads((None, None, None, book)), add)
-            return [*logbook.row_leaves(store, kind, record.id, row), *batch, *redacted, *entries]
+            return [*leaves.row_leaves(store, kind, record.id, row), *batch, *redacted, *entries]
 
         return made
 

@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args
 from trails import validate
 from trails.errors import IllegalTransition, InvalidInput, LimitReached
 from trails.model import Value
-from trails.session.treeentries import TreeState
+from trails.records.tree_entries import TreeState
 
 Kind = Literal["main", "branch", "worker"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from trails.model import SessionRecord, Turn
+from trails.records.tree_entries import Cancellation, Transition, TreeState
 from trails.session.session import Session
-from trails.session.treeentries import Cancellation, Transition, TreeState
 from trails.tree.limits import Kind
 from trails.tree.results import ArtifactLike, SessionResult
 

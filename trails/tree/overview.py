@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from trails import iris
 from trails.model import Value
+from trails.records.tree_entries import ENDED
 from trails.session import Repository
-from trails.session.treeentries import ENDED
 from trails.store.contract import Solutions
 from trails.tree.limits import Limits
 

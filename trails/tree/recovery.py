@@ -12,9 +12,9 @@ from itertools import islice
 from typing import Final
 
 from trails import iris
-from trails.tree.core import Core
 from trails.tree.index import Live
-from trails.tree.steps import told_by
+from trails.tree.lifecycle import Core
+from trails.tree.transaction import told_by
 
 _BATCH: Final = 100
 """Sessions that fail in one commit."""

@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple, get_args
 from trails import validate
 from trails.errors import InvalidInput
 from trails.model import Derivation, Value
-from trails.session import entries
-from trails.session.entrybase import LedgerEntry
-from trails.session.treeentries import ArtifactChange, ArtifactEntry, Result, Status, Transition
+from trails.records import entries
+from trails.records.entry import LedgerEntry
+from trails.records.tree_entries import ArtifactChange, ArtifactEntry, Result, Status, Transition
 
 _SHA256: Final = re.compile("[0-9a-f]{64}")
 _CHANGES: Final = get_args(ArtifactChange)

@@ -6,12 +6,13 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import uuid4
 
-from trails import iris, mapping, validate
+from trails import iris, validate
 from trails.errors import InvalidInput
 from trails.model import SessionRecord
+from trails.records import turns
 from trails.tree import limits as rules
-from trails.tree.core import Core
 from trails.tree.index import Live
+from trails.tree.lifecycle import Core
 from trails.tree.limits import Kind
 
 
@@ -65,8 +66,8 @@ def _row(kind: Kind, wanted: Wanted, now: datetime) -> SessionRecord:
         expires=rules.expiry(kind, wanted.ttl, now),
         label=None if wanted.label is None else validate.label(wanted.label),
         tier=None if wanted.tier is None else validate.name(wanted.tier, "tier"),
-        principal=mapping.DEFAULT_PRINCIPAL,
-        agent=mapping.DEFAULT_AGENT,
+        principal=turns.DEFAULT_PRINCIPAL,
+        agent=turns.DEFAULT_AGENT,
     )
 
 

@@ -12,17 +12,18 @@ from trails import iris, validate
 from trails.errors import HeadConflict, InvalidInput
 from trails.ledger import Ledger
 from trails.model import Turn, Value
-from trails.session import Repository, briefs
-from trails.session.entries import Event
-from trails.session.feed import Notice, Subscription
+from trails.plumbing import briefs
+from trails.plumbing.watch import Notice, Subscription
+from trails.records.entries import Event
+from trails.records.tree_entries import ENDED, Cancellation, Transition, TreeState
+from trails.session import Repository
 from trails.session.session import Session
-from trails.session.treeentries import ENDED, Cancellation, Transition, TreeState
-from trails.tree import deciding, reading, recovery, results, spawning
-from trails.tree.core import Clock, Core
-from trails.tree.exporting import HOURLY, Exporter
+from trails.tree import outcomes, recovery, results, spawning, standing
+from trails.tree.lifecycle import Clock, Core
 from trails.tree.limits import GRACE, Limits
 from trails.tree.node import Node
 from trails.tree.results import ArtifactLike, SessionResult
+from trails.tree.snapshot import HOURLY, Exporter
 
 _LONG_AGO: Final = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -217,7 +218,7 @@ class Tree:
 
     def history(self, session: Node | str) -> list[Transition | Cancellation]:
         """Return every change of a session's state, and the request to end, in order."""
-        return reading.history(self.store.store, self._id(session))
+        return standing.history(self.store.store, self._id(session))
 
     def cancellation(self, session: Node | str) -> Cancellation | None:
         """Return the request to a session to end by a time, or None."""
@@ -230,7 +231,7 @@ class Tree:
 
     def result(self, session: Node | str) -> SessionResult | None:
         """Return how a session ended; None while it has not."""
-        return reading.result(self._core, self._id(session))
+        return standing.result(self._core, self._id(session))
 
     # --- turns
 
@@ -412,9 +413,9 @@ class Tree:
 
         One whose session was deleted meanwhile is a message in the inbox, and nothing here.
         """
-        waiting = deciding.waiting(self._core, self._id(parent))
+        waiting = outcomes.waiting(self._core, self._id(parent))
         known = self.store.reader.records([each.event_id or "" for each in waiting])
-        found = [reading.result(self._core, each.event_id) for each in waiting if each.event_id in known]
+        found = [standing.result(self._core, each.event_id) for each in waiting if each.event_id in known]
         return [each for each in found if each is not None]
 
     def incorporate(
@@ -425,18 +426,18 @@ class Tree:
         `content` is what the turn says, by default the result in words; its author is the child's agent. Raises
         `InvalidInput` where the parent is not active or has decided on the result before.
         """
-        return deciding.incorporate(self._core, result, content, role=role, now=self._core.now())
+        return outcomes.incorporate(self._core, result, content, role=role, now=self._core.now())
 
     def dismiss(self, result: SessionResult, reason: str | None = None) -> None:
         """Decide against a result: it leaves the parent's inbox and enters no chain; it stays with its own session."""
-        deciding.dismiss(self._core, self._ledger, result, reason)
+        outcomes.dismiss(self._core, self._ledger, result, reason)
 
     def send(self, sender: Node | str, recipient: Node | str, content: str | Sequence[Any]) -> Event:
         """Put a message into the inbox of a session's parent or child, and return it.
 
         Raises `InvalidInput` for any other pair: siblings route what they have to say through their parent.
         """
-        return deciding.send(self._core, self._ledger, self._id(sender), self._id(recipient), content)
+        return outcomes.send(self._core, self._ledger, self._id(sender), self._id(recipient), content)
 
     def withhold(self, session: Node | str) -> int:
         """Take the texts of a session's task, summaries, reasons and result out for good; return how many there were.
@@ -444,7 +445,7 @@ class Tree:
         The message that told its parent of the result loses its text too; a turn that was made from it is for `redact`.
         """
         with self._core.runtime.lock:
-            return reading.withhold(self._core, self._id(session))
+            return standing.withhold(self._core, self._id(session))
 
 
 __all__ = ["ENDED", "Tick", "Tree"]

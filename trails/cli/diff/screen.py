@@ -1,0 +1,158 @@
+"""A diff on a terminal: one turn after the other, or both sides beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+from rich.table import Table
+from rich.text import Text
+
+from trails.cli import render
+from trails.cli.diff import text as diff_text
+from trails.cli.text import clean, count, one_line, shorten
+from trails.diff.words import Span
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trails.cli.diff.text import Block
+    from trails.diff import Diff, Entry
+
+_STYLES: Final = {"equal": "dim", "changed": "yellow", "left": "red", "right": "green"}
+_SIGNS: Final = {"equal": " ", "changed": "~", "left": "-", "right": "+"}
+_INDENT: Final = "    "
+_WIDEST: Final = 160
+"""How wide two columns are where the output goes into a pipe, which has no width."""
+_SHORT: Final = 2000
+_QUIET: Final = 240
+"""An equal span that is longer than this is shown by its ends."""
+
+
+def unified(console: Console, diff: Diff, *, full: bool) -> None:
+    """Print a diff, one turn after the other."""
+    _head(console, diff)
+    for run in diff_text.runs(diff.entries):
+        console.print()
+        if isinstance(run, int):
+            console.print(Text(f"  … {count(run, 'equal turn')}", style="dim italic"))
+            continue
+        (entry,) = run
+        style = _STYLES[entry.kind]
+        console.print(
+            Text.assemble((f"{_SIGNS[entry.kind]} {_title(entry)}", style if style == "dim" else f"bold {style}"))
+        )
+        for block in _shown(entry, console, full=full):
+            _print_block(console, block, entry)
+
+
+def side_by_side(console: Console, diff: Diff, *, full: bool) -> None:
+    """Print a diff in two columns."""
+    width = min(console.width, _WIDEST) if console.width > 1000 else console.width
+    _head(console, diff)
+    console.print()
+    table = Table.grid(padding=(0, 1), expand=True)
+    table.add_column(ratio=1, overflow="fold")
+    table.add_column(width=1)
+    table.add_column(ratio=1, overflow="fold")
+    for run in diff_text.runs(diff.entries):
+        if isinstance(run, int):
+            table.add_row(Text(f"… {count(run, 'equal turn')}", style="dim italic"), "", "")
+        else:
+            table.add_row(*_cells(run[0], console, full=full))
+        table.add_row("", "", "")
+    console.print(table, width=width)
+
+
+def _head(console: Console, diff: Diff) -> None:
+    console.print(Text(f"--- {diff_text.title(diff.left)}", style="bold red"), soft_wrap=True)
+    console.print(Text(f"+++ {diff_text.title(diff.right)}", style="bold green"), soft_wrap=True)
+    for line in diff_text.summary(diff):
+        console.print(Text(one_line(line)), soft_wrap=True)
+    if diff.entries:
+        counts = render.table("", "left", "right", right=("left", "right"))
+        for row in diff_text.count_rows(diff):
+            counts.add_row(*(Text(one_line(cell)) for cell in row))
+        console.print()
+        console.print(counts)
+
+
+def _title(entry: Entry) -> str:
+    words = {"equal": "", "changed": "  changed", "left": "  only left", "right": "  only right"}
+    return f"{diff_text.place(entry)}  {one_line(entry.role)}{words[entry.kind]}"
+
+
+def _shown(entry: Entry, console: Console, *, full: bool) -> Iterable[Block]:
+    """Yield an entry's blocks, shortened for reading unless all is asked for."""
+    for block in diff_text.blocks(entry):
+        if full:
+            yield block
+        elif entry.kind == "equal":
+            text = "".join(span.text for span in block.spans)
+            yield diff_text.Block(block.label, (Span("equal", shorten(text, max(20, min(console.width, 160) - 8))),))
+        else:
+            yield diff_text.Block(block.label, tuple(_short(span) for span in block.spans))
+
+
+def _short(span: Span) -> Span:
+    text = span.text
+    if span.side == "equal" and len(text) > _QUIET:
+        return Span("equal", f"{text[:100]} … {text[-100:]}")
+    if len(text) > _SHORT:
+        return Span(span.side, f"{text[:_SHORT]} … ({count(len(text) - _SHORT, 'more character')}; --full shows them)")
+    return span
+
+
+def _print_block(console: Console, block: Block, entry: Entry) -> None:
+    if block.label:
+        console.print(Text(f"{_INDENT}{one_line(block.label)}", style="italic"), soft_wrap=True)
+    sign = _SIGNS[entry.kind] if entry.kind in ("left", "right") else " "
+    start = Text.assemble((f"{sign}{_INDENT[1:]}{'  ' if block.label else ''}", _STYLES[entry.kind]))
+    for line in _coloured(block.spans, console, marks=entry.kind == "changed").split("\n", allow_blank=True):
+        for piece in line.wrap(console, max(20, console.width - len(start))):
+            piece.rstrip()
+            whole = start + piece
+            whole.rstrip()
+            console.print(whole)
+
+
+def _coloured(spans: Sequence[Span], console: Console, *, marks: bool) -> Text:
+    """Return spans in colours, or with git's marks where there are no colours."""
+    made = Text()
+    bare = marks and (console.no_color or not console.is_terminal)
+    for span in spans:
+        text = clean(diff_text.marked([span]) if bare else span.text)
+        made.append(text, style="dim" if span.side == "equal" and len(spans) == 1 else _span_style(span))
+    return made
+
+
+def _span_style(span: Span) -> str:
+    return {"equal": "", "left": "red strike", "right": "green"}[span.side]
+
+
+def _cells(entry: Entry, console: Console, *, full: bool) -> tuple[Text, Text, Text]:
+    blocks = list(_shown(entry, console, full=full))
+    sign = Text(_SIGNS[entry.kind], style=_STYLES[entry.kind])
+    return _cell(entry, blocks, "left"), sign, _cell(entry, blocks, "right")
+
+
+def _cell(entry: Entry, blocks: Sequence[Block], side: Literal["left", "right"]) -> Text:
+    turn = entry.left if side == "left" else entry.right
+    if turn is None:
+        return Text()
+    style = _STYLES[entry.kind]
+    made = Text.assemble((f"{turn.index}  {one_line(turn.role)}", style if style == "dim" else f"bold {style}"))
+    for block in blocks:
+        spans = [span for span in block.spans if span.side in ("equal", side)]
+        if not spans:
+            continue
+        made.append("\n")
+        if block.label:
+            made.append(f"{one_line(block.label)}\n", style="italic")
+        for span in spans:
+            made.append(clean(span.text), style="dim" if entry.kind == "equal" else _column_style(span))
+    return made
+
+
+def _column_style(span: Span) -> str:
+    return {"equal": "", "left": "red", "right": "green"}[span.side]

@@ -1,0 +1,201 @@
+"""Commands that bring transcripts in and take sessions out: import, export."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trails import files
+from trails.cli.base import command, json_option, note, open_store, print_json, refuse
+from trails.cli.text import count, escaping, one_line, shorten
+from trails.errors import TrailsError
+
+if TYPE_CHECKING:
+    from trails import Repository
+    from trails.transcripts.report import ImportReport
+
+_PATHS = click.Path(exists=True, path_type=Path)
+_SHOWN_PROBLEMS = 20
+
+
+@command("import")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=_PATHS)
+@click.option(
+    "--format",
+    "format_",
+    metavar="NAME",
+    help="claude-code, pi, codex, gemini-cli, chatgpt, swe-agent, otel, openclaw, nquads or trig; told from the files' "
+    "content unless given.",
+)
+@click.option("--restore", is_flag=True, help="Let exported sessions come back that were deleted here.")
+@click.option("--redact-secrets", is_flag=True, help="Put a mark in the place of each key, token and password.")
+@click.option(
+    "--final/--growing",
+    default=None,
+    help="Take the last message of a file as it stands, or leave it out unless the file says that it is whole. Default: "
+    "left out if the file was written to in the last ten minutes.",
+)
+@click.option(
+    "--allow-outside", is_flag=True, help="Read transcripts that a folder of OpenClaw names and that lie outside of it."
+)
+@click.option("--create", is_flag=True, help="Create the store if it is not there.")
+@json_option
+def import_files(
+    *,
+    paths: tuple[Path, ...],
+    format_: str | None,
+    create: bool,
+    as_json: bool,
+    **how: bool | None,
+) -> None:
+    """Import transcripts: files, or folders with all below them; or a state folder of OpenClaw with its keys and runs.
+
+    Importing the same again adds nothing; a file that grew goes on where it ended. Lines that cannot be used are
+    reported on stderr and the exit code stays 0; it is 1 where nothing at all could be imported. Keys, tokens and
+    passwords in what comes in are named by kind, session and turn, and never shown; --redact-secrets takes them out
+    before anything is stored.
+    """
+    from trails.transcripts.report import ImportReport
+
+    report = ImportReport()
+    with open_store(create=create) as store:
+        try:
+            for path in paths:
+                report.add(_import_one(store, path, format_, **how))
+        except TrailsError:
+            if _recognised(report):
+                _print_report(report, as_json=as_json)  # what came in before the failing path is there
+            raise
+    _print_report(report, as_json=as_json)
+    if not _recognised(report):
+        note("nothing could be imported")
+        click.get_current_context().exit(1)
+
+
+def _import_one(store: Repository, path: Path, format_: str | None, **how: Any) -> ImportReport:
+    from trails.cli import render
+    from trails.transcripts.formats import import_path
+
+    with render.progress("importing") as progress:
+        return import_path(store, path, format=format_, progress=progress, **how)
+
+
+def _recognised(report: ImportReport) -> bool:
+    return any(
+        (report.sessions_created, report.forks_created, report.grown, report.unchanged, report.changed, report.deleted)
+    )
+
+
+def _print_report(report: ImportReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report.to_dict())
+        return
+    counts = f"{count(report.turns_added, 'turn')} from {count(report.files, 'file')}"
+    click.echo(f"imported {counts}")
+    shown = report.shown_ids()
+    for title, name in (
+        ("new", "sessions_created"),
+        ("fork", "forks_created"),
+        ("grown", "grown"),
+        ("changed", "changed"),
+        ("unchanged", "unchanged"),
+        ("deleted here", "deleted"),
+    ):
+        for session_id in shown[name]:
+            click.echo(f"  {title:<9} {one_line(session_id)}")
+    if report.deleted:
+        note("sessions that were deleted here are not imported again; --restore brings exported ones back")
+    _print_secrets(report)
+    for text in report.notes:
+        note(f"note: {text}")
+    for problem in report.problems[:_SHOWN_PROBLEMS]:
+        place = f"{problem.file}, line {problem.line}" if problem.line else problem.file
+        text = f": {shorten(problem.text, 60)}" if problem.text else ""
+        note(f"problem: {place}: {problem.reason}{text}")
+    if len(report.problems) > _SHOWN_PROBLEMS:
+        note(f"problem: {len(report.problems) - _SHOWN_PROBLEMS} more; --json lists them all")
+
+
+def _print_secrets(report: ImportReport) -> None:
+    from trails.cli.scan import described
+
+    for found in report.secrets[:_SHOWN_PROBLEMS]:
+        note(f"secret: {described(found)}")
+    if len(report.secrets) > _SHOWN_PROBLEMS:
+        note(f"secret: {len(report.secrets) - _SHOWN_PROBLEMS} more; --json lists them all")
+    if stored := sum(not found.redacted for found in report.secrets):
+        note(
+            f"{count(stored, 'secret')} in the store as {'it is' if stored == 1 else 'they are'}; --redact-secrets on a first "
+            "import takes them out, `trails redact` does for turns that are there"
+        )
+
+
+@command("export")
+@click.argument("session", metavar="[SESSION]", required=False)
+@click.option("--format", "format_", metavar="NAME", required=True, help="pi, nquads or trig; or openclaw.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (default: stdout), or folder.")
+@click.option(
+    "--agent", "agents", metavar="NAME", multiple=True, help="For openclaw: this agent only; may be repeated."
+)
+@click.option("--force", is_flag=True, help="Replace the file if it is there, or the files in the folder.")
+@json_option
+def export(
+    *, session: str | None, format_: str, output: Path | None, agents: tuple[str, ...], force: bool, as_json: bool
+) -> None:
+    """Write a session, with the ancestors that its transcript needs, to a file or stdout.
+
+    SESSION is an id, an IRI or a label. A file appears only once it is whole. On stdout, control characters and direction
+    marks are escaped, and mean the same; a file holds them as they are. With --format openclaw no session is named:
+    all sessions by key are written as a state folder, with their transcripts and the sub-agents' runs.
+    """
+    from trails.transcripts.formats import export_session
+
+    if format_ == "openclaw":
+        _export_folder(session, output, agents, force=force, as_json=as_json)
+        return
+    if session is None:
+        raise click.UsageError("Missing argument 'SESSION'.")
+    if agents:
+        raise click.UsageError("--agent goes with --format openclaw only")
+    if as_json and output is None:
+        raise click.UsageError("--json says what was written where, and stdout is for the data: give -o FILE too")
+    if output is not None and output.is_dir():
+        raise click.UsageError(f"{output} is a folder; name a file")
+    if output is not None and output.exists() and not force:
+        refuse(f"{output} is there already; give --force to replace it, or name another file")
+    with open_store() as store:
+        session_id = store.resolve(session)
+        if output is None:
+            export_session(store, session_id, format_, escaping(sys.stdout.buffer))
+            return
+        files.write_whole(output, lambda out: export_session(store, session_id, format_, out))
+    if as_json:
+        print_json({"session": session_id, "format": format_, "output": str(output)})
+    note(f"wrote {session_id} to {output}")
+
+
+def _export_folder(
+    session: str | None, output: Path | None, agents: tuple[str, ...], *, force: bool, as_json: bool
+) -> None:
+    from trails.transcripts.openclaw.export import export_folder
+
+    if session is not None:
+        raise click.UsageError("openclaw is a whole folder: name no session; --agent chooses agents")
+    if output is None:
+        raise click.UsageError("openclaw is a whole folder: name it with -o FOLDER")
+    with open_store() as store, files.private_folders():
+        report = export_folder(store, output, agents=agents or None, force=force)
+    if as_json:
+        print_json(report.to_dict())
+        return
+    what = ((report.entries, "key"), (report.transcripts, "transcript"), (report.runs, "run"))
+    click.echo(
+        f"wrote {', '.join(count(*each) for each in what)} of {count(len(report.agents), 'agent')} to {one_line(str(output))}"
+    )
+    for name in report.agents:
+        click.echo(f"  {one_line(name)}")
+    for text in report.notes:
+        note(f"note: {text}")

@@ -1,0 +1,265 @@
+"""The command that lists turns newest first, as `git log` does commits: log."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from trails.cli.base import command, json_option, note, open_store, print_json
+from trails.cli.text import clean, count, shorten
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from trails import Repository
+    from trails.cli.forest import Node
+    from trails.cli.lanes import Line, Strand
+    from trails.model import Turn
+
+_FIRST_LINE: Final = 200
+"""How many characters of a turn are shown where no terminal sets a limit."""
+
+
+@dataclass(slots=True)
+class _View:
+    """What a log is of: the strands to draw, and the names that stand at turns, by (owner, index)."""
+
+    strands: list[Strand]
+    heads: dict[tuple[str, int], list[str]] = field(default_factory=lambda: defaultdict(list))
+    tags: dict[tuple[str, int], list[str]] = field(default_factory=lambda: defaultdict(list))
+    notes: Mapping[str, int] = field(default_factory=dict)
+    """How many notes there are on a turn, by its digest."""
+
+
+@command("log")
+@click.argument("ref", metavar="[REF]", required=False)
+@click.option("--graph", is_flag=True, help="Draw the forks: with REF, also what was forked from it.")
+@click.option("-n", "limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many at most.")
+@click.option("--cursor", metavar="TURN", help="Go on where the page before ended.")
+@json_option
+def log(*, ref: str | None, graph: bool, limit: int, cursor: str | None, as_json: bool) -> None:
+    """List turns newest first, a line each.
+
+    REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it: then its
+    transcript is listed, and without REF all sessions, the newest first. A line gives the first 8 digits of the turn's
+    digest and its index; in brackets the sessions whose last turn it is, tags, notes, and what it was picked from; role,
+    author, time in UTC, and the start of the text.
+    """
+    from trails.cli import lanes, log_pages, render
+
+    after = None if cursor is None else log_pages.parse(cursor)
+    with open_store() as store:
+        view = _view(store, ref, forks=graph, seen=None if after is None else after.seen)
+        lines, more = log_pages.page(lanes.draw(view.strands), limit, after)
+        turns = _turns(store, lines)
+        seen = len(store.store.log.lines()) if after is None and more else after.seen if after else 0
+    last = turns.get(log_pages.last_turn(lines)) if more else None
+    onward = None if last is None else f"{last.iri}#{seen}"
+    shown = [line for line in lines if (graph if line.strand is None else (line.strand, line.index) in turns)]
+    if as_json:
+        rows = [_plain(view, line, turns) for line in shown if line.strand is not None]
+        print_json({"turns": rows, "cursor": onward})
+        return
+    console = render.screen()
+    for line in shown:
+        console.print(_line(view, line, turns, graph=graph, width=console.width), soft_wrap=True)
+    if not shown:
+        note("there are no turns")
+    if onward is not None:
+        given = [ref and shlex.quote(ref), "--graph" if graph else None, f"-n {limit}" if limit != 50 else None]
+        words = ["trails log", *filter(None, given), f"--cursor {shlex.quote(onward)}"]
+        note(f"there is more: {' '.join(words)}")
+
+
+# --- reading
+
+
+def _view(store: Repository, ref: str | None, *, forks: bool, seen: int | None) -> _View:
+    """Return what is to be listed; with `seen`, as it was when the store's log had so many lines."""
+    from trails.cli import forest, log_pages
+    from trails.plumbing import annotations as marks
+    from trails.plumbing import refs
+
+    then = log_pages.changes(store, seen)
+
+    def all_sessions() -> dict[str, Node]:
+        return log_pages.newest_first(store, log_pages.as_it_was(forest.read(store.reader), then), then)
+
+    if ref is None:
+        nodes = all_sessions()
+        view = _View([_strand(nodes, node) for node in nodes.values() if node.status == "stored"])
+    else:
+        place = refs.place(store, ref)
+        nodes = all_sessions() if forks else log_pages.as_it_was(_lineage(store, place.session_id), then)
+        view = _View(_transcript(store, nodes, place.session_id, place.end))
+        if forks:
+            view.strands += _forked(nodes, place.session_id, place.end)
+    for node in nodes.values():
+        if node.status == "stored":
+            view.heads[_owner(nodes, node, _end(node) - 1)].append(node.label or node.id)
+    for tag in store.tags.list():
+        if tag.session_id in nodes and tag.length:
+            view.tags[_owner(nodes, nodes[tag.session_id], tag.length - 1)].append(tag.name)
+    view.notes = marks.note_counts(store.store)
+    return view
+
+
+def _lineage(store: Repository, session_id: str) -> dict[str, Node]:
+    """Return a session and its ancestors, as `forest.read` gives them; nothing else is read."""
+    from trails import iris
+    from trails.cli.forest import Node
+
+    chain = store.reader.lineage(session_id)
+    rows = store.reader.select("own_turns", sessions=[record.id for record in chain])
+    last = {iris.session_id(row["session"].value): int(row["last"].value) for row in rows}
+    return {
+        each.id: Node(
+            id=each.id,
+            label=each.label,
+            parent=each.parent_session_id,
+            forked_at=each.forked_at_index,
+            last=last.get(each.id),
+        )
+        for each in chain
+    }
+
+
+def _end(node: Node) -> int:
+    """Return how many turns the transcript of a session has."""
+    return max(node.forked_at or 0, -1 if node.last is None else node.last + 1)
+
+
+def _above(nodes: Mapping[str, Node], node: Node) -> Iterator[Node]:
+    """Give a session's parent, the parent of that, and so on, as long as they are stored."""
+    seen = {node.id}
+    while node.parent is not None and node.parent in nodes and node.parent not in seen:
+        node = nodes[node.parent]
+        seen.add(node.id)
+        yield node
+
+
+def _owner(nodes: Mapping[str, Node], node: Node, index: int) -> tuple[str, int]:
+    """Return (owner, index) of the turn at an index of a session's transcript."""
+    for above in (node, *_above(nodes, node)):
+        if index >= (above.forked_at or 0):
+            return above.id, index
+    return "", index
+
+
+def _strand(nodes: Mapping[str, Node], node: Node) -> Strand:
+    from trails.cli.lanes import Strand
+
+    start = node.forked_at or 0
+    above = next(_above(nodes, node), None)
+    parent = _owner(nodes, above, start - 1)[0] if start and above else ""
+    return Strand(node.id, parent or None, start, _end(node), node.created.removesuffix("Z"))
+
+
+def _transcript(store: Repository, nodes: Mapping[str, Node], session_id: str, end: int | None) -> list[Strand]:
+    """Return the runs of turns that make up a transcript, or the first `end` turns of it."""
+    from trails import lineage
+    from trails.cli.lanes import Strand
+
+    found: list[Strand] = []
+    for run in lineage.segments(store.reader.lineage(session_id), end):
+        last = _end(nodes[run.record.id])
+        parent = found[-1].id if found else None
+        found.append(Strand(run.record.id, parent, run.start, last if run.end is None else min(run.end, last)))
+    return found
+
+
+def _forked(nodes: Mapping[str, Node], session_id: str, end: int | None) -> list[Strand]:
+    """Return what was forked from the first `end` turns of a session, and from that, and so on."""
+    found = []
+    for node in nodes.values():
+        lowest = node.forked_at or 0
+        for above in _above(nodes, node):
+            if above.id == session_id:
+                if node.status == "stored" and (end is None or lowest <= end):
+                    found.append(_strand(nodes, node))
+                break
+            lowest = min(lowest, above.forked_at or 0)
+    return found
+
+
+def _turns(store: Repository, lines: Iterable[Line]) -> dict[tuple[str, int], Turn]:
+    """Return the turns that lines are of, by (owner, index): only these are read."""
+    wanted: dict[str, list[int]] = defaultdict(list)
+    for line in lines:
+        if line.strand is not None:
+            wanted[line.strand].append(line.index)
+    return {
+        (owner, turn.index): turn for owner, indices in wanted.items() for turn in store.reader.turns_at(owner, indices)
+    }
+
+
+# --- showing
+
+
+def _plain(view: _View, line: Line, turns: Mapping[tuple[str, int], Turn]) -> dict[str, Any]:
+    """Return a line as plain values, ready for JSON."""
+    place = str(line.strand), line.index
+    turn = turns[place]
+    return {
+        "index": turn.index,
+        "session": turn.session_id,
+        "digest": turn.digest,
+        "iri": turn.iri,
+        "role": turn.role,
+        "author": turn.author,
+        "time": turn.time.isoformat() if turn.time else None,
+        "text": _first_line(turn),
+        "heads": view.heads.get(place, []),
+        "tags": view.tags.get(place, []),
+        "notes": view.notes.get(turn.digest, 0),
+        "quoted_from": turn.quoted_from.model_dump() if turn.quoted_from else None,
+        "lane": line.lane,
+    }
+
+
+def _first_line(turn: Turn) -> str:
+    from trails import parts
+
+    if turn.redacted:
+        return "(redacted)"
+    return next((line for line in parts.plain_text(turn.content).splitlines() if line.strip()), "").strip()
+
+
+def _line(view: _View, line: Line, turns: Mapping[tuple[str, int], Turn], *, graph: bool, width: int) -> Text:
+    from rich.text import Text
+
+    from trails.cli import render
+
+    drawn = line.graph if "utf" in (sys.stdout.encoding or "").lower() else line.plain()
+    made = Text().append(f"{drawn} " if graph else "", style="bright_black")
+    if line.strand is None:
+        made.rstrip()
+        return made
+    place = line.strand, line.index
+    turn = turns[place]
+    made.append(turn.digest[:8], style="yellow").append(f" {turn.index}", style="bold")
+    names = _names(view, place, turn)
+    if names:
+        made.append(" (").append_text(Text(", ").join(names)).append(")")
+    made.append(f" {clean(turn.role)}", style=render.role_style(turn.role))
+    made.append(f" {clean(turn.author)} {render.moment(turn.time)}  ", style="dim")
+    room = max(20, width - made.cell_len) if width < 1000 else _FIRST_LINE
+    return made.append(shorten(_first_line(turn), room))
+
+
+def _names(view: _View, place: tuple[str, int], turn: Turn) -> list[Text]:
+    from rich.text import Text
+
+    names = [Text(clean(name), style="bold green") for name in view.heads.get(place, [])]
+    names += [Text(f"tag: {clean(name)}", style="bold yellow") for name in view.tags.get(place, [])]
+    if turn.quoted_from:
+        names.append(Text(f"from {clean(turn.quoted_from.session_id)}@{turn.quoted_from.index}", style="magenta"))
+    if noted := view.notes.get(turn.digest):
+        names.append(Text(count(noted, "note"), style="cyan"))
+    return names

@@ -1,0 +1,178 @@
+"""Commands that ask the store: query, queries, verify, info."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trails.cli.base import command, decoded, json_option, note, open_store, pairs, print_json, read_stdin, refuse
+from trails.cli.checkpoint import note_option, verifier_option
+from trails.cli.text import count
+
+if TYPE_CHECKING:
+    from trails import Repository
+    from trails.queries import QueryFile
+    from trails.store.contract import Result
+
+_FORMATS = click.Choice(["table", "json", "csv", "tsv", "turtle", "ntriples"])
+
+
+@command("query")
+@click.argument("query", metavar="QUERY")
+@click.option(
+    "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="A parameter's value; again for a list."
+)
+@click.option("--format", "format_", type=_FORMATS, default="table", show_default=True, help="How to print the result.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+def query(query: str, params: tuple[str, ...], format_: str, as_json: bool) -> None:
+    """Ask a SPARQL query.
+
+    QUERY is the name of a ready-made query (`trails queries` lists them), a file ending in .rq, the query itself, or
+    "-" for stdin. The prefixes trails, prov, rdf, rdfs and xsd are declared already. A session's parameter may be an
+    id, an IRI or a label. json, csv and tsv are the SPARQL 1.1 result formats; a CONSTRUCT is printed as turtle,
+    ntriples or JSON-LD. ASK prints true or false, and either is an answer: the exit code is 0. The table shortens IRIs
+    and cuts long values; the other formats do not.
+    """
+    from trails.cli import results
+
+    form = "json" if as_json else format_
+    with open_store() as store:
+        result = _ask(store, query, _grouped(params))
+    if form == "table" and not isinstance(result, bool | list):
+        from trails.cli import render
+
+        if result:
+            render.screen().print(results.table(result))
+        note(count(len(result), "row"))
+    else:
+        sys.stdout.write(results.write(result, form))
+
+
+def _grouped(params: tuple[str, ...]) -> dict[str, list[str]]:
+    values: dict[str, list[str]] = {}
+    for name, value in pairs(params, "--param"):
+        values.setdefault(name, []).append(value)
+    return values
+
+
+def _ask(store: Repository, query: str, values: dict[str, list[str]]) -> Result:
+    from trails import queries
+
+    if query == "-":
+        text = read_stdin()
+    elif query.endswith(".rq"):
+        text = decoded(Path(query).read_bytes(), query)
+    elif query in queries.load_all():
+        return store.query(query, **_bound(store, queries.find(query), values))
+    else:
+        text = query
+    if values:
+        parsed = queries.parse("of your own", "", text)
+        text = parsed.bind(**_bound(store, parsed, values))
+    return store.query(text)
+
+
+def _bound(store: Repository, query: QueryFile, values: dict[str, list[str]]) -> dict[str, Any]:
+    """Return parameters as the query takes them: numbers as such, labels as session ids, one value not as a list."""
+    kinds = {parameter.name: parameter.kind for parameter in query.parameters}
+    bound: dict[str, Any] = {}
+    for name, given in values.items():
+        converted = [_converted(store, name, kinds.get(name, ""), value) for value in given]
+        bound[name] = converted if len(converted) > 1 else converted[0]
+    return bound
+
+
+def _converted(store: Repository, name: str, kind: str, value: str) -> Any:
+    if kind == "integer":
+        if not value.isdecimal():
+            refuse(f"the parameter {name} takes a whole number, not {value!r}")
+        return int(value)
+    if kind == "session" and not value.startswith("urn:trails:"):
+        labelled = store.reader.labelled(value)
+        return labelled if labelled is not None and not store.reader.records([value]) else value
+    return value
+
+
+@command("queries")
+@click.argument("name", metavar="[NAME]", required=False)
+@json_option
+def list_queries(name: str | None, as_json: bool) -> None:
+    """List the ready-made queries, or print one of them.
+
+    With NAME, the query's own text: it runs as it stands in any SPARQL console.
+    """
+    from trails import queries
+
+    found = list(queries.catalogue().values()) if name is None else [queries.find(name)]
+    if as_json:
+        described = [_described(each) for each in found]
+        print_json({"queries": described} if name is None else described[0] | {"text": found[0].text})
+        return
+    if name is not None:
+        click.echo(found[0].text, nl=False)
+        return
+    from trails.cli import render
+
+    table = render.table("name", "purpose", "parameters", fold=("purpose", "parameters"))
+    for each in found:
+        parameters = (f"{p.name} ({p.kind}{', optional' if p.optional else ''})" for p in each.parameters)
+        table.add_row(each.name, each.purpose, ", ".join(parameters))
+    render.screen().print(table)
+
+
+def _described(query: QueryFile) -> dict[str, Any]:
+    return {
+        "name": query.name,
+        "purpose": query.purpose,
+        "parameters": [
+            {"name": p.name, "kind": p.kind, "optional": p.optional, "description": p.description}
+            for p in query.parameters
+        ],
+        "columns": [{"name": c.name, "kind": c.kind, "description": c.description} for c in query.columns],
+    }
+
+
+@command("verify")
+@click.argument("session", metavar="[SESSION]", required=False)
+@note_option("--checkpoint", "A checkpoint that was kept elsewhere: find what was rewritten since.")
+@verifier_option
+@json_option
+def verify(*, session: str | None, checkpoint: str | None, verifiers: list[str], as_json: bool) -> None:
+    """Check that what is stored is whole and was not altered.
+
+    All sessions, or SESSION (an id, an IRI or a label) with its ancestors. The exit code is 1 where something was
+    found. Whoever owns the disk can rewrite everything so that nothing is found; with --checkpoint (and --verifier, the
+    log's public key) that is found too: what the checkpoint covers is as it was, but for what is then listed as changed,
+    detached, deleted, brought back or redacted since. What may change of a session is its label, key, metadata, state,
+    spawner, system prompts, tags, notes and entry.
+    """
+    from trails.cli import render
+
+    with open_store() as store, render.working("verifying"):
+        wanted = None if session is None else store.resolve(session)
+        report = store.verify(wanted, checkpoint=checkpoint, verifiers=verifiers)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        render.verdict(render.screen(), report)
+    if not report.ok:
+        click.get_current_context().exit(1)
+
+
+@command("info")
+@json_option
+def info(as_json: bool) -> None:
+    """Say where the store is and what it holds."""
+    with open_store() as store:
+        facts = store.info()
+    if as_json:
+        print_json(facts)
+        return
+    from trails.cli import render
+
+    render.screen().print(
+        render.grid({name: f"{value:,}" if type(value) is int else value for name, value in facts.items()})
+    )

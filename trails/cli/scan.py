@@ -1,0 +1,54 @@
+"""The command that looks for secrets in what is stored: scan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from trails.cli.base import command, json_option, note, open_store, print_json, refuse
+from trails.cli.text import count, one_line
+
+if TYPE_CHECKING:
+    from trails.secrets import Found
+
+
+def described(found: Found) -> str:
+    """Return a finding as one line: its kind, where it stands, and no more of it than a hint."""
+    session = "no session" if found.session_id is None else one_line(str(found.to_dict()["session"]))
+    turn = "" if found.index is None else f", turn {found.index}"
+    taken = ", taken out" if found.redacted else ""
+    return f"{found.kind:<18} {session}{turn}, {one_line(found.where)}: {one_line(found.hint)}{taken}"
+
+
+@command("scan")
+@click.argument("session", metavar="[SESSION]", required=False)
+@click.option("--all", "whole", is_flag=True, help="Look through the whole store.")
+@json_option
+def scan(*, session: str | None, whole: bool, as_json: bool) -> None:
+    """Look for API keys, tokens and passwords in a session, or with --all in the whole store.
+
+    SESSION is an id, an IRI or a label; the turns that it shares are looked through too. Each secret is named by its
+    kind, session, turn and place, and never shown. The exit code is 1 where any is found. `trails redact` takes the
+    content of a turn out; the extra `secrets` adds formats to those that are known without it.
+    """
+    from trails.cli import render
+    from trails.plumbing import scan as scanning
+
+    if whole == (session is not None):
+        refuse("name a session, or give --all")
+    with open_store() as store:
+        if session is not None:
+            report = scanning.scan(store, session)
+        else:
+            with render.progress("scanning") as progress:
+                report = scanning.scan_all(store, progress)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        for each in report.found:
+            click.echo(described(each))
+        said = count(len(report.found), "secret") if report.found else "no secrets"
+        note(f"{said} in {count(report.sessions, 'session')}")
+    if report.found:
+        click.get_current_context().exit(1)

@@ -1,0 +1,163 @@
+"""Commands that show sessions and write nothing: list, show, tree, branches, replay."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from trails.cli.base import command, json_option, note, open_store, print_json, session_argument, time_option
+
+if TYPE_CHECKING:
+    from trails.model import SessionRecord
+
+
+@command("list")
+@click.option("--principal", metavar="NAME", help="Only sessions that run for this principal.")
+@click.option("--agent", metavar="NAME", help="Only sessions that this agent runs.")
+@click.option("--label", metavar="LABEL", help="Only the session with this label.")
+@time_option("--since", "Only those created at this time or later.")
+@time_option("--until", "Only those created before this time.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
+@click.option("--cursor", metavar="TEXT", help="Go on where the page before ended.")
+@json_option
+def list_sessions(
+    *,
+    principal: str | None,
+    agent: str | None,
+    label: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+    cursor: str | None,
+    as_json: bool,
+) -> None:
+    """List sessions, newest first.
+
+    A TIME is ISO 8601 with a time zone, or a plain date (midnight in UTC).
+    """
+    with open_store() as store:
+        page = store.list(
+            principal=principal, agent=agent, label=label, since=since, until=until, limit=limit, cursor=cursor
+        )
+    if as_json:
+        print_json({"sessions": [record.to_dict() for record in page], "cursor": page.cursor})
+        return
+    from trails.cli import render
+
+    if page:
+        render.sessions(render.screen(), page)
+    else:
+        note("no sessions found")
+    if page.cursor:
+        filters = {
+            "--principal": principal,
+            "--agent": agent,
+            "--since": since and since.isoformat(),
+            "--until": until and until.isoformat(),
+            "--limit": None if limit == 50 else str(limit),
+        }
+        given = " ".join(f"{name} {shlex.quote(value)} " for name, value in filters.items() if value)
+        note(f"there is more: trails list {given}--cursor {shlex.quote(page.cursor)}")
+
+
+@command("show")
+@click.argument("ref", metavar="REF")
+@click.option("--full", is_flag=True, help="Whole texts, tool arguments and digests.")
+@json_option
+def show(ref: str, full: bool, as_json: bool) -> None:
+    """Show a session's transcript for reading.
+
+    REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it. Turns that come
+    from an ancestor name the session that owns them. Long texts and tool arguments are shortened without --full; JSON is
+    always whole.
+    """
+    from trails.plumbing import refs
+
+    with open_store() as store:
+        place = refs.place(store, ref)
+        loaded = store.load(place.session_id)
+        record, turns, system = loaded.record, loaded.turns[: place.end], loaded.system
+    if as_json:
+        print_json({"session": record.to_dict(), "system": system, "turns": [turn.to_dict() for turn in turns]})
+        return
+    from trails.cli import render
+
+    console = render.screen()
+    render.session_head(console, record, turns, system, full=full)
+    render.transcript(console, record.id, turns, full=full)
+
+
+@command("tree")
+@click.argument("session", metavar="[SESSION]", required=False)
+@json_option
+def tree(session: str | None, as_json: bool) -> None:
+    """Draw the forest of forks and spawned sessions.
+
+    Without SESSION (an id, an IRI or a label), all trees of the store. Each line gives: @ the index that a fork starts
+    at, or "spawned"; label and id; how many turns its transcript has, and how many of them it owns; the first 8 digits
+    of its head. A parent that was deleted or is missing is drawn as such.
+    """
+    from trails.cli import forest
+
+    with open_store() as store:
+        top = None if session is None else store.resolve(session)
+        trees = forest.plant(forest.read(store.reader), top)
+    if as_json:
+        print_json({"sessions": [twig.to_dict() for twig in forest.walk(trees)]})
+        return
+    from trails.cli import render
+
+    if trees:
+        render.forest(render.screen(), trees)
+    else:
+        note("the store holds no sessions")
+
+
+@command("branches")
+@session_argument
+@json_option
+def branches(session: str, as_json: bool) -> None:
+    """List a session's direct forks, oldest first.
+
+    SESSION is an id, an IRI or a label.
+    """
+    with open_store() as store:
+        session_id = store.resolve(session)
+        records: list[SessionRecord] = store.branches(session_id)
+    if as_json:
+        print_json({"session": session_id, "branches": [record.to_dict() for record in records]})
+        return
+    from trails.cli import render
+
+    if records:
+        render.sessions(render.screen(), records)
+    else:
+        note(f"session {session_id!r} has no forks")
+
+
+@command("replay")
+@click.argument("ref", metavar="REF")
+@click.option("--up-to", type=click.IntRange(min=0), metavar="INDEX", help="Stop before the turn with this index.")
+@json_option
+def replay(ref: str, up_to: int | None, as_json: bool) -> None:
+    """Print what a model would be sent again: role and content of each turn, in order.
+
+    REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it. Nothing
+    is shortened and nothing is written.
+    """
+    from trails.plumbing import refs
+
+    with open_store() as store:
+        place = refs.place(store, ref)
+        session_id = place.session_id
+        ends = [end for end in (up_to, place.end) if end is not None]
+        turns = store.replay(session_id, up_to_index=min(ends, default=None))
+    if as_json:
+        print_json({"session": session_id, "turns": turns})
+        return
+    from trails.cli import render
+
+    render.replay(render.screen(), turns)

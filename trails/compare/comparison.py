@@ -1,0 +1,396 @@
+"""A comparison of branches: a row each, any column to group and sort by, and all the forms that researchers take it in."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final, NamedTuple
+
+from trails import files
+from trails.compare import tables
+from trails.compare.layout import Stem
+from trails.compare.tables import NUMERIC, Kind, Table
+from trails.errors import InvalidInput
+from trails.model import SessionRecord
+
+META: Final = "meta."
+"""What stands before a metadata key in a column's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What model calls reported, added up; None where none of them reported it."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: Decimal | None = None
+
+    @property
+    def tokens(self) -> int | None:
+        """Input and output tokens together, or the one that was reported."""
+        reported = [count for count in (self.input_tokens, self.output_tokens) if count is not None]
+        return sum(reported) if reported else None
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            _added(self.input_tokens, other.input_tokens),
+            _added(self.output_tokens, other.output_tokens),
+            _added(self.cost, other.cost),
+        )
+
+
+def _added(one: Any, other: Any) -> Any:
+    return one if other is None else other if one is None else one + other
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A session in a comparison. `own` is what its own turns report, `total` all of its transcript, inherited turns too."""
+
+    record: SessionRecord
+    own_turns: int
+    own: Usage
+    total: Usage
+    tools: Mapping[str, int]
+    models: tuple[str, ...]
+    last_answer: str | None
+
+    @property
+    def turns(self) -> int:
+        """How many turns its transcript has, inherited ones included."""
+        return self.record.starts_at + self.own_turns
+
+
+class Column(NamedTuple):
+    """A column that every comparison has."""
+
+    kind: Kind
+    what: str
+    cell: Callable[[Branch], Any]
+
+
+def _money(cost: Decimal | None) -> float | None:
+    return None if cost is None else float(cost)
+
+
+COLUMNS: Final[Mapping[str, Column]] = {
+    "session": Column("text", "the session's id", lambda b: b.record.id),
+    "label": Column("text", "its label", lambda b: b.record.label),
+    "branch": Column("text", "its branch's name", lambda b: b.record.branch),
+    "parent": Column("text", "the id of the session that it was forked from", lambda b: b.record.parent_session_id),
+    "fork_index": Column("place", "the first index that it owns", lambda b: b.record.forked_at_index),
+    "turns": Column("integer", "turns of its transcript, inherited ones included", lambda b: b.turns),
+    "own_turns": Column("integer", "turns that it owns", lambda b: b.own_turns),
+    "input_tokens": Column("integer", "input tokens of its own turns", lambda b: b.own.input_tokens),
+    "output_tokens": Column("integer", "output tokens of its own turns", lambda b: b.own.output_tokens),
+    "tokens": Column("integer", "input and output tokens of its own turns", lambda b: b.own.tokens),
+    "cost": Column("number", "the reported cost of its own turns", lambda b: _money(b.own.cost)),
+    "total_input_tokens": Column("integer", "input tokens of its transcript", lambda b: b.total.input_tokens),
+    "total_output_tokens": Column("integer", "output tokens of its transcript", lambda b: b.total.output_tokens),
+    "total_tokens": Column("integer", "input and output tokens of its transcript", lambda b: b.total.tokens),
+    "total_cost": Column("number", "the reported cost of its transcript", lambda b: _money(b.total.cost)),
+    "tool_calls": Column("integer", "how often its own turns asked for a tool", lambda b: sum(b.tools.values())),
+    "tools": Column("counts", "the tools that its own turns asked for, with how often", lambda b: b.tools),
+    "models": Column("names", "the models that generated its own turns", lambda b: b.models),
+    "last_answer": Column("text", "the text of the last answer among its own turns", lambda b: b.last_answer),
+    "principal": Column("text", "whom it runs for", lambda b: b.record.principal),
+    "agent": Column("text", "what runs it", lambda b: b.record.agent),
+    "state": Column("text", "its state", lambda b: b.record.state),
+    "created": Column("time", "when it was made", lambda b: b.record.created),
+}
+"""What is known of every branch, beside its metadata, in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A numeric column over a group: how many branches have a number there, their mean, the smallest and the greatest."""
+
+    count: int
+    mean: float
+    min: int | float
+    max: int | float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the aggregate as plain values, ready for JSON."""
+        return {"count": self.count, "mean": self.mean, "min": self.min, "max": self.max}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The branches that have the same values in the columns grouped by, in order, and aggregates of all numeric columns.
+
+    A column in which no branch of the group has a number has no aggregate, nor have fork indices or what is grouped by.
+    """
+
+    key: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]]
+    aggregates: Mapping[str, Aggregate]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the group as plain values, ready for JSON: its branches by session id, all its aggregates."""
+        return {
+            "key": tables.plain(self.key),
+            "count": len(self),
+            "aggregates": {name: aggregate.to_dict() for name, aggregate in self.aggregates.items()},
+            "sessions": [row["session"] for row in self.rows],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Branches side by side; get one from `Repository.compare`. It keeps nothing open and follows no later change.
+
+    `root` is the session whose forks are compared, `at` the fork point where only one was asked for. `columns` are the
+    names of the columns shown; whatever else is known of a branch can still be grouped, sorted and coloured by.
+    """
+
+    root: str
+    at: int | None
+    columns: tuple[str, ...]
+    kinds: Mapping[str, Kind]
+    """Every column that is known, shown or not, and what it holds."""
+    groups: tuple[Group, ...]
+    """The groups asked for, in order of their values; none where none were asked for."""
+    _all_rows: tuple[Mapping[str, Any], ...]
+    _stems: tuple[Stem, ...]
+
+    @classmethod
+    def of(
+        cls, root: str, branches: Sequence[Branch], *, at: int | None = None, trunk: Sequence[Branch] = ()
+    ) -> Comparison:
+        """Return the comparison of some branches, in their order, with all columns.
+
+        `trunk` are sessions that are drawn with them and have no row.
+        """
+        keys = sorted({key for branch in branches for key in branch.record.meta})
+        rows = tuple(_row(branch, keys) for branch in branches)
+        kinds = {name: column.kind for name, column in COLUMNS.items()}
+        kinds |= {META + key: tables.kind_of(row[META + key] for row in rows) for key in keys}
+        stems = tuple(
+            Stem(branch.record.id, branch.record.parent_session_id, branch.record.starts_at, branch.turns)
+            for branch in (*trunk, *branches)
+        )
+        return cls(root, at, tuple(kinds), kinds, (), rows, stems)
+
+    # --- what is in it
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A dict of the shown columns for each branch, in order; fresh on each call."""
+        return [dict(row) for row in self.table().rows]
+
+    def __len__(self) -> int:
+        return len(self._all_rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+    def __repr__(self) -> str:
+        grouped = f" in {len(self.groups)} groups" if self.groups else ""
+        return f"<Comparison of {self.root!r}: {len(self)} branches{grouped}>"
+
+    # --- as asked
+
+    def arranged(
+        self,
+        *,
+        columns: str | Sequence[str] | None = None,
+        group_by: str | Sequence[str] | None = None,
+        sort_by: str | Sequence[str] | None = None,
+        descending: bool = False,
+    ) -> Comparison:
+        """Return the same branches with other columns shown, grouped and sorted anew. `Repository.compare` says how.
+
+        Raises `InvalidInput` for a column that is not known, naming those that are.
+        """
+        shown = self if columns is None else self.showing(columns)
+        by = () if group_by is None else self.known(group_by)
+        rows = self._sorted(() if sort_by is None else self.known(sort_by), descending)
+        groups = self._grouped(rows, by) if by else ()
+        ordered = tuple(row for group in groups for row in group.rows) if by else rows
+        return replace(shown, groups=groups, _all_rows=ordered)
+
+    def showing(self, columns: str | Sequence[str]) -> Comparison:
+        """Return the same rows in the same order and groups with other columns shown; `InvalidInput` for an unknown one."""
+        return replace(self, columns=self.known(columns))
+
+    def known(self, names: str | Sequence[str]) -> tuple[str, ...]:
+        """Return names of columns as a tuple, each once, or raise `InvalidInput` for one that is not known."""
+        asked = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
+        if not asked:
+            raise InvalidInput("name at least one column, or leave the list out")
+        for name in asked:
+            if name not in self.kinds:
+                raise InvalidInput(f"there is no column {name!r} in this comparison; it has: {', '.join(self.kinds)}")
+        return asked
+
+    def _sorted(self, names: Sequence[str], descending: bool) -> tuple[Mapping[str, Any], ...]:
+        rows = list(self._all_rows)
+        for name in reversed(names):
+            missing = [row for row in rows if row[name] is None]
+            present = [row for row in rows if row[name] is not None]
+            rows = sorted(present, key=lambda row: _rank(row[name]), reverse=descending) + missing
+        return tuple(rows)
+
+    def _grouped(self, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[Group, ...]:
+        found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+        for row in rows:
+            found.setdefault(tuple(_rank(row[name]) for name in names), []).append(row)
+        numeric = [name for name, kind in self.kinds.items() if kind in ("integer", "number") and name not in names]
+        return tuple(
+            Group({name: members[0][name] for name in names}, tuple(members), _aggregates(members, numeric))
+            for _, members in sorted(found.items())
+        )
+
+    # --- as others take it
+
+    def table(self, *, groups: bool = False) -> Table:
+        """Return the shown columns as a table, a row a branch; with `groups`, a row a group with its aggregates.
+
+        A row of a group has the columns grouped by, `count`, and `NAME.mean`, `NAME.min` and `NAME.max` of each numeric
+        column. Raises `InvalidInput` for `groups` where nothing is grouped.
+        """
+        if not groups:
+            return self._table(self._all_rows)
+        if not self.groups:
+            raise InvalidInput("the comparison has no groups; give the columns to group by (group_by)")
+        by = tuple(self.groups[0].key)
+        numeric = dict.fromkeys(name for name in self.columns if any(name in group.aggregates for group in self.groups))
+        kinds: dict[str, Kind] = {name: self.kinds[name] for name in by}
+        kinds["count"] = "integer"
+        for name in numeric:
+            kinds |= {f"{name}.mean": "number", f"{name}.min": self.kinds[name], f"{name}.max": self.kinds[name]}
+        return Table(kinds, [_group_row(group, numeric) for group in self.groups])
+
+    def table_of(self, group: Group) -> Table:
+        """Return the shown columns of one group's branches as a table."""
+        return self._table(group.rows)
+
+    def _table(self, rows: Sequence[Mapping[str, Any]]) -> Table:
+        shown = [{name: tables.fresh(row[name]) for name in self.columns} for row in rows]
+        return Table({name: self.kinds[name] for name in self.columns}, shown)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, ready for JSON: root, at, columns, rows, and groups by session id."""
+        return {
+            "root": self.root,
+            "at": self.at,
+            "columns": list(self.columns),
+            "rows": [tables.plain(row) for row in self.rows],
+            "groups": [group.to_dict() for group in self.groups],
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict()` as indented JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+
+    def to_csv(self, *, groups: bool = False) -> str:
+        """Return CSV (RFC 4180) with a line of names: a row a branch in order, or, with `groups`, a row a group.
+
+        Missing cells are empty; tools are written `search=3; sum=1`, models `a; b`, nested metadata as JSON. Texts stand as
+        they are: a spreadsheet may take one that begins with "=" for a formula, unless the column is imported as text.
+        """
+        return tables.to_csv(self.table(groups=groups))
+
+    def to_markdown(self, *, groups: bool = False) -> str:
+        """Return a Markdown table: a row a branch in order, or, with `groups`, a row a group. Nothing is shortened."""
+        return tables.to_markdown(self.table(groups=groups))
+
+    def to_pandas(self, *, groups: bool = False) -> Any:
+        """Return a `pandas.DataFrame`: a row a branch in order, or, with `groups`, a row a group.
+
+        Columns are typed; missing whole numbers stay missing (`Int64`). Tools are dicts, models lists. Needs pandas:
+        raises `TrailsError` that names the extra without it.
+        """
+        return tables.to_pandas(self.table(groups=groups))
+
+    def to_arrow(self, *, groups: bool = False) -> Any:
+        """Return a `pyarrow.Table`: a row a branch in order, or, with `groups`, a row a group.
+
+        Columns are typed: tools are a map, models a list, times UTC in microseconds; metadata that is nested or of mixed
+        types is JSON text. Needs pyarrow: raises `TrailsError` that names the extra without it.
+        """
+        return tables.to_arrow(self.table(groups=groups))
+
+    def plot(self, path: str | os.PathLike[str], *, color_by: str | None = None) -> None:
+        """Draw the fork forest into a file, SVG or PNG by its suffix, each branch coloured by a column; replaces the file.
+
+        Along lies the index of turns: a branch runs from its fork index to its length and leaves its parent there; long
+        stretches in which nothing begins or ends are cut short and marked. Numbers and times are coloured on a scale (a
+        root beyond the range of its forks gets the colour at the end), anything else in up to 20 distinct colours with a
+        legend; a missing value is grey. The file is for its owner alone (mode 0600). The same comparison gives the same
+        bytes, with the same version of matplotlib.
+
+        Raises `InvalidInput` for another suffix, an unknown column or more than 20 distinct values, and `TrailsError`
+        where matplotlib is not installed (the extra `plot`).
+        """
+        place = Path(path)
+        form = place.suffix.lower().removeprefix(".")
+        if form not in ("svg", "png"):
+            raise InvalidInput(f"{str(path)!r} names no format to draw in; let it end in .svg or .png")
+        column = None if color_by is None else self.known(color_by)[0]
+        tables.optional("matplotlib", "plot", "a plot")
+        from trails.compare import plot as plotting  # noqa: PLC0415 - matplotlib is optional, and takes a second to import
+
+        cells = {row["session"]: row for row in self._all_rows}
+        names = {session_id: row["label"] or session_id for session_id, row in cells.items()}
+        metric = None
+        if column is not None:
+            values = {session_id: row[column] for session_id, row in cells.items()}
+            metric = plotting.Metric(column, self.kinds[column], values)
+        drawn = plotting.draw(self._stems, names, metric, form)
+        files.write_whole(place, lambda out: out.write(drawn))
+
+
+def _row(branch: Branch, keys: Sequence[str]) -> dict[str, Any]:
+    meta = branch.record.meta
+    return {name: column.cell(branch) for name, column in COLUMNS.items()} | {META + key: meta.get(key) for key in keys}
+
+
+def _rank(value: Any) -> tuple[Any, ...]:
+    """Return what orders the values of a column: numbers, texts (upper and lower case alike), the rest; missing last.
+
+    Values with the same rank are the same value; 1 and 1.0 are, True is another.
+    """
+    match value:
+        case None:
+            return (9,)
+        case bool():
+            return (0, value)
+        case int() | float():
+            return (1, value)
+        case str():
+            return (2, value.casefold(), value)
+        case datetime() | tuple():  # times, and names of models
+            return (3, value)
+    return (4, json.dumps(tables.plain(value), sort_keys=True))
+
+
+def _aggregates(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Aggregate]:
+    found = {}
+    for name in names:
+        numbers = [row[name] for row in rows if row[name] is not None]
+        if numbers:
+            found[name] = Aggregate(len(numbers), fmean(numbers), min(numbers), max(numbers))
+    return found
+
+
+def _group_row(group: Group, numeric: Mapping[str, None]) -> dict[str, Any]:
+    row: dict[str, Any] = {**group.key, "count": len(group)}
+    for name in numeric:
+        aggregate = group.aggregates.get(name)
+        for figure in ("mean", "min", "max"):
+            row[f"{name}.{figure}"] = None if aggregate is None else getattr(aggregate, figure)
+    return row
+
+
+__all__ = ["COLUMNS", "META", "NUMERIC", "Aggregate", "Branch", "Comparison", "Group", "Usage"]

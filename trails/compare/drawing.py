@@ -1,0 +1,279 @@
+"""Drawing a forest of forks that is laid out and coloured, with matplotlib, into SVG or PNG; no display and no pyplot.
+
+One sheet is drawn on, whose coordinates are inches from the top left: what explains the colours, a lane a session with its
+name to the right, the axis of turns below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, Final, Literal
+
+from matplotlib import dates as mpl_dates
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.cm import ScalarMappable
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+from matplotlib.text import Text
+from matplotlib.ticker import MaxNLocator
+
+from trails.compare import layout as forest
+from trails.compare.layout import Lane, Layout
+
+_dates: Final[Any] = mpl_dates  # its classes carry no types
+_WIDTH: Final = 7.2  # inches: two columns of a paper
+_MARGIN: Final = 0.12
+_GAP: Final = 0.1
+_FOOT: Final = 0.42
+_FONT: Final = 7.5  # points
+_SMALL: Final = 6.5
+_TICK_ROOM: Final = 0.42  # inches from one tick to the next
+_BAR: Final = (2.2, 0.09)
+_LINE: Final = 0.17  # inches from one line of the legend to the next
+_DPI: Final = 200
+_MAX_PIXELS: Final = 60_000  # the renderer takes fewer than 2**16 either way
+_GREY: Final = "#a6a6a6"
+_INK: Final = "#404040"
+_FAINT: Final = "#d0d0d0"
+_LONGEST_NAME: Final = 34
+
+
+@dataclass(frozen=True, slots=True)
+class Paint:
+    """Which colour each session has (grey where none), and what explains the colours: a scale, or texts with theirs."""
+
+    colours: Mapping[str, str]
+    scale: ScalarMappable | None = None
+    extend: Literal["neither", "min", "max", "both"] = "neither"
+    is_time: bool = False
+    texts: Mapping[str, str] | None = None
+
+
+def draw(layout: Layout, names: Mapping[str, str], title: str | None, paint: Paint, form: str) -> bytes:
+    """Return a drawing as the bytes of an SVG or PNG file; `title` says what the colours are, None for no colours."""
+    sheet = _Sheet(layout, names)
+    entries = [] if title is None else sheet.entries(paint)
+    sheet.unroll(head=_head_height(title, paint, entries))
+    sheet.add_edges()
+    for lane in layout.lanes:
+        sheet.add_lane(lane, paint.colours.get(lane.stem.id, _GREY))
+    sheet.add_breaks()
+    sheet.add_axis()
+    if title is not None:
+        sheet.add_head(title, paint, entries)
+    return sheet.svg() if form == "svg" else sheet.png()
+
+
+_Entry = tuple[str, str]
+
+
+def _head_height(title: str | None, paint: Paint, lines: Sequence[Sequence[_Entry]]) -> float:
+    if title is None:
+        return _MARGIN
+    return 0.5 if paint.scale is not None else 0.2 + _LINE * (len(lines) + 1)
+
+
+class _Sheet:
+    """The figure while it is drawn. Until it is unrolled its height is not known and only widths can be measured."""
+
+    def __init__(self, layout: Layout, names: Mapping[str, str]) -> None:
+        self._layout, self._names = layout, names
+        self._figure = Figure(figsize=(_WIDTH, 1.0))
+        self._canvas: Any = FigureCanvasAgg(self._figure)
+        self._axes = self._figure.add_axes((0, 0, 1, 1))
+        self._axes.set_axis_off()
+        self._axes.set_xlim(0, _WIDTH)
+        self._pitch = min(max(8.0 / len(layout.lanes), 0.15), 0.26)
+        self._bend = 0.4 * self._pitch
+        self._font = min(_FONT, self._pitch * 72 * 0.62)
+        self._labels = [self._label(lane) for lane in layout.lanes]
+        self._right = _WIDTH - _MARGIN - _GAP - 1.03 * max(self._width(label) for label in self._labels)
+        self._head = 0.0
+        self._height = 1.0
+
+    def unroll(self, *, head: float) -> None:
+        """Give the sheet its height, with room above the lanes, and put the names in their places."""
+        self._head = head
+        self._height = head + len(self._layout.lanes) * self._pitch + _FOOT
+        self._figure.set_size_inches(_WIDTH, self._height)
+        self._axes.set_ylim(self._height, 0)
+        for lane, label in zip(self._layout.lanes, self._labels, strict=True):
+            label.set_position((self._right + _GAP, self._y(lane.row)))
+
+    # --- places
+
+    def _x(self, turns: float) -> float:
+        axis = self._layout.axis
+        return _MARGIN + (self._right - 2 * _MARGIN) * axis.position(turns) / axis.length
+
+    def _y(self, row: int) -> float:
+        return self._head + (row + 0.5) * self._pitch
+
+    def _width(self, text: Text) -> float:
+        return float(text.get_window_extent(self._canvas.get_renderer()).width) / self._figure.dpi
+
+    # --- pieces
+
+    def _line(self, xs: Sequence[float], ys: Sequence[float], colour: str, width: float, **style: Any) -> None:
+        self._axes.plot(xs, ys, color=colour, linewidth=width, scalex=False, scaley=False, **style)
+
+    def _text(self, x: float, y: float, text: str, **style: Any) -> Text:
+        usual: dict[str, Any] = {"fontsize": _SMALL, "color": _INK, "va": "center_baseline"}
+        return self._axes.text(x, y, text, **(usual | style))
+
+    def _label(self, lane: Lane) -> Text:
+        named = self._names.get(lane.stem.id)
+        style: dict[str, Any] = {"fontsize": self._font}
+        if named is None:
+            style |= {"color": _GREY, "style": "italic"}
+        return self._text(0, 0, cut_in_the_middle(named or lane.stem.id, _LONGEST_NAME), **style)
+
+    # --- sessions
+
+    def add_edges(self) -> None:
+        """Draw the edges from where forks leave: one for all forks of a point, down to the lowest."""
+        lowest: dict[tuple[int, int], int] = {}
+        for lane in self._layout.lanes:
+            if lane.origin is not None:
+                lowest[lane.origin, lane.stem.start] = lane.row
+        for (origin, start), row in lowest.items():
+            x, top = self._x(start), self._y(origin)
+            self._line([x, x], [top, self._y(row) - self._bend], _GREY, 0.8, solid_capstyle="butt", zorder=1)
+            self._line([x], [top], _INK, 0, marker="o", markersize=2.2, markeredgewidth=0, zorder=5)
+
+    def add_lane(self, lane: Lane, colour: str) -> None:
+        """Draw a session: the turns that it owns from the bend out of its edge, and a thin line on to its name."""
+        stem, y = lane.stem, self._y(lane.row)
+        start, end = self._x(stem.start), self._x(stem.end)
+        width = min(2.4, self._pitch * 72 * 0.16)
+        if lane.origin is None:
+            self._line([self._x(0), start], [y, y], _GREY, 0.8, linestyle=(0, (3, 2)), zorder=1)
+            self._line([start, end], [y, y], colour, width, solid_capstyle="butt", zorder=3)
+        else:
+            across = min(self._bend, end - start)
+            path = Path(
+                [(start, y - self._bend), (start, y), (start + across, y), (end, y)],
+                [Path.MOVETO, Path.CURVE3, Path.CURVE3, Path.LINETO],
+            )
+            bent = PathPatch(path, fill=False, edgecolor=colour, linewidth=width, capstyle="butt", zorder=3)
+            self._axes.add_patch(bent)
+        self._line([end, self._right + 0.6 * _GAP], [y, y], _FAINT, 0.5, linestyle=(0, (1, 2)), zorder=0)
+        self._line([end], [y], colour, 0, marker="o", markersize=2.1 * width, markeredgewidth=0, zorder=4)
+
+    def add_breaks(self) -> None:
+        """Mark where lanes reach across a stretch that is cut short."""
+        for first, last in self._layout.axis.breaks:
+            middle = (self._x(first) + self._x(last)) / 2
+            for lane in self._layout.lanes:
+                begins = 0 if lane.origin is None else lane.stem.start
+                if begins <= first and last <= lane.stem.end:
+                    self._add_break(middle, self._y(lane.row))
+
+    def _add_break(self, x: float, y: float) -> None:
+        slant, apart = 0.02, 0.022
+        self._line([x - apart, x + apart], [y, y], "white", 3.4, solid_capstyle="butt", zorder=6)
+        for side in (-apart, apart):
+            self._line([x + side - slant, x + side + slant], [y + 0.05, y - 0.05], _INK, 0.6, zorder=7)
+
+    # --- the axis
+
+    def add_axis(self) -> None:
+        """Draw the axis of turns, cut where the lanes are."""
+        y = self._height - _FOOT + 0.06
+        axis = self._layout.axis
+        self._line([self._x(axis.knots[0][0]), self._x(axis.knots[-1][0])], [y, y], _INK, 0.6, zorder=1)
+        for first, last in axis.breaks:
+            self._add_break((self._x(first) + self._x(last)) / 2, y)
+        room = int((self._right - 2 * _MARGIN) / _TICK_ROOM)
+        for turns in forest.ticks(axis, room):
+            x = self._x(turns)
+            self._line([x, x], [y, y + 0.035], _INK, 0.6)
+            self._text(x, y + 0.055, f"{turns:,}", ha="center", va="top")
+        self._text((self._x(0) + self._right - _MARGIN) / 2, self._height - 0.04, "turns", ha="center", va="bottom")
+
+    # --- what the colours are
+
+    def entries(self, paint: Paint) -> list[list[_Entry]]:
+        """Return the texts of a legend with their colours, in lines that fit the sheet."""
+        found = dict(paint.texts or {})
+        if any(lane.stem.id in self._names and lane.stem.id not in paint.colours for lane in self._layout.lanes):
+            found["(missing)"] = _GREY
+        lines: list[list[_Entry]] = [[]]
+        used = 0.0
+        for text, colour in found.items():
+            width = self._entry_width(text)
+            if lines[-1] and used + width > _WIDTH - 2 * _MARGIN:
+                lines.append([])
+                used = 0.0
+            lines[-1].append((text, colour))
+            used += width
+        return lines
+
+    def _entry_width(self, text: str) -> float:
+        drawn = self._text(0, 0, cut_in_the_middle(text, _LONGEST_NAME))
+        width = self._width(drawn)
+        drawn.remove()
+        return width + 0.32
+
+    def add_head(self, title: str, paint: Paint, lines: Sequence[Sequence[_Entry]]) -> None:
+        """Draw what explains the colours: a scale or a legend, under the name of what is coloured by."""
+        caption = self._text(_MARGIN, 0.13, title, fontsize=_FONT, fontweight="bold")
+        x, y = _MARGIN, 0.13 + _LINE
+        if paint.scale is not None:
+            x += max(self._width(caption), 0.4) + 0.2
+            self._add_scale(paint.scale, paint, x)
+            x, y = x + _BAR[0] + 0.3, 0.13
+        for line in lines:
+            place = x
+            for text, colour in line:
+                self._line([place, place + 0.12], [y, y], colour, 3, solid_capstyle="butt")
+                self._text(place + 0.17, y, cut_in_the_middle(text, _LONGEST_NAME))
+                place += self._entry_width(text)
+            y += _LINE
+
+    def _add_scale(self, scale: ScalarMappable, paint: Paint, x: float) -> None:
+        width, height = _BAR
+        top = self._height - 0.13 - height / 2
+        place = self._figure.add_axes((x / _WIDTH, top / self._height, width / _WIDTH, height / self._height))
+        bar = self._figure.colorbar(scale, cax=place, orientation="horizontal", extend=paint.extend)
+        if paint.is_time:
+            locator = _dates.AutoDateLocator(maxticks=4)
+            bar.locator, bar.formatter = locator, _dates.ConciseDateFormatter(locator)
+        else:
+            bar.locator = MaxNLocator(4, steps=[1, 2, 2.5, 5, 10])
+        bar.update_ticks()
+        bar.outline.set_visible(False)
+        place.tick_params(labelsize=_SMALL, length=2, width=0.6, pad=1.5, colors=_INK)
+
+    # --- files
+
+    def svg(self) -> bytes:
+        """Return the sheet as SVG without a date in it."""
+        out = BytesIO()
+        canvas: Any = FigureCanvasSVG(self._figure)
+        canvas.print_svg(out, metadata={"Date": None})
+        return out.getvalue()
+
+    def png(self) -> bytes:
+        """Return the sheet as PNG at 200 dots an inch, fewer where it would be too high."""
+        out = BytesIO()
+        self._figure.set_dpi(min(_DPI, _MAX_PIXELS / self._height))
+        self._canvas.print_png(out)
+        return out.getvalue()
+
+
+def cut_in_the_middle(text: str, limit: int) -> str:
+    """Return text as one line of at most `limit` characters: what tells forks apart stands at the end of their names.
+
+    >>> cut_in_the_middle("prompt~fork-00ff00ff", 12)
+    'promp…ff00ff'
+    """
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    half = limit // 2
+    return f"{line[: limit - half - 1]}…{line[-half:]}"

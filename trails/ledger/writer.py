@@ -1,0 +1,215 @@
+"""Writing entries into a session's ledger: one at a time per session, each commit whole and logged."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from weakref import WeakKeyDictionary
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails import iris, validate, vocab
+from trails.errors import InvalidInput
+from trails.integrity.leaves import Leaf
+from trails.ledger.cache import Keeper
+from trails.plumbing import entries as ledgerbook
+from trails.plumbing import redaction_records
+from trails.records import entries
+from trails.records.entries import Entry, Event, Exchange
+from trails.session import Repository
+from trails.store.contract import Change, Pattern, PreconditionFailed
+
+Plan = tuple[Sequence[Entry], Sequence[tuple[Entry, Entry]]]
+"""Entries to make, and pairs of entries as they are and as they become."""
+
+
+class Runs:
+    """What a process does with the ledgers of one store, shared by all `Ledger`s on it. Nothing here needs to survive."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.RLock] = {}
+        self._numbers: dict[str, int] = {}
+        self._busy: set[str] = set()
+        self._asked: set[str] = set()
+        self.keeper = Keeper()
+        self.intake = threading.RLock()
+        """Held while a message with a source's id is looked for and put in; taken before the lock of a session."""
+        self.at_work: dict[str, int] = {}
+        """The number of the exchange that is being worked on, by session."""
+
+    def lock(self, session_id: str) -> threading.RLock:
+        """Return the lock under which entries of a session's ledger are read and written; never held during a handler."""
+        with self._lock:
+            return self._locks.setdefault(session_id, threading.RLock())
+
+    def enter(self, session_id: str) -> bool:
+        """Tell whether the caller is now the one who works on a session; if not, whoever is looks for messages again."""
+        with self._lock:
+            if session_id in self._busy:
+                self._asked.add(session_id)
+                return False
+            self._busy.add(session_id)
+            return True
+
+    def was_asked(self, session_id: str) -> bool:
+        """Tell whether there is reason to look again; if not, the session is free for others from now on."""
+        with self._lock:
+            if session_id in self._asked:
+                self._asked.discard(session_id)
+                return True
+            self._busy.discard(session_id)
+            return False
+
+    def leave(self, session_id: str) -> None:
+        """Let others work on a session."""
+        with self._lock:
+            self._busy.discard(session_id)
+            self._asked.discard(session_id)
+
+    def next_number(self, session_id: str, read: Callable[[], int]) -> int:
+        """Return the number that a session's next entry gets; `read` gives the last one where it is not known."""
+        if session_id not in self._numbers:
+            self._numbers[session_id] = read()
+        return self._numbers[session_id] + 1
+
+    def wrote(self, session_id: str, number: int | None) -> None:
+        """Take note of the last number; None where it must be read again."""
+        if number is None:
+            self._numbers.pop(session_id, None)
+        else:
+            self._numbers[session_id] = max(number, self._numbers.get(session_id, 0))
+
+
+_RUNS: WeakKeyDictionary[Repository, Runs] = WeakKeyDictionary()
+_RUNS_LOCK = threading.Lock()
+
+
+def runs_of(repository: Repository) -> Runs:
+    """Return what this process does with the ledgers of a store."""
+    with _RUNS_LOCK:
+        return _RUNS.setdefault(repository, Runs())
+
+
+class Book:
+    """The ledgers of a store, as they are read and written."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self.runs = runs_of(repository)
+
+    def where(self, session_id: str, predicate: NamedNode, value: NamedNode | Literal | None = None) -> list[Entry]:
+        """Return the entries with a property (and value), in order."""
+        return ledgerbook.read_where(self._repository.store, session_id, predicate, value)
+
+    def all(self, session_id: str) -> list[Entry]:
+        """Return all entries of a session's ledger, in order."""
+        return ledgerbook.read(self._repository.store, session_id)
+
+    def event(self, session_id: str, number: int) -> Event:
+        """Return an event by its number, or raise `InvalidInput`."""
+        found = self._entry(session_id, number)
+        if not isinstance(found, Event):
+            raise InvalidInput(
+                f"entry {number} of the ledger of session {session_id!r} is no event; see `trails events`"
+            )
+        return found
+
+    def exchange(self, session_id: str, number: int) -> Exchange:
+        """Return an exchange by its number, or raise `InvalidInput`."""
+        found = self._entry(session_id, number)
+        if not isinstance(found, Exchange):
+            raise InvalidInput(
+                f"entry {number} of the ledger of session {session_id!r} is no exchange; see `trails exchanges`"
+            )
+        return found
+
+    def _entry(self, session_id: str, number: int) -> Entry | None:
+        number = validate.index(number, "an entry's number")
+        node = NamedNode(iris.ledger_entry(iris.session(session_id), number))
+        return ledgerbook.read_one(self._repository.store, session_id, node)
+
+    @contextmanager
+    def at(self, session_id: str) -> Iterator[int]:
+        """Hold a session's ledger, and give the number that its next entry gets."""
+        with self.runs.lock(session_id):
+            try:
+                yield self.runs.next_number(session_id, lambda: self._last(session_id))
+            except BaseException:
+                self.runs.wrote(session_id, None)
+                raise
+
+    def _last(self, session_id: str) -> int:
+        rows = self._repository.reader.select("last_entry", session=session_id)
+        return int(rows[0]["last"].value) if rows else 0
+
+    def write(
+        self,
+        session_id: str,
+        made: Sequence[Entry],
+        moved: Sequence[tuple[Entry, Entry]] = (),
+        *,
+        taken_out: datetime | None = None,
+    ) -> None:
+        """Write entries in one commit (inside `at`); raise `SessionNotFound` where the session is gone.
+
+        With a time in `taken_out`, those that move on lose their texts for good: that is recorded.
+        """
+        plan = change(session_id, made, moved)
+        if taken_out is not None:
+            parts = [old.iri for old, _ in moved]
+            plan = redaction_records.recorded(plan, parts, place="ledger text", time=taken_out)
+        try:
+            self._repository.commit(plan)
+        except PreconditionFailed as failure:
+            raise self.refusal(session_id, failure) from failure
+        self.wrote(session_id, made)
+
+    def wrote(self, session_id: str, made: Sequence[Entry]) -> None:
+        """Take note of entries that were written."""
+        if made:
+            self.runs.wrote(session_id, max(entry.number for entry in made))
+
+    def refusal(self, session_id: str, failure: PreconditionFailed) -> Exception:
+        """Return the error that a failed precondition means to the caller."""
+        self.runs.wrote(session_id, None)
+        if failure.missing == row_of(session_id):
+            return self._repository.reader.not_found(session_id)
+        return InvalidInput(
+            f"the ledger of session {session_id!r} was changed by another writer meanwhile ({failure}); nothing was "
+            "written, try again"
+        )
+
+
+def row_of(session_id: str) -> Quad:
+    """Return the quad that says that a session is there."""
+    return Quad(NamedNode(iris.session(session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
+
+
+def change(session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, Entry]] = ()) -> Change:
+    """Return the commit that makes entries and moves others on, each only from the state that it was read in."""
+    add: list[Quad] = []
+    remove: list[Quad] = []
+    require = [row_of(session_id)]
+    forbid: list[Pattern] = []
+    leaves: list[Leaf] = []
+    for entry in made:
+        add += entries.head_quads(session_id) if entry.number == 1 else []
+        said = entries.quads(entry)
+        add += said
+        leaves.append(entries.leaf(entry, said))
+        leaves += entries.leaves_of(entry)[1:]
+        forbid.append((NamedNode(entry.iri), None, None, entries.graph_of(session_id)))
+    for old, new in moved:
+        before, after = set(entries.quads(old)), set(entries.quads(new))
+        add += after - before
+        remove += before - after
+        require += before - after
+        require += [quad for quad in before if quad.predicate == vocab.STATE]
+    leaves += [entries.leaf(new) for old, new in moved if entries.row_digest(old) != entries.row_digest(new)]
+    for old, new in moved:
+        turns = entries.said_leaf(new)
+        leaves += [turns] if turns is not None and turns != entries.said_leaf(old) else []
+    return Change(add=add, remove=remove, require=require, forbid=forbid, leaves=lambda _: leaves)

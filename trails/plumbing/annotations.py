@@ -1,0 +1,378 @@
+"""Tags and notes in the catalog: as quads and back, found by the session that they name, moved or dropped with it.
+
+Both name (session, index, digest), never a turn's IRI: copies of a turn share its digest. What they say is logged with
+the row of the session that they name, except the text of a note, for which its salted digest stands there: a note that
+is gone leaves nothing behind by which its text could be guessed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails import iris, lineage, vocab
+from trails.decoding import decodes
+from trails.errors import IntegrityError, TrailsError
+from trails.integrity import digests
+from trails.model import Finding, Note, SessionRecord, Tag, Turn
+from trails.plumbing.reader import Reader
+from trails.records import turns
+from trails.store.contract import Matching, QuadStore
+
+_LINKS: Final = (vocab.TAG_OF, vocab.NOTE_ON, vocab.REMOVED_FROM)
+REMOVAL: Final = frozenset(
+    {vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.REMOVED_FROM, vocab.REMOVED_TAG, vocab.REMOVED_NOTE}
+    | {vocab.TAG_LENGTH, vocab.NOTE_INDEX, vocab.NAMED_DIGEST}
+)
+"""What the catalog may say of the removal of a tag or a note; the log says whether it is as it was."""
+
+_Row = tuple[NamedNode, NamedNode, NamedNode | Literal]
+
+
+# --- as quads
+
+
+def _quads(rows: Iterable[_Row]) -> list[Quad]:
+    return [Quad(s, p, o, vocab.CATALOG) for s, p, o in rows]
+
+
+def author_type(author_iri: str) -> Quad:
+    """Return the quad that says what an author is."""
+    kind = vocab.AGENT if iris.is_agent(author_iri) else vocab.PRINCIPAL
+    return Quad(NamedNode(author_iri), vocab.TYPE, kind, vocab.CATALOG)
+
+
+def tag_quads(tag: Tag) -> list[Quad]:
+    """Return the quads of a tag, without that of its author's type."""
+    node = NamedNode(iris.tag(tag.name))
+    return _quads(
+        [
+            (node, vocab.TYPE, vocab.TAG),
+            (node, vocab.TAG_NAME, Literal(tag.name)),
+            (node, vocab.TAG_OF, NamedNode(iris.session(tag.session_id))),
+            (node, vocab.TAG_LENGTH, vocab.integer(tag.length)),
+            (node, vocab.NAMED_DIGEST, Literal(tag.digest)),
+            (node, vocab.ATTRIBUTED_TO, NamedNode(tag.author_iri)),
+            (node, vocab.TIME, turns.time_literal(tag.time)),
+        ]
+    )
+
+
+def note_quads(note: Note) -> list[Quad]:
+    """Return the quads of a note, without that of its author's type."""
+    node = NamedNode(iris.note(note.id))
+    return _quads(
+        [
+            (node, vocab.TYPE, vocab.NOTE),
+            (node, vocab.NOTE_ON, NamedNode(iris.session(note.session_id))),
+            (node, vocab.NOTE_INDEX, vocab.integer(note.index)),
+            (node, vocab.NAMED_DIGEST, Literal(note.turn_digest)),
+            (node, vocab.VALUE, Literal("", datatype=vocab.REDACTED) if note.redacted else Literal(note.text)),
+            (node, vocab.DIGEST, Literal(note.digest)),
+            (node, vocab.SALT, Literal(note.salt)),
+            (node, vocab.ATTRIBUTED_TO, NamedNode(note.author_iri)),
+            (node, vocab.TIME, turns.time_literal(note.time)),
+        ]
+    )
+
+
+def removal_quads(removed: Tag | Note, by_iri: str, time: datetime, token: str) -> list[Quad]:
+    """Return what stays of a tag or a note that was removed: who did it, when, and what it named; no text."""
+    if isinstance(removed, Tag):
+        named, what = iris.tag(removed.name), (vocab.REMOVED_TAG, removed.name)
+        place, digest = (vocab.TAG_LENGTH, removed.length), removed.digest
+    else:
+        named, what = iris.note(removed.id), (vocab.REMOVED_NOTE, removed.id)
+        place, digest = (vocab.NOTE_INDEX, removed.index), removed.turn_digest
+    node = NamedNode(iris.removal(named, token))
+    return _quads(
+        [
+            (node, vocab.TYPE, vocab.DELETION),
+            (node, what[0], Literal(what[1])),
+            (node, vocab.REMOVED_FROM, NamedNode(iris.session(removed.session_id))),
+            (node, place[0], vocab.integer(place[1])),
+            (node, vocab.NAMED_DIGEST, Literal(digest)),
+            (node, vocab.ENDED_AT, turns.time_literal(time)),
+            (node, vocab.ASSOCIATED_WITH, NamedNode(by_iri)),
+        ]
+    )
+
+
+# --- and back
+
+
+def _values(quads: Iterable[Quad]) -> dict[NamedNode, str]:
+    found: dict[NamedNode, str] = {}
+    for quad in quads:
+        if quad.predicate in found:
+            raise IntegrityError(f"{quad.subject} says two things of {quad.predicate}: the store was altered")
+        found[quad.predicate] = str(getattr(quad.object, "value", quad.object))
+    return found
+
+
+def _whole(subject: str, values: Mapping[NamedNode, str], wanted: Iterable[NamedNode]) -> None:
+    missing = next((predicate for predicate in wanted if predicate not in values), None)
+    if missing is not None:
+        raise IntegrityError(f"<{subject}> lacks {missing}: the store was altered; restore it from a backup")
+
+
+@decodes
+def tag_of(subject: str, quads: Iterable[Quad]) -> Tag:
+    """Return the tag that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
+    values = _values(quads)
+    _whole(subject, values, (vocab.TAG_OF, vocab.TAG_LENGTH, vocab.NAMED_DIGEST, vocab.ATTRIBUTED_TO, vocab.TIME))
+    return Tag(
+        name=iris.tag_name(subject) or "",
+        session_id=iris.session_id(values[vocab.TAG_OF]),
+        length=int(values[vocab.TAG_LENGTH]),
+        digest=values[vocab.NAMED_DIGEST],
+        author_iri=values[vocab.ATTRIBUTED_TO],
+        time=turns.parse_time(values[vocab.TIME]),
+    )
+
+
+@decodes
+def note_of(subject: str, quads: Iterable[Quad]) -> Note:
+    """Return the note that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
+    quads = list(quads)
+    values = _values(quads)
+    parts = (vocab.NOTE_ON, vocab.NOTE_INDEX, vocab.NAMED_DIGEST, vocab.VALUE, vocab.DIGEST, vocab.SALT)
+    _whole(subject, values, (*parts, vocab.ATTRIBUTED_TO, vocab.TIME))
+    return Note(
+        id=iris.note_id(subject) or "",
+        session_id=iris.session_id(values[vocab.NOTE_ON]),
+        index=int(values[vocab.NOTE_INDEX]),
+        turn_digest=values[vocab.NAMED_DIGEST],
+        text=values[vocab.VALUE],
+        author_iri=values[vocab.ATTRIBUTED_TO],
+        time=turns.parse_time(values[vocab.TIME]),
+        digest=values[vocab.DIGEST],
+        salt=values[vocab.SALT],
+        redacted=any(getattr(quad.object, "datatype", None) == vocab.REDACTED for quad in quads),
+    )
+
+
+def about(store: Matching, subject: str) -> list[Quad]:
+    """Return all that the catalog says of a tag, a note or a removal."""
+    return store.quads((NamedNode(subject), None, None, vocab.CATALOG))
+
+
+@decodes
+def quads_as_written(subject: str, quads: Sequence[Quad]) -> list[Quad]:
+    """Return the quads that a tag or a note would have if it were written from what it says."""
+    if iris.tag_name(subject) is not None:
+        return tag_quads(tag_of(subject, quads))
+    return note_quads(note_of(subject, quads))
+
+
+def tags(store: Matching, session_id: str | None = None) -> list[Tag]:
+    """Return the tags of one session, or of all, by name."""
+    found = [tag_of(subject, about(store, subject)) for subject in _subjects(store, vocab.TAG_OF, session_id)]
+    return sorted(found, key=lambda tag: tag.name)
+
+
+def notes(store: Matching, session_id: str | None = None) -> list[Note]:
+    """Return the notes that name one session, or all, in order of index and time."""
+    found = [note_of(subject, about(store, subject)) for subject in _subjects(store, vocab.NOTE_ON, session_id)]
+    return sorted(found, key=lambda note: (note.session_id, note.index, note.time, note.id))
+
+
+@decodes
+def notes_on(store: QuadStore, turn_digest: str) -> list[Note]:
+    """Return the notes on a turn and its copies, oldest first."""
+    quads = store.quads((None, vocab.NAMED_DIGEST, Literal(turn_digest), vocab.CATALOG))
+    subjects = [subject for quad in quads if iris.note_id(subject := _iri(quad)) is not None]
+    found = [note_of(subject, about(store, subject)) for subject in subjects]
+    return sorted(found, key=lambda note: (note.time, note.id))
+
+
+@decodes
+def notes_in(store: QuadStore, reader: Reader, chain: Sequence[SessionRecord]) -> list[Note]:
+    """Return the notes on the turns of a transcript, given its session's lineage, in order of index and time."""
+    if not store.quads((None, vocab.TYPE, vocab.NOTE, vocab.CATALOG)):
+        return []
+    runs = {run.record.iri: run for run in lineage.segments(chain)}
+    found: set[str] = set()
+    for row in reader.select("notes_in", sessions=[record.id for record in chain]):
+        run = runs.get(row["session"].value)
+        if run and run.start <= int(row["index"].value) and (run.end is None or int(row["index"].value) < run.end):
+            found.add(row["note"].value)
+    return sorted((note_of(each, about(store, each)) for each in found), key=lambda n: (n.index, n.time, n.id))
+
+
+@decodes
+def note_counts(store: QuadStore) -> Counter[str]:
+    """Return how many notes there are on each turn that has any, by the turn's digest."""
+    quads = store.quads((None, vocab.NAMED_DIGEST, None, vocab.CATALOG))
+    return Counter(str(getattr(q.object, "value", "")) for q in quads if iris.note_id(_iri(q)) is not None)
+
+
+def _subjects(store: Matching, link: NamedNode, session_id: str | None) -> list[str]:
+    node = None if session_id is None else NamedNode(iris.session(session_id))
+    return [_iri(quad) for quad in store.quads((None, link, node, vocab.CATALOG))]
+
+
+def _iri(quad: Quad) -> str:
+    return str(getattr(quad.subject, "value", quad.subject))
+
+
+# --- with the session that they name
+
+
+def of_session(store: Matching, node: NamedNode) -> list[Quad]:
+    """Return all quads of the tags, the notes and the removals of such that name a session."""
+    named = [_iri(quad) for link in _LINKS for quad in store.quads((None, link, node, vocab.CATALOG))]
+    return [quad for subject in named for quad in about(store, subject)]
+
+
+def logged(store: Matching, node: NamedNode) -> list[Quad]:
+    """Return the same as the log covers it: without the texts of notes, whose salted digests are there."""
+    return [quad for quad in of_session(store, node) if quad.predicate != vocab.VALUE]
+
+
+def leaving(store: QuadStore, doomed: Collection[str]) -> tuple[list[Quad], list[Quad], list[str]]:
+    """Return what goes and what comes when sessions are deleted, and the sessions that notes move to.
+
+    Tags go. A note goes with the last copy of its turn: while another session owns one, the note names that.
+    """
+    remove: list[Quad] = []
+    add: list[Quad] = []
+    homes: set[str] = set()
+    for session_id in doomed:
+        node = NamedNode(iris.session(session_id))
+        moved: dict[str, str | None] = {note.id: _other_owner(store, note, doomed) for note in notes(store, session_id)}
+        for quad in of_session(store, node):
+            home = moved.get(iris.note_id(_iri(quad)) or "")
+            if home is None:
+                remove.append(quad)
+            elif quad.predicate == vocab.NOTE_ON:
+                remove.append(quad)
+                add.append(Quad(quad.subject, quad.predicate, NamedNode(iris.session(home)), quad.graph_name))
+                homes.add(home)
+    return remove, add, sorted(homes)
+
+
+def is_mark(quad: Quad) -> bool:
+    """Tell whether a quad says something of a tag or a note."""
+    return iris.tag_name(_iri(quad)) is not None or iris.note_id(_iri(quad)) is not None
+
+
+@decodes
+def exported(store: QuadStore, node: NamedNode) -> list[Quad]:
+    """Return the quads of the tags and notes that name a session, with what their authors are; no removals."""
+    named = [
+        _iri(quad) for link in (vocab.TAG_OF, vocab.NOTE_ON) for quad in store.quads((None, link, node, vocab.CATALOG))
+    ]
+    quads = [quad for subject in named for quad in about(store, subject)]
+    authors = {str(getattr(q.object, "value", "")) for q in quads if q.predicate == vocab.ATTRIBUTED_TO}
+    return [*quads, *(author_type(author) for author in sorted(authors))]
+
+
+def arriving(store: QuadStore, quads: Sequence[Quad]) -> tuple[list[Quad], list[tuple[str, str]]]:
+    """Return those quads of tags and notes that may come into a store, and (name, owner) of tags that are in use there.
+
+    What is there already, or was removed there, does not come again.
+    """
+    refused: set[str] = set()
+    clashes: list[tuple[str, str]] = []
+    subjects = {_iri(quad) for quad in quads if quad.object in (vocab.TAG, vocab.NOTE)}
+    for subject in subjects:
+        name, note_id, mine = iris.tag_name(subject), iris.note_id(subject), about(store, subject)
+        link, named = (vocab.REMOVED_NOTE, note_id) if name is None else (vocab.REMOVED_TAG, name)
+        gone = store.quads((None, link, Literal(named or ""), vocab.CATALOG))
+        if not mine and not gone:
+            continue
+        refused.add(subject)
+        if mine and name is not None:
+            here, there = tag_of(subject, mine), tag_of(subject, [q for q in quads if _iri(q) == subject])
+            if (here.session_id, here.length, here.digest) != (there.session_id, there.length, there.digest):
+                clashes.append((name, here.session_id))
+    if refused == subjects:
+        return [], sorted(clashes)
+    return [quad for quad in quads if _iri(quad) not in refused], sorted(clashes)
+
+
+def rows_of(session_ids: Iterable[str]) -> list[Quad]:
+    """Return the quads that say that sessions are there."""
+    return [Quad(NamedNode(iris.session(each)), vocab.TYPE, vocab.SESSION, vocab.CATALOG) for each in session_ids]
+
+
+def _other_owner(store: QuadStore, note: Note, doomed: Collection[str]) -> str | None:
+    """Return a session that stays and has a copy of a note's turn among its own turns, or None."""
+    for quad in store.quads((None, vocab.DIGEST, Literal(note.turn_digest), None)):
+        if not isinstance(quad.graph_name, NamedNode):
+            continue
+        owner = iris.session_id(quad.graph_name.value)
+        row = store.quads((quad.graph_name, None, None, vocab.CATALOG))
+        start = next((int(q.object.value) for q in row if q.predicate == vocab.FORKED_AT_INDEX), 0)  # type: ignore[union-attr] # a literal
+        if owner not in doomed and any(q.object == vocab.SESSION for q in row) and note.index >= start:
+            return owner
+    return None
+
+
+# --- held against the turns
+
+
+@decodes
+def findings(store: QuadStore, reader: Reader, records: Mapping[str, SessionRecord], *, every: bool) -> list[Finding]:
+    """Return the tags and notes that do not fit the turns that they name; with `every`, those of no session too."""
+    found: list[Finding] = []
+    named: dict[str, list[Tag | Note]] = defaultdict(list)
+    for link, read in ((vocab.TAG_OF, tag_of), (vocab.NOTE_ON, note_of)):
+        for subject in _subjects(store, link, None):
+            try:
+                each = read(subject, about(store, subject))
+            except (TrailsError, ValueError):
+                continue  # named by the check of the catalog
+            named[each.session_id].append(each)
+    for session_id, each_of in named.items():
+        if session_id in records:
+            found += [f for each in each_of if (f := _misfit(reader, records, each)) is not None]
+        elif every:
+            found += [_finding(each, "names a session that is not stored") for each in each_of]
+    return found
+
+
+def _misfit(reader: Reader, records: Mapping[str, SessionRecord], each: Tag | Note) -> Finding | None:
+    if isinstance(each, Note) and each.digest != (
+        each.salt if each.redacted else digests.salted("note", each.salt, each.text)
+    ):
+        return _finding(each, "was altered: its text does not have its digest")
+    try:
+        chain = lineage.lineage(each.session_id, records)
+    except TrailsError:
+        return None  # named by the check of the lineage
+    if isinstance(each, Tag) and each.length == 0:
+        right: str | None = digests.GENESIS
+    else:
+        right = digest_at(reader, chain, each.length - 1 if isinstance(each, Tag) else each.index)
+    wanted = each.digest if isinstance(each, Tag) else each.turn_digest
+    return None if right == wanted else _finding(each, "names a turn that is not there, or has another digest")
+
+
+def digest_at(reader: Reader, chain: Sequence[SessionRecord], index: int) -> str | None:
+    """Return the digest of the turn at an index of a transcript, given its session's lineage; None where none is."""
+    runs = lineage.segments(chain, index + 1)
+    return reader.digest_at(runs[-1].record.id, index) if runs else None
+
+
+def turn_at(reader: Reader, chain: Sequence[SessionRecord], index: int) -> Turn | None:
+    """Return the turn at an index of a transcript, given its session's lineage; None where none is."""
+    runs = lineage.segments(chain, index + 1)
+    found = reader.own_turns(lineage.Segment(runs[-1].record, index, index + 1)) if runs else []
+    return found[0] if found else None
+
+
+def _finding(each: Tag | Note, what: str) -> Finding:
+    is_tag = isinstance(each, Tag)
+    name = f"the tag {each.name!r}" if isinstance(each, Tag) else f"the note {each.id!r} on turn {each.index}"
+    return Finding(
+        code="bad-tag" if is_tag else "bad-note",
+        session_id=each.session_id,
+        index=None if isinstance(each, Tag) else each.index,
+        message=f"session {each.session_id!r}: {name} {what}",
+    )

@@ -1,0 +1,43 @@
+"""All that is said of one session, wherever it stands: what an export holds of it, and what a view shows."""
+
+from __future__ import annotations
+
+from pyoxigraph import NamedNode, Quad
+
+from trails import iris, vocab
+from trails.model import SessionRecord
+from trails.plumbing import annotations as marks
+from trails.plumbing import redaction_records
+from trails.records import conversations
+from trails.store.contract import QuadStore
+
+
+def session_quads(store: QuadStore, record: SessionRecord) -> list[Quad]:
+    """Return all quads of one session.
+
+    Its row, whom that names, its prompts, tags, notes, graph and ledger, who redacted what, and for one with a key its
+    entry, its moves and, while it is the key's current one, the conversation with its aliases.
+    """
+    node = NamedNode(record.iri)
+    graph = store.quads((None, None, None, node))
+    book = store.quads((None, None, None, NamedNode(iris.ledger(record.iri))))
+    quads = [*row(store, node), *marks.exported(store, node), *graph, *book, *redaction_records.belonging(store, graph)]
+    quads += redaction_records.of_session(store, node)
+    quads += conversations.exported(store, node) if record.key is not None else []
+    for who, kind in ((iris.principal(record.principal), vocab.PRINCIPAL), (iris.agent(record.agent), vocab.AGENT)):
+        quads += store.quads((NamedNode(who), vocab.TYPE, kind, vocab.CATALOG))
+    return quads
+
+
+def row(store: QuadStore, node: NamedNode) -> list[Quad]:
+    """Return a session's row and its system prompts, without the salt of the row's newest leaf: that is the log's."""
+    quads = [q for q in store.quads((node, None, None, vocab.CATALOG)) if q.predicate != vocab.ROW_SALT]
+    for version in prompts(store, node):
+        quads += store.quads((version, None, None, vocab.CATALOG))
+    return quads
+
+
+def prompts(store: QuadStore, node: NamedNode) -> list[NamedNode]:
+    """Return the versions of a session's system prompt."""
+    found = [quad.subject for quad in store.quads((None, vocab.PROMPT_OF, node, vocab.CATALOG))]
+    return [subject for subject in found if isinstance(subject, NamedNode)]

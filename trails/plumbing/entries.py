@@ -1,0 +1,447 @@
+"""What the rules of sessions say of ledgers: reading entries, their leaves, verifying, redacting, importing, sweeping.
+
+The ledger's own doings (inbox, exchanges, deliveries) are `trails.ledger`'s; this is what deleting, redacting and
+verifying a session must know of its ledger.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails import iris, vocab
+from trails.decoding import decodes
+from trails.errors import TrailsError
+from trails.integrity.leaves import LEDGER_KINDS, Leaf
+from trails.plumbing.logged import number_of
+from trails.records import entries, tree_entries
+from trails.records.entries import Delivery, Entry, Event, Exchange
+from trails.records.entry import LedgerEntry
+from trails.records.policy_entries import Decision
+from trails.store.contract import Matching, QuadStore
+
+_KINDS: Final = frozenset({*LEDGER_KINDS, "said"})
+_OPEN: Final = frozenset({"pending", "streaming"})
+"""The kinds of leaves after which an entry may change."""
+_TEXTS: Final = (vocab.VALUE, vocab.ERROR)
+_GONE: Final = Literal("", datatype=vocab.REDACTED)
+_LINKS: Final = (vocab.RECORDED_AS, vocab.DERIVED_FROM, vocab.GENERATED)
+"""What ties an entry of a ledger to a turn."""
+
+
+@dataclass(slots=True)
+class EntryLog:
+    """What the log says of one entry of a ledger."""
+
+    digest: str = ""
+    """The digest of the entry as it was logged last."""
+    number: int = -1
+    """The number of that leaf."""
+    first: int = -1
+    """The number of its first leaf."""
+    final: str | None = None
+    """The digest of an entry that never changes again: from its first leaf on, or an exchange's from its end on."""
+    ended: bool = False
+    gone: bool = False
+    """Whether its session was deleted, and did not come back with it."""
+    said: str | None = None
+    """The digest of the turns that say it, as they were logged last."""
+    faults: list[str] = field(default_factory=list)
+    """What the log says of it that Trails never logs."""
+
+    def take(self, kind: str, digest: str, number: int) -> None:
+        """Take note of a leaf."""
+        self.first = number if self.first < 0 else self.first
+        if kind == "said":
+            self.said = digest
+            return
+        if kind in _OPEN:
+            if self.ended and not self.gone:
+                self.faults.append(f"leaf {number} goes on with it after its last leaf")
+            self.ended = False
+        else:
+            if self.final not in (None, digest):
+                what = "came back as another one with its session" if self.gone else "was logged again"
+                self.faults.append(f"leaf {number}: it never changes, and {what}")
+            self.final, self.ended = self.final or digest, True
+        self.digest, self.number, self.gone = digest, number, False
+
+
+Logged = dict[str, dict[int, EntryLog]]
+"""By session IRI and entry number, what the log says of the entry."""
+
+
+# --- reading
+
+
+@decodes
+def read(store: Matching, session_id: str) -> list[Entry]:
+    """Return all entries of a session's ledger, in order; raise `IntegrityError` for what is none."""
+    graph = entries.graph_of(session_id)
+    subjects = entries.by_subject(store.quads((None, None, None, graph)))
+    found = [entries.decode(session_id, iri, each) for iri, each in subjects.items() if iri != graph.value]
+    return sorted(found, key=lambda entry: entry.number)
+
+
+@decodes
+def read_one(store: QuadStore, session_id: str, node: NamedNode) -> Entry | None:
+    """Return one entry by its IRI, or None where there is none."""
+    found = store.quads((node, None, None, entries.graph_of(session_id)))
+    return entries.decode(session_id, node.value, entries.by_subject(found)[node.value]) if found else None
+
+
+@decodes
+def read_where(
+    store: QuadStore, session_id: str, predicate: NamedNode, value: NamedNode | Literal | None = None
+) -> list[Entry]:
+    """Return the entries with a property (and value), in order: looked up, however long the ledger is."""
+    graph = entries.graph_of(session_id)
+    nodes = {quad.subject for quad in store.quads((None, predicate, value, graph))}
+    found = [read_one(store, session_id, node) for node in nodes if isinstance(node, NamedNode)]
+    return sorted((entry for entry in found if entry is not None), key=lambda entry: entry.number)
+
+
+# --- the log
+
+
+def logged(lines: Iterable[str]) -> Logged:
+    """Return what the log says of the entries of ledgers; lines that are no leaves are left to `check_links`."""
+    found: Logged = {}
+    for number, line in enumerate(lines):
+        kind = line.partition(" ")[0]
+        if kind == "delete":
+            for entry in found.get(line.split(" ")[1], {}).values():
+                entry.gone, entry.said = True, None
+        elif kind in _KINDS:
+            fields = line.split(" ")
+            if len(fields) == 5 and fields[2].isdecimal():
+                found.setdefault(fields[1], {}).setdefault(int(fields[2]), EntryLog()).take(kind, fields[3], number)
+    return found
+
+
+def all_leaves(store: Matching) -> list[Leaf]:
+    """Return the leaves of all entries of ledgers, for a log that begins with them."""
+    made: list[Leaf] = []
+    for quad in sorted(store.quads((None, vocab.LEDGER_OF, None, None)), key=str):
+        node = quad.object
+        if isinstance(node, NamedNode) and store.quads((node, vocab.TYPE, vocab.SESSION, vocab.CATALOG)):
+            for entry in read(store, iris.session_id(node.value)):  # of a deleted session it waits to be swept
+                made += entries.leaves_of(entry)
+    return made
+
+
+# --- verifying
+
+
+@decodes
+def check(
+    store: QuadStore,
+    session_id: str,
+    turns: set[str],
+    log: Mapping[int, EntryLog],
+    *,
+    old: int = 0,
+    taken: Collection[str] = (),
+    since: int | None = None,
+) -> Iterator[tuple[str, str]]:
+    """Give (code, what) for everything that is wrong with a session's ledger; `turns` are the IRIs of its own turns.
+
+    An older version wrote the leaves below the number `old`, and none for the turns that say a message. `taken` are the
+    IRIs of what logged redactions took a text out of: such an entry was logged again. One that was so after the line
+    `since` of the log, to which a checkpoint reaches, is not proven by it any more.
+    """
+    graph = entries.graph_of(session_id)
+    actual = set(store.quads((None, None, None, graph)))
+    found: dict[int, Entry] = {}
+    expected: set[Quad] = set(entries.head_quads(session_id)) if actual else set()
+    for iri, properties in entries.by_subject(actual).items():
+        if iri == graph.value:
+            continue
+        try:
+            entry = entries.decode(session_id, iri, properties)
+        except TrailsError as error:
+            expected |= {quad for quad in actual if quad.subject == NamedNode(iri)}
+            yield "bad-row", str(error)
+        else:
+            found[entry.number] = entry
+            expected |= set(entries.quads(entry))
+    for quad in actual - expected:
+        yield "stray", f"a quad that belongs to nothing: {quad}"
+    for quad in expected - actual:
+        yield "missing", f"a quad is missing: {quad}"
+    renamed = {number for number, entry in found.items() if entry.iri in taken}
+    yield from _against_log(found, log, old, renamed)
+    yield from _unproven(log, renamed, since)
+    for entry in found.values():
+        for what in _faults(entry, found, turns):
+            yield "bad-row", f"entry {entry.number} of its ledger {what}"
+
+
+def _unproven(log: Mapping[int, EntryLog], renamed: Collection[int], since: int | None) -> Iterator[tuple[str, str]]:
+    """Give the entries that a checkpoint covers and that were logged again after it, because of a redaction."""
+    for number in renamed if since is not None else ():
+        known = log.get(number, EntryLog())
+        if 0 <= known.first < (since or 0) and any(number_of(each) >= (since or 0) for each in known.faults):
+            what = "was redacted since the checkpoint, so what stands there now is not proven by it; sign a new one"
+            yield "unproven", f"entry {number} of its ledger {what}"
+
+
+def _against_log(
+    found: Mapping[int, Entry], log: Mapping[int, EntryLog], old: int, renamed: Collection[int]
+) -> Iterator[tuple[str, str]]:
+    for number, entry in found.items():
+        known = log.get(number)
+        if known is None or known.gone:
+            yield "unlogged", f"entry {number} of its ledger is in the store and not in its log"
+            continue
+        if known.digest != entries.row_digest(entry):
+            yield "row-altered", f"entry {number} of its ledger is not as it was logged last"
+        if known.said != _said(entry) and not (known.said is None and _was_taken_up(number, found, log, old)):
+            yield "row-altered", f"the turns that say entry {number} of its ledger are not those that were logged last"
+        if entry.words is not None and not entry.words.is_true():
+            yield "digest-mismatch", f"the text of entry {number} of its ledger was altered"
+    for number, known in log.items():
+        for fault in () if number in renamed else known.faults:
+            yield "logged-twice", f"entry {number} of its ledger: {fault}"
+        if number not in found and not known.gone:
+            yield "rolled-back", f"entry {number} of its ledger, which was logged, is gone"
+
+
+def _said(entry: Entry) -> str | None:
+    made = entries.said_leaf(entry)
+    return None if made is None else made.digest
+
+
+def _was_taken_up(event: int, found: Mapping[int, Entry], log: Mapping[int, EntryLog], old: int) -> bool:
+    """Tell whether an older version took a message up: the last leaf of an exchange with it is below the number `old`."""
+    return any(
+        isinstance(each, Exchange) and event in each.events and number in log and log[number].number < old
+        for number, each in found.items()
+    )
+
+
+def _faults(entry: Entry, found: Mapping[int, Entry], turns: set[str]) -> Iterator[str]:
+    """Give what of an entry does not fit the other entries or the session's turns."""
+    own = f"{iris.session(entry.session_id)}/"
+    yield from (
+        f"names {turn}, which is not there" for turn in _turns_of(entry) if turn.startswith(own) and turn not in turns
+    )
+    match entry:
+        case Event(direction="inbound"):
+            yield from _message_faults(entry, found)
+        case Event() if not isinstance(found.get(entry.exchange or 0), Exchange):
+            yield "went out, and no exchange made it"
+        case Exchange() if not all(isinstance(found.get(number), Event) for number in entry.events):
+            yield "took up an event that is not there"
+        case Event() | Exchange() | Delivery() | Decision():
+            return
+        case _:
+            yield from tree_entries.faults(entry, found)
+
+
+def _message_faults(event: Event, found: Mapping[int, Entry]) -> Iterator[str]:
+    taken = any(isinstance(each, Exchange) and event.number in each.events for each in found.values())
+    if event.waiting == taken:
+        yield "waits and was taken up" if taken else "neither waits nor was taken up: a message is lost"
+    words = event.words
+    if words is None or (words.text is None and not words.withheld and not event.turn_iris):
+        yield "has no text, and no turn says it"
+
+
+def _turns_of(entry: Entry) -> tuple[str, ...]:
+    match entry:
+        case Delivery():
+            return (entry.turn_iri,)
+        case Event() | Exchange():
+            return entry.turn_iris
+        case _:
+            return ()
+
+
+# --- redacting
+
+
+@decodes
+def quads_of(store: QuadStore, entry: LedgerEntry) -> list[Quad]:
+    """Return the quads of an entry as they are stored."""
+    return store.quads((NamedNode(entry.iri), None, None, entries.graph_of(entry.session_id)))
+
+
+def withhold(found: Iterable[Quad]) -> tuple[list[Quad], list[Quad]]:
+    """Return what goes and what comes when the texts of entries, given with all their quads, are taken out."""
+    by_node: dict[object, list[Quad]] = defaultdict(list)
+    for quad in found:
+        by_node[quad.subject].append(quad)
+    remove: list[Quad] = []
+    add: list[Quad] = []
+    for quads in by_node.values():
+        texts = [quad for quad in quads if quad.predicate in _TEXTS and _datatype(quad) != vocab.REDACTED]
+        if texts:
+            remove += [*texts, *(quad for quad in quads if quad.predicate == vocab.SALT)]
+            add += [Quad(q.subject, q.predicate, Literal("", datatype=vocab.REDACTED), q.graph_name) for q in texts]
+    return remove, add
+
+
+def withhold_with(store: QuadStore, turns: Iterable[NamedNode]) -> tuple[list[Quad], list[Quad]]:
+    """Return what goes and what comes in ledgers when turns are redacted.
+
+    The texts of the messages that the turns say, of the errors of the exchanges that took those up, of what was really
+    sent in the turns' place, and of the results of spawned sessions that the turns were made from.
+    """
+    remove: list[Quad] = []
+    add: list[Quad] = []
+    for turn in turns:
+        for link in _LINKS:
+            for quad in store.quads((None, link, turn, None)):
+                graph = quad.graph_name
+                if isinstance(graph, NamedNode) and iris.is_ledger(graph.value) and isinstance(quad.subject, NamedNode):
+                    old, new = withhold(_with_attempts(store, quad.subject, graph))
+                    remove += old
+                    add += new
+        for quad in store.quads((turn, vocab.DERIVED_FROM, None, None)):
+            old, new = withhold(_with_reason(store, quad.object))
+            remove += old
+            add += new
+    return list(dict.fromkeys(remove)), list(dict.fromkeys(add))
+
+
+def _with_attempts(store: QuadStore, node: NamedNode, graph: NamedNode) -> list[Quad]:
+    """Return the quads of an entry and, for a message, of all exchanges that took it up."""
+    users = [quad.subject for quad in store.quads((None, vocab.USED, node, graph))]
+    nodes = [node, *(user for user in users if isinstance(user, NamedNode))]
+    return [quad for each in nodes for quad in store.quads((each, None, None, graph))]
+
+
+def _with_reason(store: QuadStore, result: object) -> list[Quad]:
+    """Return the quads of a session's result, and of the transition that it came with."""
+    if not isinstance(result, NamedNode) or iris.entry_number(result.value) is None:
+        return []
+    graph = entries.graph_of(iris.session_id(result.value))
+    found = store.quads((result, None, None, graph))
+    ends = [quad.object for quad in found if quad.predicate == vocab.GENERATED_BY]
+    return [*found, *(q for end in ends if isinstance(end, NamedNode) for q in store.quads((end, None, None, graph)))]
+
+
+def _datatype(quad: Quad) -> NamedNode | None:
+    return quad.object.datatype if isinstance(quad.object, Literal) else None
+
+
+def unexplained(
+    store: QuadStore, session_id: str, taken: Collection[str], redacted: Callable[[str], bool]
+) -> Iterator[int]:
+    """Give the numbers of a ledger's entries that lost their text and of which no redaction says so.
+
+    `taken` are the IRIs that logged redactions name, and `redacted` tells whether a turn, by its IRI, was redacted: what
+    it said, or was made from, goes with it.
+    """
+    graph = entries.graph_of(session_id)
+    hidden = {quad.subject for predicate in _TEXTS for quad in store.quads((None, predicate, _GONE, graph))}
+    if not hidden:
+        return
+    try:
+        found = {entry.number: entry for entry in read(store, session_id)}
+    except TrailsError:
+        return  # named by the check of the entries
+    for entry in found.values():
+        if NamedNode(entry.iri) in hidden and not _explained(store, entry, found, taken, redacted):
+            yield entry.number
+
+
+def _explained(
+    store: QuadStore,
+    entry: Entry,
+    found: Mapping[int, Entry],
+    taken: Collection[str],
+    redacted: Callable[[str], bool],
+) -> bool:
+    others: list[Entry] = []
+    match entry:
+        case Exchange():
+            others = [found[number] for number in entry.events if number in found]
+        case tree_entries.Transition():
+            others = [e for e in found.values() if isinstance(e, tree_entries.Result) and e.transition == entry.number]
+    for each in (entry, *others):
+        made = store.quads((None, vocab.DERIVED_FROM, NamedNode(each.iri), None))
+        turns = [*_turns_of(each), *(str(getattr(quad.subject, "value", "")) for quad in made)]
+        if each.iri in taken or any(map(redacted, turns)):
+            return True
+    return False
+
+
+# --- bringing in
+
+
+def keep_withheld(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
+    """Return quads of a session and its ledger with the texts taken out that belong to turns redacted there or here."""
+    every = list(quads)
+    hidden = {quad.subject for quad in every if quad.predicate == vocab.VALUE and _datatype(quad) == vocab.REDACTED}
+    book = [quad for quad in every if isinstance(quad.graph_name, NamedNode) and iris.is_ledger(quad.graph_name.value)]
+    links = [quad for quad in book if quad.predicate in _LINKS]
+    hidden |= {quad.object for quad in links if _is_redacted(store, quad.object)}  # type: ignore[misc] # turns' IRIs
+    linked: set[object] = {quad.subject for quad in links if quad.object in hidden}
+    linked |= {quad.subject for quad in book if quad.predicate == vocab.USED and quad.object in linked}
+    results = {quad.subject for quad in book if quad.object == vocab.SESSION_RESULT and _is_said_redacted(store, quad)}
+    linked |= results
+    linked |= {q.object for q in book if q.predicate == vocab.GENERATED_BY and q.subject in results}
+    remove, add = withhold(quad for quad in book if quad.subject in linked)
+    gone = set(remove)
+    return [*(quad for quad in every if quad not in gone), *add]
+
+
+def _is_said_redacted(store: QuadStore, result: Quad) -> bool:
+    """Tell whether a turn here that was made from a session's result was redacted."""
+    says = store.quads((None, vocab.DERIVED_FROM, result.subject, None))  # type: ignore[arg-type] # an IRI
+    return any(_is_redacted(store, quad.subject) for quad in says)
+
+
+def _is_redacted(store: QuadStore, turn: object) -> bool:
+    gone = Literal("", datatype=vocab.REDACTED)
+    return isinstance(turn, NamedNode) and bool(store.quads((turn, vocab.VALUE, gone, None)))
+
+
+def grown(session_id: str, here: Iterable[Quad], there: Iterable[Quad]) -> tuple[list[Quad], list[Quad]] | None:
+    """Return what to add and to remove so that a ledger becomes one that went on from it; None where that did not.
+
+    What was taken out here stays so.
+    """
+    old, new = _by_number(session_id, here), _by_number(session_id, there)
+    kept: dict[int, Entry] = {}
+    for number, entry in old.items():
+        if not _continues(entry, new.get(number)):
+            return None
+        if entry.words is not None and entry.words.withheld:
+            kept[number] = new[number].model_copy(update={"words": entry.words})
+    if not new:
+        return ([], [])
+    after = set(entries.head_quads(session_id))
+    for entry in (new | kept).values():
+        after |= set(entries.quads(entry))
+    before = set(here)
+    return list(after - before), list(before - after)
+
+
+def _by_number(session_id: str, quads: Iterable[Quad]) -> dict[int, Entry]:
+    head = entries.graph_of(session_id).value
+    found = (entries.decode(session_id, iri, p) for iri, p in entries.by_subject(quads).items() if iri != head)
+    return {entry.number: entry for entry in found}
+
+
+def _continues(old: Entry, new: Entry | None) -> bool:
+    if new is None:
+        return False
+    if isinstance(old, Exchange) and isinstance(new, Exchange):
+        same = old.queued == new.queued and set(old.events) <= set(new.events)
+        return same and (old.ended is None or entries.row_digest(old) == entries.row_digest(new))
+    return entries.row_digest(old) == entries.row_digest(new)
+
+
+def leaves_of(session_id: str, quads: Iterable[Quad], changed: Iterable[Quad]) -> list[Leaf]:
+    """Return the leaves of those entries of a ledger that have quads among the changed ones."""
+    touched = {getattr(quad.subject, "value", "") for quad in changed}
+    found = _by_number(session_id, quads).values()
+    grown = [entry for entry in sorted(found, key=lambda e: e.number) if entry.iri in touched]
+    return [leaf for entry in grown for leaf in entries.leaves_of(entry)]

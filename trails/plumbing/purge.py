@@ -1,0 +1,136 @@
+"""Taking one text out of a store wherever it stands: turns and all that is said with them, rows, ledgers, runs, names.
+
+Every quad of the store is looked at, so that nothing is forgotten because nobody thought of it. What holds the text is
+replaced in one commit; what cannot be (ids of sessions and runs, which the log names) is told. Each kind of thing is
+changed as `verify` expects it: see `purged`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pyoxigraph import NamedNode, Quad
+
+from trails import iris, queries, vocab
+from trails.errors import InvalidInput, TrailsError
+from trails.integrity.leaves import Leaf
+from trails.model import Value
+from trails.plumbing import leaves, purge_kinds, redaction_records
+from trails.plumbing.needle import Needle
+from trails.plumbing.purge_kinds import Changed, Place
+from trails.plumbing.substitution import Substitution
+from trails.store.contract import Change, PreconditionFailed, QuadStore, Solutions
+from trails.store.preview import Preview
+
+_ROUNDS: Final = 20
+"""How often a store that others write to meanwhile is gone through again."""
+
+
+class TextRedaction(Value):
+    """What `redact_matching` took out, or would take out."""
+
+    places: tuple[Place, ...]
+    """Where the text stood (stands, in a dry run), in order of session, kind and index."""
+    left: tuple[Place, ...] = ()
+    """Where it still stands, because it cannot be taken out there: why is in each one's `why`."""
+    dry_run: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, ready for JSON."""
+        return self.model_dump()
+
+
+def purge(store: QuadStore, text: str, *, by: str | None, reason: str | None, dry_run: bool = False) -> TextRedaction:
+    """Take a text out wherever it stands, in one commit, and record it; with `dry_run`, only say where it stands.
+
+    Raises `InvalidInput` for a text that cannot be looked for, or where `by` or `reason` hold it, and `IntegrityError`
+    where a turn that would lose more than its texts does not verify; nothing is changed then.
+    """
+    needle = Needle(text)
+    for said, what in ((by, "by"), (reason, "the reason")):
+        if said is not None and needle.within(said):
+            raise InvalidInput(f"{what} holds the text that is to be taken out, and would be kept")
+    substitution, places = Substitution(needle), dict[Place, None]()
+    for _ in range(_ROUNDS):
+        found = _found(store, needle, substitution)
+        places |= dict.fromkeys(found.places)
+        if dry_run or not found.places:
+            return TextRedaction(places=_ordered(places), left=_ordered(found.left), dry_run=dry_run)
+        try:
+            store.commit(_change(store, found, by, reason))
+        except PreconditionFailed:
+            continue  # another thread changed some of it: look again
+    raise TrailsError(
+        f"the store {store.location} was written to again and again while a text was to be taken out of it, which may "
+        "still be there: do it again when less is going on"
+    )
+
+
+def _ordered(places: Iterable[Place]) -> tuple[Place, ...]:
+    return tuple(sorted(places, key=lambda each: (each.session_id or "", each.kind, each.index or 0, each.iri)))
+
+
+def _found(store: QuadStore, needle: Needle, substitution: Substitution) -> Changed:
+    found = Changed()
+    taking = purge_kinds.Taking(store, needle, substitution, found)
+    taking.catalog(store.quads((None, None, None, vocab.CATALOG)))
+    graphs = store.query(queries.find("graphs").bind())
+    for (graph,) in graphs if isinstance(graphs, Solutions) else []:
+        taking.graph(graph, store.quads((None, None, None, graph)))
+    return found
+
+
+def _change(store: QuadStore, found: Changed, by: str | None, reason: str | None) -> Change:
+    """Return the commit for what was found, with what says who did it."""
+    now = datetime.now(UTC)
+    records: list[tuple[NamedNode, list[Quad]]] = []
+    for turn in found.turns:
+        node = redaction_records.next_of(store, turn.iri)
+        rows = redaction_records.of_turn(
+            node, turn.digest, now, by=by, reason=reason, places=turn.kinds, stands_as=turn.stands_as
+        )
+        records.append((node, rows))
+    for session_id, parts in found.parts.items():
+        node = NamedNode(iris.redaction(iris.session(session_id), secrets.token_hex(8)))
+        kinds = {place.kind for place in found.places if place.session_id == session_id} & purge_kinds.NOT_OF_TURNS
+        records.append((node, redaction_records.of_parts(node, now, by=by, reason=reason, places=kinds, parts=parts)))
+    made = [leaves.redaction_leaf(node, [row for row in rows if row.subject == node]) for node, rows in records]
+    renamed = _made_anew(store, sorted(found.rows))
+    live, dead = leaves.rows("change", sorted(found.rows)), _deleted_anew(sorted(found.tombstones))
+    add = dict.fromkeys([*found.add, *(row for _, rows in records for row in rows)])
+    remove = [quad for quad in dict.fromkeys(found.remove) if quad not in add]
+    return Change(
+        add=list(add),
+        remove=remove,
+        require=list(dict.fromkeys(found.remove)),
+        leaves=lambda after: [*made, *found.leaves, *renamed(after), *live(after), *dead(after)],
+    )
+
+
+def _made_anew(store: QuadStore, session_ids: Sequence[str]) -> leaves.LeafMaker:
+    """Return the maker of leaves for what sessions were made with, where a name in it goes: else it has one leaf for ever."""
+    before = {each: leaves.row_of(store, each) for each in session_ids}
+
+    def made(after: Preview) -> list[Leaf]:
+        found: list[Leaf] = []
+        for session_id, old in before.items():
+            new = leaves.row_of(after, session_id)
+            if old.is_salted and new.made_with != old.made_with:
+                found.append(leaves.resalted(after, new).first_leaf())
+        return found
+
+    return made
+
+
+def _deleted_anew(session_ids: Sequence[str]) -> leaves.LeafMaker:
+    """Return the maker of leaves for tombstones out of which a name goes."""
+
+    def made(after: Preview) -> list[Leaf]:
+        for session_id in session_ids:
+            leaves.resalted(after, leaves.row_of(after, session_id))
+        return list(leaves.rows("delete", session_ids)(after))
+
+    return made

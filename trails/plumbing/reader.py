@@ -1,0 +1,367 @@
+"""Reading sessions out of a store: rows, lineages and transcripts, each in as few queries as it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Final
+
+from pyoxigraph import Literal, NamedNode, QuerySolution
+
+from trails import iris, queries, vocab
+from trails import lineage as history
+from trails.decoding import decodes
+from trails.errors import IntegrityError, SessionNotFound, TrailsError
+from trails.integrity import digests
+from trails.model import MAIN, NO_FACTS, Facts, SealedTurn, SessionRecord, SystemPrompt, Turn
+from trails.plumbing import briefs
+from trails.plumbing.briefs import Told
+from trails.records import conversations, overrides
+from trails.records import turns as mapping
+from trails.records.conversations import Conversation
+from trails.records.overrides import SessionEntry
+from trails.store.contract import QuadStore, Solutions
+
+_WIDE: Final = 3
+"""A segment is read by scanning whole columns unless its session is more than this many times longer."""
+_OPEN_END: Final = 2**53
+_JSON: Final = vocab.JSON.value
+_REDACTED: Final = vocab.REDACTED.value
+
+
+class Reader:
+    """Everything that is read from a store of sessions. It holds no state but the store."""
+
+    def __init__(self, store: QuadStore) -> None:
+        self._store = store
+
+    def select(self, name: str, **values: Any) -> Solutions:
+        """Return the rows of one of the project's own queries."""
+        result = self._store.query(queries.find(name).bind(**values))
+        assert isinstance(result, Solutions)  # noqa: S101 - the core queries are all SELECT
+        return result
+
+    def table(self, name: str, **values: Any) -> list[list[str]]:
+        """Return the rows of one of the project's own queries, each term as text: `trails.store.tsv` reads them."""
+        return self._store.table(queries.find(name).bind(**values))
+
+    @decodes
+    def _records(self, rows: Iterable[QuerySolution]) -> dict[str, SessionRecord]:
+        found = mapping.decode_records((row[0].value, row[1].value, row[2]) for row in rows)
+        for record in found.values():
+            if record.key is not None and (label := self._label_of_key(record)) is not None:
+                found[record.id] = record.model_copy(update={"label": label})
+        return found
+
+    def _label_of_key(self, record: SessionRecord) -> str | None:
+        """Return the label that a session has by its key: it is the conversation's, and survives a reset."""
+        found = conversations.of_session(self._store, NamedNode(record.iri))
+        return None if found is None else found.label
+
+    @decodes
+    def records(self, session_ids: Sequence[str]) -> dict[str, SessionRecord]:
+        """Return the records of those of the sessions that exist, by id."""
+        return self._records(self.select("records", sessions=session_ids)) if session_ids else {}
+
+    def record(self, session_id: str) -> SessionRecord:
+        """Return a session's record, or raise `SessionNotFound` (which says so if it was deleted)."""
+        found = self.records([session_id]).get(session_id)
+        if found is None:
+            raise self.not_found(session_id)
+        return found
+
+    def not_found(self, session_id: str) -> SessionNotFound:
+        """Return the error for a session that is not there."""
+        if self.is_deleted(session_id):
+            return SessionNotFound(
+                f"session {session_id!r} was deleted; import an export of it with --restore, or restore a backup"
+            )
+        return SessionNotFound(f"there is no session {session_id!r}; `trails list` shows the ids there are")
+
+    def is_deleted(self, session_id: str) -> bool:
+        """Tell whether a session's tombstone stands."""
+        node = NamedNode(iris.session(session_id))
+        return bool(self._store.quads((node, vocab.TYPE, vocab.TOMBSTONE, vocab.CATALOG)))
+
+    @decodes
+    def lineage(self, session_id: str) -> tuple[SessionRecord, ...]:
+        """Return a session and its ancestors by forks, itself first: one query."""
+        records = self._records(self.select("lineage", session=session_id))
+        if session_id not in records:
+            raise self.not_found(session_id)
+        return history.lineage(session_id, records)
+
+    @decodes
+    def branches(self, session_id: str) -> list[SessionRecord]:
+        """Return the direct forks of a session, oldest first."""
+        found = self._records(self.select("branches", session=session_id)).values()
+        return sorted(found, key=lambda record: (record.created is not None, record.created, record.id))
+
+    @decodes
+    def page(
+        self,
+        *,
+        limit: int,
+        since: datetime,
+        until: datetime,
+        after: tuple[datetime, str],
+        principal: str | None,
+        agent: str | None,
+    ) -> list[SessionRecord]:
+        """Return up to `limit` records by creation, newest first, after a (time, session IRI) where a page ended."""
+        common = {"since": since, "until": until, "before": after[0], "last": after[1], "limit": limit}
+        if principal is None and agent is None:
+            rows = self.select("page", **common)
+        else:
+            rows = self.select("page_by", principal=principal, agent=agent, **common)
+        ids = [iris.session_id(row[0].value) for row in rows]
+        found = self.records(ids)
+        return [found[session_id] for session_id in ids if session_id in found]  # one may be deleted meanwhile
+
+    @decodes
+    def labelled(self, label: str) -> str | None:
+        """Return the id of the session that has a label, or None."""
+        for quad in self._store.quads((None, vocab.LABEL, Literal(label), vocab.CATALOG)):
+            subject = str(quad.subject.value)  # type: ignore[union-attr] # an IRI
+            key = iris.conversation_key(subject)
+            named = None if key is None else conversations.find(self._store, key)
+            return iris.session_id(subject) if named is None else named.session_id
+        return None
+
+    def entry(self, session_id: str) -> SessionEntry:
+        """Return what is kept about a session with a key beside its turns; an empty entry where that is nothing."""
+        return overrides.read(self._store, session_id)
+
+    def told(self, chain: Sequence[SessionRecord]) -> Told:
+        """Return what a session was told by the one that spawned it, given with its ancestors by forks."""
+        return briefs.told(self._store, chain)
+
+    def conversation(self, session_id: str) -> Conversation | None:
+        """Return the conversation whose current session it is: that has its label, too."""
+        return conversations.of_session(self._store, NamedNode(iris.session(session_id)))
+
+    def turns(self, chain: Sequence[SessionRecord], up_to: int | None = None) -> list[Turn]:
+        """Return a session's whole transcript, in order of index, or raise where anything is missing or doubled.
+
+        `chain` is the session's lineage; `up_to` (exclusive) cuts the transcript. Raises `SessionNotFound` for a session
+        that was deleted while it was read: turns at its end may have been gone already.
+        """
+        session_id = chain[0].id
+        runs = history.segments(chain, up_to)
+        turns: list[Turn] = []
+        for run in runs:
+            turns += self.own_turns(run)
+        if self.is_deleted(session_id):
+            raise self.not_found(session_id)
+        try:
+            history.check_dense(session_id, turns, runs)
+            history.check_fork_head(chain[0], turns)
+        except TrailsError:
+            if not any(self.is_deleted(record.id) for record in chain[1:]):
+                raise
+            return self.turns(self.lineage(session_id), up_to)  # it was detached meanwhile, and the ancestor deleted
+        return turns
+
+    @decodes
+    def own_turns(self, run: history.Segment) -> list[Turn]:
+        """Return the turns that a session owns in a run of indices, in order of index."""
+        session_id = run.record.id
+        end = _OPEN_END if run.end is None else run.end
+        if end <= run.start:
+            return []
+        name = "turns_narrow" if self._is_much_longer(run) else "turns_wide"
+        rows = self.select(name, session=session_id, start=run.start, end=end)
+        if not rows:
+            return []
+        try:
+            facts = self.facts(session_id)
+            turns = [_turn(session_id, row, facts) for row in rows]
+        except (ValueError, AttributeError) as error:  # an IRI for a literal, or a literal of another kind
+            raise self._strange(session_id, error) from error
+        turns.sort(key=attrgetter("index"))
+        return turns if all(turn.digest for turn in turns) else self._with_digests(turns)
+
+    @decodes
+    def turns_at(self, session_id: str, indices: Sequence[int]) -> list[Turn]:
+        """Return the turns that a session itself owns at some indices, in order of index, reading nothing else of it.
+
+        An index at which it owns no turn is left out; two turns at one index both come.
+        """
+        rows = self.select("turns_at", session=session_id, indices=indices) if indices else []
+        if not rows:
+            return []
+        try:
+            owner = iris.session(session_id)
+            written = [iris.turn(owner, int(row[0].value), row[4].value) for row in rows if row[4] is not None]
+            found = self.select("facts_of", session=session_id, turns=written) if written else []
+            facts = mapping.decode_facts((row[0].value, row[1].value, row[2]) for row in found)
+            turns = [_turn(session_id, row, facts) for row in rows]
+        except (ValueError, AttributeError) as error:
+            raise self._strange(session_id, error) from error
+        turns.sort(key=attrgetter("index"))
+        return turns if all(turn.digest for turn in turns) else self._with_digests(turns)
+
+    def _strange(self, session_id: str, error: Exception) -> IntegrityError:
+        return IntegrityError(
+            f"session {session_id!r} holds values that Trails never writes ({error}): the store was altered; "
+            "`trails verify` names them; restore the session from an export or a backup"
+        )
+
+    def _with_digests(self, turns: list[Turn]) -> list[Turn]:
+        """Give turns from before digests existed one that later turns can chain to: of their content with an empty salt."""
+        previous, whole = digests.GENESIS, []
+        for turn in turns:
+            made = turn
+            if not turn.digest:
+                made = turn.model_copy(
+                    update={
+                        "old_iri": self._iri_at(turn.session_id, turn.index),
+                        "digest": digests.turn_digest(
+                            previous=previous,
+                            index=turn.index,
+                            branch=turn.branch,
+                            role=turn.role,
+                            author=iris.author_key(turn.author_iri),
+                            time=turn.time,
+                            content=digests.content_digest(turn.text, "", structured=turn.structured),
+                            facts=digests.facts_digest(turn.facts, ""),
+                        ),
+                    }
+                )
+            whole.append(made)
+            previous = made.digest
+        return whole
+
+    @decodes
+    def _iri_at(self, session_id: str, index: int) -> str:
+        quads = self._store.quads((None, vocab.INDEX, vocab.integer(index), NamedNode(iris.session(session_id))))
+        return str(quads[0].subject.value)  # type: ignore[union-attr] # an IRI
+
+    def _is_much_longer(self, run: history.Segment) -> bool:
+        """Tell whether a session goes on far beyond a run: then looking turns up beats scanning whole columns."""
+        if run.end is None:
+            return False
+        far = run.end + _WIDE * (run.end - run.start) + 30
+        return bool(self._store.quads((None, vocab.INDEX, vocab.integer(far), NamedNode(run.record.iri))))
+
+    @decodes
+    def facts(self, session_id: str) -> dict[str, Facts]:
+        """Return what is recorded with a session's own turns beyond their text, by turn IRI."""
+        rows = self.select("facts", session=session_id)
+        return mapping.decode_facts((row[0].value, row[1].value, row[2]) for row in rows) if rows else {}
+
+    @decodes
+    def digest_at(self, session_id: str, index: int) -> str | None:
+        """Return the digest of the turn that a session itself owns at an index, or None."""
+        graph = NamedNode(iris.session(session_id))
+        for turn in self._store.quads((None, vocab.INDEX, vocab.integer(index), graph)):
+            for digest in self._store.quads((turn.subject, vocab.DIGEST, None, graph)):  # type: ignore[arg-type] # an IRI
+                return str(digest.object.value)  # type: ignore[union-attr] # a literal
+        return None
+
+    def owns(self, session_id: str, index: int) -> bool:
+        """Tell whether a session itself owns a turn at an index (or a copy that a detach has begun to make there)."""
+        return bool(self._store.quads((None, vocab.INDEX, vocab.integer(index), NamedNode(iris.session(session_id)))))
+
+    @decodes
+    def salts(self, session_id: str) -> dict[str, str]:
+        """Return the salts of a session's own turns, by turn IRI."""
+        quads = self._store.quads((None, vocab.SALT, None, NamedNode(iris.session(session_id))))
+        return {quad.subject.value: quad.object.value for quad in quads}  # type: ignore[union-attr] # IRIs and literals
+
+    def sealed(self, turns: Sequence[Turn]) -> list[SealedTurn]:
+        """Return turns with the salts that belong to them."""
+        salts: dict[str, str] = {}
+        for session_id in {turn.session_id for turn in turns}:
+            salts |= self.salts(session_id)
+        missing = next((turn for turn in turns if turn.iri not in salts), None)
+        if missing is not None:
+            if self.is_deleted(missing.session_id):
+                raise self.not_found(missing.session_id)
+            raise IntegrityError(
+                f"turn {missing.index} of session {missing.session_id!r} has no salt, so its digest cannot be checked or "
+                "copied: the store was altered; restore the session from an export or a backup"
+            )
+        return [SealedTurn(turn=turn, salt=salts[turn.iri]) for turn in turns]
+
+    @decodes
+    def prompts(self, session_ids: Sequence[str]) -> dict[tuple[str, int], SystemPrompt]:
+        """Return the versions of the system prompt that sessions own, by (session id, version)."""
+        found: dict[tuple[str, int], SystemPrompt] = {}
+        owners = [session_id for session_id in session_ids if self._has_prompts(session_id)]
+        if not owners:  # the common case, and every fork asks: a look-up takes a hundredth of a query's time
+            return found
+        for row in self.select("prompt", sessions=owners):
+            session_id, version, time = iris.session_id(row["session"].value), int(row["version"].value), row["time"]
+            found[session_id, version] = SystemPrompt(
+                session_id=session_id,
+                version=version,
+                text=row["text"].value,
+                effective_from=int(row["from"].value),
+                digest=row["digest"].value,
+                salt=row["salt"].value,
+                time=None if time is None else mapping.parse_time(time.value),
+                redacted=row["text"].datatype == vocab.REDACTED,
+            )
+        return found
+
+    def _has_prompts(self, session_id: str) -> bool:
+        node = NamedNode(iris.session(session_id))
+        return bool(self._store.quads((None, vocab.PROMPT_OF, node, vocab.CATALOG)))
+
+    def prompt(self, chain: Sequence[SessionRecord], at: int | None = None) -> SystemPrompt | None:
+        """Return the system prompt in force for a session: the newest, or the newest in force at index `at`.
+
+        A session owns the versions above the one that it inherited; the inherited one is the nearest ancestor's.
+        """
+        owned = self.prompts([record.id for record in chain]).values()
+        newest: int | None = None
+        for record in chain:
+            usable = [
+                prompt
+                for prompt in owned
+                if prompt.session_id == record.id
+                and (newest is None or prompt.version <= newest)
+                and (at is None or prompt.effective_from <= at)
+            ]
+            if usable:
+                return max(usable, key=lambda prompt: prompt.version)
+            newest = record.system_version if newest is None else min(newest, record.system_version)
+            if newest == 0:
+                return None
+        raise IntegrityError(
+            f"session {chain[0].id!r} inherits version {newest} of its system prompt, which no ancestor has: "
+            "the store was altered; restore the session from an export or a backup"
+        )
+
+    @decodes
+    def dependants(self, session_id: str) -> list[tuple[str, str]]:
+        """Return (session, parent) ids of everything forked from or spawned by a session, directly or not."""
+        rows = self.select("descendants", session=session_id)
+        return [(iris.session_id(row[0].value), iris.session_id(row[1].value)) for row in rows]
+
+
+def _turn(session_id: str, row: QuerySolution, facts: dict[str, Facts]) -> Turn:
+    index, role, value, author, digest, time, branch = row
+    number = int(index.value)
+    datatype = value.datatype.value
+    hexadecimal = digest.value if digest is not None else ""
+    return Turn.trusted(
+        {
+            "session_id": session_id,
+            "index": number,
+            "role": role.value,
+            "branch": MAIN if branch is None else branch.value,
+            "author_iri": author.value,
+            "time": None if time is None else mapping.parse_time(time.value),
+            "text": value.value,
+            "structured": datatype == _JSON,
+            "redacted": datatype == _REDACTED,
+            "digest": hexadecimal,
+            "old_iri": None,
+            "facts": facts.get(iris.turn(iris.session(session_id), number, hexadecimal), NO_FACTS)
+            if facts
+            else NO_FACTS,
+        }
+    )

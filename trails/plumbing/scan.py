@@ -1,0 +1,157 @@
+"""Looking through what is stored for secrets: whatever a session says, in its turns and beside them.
+
+It goes by what the store holds, and not by what sessions are known to say: every text of a graph is looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails import iris, lineage, vocab
+from trails.model import Value
+from trails.plumbing import bundle
+from trails.secrets import Found, Place, detector
+
+if TYPE_CHECKING:
+    from trails.session.repository import Repository
+
+_TURN_PART: Final = re.compile(r"urn:trails:session:[^/]+/([0-9]+)-[0-9a-f]+(?:/|$)")
+_LEDGER_PART: Final = re.compile(r"urn:trails:session:[^/]+/ledger/([0-9]+)(?:/|$)")
+_PROMPT: Final = re.compile(r"urn:trails:session:[^/]+/system/([0-9]+)")
+_ENTRY_NAMES: Final = {term: name for name, term in vocab.ENTRY_FIELDS.items()}
+_FIRST: Final = {"content": 0, "arguments": 1}
+"""What a secret that stands several times in a turn is said to be in, before all else."""
+
+
+class Scan(Value):
+    """What a scan found: how many sessions were looked through, and every secret in them."""
+
+    sessions: int
+    found: tuple[Found, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as plain values, ready for JSON."""
+        return {"sessions": self.sessions, "secrets": [each.to_dict() for each in self.found]}
+
+
+def scan(repository: Repository, session: str) -> Scan:
+    """Return the secrets in what a session says, the turns that it shares with its ancestors included.
+
+    `session` is an id, an IRI or a label. Looked through are its turns with their tool calls and metadata, its system
+    prompts, labels, metadata, tags, notes, ledger, entry and runs. Raises `SessionNotFound` where there is none.
+    """
+    chain = repository.reader.lineage(repository.resolve(session))
+    found = own(repository, chain[0].id)
+    for run in lineage.segments(chain):
+        if run.record.id != chain[0].id and run.end is not None:
+            inherited = _found(repository.store.quads((None, None, None, NamedNode(run.record.iri))))
+            found += [each for each in inherited if each.index is not None and run.start <= each.index < run.end]
+    return Scan(sessions=1, found=tuple(sorted(found, key=_order)))
+
+
+def scan_all(repository: Repository, progress: Callable[[int, int, str], None] | None = None) -> Scan:
+    """Return the secrets in a whole store: in every graph, those of sessions that are being deleted too, and the catalog.
+
+    A turn that several sessions share is named once, in the session that owns it.
+    """
+    store = repository.store
+    graphs = [row[0].value for row in repository.reader.select("graphs")]
+    found: list[Found] = []
+    for done, graph in enumerate(graphs):
+        if progress:
+            progress(done, len(graphs), graph)
+        found += _found(store.quads((None, None, None, NamedNode(graph))))
+    catalog = store.quads((None, None, None, vocab.CATALOG))
+    found += _found(catalog)
+    sessions = sum(quad.predicate == vocab.TYPE and quad.object == vocab.SESSION for quad in catalog)
+    if progress:
+        progress(len(graphs), len(graphs), "")
+    return Scan(sessions=sessions, found=tuple(sorted(found, key=_order)))
+
+
+def own(repository: Repository, session_id: str) -> list[Found]:
+    """Return the secrets in what a session itself holds, without the turns of its ancestors."""
+    store, record = repository.store, repository.reader.record(session_id)
+    quads = bundle.session_quads(store, record)
+    quads += store.quads((None, None, None, NamedNode(iris.session_entry(record.iri))))
+    for run in store.quads((None, vocab.GENERATED, NamedNode(record.iri), vocab.CATALOG)):
+        quads += store.quads((run.subject, None, None, vocab.CATALOG))  # type: ignore[arg-type] # a run's IRI
+    return list(_found(dict.fromkeys(quads)))
+
+
+def _order(found: Found) -> tuple[str, int, str, str]:
+    return found.session_id or "", -1 if found.index is None else found.index, found.where, found.kind
+
+
+def _found(quads: Iterable[Quad]) -> Iterator[Found]:
+    """Yield the secrets in the texts of quads, each once for the turn, or for what else holds it."""
+    every = list(quads)
+    marks = _marked(every)
+    texts = [(*_placed(quad, marks), quad) for quad in every if _is_text(quad.object)]
+    places: dict[tuple[str | None, int | None], Place] = {}
+    for session_id, index, where, name, quad in sorted(texts, key=lambda each: _FIRST.get(each[2], len(_FIRST))):
+        place = places.setdefault((session_id, index), Place(detector(), session_id, index))
+        assert isinstance(quad.object, Literal)  # noqa: S101 - as `_is_text` found
+        text = quad.object.value
+        if quad.object.datatype == vocab.JSON:
+            yield from place.json(where, text, name)
+        else:
+            yield from place.value(where, text, name)
+
+
+def _is_text(term: object) -> bool:
+    return isinstance(term, Literal) and term.datatype in (vocab.STRING, vocab.JSON)
+
+
+def _marked(quads: Iterable[Quad]) -> Mapping[str, dict[NamedNode, str]]:
+    """Return by IRI which session, and which turn of it, each tag and note is about."""
+    found: dict[str, dict[NamedNode, str]] = {}
+    for quad in quads:
+        if quad.predicate in (vocab.TAG_OF, vocab.NOTE_ON, vocab.NOTE_INDEX):
+            found.setdefault(_value(quad.subject), {})[quad.predicate] = _value(quad.object)
+    return found
+
+
+def _value(term: object) -> str:
+    return str(getattr(term, "value", term))
+
+
+def _placed(quad: Quad, marks: Mapping[str, dict[NamedNode, str]]) -> tuple[str | None, int | None, str, str]:
+    """Return the session and the turn that a quad is of, what in it the quad says, and what a key there is called."""
+    subject = _value(quad.subject)
+    name = iris.meta_key(quad.predicate.value) or _field(quad.predicate) or ""
+    if subject in marks:
+        mark = marks[subject]
+        session = mark.get(vocab.NOTE_ON) or mark.get(vocab.TAG_OF)
+        index = mark.get(vocab.NOTE_INDEX)
+        where = "note" if vocab.NOTE_ON in mark else "tag"
+        return iris.session_id(str(session)), int(index) if index and index.isdecimal() else None, where, name
+    owner = iris.session_id(subject) if subject.startswith(iris.session("")) else None
+    if part := _TURN_PART.match(subject):
+        return owner, int(part[1]), "content" if quad.predicate == vocab.VALUE else _term(quad.predicate), name
+    return owner, None, _beside(subject, quad.predicate, name), name
+
+
+def _beside(subject: str, predicate: NamedNode, name: str) -> str:
+    """Say what a text is that belongs to no turn."""
+    if entry := _LEDGER_PART.match(subject):
+        return f"ledger {entry[1]}"
+    if prompt := _PROMPT.match(subject):
+        return f"system prompt {prompt[1]}"
+    if (run := iris.run_id(subject)) is not None:
+        return f"run {run}"
+    if iris.meta_key(predicate.value) is not None:
+        return f"meta {name}"
+    return f"entry {name}" if name else _term(predicate)
+
+
+def _field(predicate: NamedNode) -> str | None:
+    return _ENTRY_NAMES.get(predicate) or iris.entry_field_name(predicate.value)
+
+
+def _term(predicate: NamedNode) -> str:
+    return re.split(r"[#/:]", predicate.value)[-1]

@@ -1,0 +1,184 @@
+"""A transcript whose turns are read when they are asked for: its newest and its first ones without those between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableSequence, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, overload
+
+from trails import lineage
+from trails.decoding import decodes
+from trails.lineage import Segment
+from trails.model import SessionRecord, Turn
+from trails.plumbing.reader import Reader
+
+_OPENING: Final = 16
+"""How many of the first turns are read together."""
+_BLOCK: Final = 64
+"""How many of the newest turns are read together at first; each time more are asked for, twice as many."""
+_OPEN_END: Final = 2**53
+
+
+@decodes
+def stored_length(reader: Reader, chain: Sequence[SessionRecord]) -> int:
+    """Return how many turns a session's stored transcript has; one query, and no turn is read."""
+    record = chain[0]
+    rows = reader.select("last_index", session=record.id, start=record.starts_at, end=_OPEN_END)
+    last = rows[0][0] if rows else None
+    return record.starts_at if last is None else int(last.value) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryMark:
+    """Where a summary turn stands, the first index that it kept, and the last that it summarises."""
+
+    index: int
+    kept: int | None
+    through: int | None
+
+
+@decodes
+def summaries(reader: Reader, run: Segment) -> list[SummaryMark]:
+    """Return the summary turns in a run of a transcript, in order: one query, however long it is."""
+    end = _OPEN_END if run.end is None else run.end
+    rows = reader.select("summary_turns", session=run.record.id, start=run.start, end=end)
+    return [SummaryMark(*(None if term is None else int(term.value) for term in row)) for row in rows]  # type: ignore[arg-type] # the index is never None
+
+
+def latest_summary(reader: Reader, runs: Sequence[Segment]) -> SummaryMark | None:
+    """Return the last summary turn of a transcript, or None; nothing older is looked at."""
+    for run in reversed(runs):
+        if found := summaries(reader, run):
+            return found[-1]
+    return None
+
+
+class LazyTurns(MutableSequence[Turn]):
+    """A session's turns, of which those between the first and the newest are read only when they are asked for.
+
+    What is read is checked to be there without a gap. Only the end can be changed.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        chain: Sequence[SessionRecord],
+        length: int,
+        *,
+        opening: Iterable[Turn] = (),
+        tail: Iterable[Turn] = (),
+    ) -> None:
+        """Not for callers: `length` is that of the stored transcript; `tail` are its last turns, where they are known."""
+        self._reader = reader
+        self._chain = tuple(chain)
+        self._opening = list(opening)
+        self._tail = list(tail)
+        self._start = length - len(self._tail)
+        self._block = _BLOCK
+        self._ends = {run.record.id: run.end or length for run in lineage.segments(chain, length)}
+        """Where each session's part of the stored transcript ends."""
+
+    def __len__(self) -> int:
+        return self._start + len(self._tail)
+
+    @property
+    def read(self) -> int:
+        """How many turns are in memory."""
+        return min(len(self._opening), self._start) + len(self._tail)
+
+    def latest_summary(self) -> int | None:
+        """Return the index of the last summary turn, or None, without reading turns."""
+        for position in range(len(self._tail) - 1, -1, -1):
+            if self._tail[position].compaction is not None:
+                return self._start + position
+        if not self._start:
+            return None
+        found = latest_summary(self._reader, lineage.segments(self._chain, self._start))
+        return None if found is None else found.index
+
+    # --- reading
+
+    @overload
+    def __getitem__(self, index: int) -> Turn: ...
+    @overload
+    def __getitem__(self, index: slice) -> MutableSequence[Turn]: ...
+    def __getitem__(self, index: int | slice) -> Turn | MutableSequence[Turn]:
+        if isinstance(index, slice):
+            return self._slice(*index.indices(len(self)))
+        position = index + len(self) if index < 0 else index
+        if not 0 <= position < len(self):
+            raise IndexError(index)
+        if position >= self._start:
+            return self._tail[position - self._start]
+        if position >= len(self._opening):
+            if position < _OPENING < self._start:
+                self._opening += self._turns(len(self._opening), _OPENING)
+            else:
+                self._reach(position)
+                return self._tail[position - self._start]
+        return self._opening[position]
+
+    def _slice(self, start: int, stop: int, step: int) -> MutableSequence[Turn]:
+        if step == 1 and start == 0 and stop > 0:  # the beginning: what a fork shares, or what a turn comes after
+            tail = self._tail[: max(0, stop - self._start)]
+            return LazyTurns(self._reader, self._chain, stop, opening=self._opening[:stop], tail=tail)
+        if stop > start:
+            self._reach(start)
+        return [self._tail[position - self._start] for position in range(start, stop, step)]
+
+    def __iter__(self) -> Iterator[Turn]:
+        self._reach(0)
+        return iter(self._tail)
+
+    def _reach(self, position: int) -> None:
+        """Read the newest turns back to an index, and some more."""
+        if position >= self._start:
+            return
+        start = max(0, min(position, self._start - self._block))
+        self._tail[:0] = self._turns(start, self._start)
+        self._start, self._block = start, self._block * 2
+        if start == 0:
+            lineage.check_fork_head(self._chain[0], self._tail)
+
+    def _turns(self, start: int, end: int) -> list[Turn]:
+        runs = lineage.segments(self._chain, end)
+        turns: list[Turn] = []
+        for run in runs:
+            if run.end is None or run.end > start:
+                turns += self._of(Segment(run.record, max(run.start, start), run.end))
+        if any(turn.old_iri for turn in turns):  # from before digests: theirs are made up from the beginning on
+            return self._reader.turns(self._chain, end)[start:]
+        lineage.check_dense(self._chain[0].id, turns, runs, start)
+        return turns
+
+    def _of(self, run: Segment) -> list[Turn]:
+        """Return the turns of a run of one session: looked up one by one unless they are most of what it owns."""
+        assert run.end is not None  # noqa: S101 - the segments were cut at an end
+        if (run.end - run.start) * 2 > self._ends[run.record.id] - run.record.starts_at:
+            return self._reader.own_turns(run)
+        return self._reader.turns_at(run.record.id, range(run.start, run.end))
+
+    # --- the end, which can change
+
+    @overload
+    def __setitem__(self, index: int, value: Turn) -> None: ...
+    @overload
+    def __setitem__(self, index: slice, value: Iterable[Turn]) -> None: ...
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        raise TypeError("turns never change")
+
+    def __delitem__(self, index: int | slice) -> None:
+        if not isinstance(index, slice):
+            index = slice(index, index + 1 or None)
+        start, stop, step = index.indices(len(self))
+        if step != 1 or (stop != len(self) and stop > start):
+            raise TypeError("only the last turns can be taken away")
+        if stop > start:
+            self._reach(start)
+            del self._tail[start - self._start :]
+
+    def insert(self, index: int, value: Turn) -> None:
+        """Add a turn at the end."""
+        if index != len(self):
+            raise TypeError("a turn can only be added at the end")
+        self._tail.append(value)

@@ -1,0 +1,535 @@
+"""`verify`: whether what is stored is whole and was not altered.
+
+It reads raw rows, not sessions: what `load` would refuse is exactly what has to be named here. The common case is
+quick: a graph whose turns all check out, and which has as many quads as plain turns have, holds nothing else. Any
+other graph is walked quad by quad and held against what its own turns would be written as.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from pyoxigraph import NamedNode, Quad
+
+from trails import iris, vocab
+from trails import lineage as history
+from trails.decoding import decodes
+from trails.errors import TrailsError
+from trails.integrity import chain, digests, leaves
+from trails.integrity.chain import StoredTurn
+from trails.integrity.leaves import Leaf
+from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn, VerifyReport
+from trails.plumbing import annotations as marks
+from trails.plumbing import entries, logged, redaction_records, run_rows, slots
+from trails.plumbing import leaves as logbook
+from trails.plumbing.reader import Reader
+from trails.records import conversations
+from trails.records import turns as mapping
+from trails.store import tsv
+from trails.store.contract import QuadStore, Term
+
+_PLAIN = 9
+"""How many quads a plain turn has, beside its time, which may be unknown."""
+_DIGITS = 16
+"""Of a turn's digest, as many stand in its IRI."""
+Progress = Callable[[int, int, str], None]
+"""Called with (sessions done, all sessions, "") as a verification goes on."""
+_LINKS = frozenset({vocab.GENERATED_BY.value, vocab.TOOL_RESULT_OF.value})
+
+
+@decodes
+def verify(
+    store: QuadStore,
+    reader: Reader,
+    session_id: str | None,
+    progress: Progress | None = None,
+    *,
+    since: int | None = None,
+) -> VerifyReport:
+    """Check one session and its ancestors, or (None) everything in the store, and report what is wrong.
+
+    `since` is the number of the log's lines that a checkpoint covers. What these told of and what only a later redaction
+    explains is a finding then: a redaction of a name or a fact can't prove what stands in its place.
+    """
+    audit = _Audit(store, reader, progress, since)
+    if session_id is not None:
+        audit.lineage_of(session_id)
+    else:
+        audit.everything()
+    return VerifyReport(
+        sessions=audit.sessions, turns=audit.turns, findings=tuple(chain.first_by_index(audit.findings))
+    )
+
+
+class _Audit:
+    def __init__(self, store: QuadStore, reader: Reader, progress: Progress | None, since: int | None) -> None:
+        self._progress = progress
+        self._since = since
+        self._store = store
+        self._reader = reader
+        self.sessions = 0
+        self.turns = 0
+        self.findings: list[Finding] = []
+        self._quads = 0
+        self._records: dict[str, SessionRecord] = {}
+        self._log: dict[str, logged.SessionLog] = {}
+        self._entries: entries.Logged = {}
+        self._runs: run_rows.Logged = {}
+        self._old = 0
+        """The number of the first leaf in the log that no older version wrote."""
+        self._redacted: set[str] = set()
+        self._stands_as: dict[str, str] = {}
+        self._stands_anew: set[str] = set()
+        self._numbers: dict[Leaf, int] = {}
+        self._starts: set[str] = set()
+        self._taken: set[str] = set()
+
+    def lineage_of(self, session_id: str) -> None:
+        """Check a session and its ancestors."""
+        self._records = {record.id: record for record in self._reader.lineage(session_id)}
+        self._read_log()
+        self._check_sessions()
+        self.findings += marks.findings(self._store, self._reader, self._records, every=False)
+        self.findings += conversations.findings(self._store, self._records, every=False)
+
+    def everything(self) -> None:
+        """Check the catalog, all sessions, and that there is nothing else."""
+        catalog = self._store.quads((None, None, None, vocab.CATALOG))
+        subjects: dict[str, list[Quad]] = defaultdict(list)
+        for quad in catalog:
+            subjects[str(getattr(quad.subject, "value", quad.subject))].append(quad)
+        for subject, quads in subjects.items():
+            self._subject(subject, quads)
+        self._agents(catalog)
+        self._read_log()
+        self._redactions()
+        for record in self._records.values():
+            self._lineage(record)
+        self._check_sessions()
+        self.findings += marks.findings(self._store, self._reader, self._records, every=True)
+        self.findings += conversations.findings(self._store, self._records, every=True)
+        for code, owner, what in (
+            *run_rows.findings(self._store, self._runs, self._taken),
+            *slots.findings(self._records.values()),
+        ):
+            self._add(code, owner, what)
+        self._graphs(subjects, len(catalog))
+        self._gone(subjects)
+
+    def _check_sessions(self) -> None:
+        """Check the turns of all sessions: the engine reads for one while another's digests are computed."""
+        with ThreadPoolExecutor(max_workers=3, thread_name_prefix="trails-verify") as pool:
+            for done, (turns, quads) in enumerate(pool.map(self._session, list(self._records.values())), 1):
+                self.sessions, self.turns, self._quads = done, self.turns + turns, self._quads + quads
+                if self._progress:
+                    self._progress(done, len(self._records), "")
+
+    # --- the log
+
+    def _read_log(self) -> None:
+        lines = self._store.log.lines()
+        if self._store.log.trouble is not None:
+            self._add("bad-log", None, self._store.log.trouble)
+        for number, what in leaves.check_links(lines):
+            self._add("bad-log", None, f"line {number} of the log: {what}")
+        self._log = logged.by_session(lines)
+        self._old = logged.first_of_this_version(lines)
+        self._entries = entries.logged(lines)
+        self._runs = run_rows.logged(lines)
+        self._numbers = numbers = logged.redactions(lines)
+        self._logged = numbers.keys()
+        self._made = dict(logbook.redactions(self._store))
+        self._redacted = {_digest_of(quads) for leaf, quads in self._made.items() if leaf in self._logged}
+        self._starts = {digest[:_DIGITS] for digest in self._redacted if digest}
+        self._stands_as = redaction_records.standing(self._store, self._logged)
+        self._taken = redaction_records.taken(self._store, self._logged)
+        if self._since is not None:
+            before = [leaf for leaf, number in numbers.items() if number < self._since]
+            then = redaction_records.standing(self._store, before)
+            self._stands_anew = {digest for digest, said in self._stands_as.items() if then.get(digest) != said}
+
+    def _redactions(self) -> None:
+        """Hold the redactions that the catalog knows against those that were logged."""
+        rewritten = redaction_records.rewritten(self._store)
+        for leaf in self._logged ^ self._made.keys():
+            gone = leaf in self._logged
+            if gone and rewritten[leaf.session_iri, leaf.count] > 0:
+                rewritten[leaf.session_iri, leaf.count] -= 1
+                if self._numbers[leaf] < (self._since or 0):
+                    self._unproven(iris.session_id(leaf.session_iri), "the record of a redaction was redacted")
+                continue
+            code, what = "unlogged", "has a redaction that was not logged"
+            if gone:
+                code, what = "row-altered", "was redacted, and the record of who did it was altered"
+            of_turn = iris.is_session(leaf.session_iri)
+            where = f"turn {leaf.count} " if of_turn else ""
+            self._add(code, iris.session_id(leaf.session_iri), where + what, leaf.count if of_turn else None)
+
+    def _against_log(self, record: SessionRecord, rows: Sequence[StoredTurn]) -> None:
+        """Hold a session against what the log says of it: its row, and its head after every batch of turns."""
+        log = self._log.get(record.id)
+        if log is None or log.deleted or log.made_with is None:
+            self._add("unlogged", record.id, "is in the store and not in its log")
+            return
+        self._row_against_log(record, log)
+        digest_at = {row.index: row.digest for row in rows}
+        covered = max((count for count, _, number in log.heads if number < (self._since or 0)), default=0)
+        for row in rows:
+            if row.digest in self._stands_anew and row.index < covered:
+                self._unproven(record.id, f"a name or a fact was taken out of turn {row.index}", row.index)
+        for count, head, _ in log.heads:
+            if digest_at.get(count - 1) != head:
+                what = "is gone" if count - 1 not in digest_at else "is another one"
+                self._add("rolled-back", record.id, f"turn {count - 1}, which was logged, {what}", count - 1)
+                return
+        own = {index: digest for index, digest in digest_at.items() if index >= record.starts_at}
+        if log.came_back_with_others(own, record.starts_at):
+            self._add("logged-twice", record.id, "was deleted and came back with other turns")
+        known = log.heads[-1][0] if log.heads else record.starts_at
+        if rows and rows[-1].index >= known:
+            self._add("unlogged", record.id, f"turn {known} is in the store and not in its log", known)
+
+    def _faults(self, session_id: str, log: logged.SessionLog) -> None:
+        for fault in log.faults:
+            if not (fault.endswith(logged.AGAIN) and self._was_renamed(session_id)):
+                self._add("logged-twice", session_id, fault)
+            elif self._is_newer(fault, log.began):
+                self._unproven(session_id, fault)
+        if log.redone_at is not None and self._since is not None and log.began < self._since <= log.redone_at:
+            self._unproven(session_id, f"leaf {log.redone_at}: what it was made with was logged anew")
+
+    def _is_newer(self, fault: str, began: int = -1) -> bool:
+        """Tell whether a fault of something that a checkpoint covers came after it."""
+        return self._since is not None and began < self._since <= logged.number_of(fault)
+
+    def _unproven(self, session_id: str, what: str, index: int | None = None) -> None:
+        why = "since the checkpoint, so what stands there now is not proven by it; sign a new one"
+        self._add("unproven", session_id, f"{what} {why}", index)
+
+    def _was_renamed(self, session_id: str) -> bool:
+        """Tell whether a logged redaction took a name out of what never changes of a session otherwise."""
+        iri = iris.session(session_id)
+        return iri in self._taken or iris.deletion(iri) in self._taken
+
+    def _row_against_log(self, record: SessionRecord, log: logged.SessionLog) -> None:
+        self._faults(record.id, log)
+        row = logbook.row_of(self._store, record.id)
+        if log.is_old:
+            if row.whole != log.row:
+                self._add("row-altered", record.id, "its row in the catalog is not the one that was logged last")
+        else:
+            if row.made_with != log.made_with:
+                what = "what it was made with (its id, principal, agent, kind, time, source, fork point) is not as it was logged"
+                self._add("row-altered", record.id, what)
+            if row.rest != log.row:
+                self._add("row-altered", record.id, "its row in the catalog is not the one that was logged last")
+        if log.redone and record.source_session is None and not self._was_renamed(record.id):
+            self._add("logged-twice", record.id, "what it was made with was logged again, and it was not imported")
+
+    def _gone(self, subjects: dict[str, list[Quad]]) -> None:
+        """Find sessions that the log knows and the store does not, and tombstones that were altered."""
+        for session_id, log in self._log.items():
+            if session_id in self._records:
+                continue
+            self._faults(session_id, log)
+            if not any(quad.object == vocab.TOMBSTONE for quad in subjects.get(iris.session(session_id), [])):
+                self._add("rolled-back", session_id, "is in the log and neither in the store nor deleted")
+                continue
+            row = logbook.row_of(self._store, session_id)
+            stands = row.made_with if row.is_salted else row.whole
+            wanted = log.renamed if log.renamed and self._was_renamed(session_id) else log.made_with
+            if wanted != stands or not log.deleted:
+                self._add("row-altered", session_id, "its tombstone is not the one that was logged")
+
+    # --- the catalog
+
+    def _subject(self, subject: str, quads: list[Quad]) -> None:
+        types = {quad.object for quad in quads if quad.predicate == vocab.TYPE}
+        try:
+            expected = self._expected(subject, quads, types)
+        except (TrailsError, ValueError) as error:
+            self._add("bad-row", iris.session_id(subject) if iris.is_session(subject) else None, str(error))
+            return
+        for quad in set(quads) - expected:
+            self._stray(quad)
+        for quad in expected - set(quads):
+            self._missing(quad)
+
+    def _expected(self, subject: str, quads: list[Quad], types: set[Term]) -> set[Quad]:
+        """Return the quads that a subject of the catalog would have if it were written from what it says."""
+        rows = [(subject, quad.predicate.value, quad.object) for quad in quads]
+        about = {quad for quad in quads if quad.predicate in _BESIDE_RECORD}
+        copying = {quad for quad in quads if quad.object == vocab.UNFINISHED_COPY}
+        if vocab.SESSION in types:
+            record = mapping.decode_records(rows)[iris.session_id(subject)]
+            self._records[record.id] = record
+            return {q for q in mapping.session_quads(record) if q.subject == NamedNode(subject)} | about | copying
+        if vocab.TOMBSTONE in types:
+            return {q for q in quads if q.predicate in _TOMBSTONE}
+        if vocab.SYSTEM_PROMPT in types:
+            return self._prompt(subject)
+        for known, written in _REWRITTEN:
+            if types & known:
+                return set(written(subject, quads))
+        if vocab.DELETION in types:  # the log says whether what it says is as it was
+            return {q for q in quads if q.predicate in _said_of(subject)}
+        kind = vocab.AGENT if iris.is_agent(subject) else vocab.PRINCIPAL
+        return {Quad(NamedNode(subject), vocab.TYPE, kind, vocab.CATALOG)} if kind in types else set()
+
+    def _prompt(self, subject: str) -> set[Quad]:
+        owner = iris.session_id(subject)
+        for prompt in self._reader.prompts([owner]).values():
+            if iris.system_prompt(iris.session(owner), prompt.version) != subject:
+                continue
+            right = digests.prompt_digest(
+                prompt.text,
+                prompt.salt,
+                version=prompt.version,
+                effective_from=prompt.effective_from,
+                redacted=prompt.redacted,
+            )
+            if right != prompt.digest:
+                self._add("digest-mismatch", owner, f"version {prompt.version} of the system prompt was altered")
+            return set(mapping.prompt_quads(prompt))
+        return set()
+
+    def _agents(self, catalog: Iterable[Quad]) -> None:
+        """Check that the catalog says what whoever it names is: a principal or an agent."""
+        named = {quad.object for quad in catalog if quad.predicate in _NAMING}
+        said = {quad.subject: quad for quad in catalog if quad.object in (vocab.PRINCIPAL, vocab.AGENT)}
+        for who in named - said.keys():
+            self._missing(marks.author_type(str(getattr(who, "value", who))))
+
+    def _graphs(self, subjects: dict[str, list[Quad]], in_catalog: int) -> None:
+        """Find graphs that belong to no session; those of deleted ones may still wait to be swept."""
+        known = in_catalog + self._quads
+        for (graph,) in self._reader.select("graphs"):
+            if iris.is_session(graph.value) and iris.session_id(graph.value) in self._records:
+                continue
+            quads = len(self._store.quads((None, None, None, graph)))
+            known += quads
+            is_ledger = iris.is_ledger(graph.value)
+            home = graph.value.removesuffix("/ledger").removesuffix("/entry")
+            owner = self._records.get(iris.session_id(home)) if iris.is_session(home) else None
+            if owner is not None and (is_ledger or owner.key is not None):
+                continue
+            if quads and not any(_goes_or_comes(quad) for quad in subjects.get(home, [])):
+                what = "is the ledger of a session that is not there" if is_ledger else "belongs to no session"
+                self._add("stray-graph", None, f"the graph {graph.value} {what}")
+        if len(self._store) != known:
+            self._add("stray", None, f"{len(self._store) - known} quads stand in graphs that the store does not list")
+
+    # --- sessions
+
+    def _lineage(self, record: SessionRecord) -> None:
+        try:
+            history.lineage(record.id, self._records)
+        except TrailsError as error:
+            self._add("bad-lineage", record.id, str(error))
+        if record.spawned_by is not None and record.spawned_by not in self._records:
+            self._add("bad-lineage", record.id, f"{record.spawned_by!r}, which spawned it, is not in the store")
+
+    def _session(self, record: SessionRecord) -> tuple[int, int]:
+        """Check one session's turns; return how many turns and how many quads its graph has."""
+        rows = self._rows(record.id)
+        own = [row for row in rows if row.index >= record.starts_at]
+        below = [row for row in rows if row.index < record.starts_at]
+        before = self._digest_before(record)
+        if before is not None and record.fork_head is not None and before != record.fork_head:
+            at = record.starts_at - 1
+            self._add(
+                "fork-head", record.id, f"was forked from a turn {at} with another digest: the parent was altered", at
+            )
+        self.findings += chain.check_run(record, own, before or record.fork_head or digests.GENESIS, self._stands_as)
+        self._copies(record, below)
+        self._against_log(record, rows)
+        for row in rows:
+            if row.redacted and row.digest not in self._redacted:
+                what = f"turn {row.index} lost its content, and no redaction was logged"
+                self._add("unlogged", record.id, what, row.index)
+        [(count,)] = self._reader.select("quad_count", session=record.id)
+        quads = int(count.value)
+        if not _is_plain(quads, rows):
+            self._walk(record, rows)
+        log = self._entries.get(record.iri, {})
+        for code, what in entries.check(
+            self._store, record.id, {row.iri for row in rows}, log, old=self._old, taken=self._taken, since=self._since
+        ):
+            self._add(code, record.id, what)
+        for number in entries.unexplained(self._store, record.id, self._taken, self._is_redacted):
+            self._add("unlogged", record.id, f"entry {number} of its ledger lost its text, and no redaction was logged")
+        return len(rows), quads
+
+    def _is_redacted(self, turn: str) -> bool:
+        """Tell whether the content of a turn, or of what it is a copy of, was redacted: by the digest in its IRI."""
+        return turn.rpartition("-")[2] in self._starts
+
+    def _rows(self, session_id: str) -> list[StoredTurn]:
+        try:
+            facts = self._reader.facts(session_id)
+        except (TrailsError, ValueError, AttributeError) as error:
+            self._add("unreadable", session_id, f"what is recorded with its turns cannot be read: {error}")
+            facts = {}
+        rows = []
+        for row in self._reader.table("sealed_turns", session=session_id):
+            try:
+                rows.append(_stored_turn(row, facts))
+            except (TrailsError, ValueError, AttributeError) as error:
+                self._add("unreadable", session_id, f"{row[0]} holds values that Trails never writes: {error}")
+        rows.sort(key=lambda row: row.index)
+        return rows
+
+    def _digest_before(self, record: SessionRecord) -> str | None:
+        """Return the digest of the turn just before a session's own first one; None where it cannot be found."""
+        at = record.forked_at_index
+        if record.parent_session_id is None or not at:
+            return digests.GENESIS
+        try:
+            lineage = history.lineage(record.parent_session_id, self._records)
+        except TrailsError:
+            return None  # named by the check of the lineage
+        owner = next(run for run in history.segments(lineage, at) if run.end == at).record
+        found = self._reader.digest_at(owner.id, at - 1)
+        if found is None:
+            self._add("index-gap", owner.id, f"has no turn {at - 1}, after which {record.id!r} was forked", at - 1)
+        return found
+
+    def _copies(self, record: SessionRecord, below: Sequence[StoredTurn]) -> None:
+        """Check what lies below a fork's own indices: only copies of a detach that was cut short may be there."""
+        for row in below:
+            if not self._store.quads((NamedNode(row.iri), vocab.ALTERNATE_OF, None, NamedNode(record.iri))):
+                self._add(
+                    "stray", record.id, f"has a turn {row.index} below its fork index {record.starts_at}", row.index
+                )
+
+    # --- nothing else
+
+    def _walk(self, record: SessionRecord, rows: Sequence[StoredTurn]) -> None:
+        """Hold every quad of a session's graph against what its turns would be written as."""
+        sealed = [row.sealed(record.id) for row in rows]
+        before = self._inherited(record) if any(row.facts.tool_results for row in rows) else []
+        turns: list[Turn] = [*before, *(each.turn for each in sealed if each.turn.index >= len(before))]
+        expected: set[Quad] = set()
+        for each in sealed:
+            answers = history.answered_calls(turns, each.turn) if each.turn.tool_results else {}
+            try:
+                expected |= {_comparable(quad) for quad in mapping.turn_quads(each, answers)}
+            except (TrailsError, ValueError) as error:
+                self._add("unreadable", record.id, f"turn {each.turn.index} cannot be read: {error}", each.turn.index)
+        actual = {_comparable(quad) for quad in self._store.quads((None, None, None, NamedNode(record.iri)))}
+        for quad in actual - expected:
+            if quad.predicate != vocab.ALTERNATE_OF:
+                self._stray(quad)
+        for quad in expected - actual:
+            self._missing(quad)
+
+    def _inherited(self, record: SessionRecord) -> list[Turn]:
+        if record.parent_session_id is None or not record.starts_at:
+            return []
+        try:
+            lineage = history.lineage(record.parent_session_id, self._records)
+            return self._reader.turns(lineage, record.starts_at)
+        except TrailsError:
+            return []  # named by the checks of lineage and indices
+
+    def _stray(self, quad: Quad) -> None:
+        self._add("stray", _owner(quad), f"a quad that belongs to nothing: {quad}")
+
+    def _missing(self, quad: Quad) -> None:
+        self._add("missing", _owner(quad), f"a quad is missing: {quad}")
+
+    def _add(self, code: str, session_id: str | None, what: str, index: int | None = None) -> None:
+        where = f"session {session_id!r}: " if session_id is not None else ""
+        self.findings.append(Finding(code=code, session_id=session_id, index=index, message=where + what))
+
+
+def _is_plain(quads: int, rows: Sequence[StoredTurn]) -> bool:
+    """Tell whether a graph of so many quads holds nothing but these turns, all of them plain.
+
+    Each row has every property of a turn, so with as many quads as plain turns have there is room for nothing else.
+    """
+    if any(row.redacted for row in rows):  # the digest does not cover what stands in the text's place
+        return False
+    return quads == _PLAIN * len(rows) + sum(row.time is not None for row in rows)
+
+
+def _stored_turn(row: Sequence[str], facts: Mapping[str, Facts]) -> StoredTurn:
+    turn, index, role, value, author, digest, salt, branch, time = row
+    iri, when = tsv.iri(turn), tsv.date_time(time)
+    text, structured, redacted = tsv.content(value)
+    return StoredTurn(
+        iri=iri,
+        index=tsv.integer(index),
+        role=tsv.string(role),
+        text=text,
+        structured=structured,
+        redacted=redacted,
+        author_iri=tsv.iri(author),
+        digest=tsv.string(digest),
+        salt=tsv.string(salt),
+        branch=tsv.string(branch),
+        time=None if when is None else mapping.parse_time(when),
+        facts=facts.get(iri, NO_FACTS),
+    )
+
+
+_REWRITTEN: Final[Sequence[tuple[frozenset[NamedNode], Callable[[str, Sequence[Quad]], Iterable[Quad]]]]] = (
+    (frozenset({vocab.RUN}), run_rows.quads_as_written),
+    (frozenset({vocab.TAG, vocab.NOTE}), marks.quads_as_written),
+    (conversations.TYPES, conversations.quads_as_written),
+    (frozenset({vocab.UNFINISHED_COPY}), lambda _, quads: [q for q in quads if q.object == vocab.UNFINISHED_COPY]),
+)
+"""What is held against what it would be written as, by its type."""
+
+
+def _said_of(deletion: str) -> frozenset[NamedNode]:
+    """Return the properties of a deletion: of a turn's content, of a tag or a note, or of a session."""
+    if iris.is_removal(deletion):
+        return marks.REMOVAL | conversations.REMOVAL
+    if iris.removed_run(deletion):
+        return run_rows.REMOVAL
+    if iris.is_redaction(deletion):
+        return redaction_records.RECORD
+    return redaction_records.OF_TURN if iris.is_turn_deletion(deletion) else _DELETION
+
+
+def _digest_of(quads: Iterable[Quad]) -> str:
+    return next((str(q.object.value) for q in quads if q.predicate == vocab.DIGEST), "")  # type: ignore[union-attr] # a literal
+
+
+_NAMING = frozenset({vocab.ATTRIBUTED_TO, vocab.ASSOCIATED_WITH, vocab.SESSION_AGENT})
+"""What of the catalog names principals and agents."""
+_BESIDE_RECORD = frozenset(
+    {vocab.DERIVED_FROM, vocab.SPECIALIZATION_OF, vocab.LEAF_SALT, vocab.ROW_SALT, vocab.FORK_DIGEST}
+)
+"""What a session's row holds beside its record; the log says whether it is as it was."""
+_DELETION = frozenset({vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH})
+_TOMBSTONE = frozenset({vocab.TYPE, vocab.DELETED_AT, vocab.INVALIDATED_BY, vocab.PENDING_SWEEP, vocab.LEAF_SALT})
+
+
+def _goes_or_comes(quad: Quad) -> bool:
+    """Tell whether a quad says that its subject's graph waits to be swept, or that a copy is being made there."""
+    return quad.predicate == vocab.PENDING_SWEEP or quad.object == vocab.UNFINISHED_COPY
+
+
+def _comparable(quad: Quad) -> Quad:
+    """Return a quad in which a link to a tool call names the call by its turn and place, not by its session.
+
+    After a detach the same call stands in the original and in the copy, and a fork's link may name either.
+    """
+    if quad.predicate.value in _LINKS and isinstance(quad.object, NamedNode) and "/call/" in quad.object.value:
+        return Quad(
+            quad.subject, quad.predicate, NamedNode("urn:call:" + quad.object.value.partition("/")[2]), quad.graph_name
+        )
+    return quad
+
+
+def _owner(quad: Quad) -> str | None:
+    for node in (quad.graph_name, quad.subject):
+        name = str(getattr(node, "value", ""))
+        if iris.is_session(name):
+            return iris.session_id(name)
+    return None

@@ -1,0 +1,1 @@
+"""How each kind of value is kept: between frozen values and quads, both ways. Pure."""

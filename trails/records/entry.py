@@ -1,0 +1,131 @@
+"""What all entries of a session's ledger share: their place, a text that can be taken out, and reading them from quads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Self
+
+from pydantic import Field
+from pyoxigraph import Literal as RdfLiteral
+from pyoxigraph import NamedNode
+
+from trails import iris
+from trails import vocab as v
+from trails.decoding import decodes
+from trails.errors import IntegrityError
+from trails.integrity import digests
+from trails.model import Value
+from trails.records import turns
+
+Node = NamedNode | RdfLiteral
+Pairs = Iterator[tuple[NamedNode, Node | None]]
+Properties = Mapping[NamedNode, list[Node]]
+
+
+class Words(Value):
+    """A text that may have to go: itself, or (`text` None) its salted digest alone; `withheld` once redacted."""
+
+    text: str | None
+    structured: bool = False
+    salt: str | None = None
+    digest: str
+    withheld: bool = False
+
+    @classmethod
+    def of(cls, text: str, *, structured: bool = False) -> Self:
+        """Return a text, salted."""
+        salt = digests.new_salt()
+        digest = digests.content_digest(text, salt, structured=structured)
+        return cls(text=text, structured=structured, salt=salt, digest=digest)
+
+    def gone(self, *, withheld: bool) -> Words:
+        """Return what stays when the text goes: to the turn that says it, or (`withheld`) for good."""
+        return Words(text=None, digest=self.digest, withheld=withheld)
+
+    @property
+    @decodes
+    def content(self) -> Any:
+        """The text, or the list of parts; None once it is gone."""
+        return json.loads(self.text) if self.structured and self.text is not None else self.text
+
+    def salted_anew(self) -> Words:
+        """Return them with another digest: of the same text with another salt, or random where only the digest is left."""
+        if self.text is not None:
+            return Words.of(self.text, structured=self.structured)
+        return self.model_copy(update={"digest": digests.salted("words", digests.new_salt(), self.digest)})
+
+    def is_true(self) -> bool:
+        """Tell whether a text that is there has the digest that it should have."""
+        if self.text is None:
+            return True
+        return self.digest == digests.content_digest(self.text, self.salt or "", structured=self.structured)
+
+
+class LedgerEntry(Value):
+    """An entry of a session's ledger, by its number from 1."""
+
+    session_id: str
+    number: int
+    words: Words | None = None
+    leaf_salt: str | None = Field(default_factory=lambda said: None if said.get("words") else digests.new_salt())
+    """What salts the leaf of an entry without a text, whose own salted digest would do so. None from older versions."""
+
+    @property
+    def iri(self) -> str:
+        """The entry's IRI."""
+        return iris.ledger_entry(iris.session(self.session_id), self.number)
+
+    def salted_anew(self) -> Self:
+        """Return the entry with other random bits for its leaf: with the old ones goes what could be guessed of that."""
+        if self.words is None:
+            return self.model_copy(update={"leaf_salt": digests.new_salt()})
+        return self.model_copy(update={"words": self.words.salted_anew()})
+
+    def _plain(self, **more: Any) -> dict[str, Any]:
+        plain = {"number": self.number, "session": self.session_id, "iri": self.iri, **more}
+        return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in plain.items()}
+
+
+def one(properties: Properties, predicate: NamedNode) -> str | None:
+    """Return the one value of a property, or None; raise `IntegrityError` for two."""
+    values = properties.get(predicate, [])
+    if len(values) > 1:
+        raise IntegrityError(f"it has {len(values)} values for {predicate.value}")
+    return values[0].value if values else None
+
+
+def moment(properties: Properties, predicate: NamedNode) -> datetime | None:
+    """Return the time that a property holds, or None."""
+    lexical = one(properties, predicate)
+    return None if lexical is None else turns.parse_time(lexical)
+
+
+def decode_words(properties: Properties, predicate: NamedNode) -> Words | None:
+    """Return the text of an entry, or what stands for it, or None for an entry without one."""
+    digest = one(properties, v.DIGEST)
+    if digest is None:
+        return None
+    values = properties.get(predicate, [])
+    text = one(properties, predicate)
+    datatype = values[0].datatype if values and isinstance(values[0], RdfLiteral) else None
+    if datatype == v.REDACTED:
+        return Words(text=None, digest=digest, withheld=True)
+    return Words(text=text, structured=datatype == v.JSON, salt=one(properties, v.SALT), digest=digest)
+
+
+def entry_number(properties: Properties, predicate: NamedNode) -> int | None:
+    """Return the number of the entry that a property names, or None."""
+    iri = one(properties, predicate)
+    return None if iri is None else iris.entry_number(iri)
+
+
+def entry_node(entry: LedgerEntry, number: int | None) -> NamedNode | None:
+    """Return the node of another entry of the same ledger, by its number."""
+    return None if number is None else NamedNode(iris.ledger_entry(iris.session(entry.session_id), number))
+
+
+def time_of(time: datetime | None) -> RdfLiteral | None:
+    """Return a time as a literal, or None."""
+    return None if time is None else turns.time_literal(time)

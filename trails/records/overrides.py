@@ -1,0 +1,255 @@
+"""The entry of a session with a key, as facts: overrides, counters, delivery. Pure, but for what reads a store's graph.
+
+The fields are those of OpenClaw's SessionEntry, by their own names; a value is held as its JSON text, so that what
+Trails knows nothing of comes out as it came in, byte for byte. A known field of its type is a typed literal under a
+term of ours; all others are rdf:JSON under a property of their own. The facts stand in a graph beside the session's,
+`<session>/entry`: they change with every message, and the catalog does not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails import iris, vocab
+from trails.decoding import decodes
+from trails.errors import IntegrityError, InvalidInput
+from trails.integrity import digests
+from trails.model import Value
+from trails.records import turns
+from trails.store.contract import QuadStore
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999."""
+_WHOLE: Final = 2**63
+"""What the engine keeps as a whole number lies below."""
+
+TIMES: Final = frozenset({"updatedAt", "lastHeartbeatSentAt", "memoryFlushAt"})
+"""The fields that are moments, in milliseconds since 1970."""
+_INTEGERS: Final = frozenset(
+    {"authProfileOverrideCompactionCount", "queueDebounceMs", "queueCap", "inputTokens", "outputTokens", "totalTokens"}
+    | {"contextTokens", "compactionCount", "memoryFlushCompactionCount"}
+)
+_BOOLEANS: Final = frozenset({"systemSent", "abortedLastRun", "groupActivationNeedsSystemIntro"})
+_STRUCTURED: Final = frozenset({"cliSessionIds", "origin", "deliveryContext", "skillsSnapshot", "systemPromptReport"})
+_EITHER: Final = frozenset({"lastThreadId"})
+_FIELD_OF: Final = {term.value: name for name, term in vocab.ENTRY_FIELDS.items()}
+
+
+class SessionEntry(Value):
+    """What is kept about a session with a key beside its turns: every field by name, as JSON text."""
+
+    session_id: str
+    fields: Mapping[str, str] = {}
+    last_user_activity: datetime | None = None
+    salt: str = ""
+    """Drawn anew with every change: what the log covers does not tell what stood there before."""
+
+    @decodes
+    def get(self, name: str) -> Any:
+        """Return a field as a Python value, None where it is not there."""
+        return json.loads(self.fields[name]) if name in self.fields else None
+
+    @decodes
+    def to_json(self) -> dict[str, Any]:
+        """Return all fields as Python values, those that are known first, in the order of `vocab.ENTRY_FIELDS`."""
+        return {name: json.loads(self.fields[name]) for name in in_order(self.fields)}
+
+    def changed(self, fields: Mapping[str, Any], *, last_user_activity: datetime | None = None) -> SessionEntry:
+        """Return the entry with exactly these fields, given as Python values; those that are equal keep their JSON text."""
+        kept = self.to_json()
+        texts = {
+            name: self.fields[name] if name in kept and _same(kept[name], value) else to_text(value, name)
+            for name, value in fields.items()
+        }
+        moment = last_user_activity or self.last_user_activity
+        return self.model_copy(update={"fields": texts, "last_user_activity": moment, "salt": digests.new_salt()})
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return names of fields in the order in which they are written: those that are known as listed, then the others."""
+    there = list(names)
+    known = [name for name in vocab.ENTRY_FIELDS if name in there]
+    return known + [name for name in there if name not in vocab.ENTRY_FIELDS]
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two JSON values are the same: 1, 1.0 and true are not."""
+    return json.dumps(one) == json.dumps(other)
+
+
+def to_text(value: Any, name: str) -> str:
+    """Return a field's value as JSON text; raise `InvalidInput` for what JSON cannot carry."""
+    from trails import validate  # noqa: PLC0415 - only writers need it
+
+    return validate.to_json(value, f"the field {name}")
+
+
+# --- to quads
+
+
+def graph_of(session_id: str) -> NamedNode:
+    """Return the graph of a session's entry."""
+    return NamedNode(iris.session_entry(iris.session(session_id)))
+
+
+def quads(entry: SessionEntry) -> list[Quad]:
+    """Return the quads of an entry: none of an empty one that was never written."""
+    if not entry.salt:
+        return []
+    graph, node = graph_of(entry.session_id), NamedNode(iris.session(entry.session_id))
+    rows = [Quad(node, vocab.SALT, Literal(entry.salt), graph)]
+    if entry.last_user_activity is not None:
+        rows.append(Quad(node, vocab.LAST_USER_ACTIVITY, turns.time_literal(entry.last_user_activity), graph))
+    rows += [Quad(node, *_pair(name, text), graph) for name, text in entry.fields.items()]
+    return rows
+
+
+def _pair(name: str, text: str) -> tuple[NamedNode, Literal]:
+    known = vocab.ENTRY_FIELDS.get(name)
+    literal = None if known is None else _typed(name, text)
+    if known is not None and literal is not None:
+        return known, literal
+    try:
+        return NamedNode(iris.entry_field(name)), Literal(text, datatype=vocab.JSON)
+    except ValueError as error:
+        raise InvalidInput(f"a field of a session's entry cannot be kept: {error}") from error
+
+
+def _typed(name: str, text: str) -> Literal | None:
+    """Return the typed literal of a known field, or None for a value that is not of its type."""
+    if name in _STRUCTURED:
+        return Literal(text, datatype=vocab.JSON)
+    value = json.loads(text)
+    match value:
+        case bool():
+            return Literal(value) if name in _BOOLEANS else None
+        case int():
+            if name in TIMES:
+                return turns.time_literal(_EPOCH + value * _MILLISECOND) if 0 <= value <= _LAST_MS else None
+            return vocab.integer(value) if name in _INTEGERS | _EITHER and abs(value) < _WHOLE else None
+        case str():
+            return _plain(value) if name not in TIMES | _INTEGERS | _BOOLEANS else None
+    return None
+
+
+def _plain(value: str) -> Literal | None:
+    try:
+        return Literal(value)
+    except ValueError:  # a lone surrogate: its escape in JSON can be kept
+        return None
+
+
+# --- and back
+
+
+@decodes
+def decode(session_id: str, found: Iterable[Quad]) -> SessionEntry:
+    """Return the entry that the quads of its graph say; raise `IntegrityError` for what Trails never writes."""
+    fields: dict[str, str] = {}
+    salt, moment = "", None
+    for quad in found:
+        name, text = _read(quad)
+        if quad.predicate == vocab.SALT:
+            salt = text
+        elif quad.predicate == vocab.LAST_USER_ACTIVITY:
+            moment = turns.parse_time(text)
+        elif name in fields:
+            raise IntegrityError(f"the entry of session {session_id!r} has two values for {name!r}")
+        else:
+            fields[name] = text
+    return SessionEntry(session_id=session_id, fields=fields, last_user_activity=moment, salt=salt)
+
+
+def _read(quad: Quad) -> tuple[str, str]:
+    predicate, value = quad.predicate.value, quad.object
+    if not isinstance(value, Literal):
+        raise IntegrityError(f"an entry of a session holds {value}, which is no value")
+    if quad.predicate in (vocab.SALT, vocab.LAST_USER_ACTIVITY):
+        return "", value.value
+    known = _FIELD_OF.get(predicate)
+    name = known or iris.entry_field_name(predicate)
+    if name is None:
+        raise IntegrityError(f"an entry of a session has a property that Trails never writes: {predicate}")
+    return name, _json_of(value)
+
+
+def _json_of(value: Literal) -> str:
+    match value.datatype:
+        case vocab.JSON | vocab.INTEGER | vocab.BOOLEAN:
+            return value.value
+        case vocab.DATE_TIME:
+            return str((turns.parse_time(value.value) - _EPOCH) // _MILLISECOND)
+        case vocab.STRING:
+            return json.dumps(value.value, ensure_ascii=False)
+    raise IntegrityError(f"an entry of a session holds {value}, which Trails never writes")
+
+
+@decodes
+def read(store: QuadStore, session_id: str) -> SessionEntry:
+    """Return a session's entry; an empty one where nothing was written."""
+    return decode(session_id, store.quads((None, None, None, graph_of(session_id))))
+
+
+def faults(session_id: str, found: Iterable[Quad]) -> Iterable[str]:
+    """Give what in the graph of a session's entry is not as Trails would write it."""
+    actual = set(found)
+    try:
+        expected = set(quads(decode(session_id, actual)))
+    except (IntegrityError, ValueError) as error:
+        yield str(error)
+        return
+    yield from (f"a quad that belongs to nothing: {quad}" for quad in actual - expected)
+    yield from (f"a quad is missing: {quad}" for quad in expected - actual)
+
+
+def holding(entry: SessionEntry, needles: Iterable[str]) -> list[str]:
+    """Return the fields whose text holds one of some texts, or whose last heartbeat is part of one."""
+    wanted = [needle for needle in needles if needle]
+    beat = entry.get("lastHeartbeatText")
+    found = [name for name, text in entry.fields.items() if any(each in text for each in _both(text, wanted))]
+    if isinstance(beat, str) and beat.strip() and any(beat.strip() in needle for needle in wanted):
+        found.append("lastHeartbeatText")
+    return sorted(set(found))
+
+
+def without(store: QuadStore, session_id: str, names: Iterable[str]) -> tuple[list[Quad], list[Quad]]:
+    """Return what goes and what comes when fields are taken out of a session's entry."""
+    before = read(store, session_id)
+    gone = set(names)
+    fields = {name: text for name, text in before.fields.items() if name not in gone}
+    after = before.model_copy(update={"fields": fields, "salt": digests.new_salt()})
+    return difference(before, after)
+
+
+def difference(before: SessionEntry, after: SessionEntry) -> tuple[list[Quad], list[Quad]]:
+    """Return what goes and what comes when an entry changes."""
+    old, new = set(quads(before)), set(quads(after))
+    return list(old - new), list(new - old)
+
+
+def repeating(found: Iterable[Quad], needles: Iterable[str]) -> list[Quad]:
+    """Return those quads of entries of sessions, among others, whose value holds one of some texts."""
+    wanted = list(needles)
+    return [
+        quad
+        for quad in found
+        if isinstance(quad.graph_name, NamedNode)
+        and iris.is_session_entry(quad.graph_name.value)
+        and isinstance(quad.object, Literal)
+        and quad.predicate not in (vocab.SALT, vocab.LAST_USER_ACTIVITY)
+        and any(text in quad.object.value for text in wanted)
+    ]
+
+
+def _both(text: str, needles: Iterable[str]) -> Iterable[str]:
+    """Return the texts to look for in JSON text: as they are, and as JSON has them."""
+    for needle in needles:
+        yield needle
+        yield json.dumps(needle, ensure_ascii=False)[1:-1]

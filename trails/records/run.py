@@ -1,0 +1,381 @@
+"""A sub-agent's run, frozen, and between it and quads. Pure.
+
+Runs stand in the catalog. What a run says in words (its task, why it failed, whatever else a record of it held) can be
+taken out; what the log covers of it is one salted digest, so that the texts can go and everything still verifies.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final, Literal, Self
+
+from pyoxigraph import Literal as RdfLiteral
+from pyoxigraph import NamedNode, Quad
+
+from trails import iris
+from trails import vocab as v
+from trails.decoding import decodes
+from trails.errors import IntegrityError
+from trails.integrity import digests, leaves
+from trails.integrity.leaves import Leaf
+from trails.model import Value
+from trails.records.entry import Properties, moment, one, time_of
+
+Cleanup = Literal["delete", "keep"]
+"""What becomes of a sub-agent's session once its run is announced."""
+RunStatus = Literal["ok", "error", "timeout", "unknown"]
+"""How a run ended."""
+How = Literal["steered", "queued", "direct"]
+"""How an announcement reached the session that asked for the run."""
+RunState = Literal["running", "ended", "announcing", "done"]
+"""Where a run stands: not ended; ended and not announced; being announced; announced."""
+
+TEXTS: Final = (v.TASK, v.RUN_ERROR, v.RUN_EXTRA)
+_LOOSE: Final = frozenset({*TEXTS, v.SALT, v.TASK_SALT})
+_REGISTERED: Final = frozenset({v.RUN_ID, v.REGISTERED_AT, v.TASK_DIGEST})
+_Row = tuple[NamedNode, RdfLiteral | NamedNode | None]
+
+
+class Origin(Value):
+    """Where the request for a run came from: what an answer goes back to."""
+
+    channel: str | None = None
+    to: str | None = None
+    account_id: str | None = None
+    thread_id: str | int | None = None
+
+    def is_empty(self) -> bool:
+        """Tell whether nothing is known of it."""
+        return self == Origin()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as in a record of a run."""
+        names = {"channel": self.channel, "to": self.to, "accountId": self.account_id, "threadId": self.thread_id}
+        return {name: value for name, value in names.items() if value is not None}
+
+
+class Said(Value):
+    """What a run says in words; with `withheld`, only the salted digest of it."""
+
+    task: str | None = None
+    error: str | None = None
+    extra_json: str | None = None
+    salt: str | None = None
+    digest: str
+    withheld: bool = False
+
+    @classmethod
+    def of(cls, task: str | None, error: str | None = None, extra_json: str | None = None) -> Self:
+        """Return texts, salted."""
+        salt = digests.new_salt()
+        made = digests.content_digest(_joined(task, error, extra_json), salt, structured=True)
+        return cls(task=task, error=error, extra_json=extra_json, salt=salt, digest=made)
+
+    def with_error(self, error: str | None) -> Said:
+        """Return them with an error beside the rest; once they were taken out, nothing is added."""
+        return self if self.withheld else Said.of(self.task, error, self.extra_json)
+
+    def gone(self) -> Said:
+        """Return what stays when the texts go."""
+        return Said(digest=self.digest, withheld=True)
+
+    def is_true(self) -> bool:
+        """Tell whether texts that are there have the digest that they should have."""
+        if self.withheld:
+            return True
+        joined = _joined(self.task, self.error, self.extra_json)
+        return self.digest == digests.content_digest(joined, self.salt or "", structured=True)
+
+
+def _joined(*texts: str | None) -> str:
+    return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
+
+
+class Run(Value):
+    """A sub-agent's run as the registry has it. Times are aware and cut to milliseconds."""
+
+    run_id: str
+    revision: int = 1
+    child_session_key: str | None = None
+    requester_session_key: str | None = None
+    requester_display_key: str | None = None
+    requester_origin: Origin = Origin()
+    said: Said
+    cleanup: Cleanup | None = None
+    label: str | None = None
+    created: datetime | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+    outcome: RunStatus | None = None
+    archive_at: datetime | None = None
+    cleanup_completed: datetime | None = None
+    cleanup_handled: bool | None = None
+    agent: str | None = None
+    """The agent that runs it."""
+    child_session: str | None = None
+    """The id of the session that it runs in; None where only its key is known."""
+    requester_session: str | None = None
+    """The id of the session that asked for it, as it was then."""
+    model: str | None = None
+    thinking: str | None = None
+    run_timeout_seconds: int = 0
+    """How long it may take; 0 for as long as it likes."""
+    announced_as: str | None = None
+    """The IRI of the message in the requester's inbox that says how it ended."""
+    announced_how: How | None = None
+    kept_because: str | None = None
+    """Why its session was kept although it was to be deleted."""
+    task_salt: str | None = None
+    task_digest: str | None = None
+    """The salted digest of the task that it was registered with, which stays when the task goes. None before that."""
+    leaf_salt: str | None = None
+    """What salts its newest leaf, drawn anew with every change. None for one that an older version wrote last."""
+
+    @property
+    def iri(self) -> str:
+        """The run's IRI."""
+        return iris.run(iris.session(self.child_session or self.child_session_key or "unknown"), self.run_id)
+
+    @property
+    def task(self) -> str | None:
+        """What it was asked to do; None once that was taken out."""
+        return self.said.task
+
+    def with_task_sealed(self) -> Run:
+        """Return the run with the digest of its task, once and for all."""
+        salt = digests.new_salt()
+        made = digests.salted("task", salt, self.task or "")
+        return self.model_copy(update={"task_salt": None if self.said.withheld else salt, "task_digest": made})
+
+    def salted_anew(self) -> Run:
+        """Return the run with other random bits for its leaf: with the old ones goes what could be guessed of older leaves."""
+        return self.model_copy(update={"leaf_salt": digests.new_salt()})
+
+    def has_true_task(self) -> bool:
+        """Tell whether a task that is there is the one that the run was registered with."""
+        if self.said.withheld or self.task_digest is None:
+            return self.task_salt is None
+        return self.task_digest == digests.salted("task", self.task_salt or "", self.task or "")
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed; None where it did not, or where that was taken out."""
+        return self.said.error
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """What else a record of it held (a fresh copy each time)."""
+        return {} if self.said.extra_json is None else dict(json.loads(self.said.extra_json))
+
+    @property
+    def state(self) -> RunState:
+        """Where it stands."""
+        if self.cleanup_completed is not None:
+            return "done"
+        if self.cleanup_handled:
+            return "announcing"
+        return "running" if self.ended is None else "ended"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the run as plain values, ready for JSON."""
+        plain = self.model_dump(exclude={"said", "requester_origin", "task_salt", "task_digest", "leaf_salt"}) | {
+            "iri": self.iri,
+            "state": self.state,
+            "requester_origin": self.requester_origin.to_json(),
+            "task": self.task,
+            "error": self.error,
+            "extra": self.extra,
+            "withheld": self.said.withheld,
+        }
+        return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in plain.items()}
+
+
+# --- taking out
+
+
+def without_texts(run: Run) -> Run:
+    """Return a run without what it says in words, whose digest stays."""
+    return run.model_copy(update={"said": run.said.gone(), "task_salt": None})
+
+
+def without_sessions(run: Run, *, child: bool, requester: bool) -> Run:
+    """Return a run without all that people may have put there, where its own session is gone, or the requester's, or both.
+
+    The IRI of a run without a session is made from its key, which therefore stays.
+    """
+    gone: dict[str, Any] = {"label": None}
+    if child:
+        gone |= {"model": None, "kept_because": None}
+        if run.child_session is not None:
+            gone["child_session_key"] = None
+    if requester:
+        origin = Origin(channel=run.requester_origin.channel)
+        gone |= {"requester_session_key": None, "requester_display_key": None, "requester_origin": origin}
+    return without_texts(run).model_copy(update=gone)
+
+
+# --- to quads
+
+
+def quads(run: Run) -> list[Quad]:
+    """Return the quads of a run, in the catalog."""
+    node = NamedNode(run.iri)
+    return [Quad(node, predicate, term, v.CATALOG) for predicate, term in _rows(run) if term is not None]
+
+
+def _rows(run: Run) -> Iterator[_Row]:
+    yield v.TYPE, v.RUN
+    yield v.TYPE, v.ACTIVITY
+    yield v.RUN_ID, RdfLiteral(run.run_id)
+    yield v.REVISION, v.integer(run.revision)
+    origin = run.requester_origin
+    for predicate, text in (
+        (v.CHILD_KEY, run.child_session_key),
+        (v.REQUESTER_KEY, run.requester_session_key),
+        (v.REQUESTER_DISPLAY_KEY, run.requester_display_key),
+        (v.REQUESTER_CHANNEL, origin.channel),
+        (v.REQUESTER_RECIPIENT, origin.to),
+        (v.REQUESTER_ACCOUNT, origin.account_id),
+        (v.REQUESTER_THREAD, origin.thread_id),
+        (v.CLEANUP, run.cleanup),
+        (v.RUN_LABEL, run.label),
+        (v.RUN_OUTCOME, run.outcome),
+        (v.RUN_MODEL, run.model),
+        (v.RUN_THINKING, run.thinking),
+        (v.RUN_TIMEOUT, run.run_timeout_seconds or None),
+        (v.CLEANUP_HANDLED, run.cleanup_handled),
+        (v.ANNOUNCED_HOW, run.announced_how),
+        (v.KEPT_BECAUSE, run.kept_because),
+    ):
+        yield predicate, None if text is None else v.integer(text) if type(text) is int else RdfLiteral(text)
+    yield v.REGISTERED_AT, time_of(run.created)
+    yield v.STARTED_AT, time_of(run.started)
+    yield v.ENDED_AT, time_of(run.ended)
+    yield v.ARCHIVE_AT, time_of(run.archive_at)
+    yield v.CLEANUP_COMPLETED_AT, time_of(run.cleanup_completed)
+    yield v.ASSOCIATED_WITH, None if run.agent is None else NamedNode(iris.agent(run.agent))
+    yield v.GENERATED, None if run.child_session is None else NamedNode(iris.session(run.child_session))
+    yield v.STARTED_BY, None if run.requester_session is None else NamedNode(iris.session(run.requester_session))
+    yield v.ANNOUNCED_AS, None if run.announced_as is None else NamedNode(run.announced_as)
+    yield v.TASK_SALT, None if run.task_salt is None else RdfLiteral(run.task_salt)
+    yield v.TASK_DIGEST, None if run.task_digest is None else RdfLiteral(run.task_digest)
+    yield v.LEAF_SALT, None if run.leaf_salt is None else RdfLiteral(run.leaf_salt)
+    yield from _said(run.said)
+
+
+def _said(said: Said) -> Iterator[_Row]:
+    yield v.DIGEST, RdfLiteral(said.digest)
+    if said.withheld:
+        yield v.TASK, RdfLiteral("", datatype=v.REDACTED)
+        return
+    yield v.SALT, RdfLiteral(said.salt or "")
+    yield v.TASK, None if said.task is None else RdfLiteral(said.task)
+    yield v.RUN_ERROR, None if said.error is None else RdfLiteral(said.error)
+    yield v.RUN_EXTRA, None if said.extra_json is None else RdfLiteral(said.extra_json, datatype=v.JSON)
+
+
+def agent_quads(run: Run) -> list[Quad]:
+    """Return the quad that says that a run's agent is one."""
+    return [] if run.agent is None else [Quad(NamedNode(iris.agent(run.agent)), v.TYPE, v.AGENT, v.CATALOG)]
+
+
+def row_digest(run: Run) -> str:
+    """Return the digest of a run without its texts: what its newest leaf holds."""
+    return leaves.row_digest(quad for quad in quads(run) if quad.predicate not in _LOOSE)
+
+
+def leaf(run: Run) -> Leaf:
+    """Return the leaf for a run as it stands."""
+    return Leaf("run", run.iri, run.revision, row_digest(run))
+
+
+def registration_digest(run: Run) -> str | None:
+    """Return the digest of what a run was registered with; None for one that an older version registered."""
+    if run.task_digest is None:
+        return None
+    return leaves.row_digest(quad for quad in quads(run) if quad.predicate in _REGISTERED)
+
+
+def task_leaf(run: Run) -> Leaf:
+    """Return the leaf for what a run is registered with, which never changes."""
+    return Leaf("task", run.iri, 1, registration_digest(run) or "-")
+
+
+# --- from quads
+
+
+@decodes
+def decode(iri: str, found: Iterable[Quad]) -> Run:
+    """Return the run that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
+    properties: dict[NamedNode, list[Any]] = {}
+    for quad in found:
+        properties.setdefault(quad.predicate, []).append(quad.object)
+    try:
+        return Run.model_validate(_values(properties))
+    except (ValueError, IntegrityError) as error:
+        raise IntegrityError(
+            f"the run {iri} cannot be read ({error}): the store was altered; restore it from a backup"
+        ) from error
+
+
+def _values(properties: Properties) -> Mapping[str, Any]:
+    thread = one(properties, v.REQUESTER_THREAD)
+    is_number = thread is not None and getattr(properties[v.REQUESTER_THREAD][0], "datatype", None) == v.INTEGER
+    handled, agent = one(properties, v.CLEANUP_HANDLED), one(properties, v.ASSOCIATED_WITH)
+    return {
+        "run_id": one(properties, v.RUN_ID),
+        "revision": int(one(properties, v.REVISION) or ""),
+        "child_session_key": one(properties, v.CHILD_KEY),
+        "requester_session_key": one(properties, v.REQUESTER_KEY),
+        "requester_display_key": one(properties, v.REQUESTER_DISPLAY_KEY),
+        "requester_origin": Origin(
+            channel=one(properties, v.REQUESTER_CHANNEL),
+            to=one(properties, v.REQUESTER_RECIPIENT),
+            account_id=one(properties, v.REQUESTER_ACCOUNT),
+            thread_id=int(thread) if is_number and thread is not None else thread,
+        ),
+        "said": _decode_said(properties),
+        "cleanup": one(properties, v.CLEANUP),
+        "label": one(properties, v.RUN_LABEL),
+        "created": moment(properties, v.REGISTERED_AT),
+        "started": moment(properties, v.STARTED_AT),
+        "ended": moment(properties, v.ENDED_AT),
+        "outcome": one(properties, v.RUN_OUTCOME),
+        "archive_at": moment(properties, v.ARCHIVE_AT),
+        "cleanup_completed": moment(properties, v.CLEANUP_COMPLETED_AT),
+        "cleanup_handled": None if handled is None else handled == "true",
+        "agent": None if agent is None else iris.author_name(agent),
+        "child_session": _session(properties, v.GENERATED),
+        "requester_session": _session(properties, v.STARTED_BY),
+        "model": one(properties, v.RUN_MODEL),
+        "thinking": one(properties, v.RUN_THINKING),
+        "run_timeout_seconds": int(one(properties, v.RUN_TIMEOUT) or 0),
+        "announced_as": one(properties, v.ANNOUNCED_AS),
+        "announced_how": one(properties, v.ANNOUNCED_HOW),
+        "kept_because": one(properties, v.KEPT_BECAUSE),
+        "task_salt": one(properties, v.TASK_SALT),
+        "task_digest": one(properties, v.TASK_DIGEST),
+        "leaf_salt": one(properties, v.LEAF_SALT),
+    }
+
+
+def _session(properties: Properties, predicate: NamedNode) -> str | None:
+    iri = one(properties, predicate)
+    return None if iri is None else iris.session_id(iri)
+
+
+def _decode_said(properties: Properties) -> Said:
+    digest = one(properties, v.DIGEST)
+    if digest is None:
+        raise IntegrityError("it has no digest")
+    if any(getattr(each, "datatype", None) == v.REDACTED for each in properties.get(v.TASK, [])):
+        return Said(digest=digest, withheld=True)
+    return Said(
+        task=one(properties, v.TASK),
+        error=one(properties, v.RUN_ERROR),
+        extra_json=one(properties, v.RUN_EXTRA),
+        salt=one(properties, v.SALT),
+        digest=digest,
+    )

@@ -1,0 +1,322 @@
+"""The keys of a store as they are read and written: which session a key names, and its entry. No policy is here.
+
+Every change of a key requires the session that it named when it was read, in the same commit: of two writers who make,
+reset or move one key at once, one wins and the other looks again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import uuid4
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails import iris, keys, validate, vocab
+from trails.decoding import decodes
+from trails.errors import InvalidInput, RequestRefused
+from trails.ledger import inbox, writer
+from trails.model import SessionRecord
+from trails.plumbing import leaves
+from trails.records import conversations, overrides, turns
+from trails.records.conversations import Conversation
+from trails.records.entries import Entry, Event
+from trails.records.overrides import SessionEntry
+from trails.session import Repository, Session
+from trails.store.contract import Change, Pattern, PreconditionFailed
+
+OWN: Final = ("sessionId", "label")
+"""The fields of an entry that are kept as what they are: the session's own id, the conversation's label."""
+_LABEL: Final = "label"
+_ID: Final = "sessionId"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A key as it was read: its conversation, and the entry of its current session."""
+
+    conversation: Conversation
+    entry: SessionEntry
+    source_id: str
+    """The id that the session has in the system that it came from; else its own."""
+
+    @property
+    def key(self) -> str:
+        """The key."""
+        return self.conversation.key
+
+    @property
+    def session_id(self) -> str:
+        """The id of the current session."""
+        return self.conversation.session_id
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry in the shape of `sessions.json`."""
+        label = self.conversation.label
+        own = {"sessionId": self.source_id}
+        rest = self.entry.to_json()
+        if label is not None:
+            rest["label"] = label
+        return own | rest
+
+
+def new_id() -> str:
+    """Return an id for a new session: a UUID, which cannot be taken for a key."""
+    return str(uuid4())
+
+
+def source_id(session_id: str, source_session: str | None) -> str:
+    """Return the id that a session has where it was imported from, else its own.
+
+    >>> source_id("pi:01", "pi:01"), source_id("s-1", None)
+    ('01', 's-1')
+    """
+    return session_id if source_session is None else source_session.partition(":")[2] or session_id
+
+
+class Keyring:
+    """The keys of one store."""
+
+    def __init__(self, repository: Repository) -> None:
+        self.repository = repository
+        self.book = writer.Book(repository)
+
+    # --- reading
+
+    @decodes
+    def find(self, key: str) -> tuple[Conversation, str | None] | None:
+        """Return the conversation that a key names, and the key itself where that is an alias: direct, then alias."""
+        store = self.repository.store
+        names = keys.spellings(key)
+        for name in names:
+            direct = conversations.find(store, name)
+            if direct is not None:
+                return direct, None
+        for name in names:
+            alias = conversations.find_alias(store, name)
+            found = None if alias is None else conversations.find(store, alias.key)
+            if found is not None:
+                return found, name
+        return None
+
+    @decodes
+    def held(self, conversation: Conversation) -> Held:
+        """Return a key with the entry of its session."""
+        reader = self.repository.reader
+        record = reader.record(conversation.session_id)
+        name = source_id(record.id, record.source_session)
+        return Held(conversation, reader.entry(conversation.session_id), name)
+
+    @decodes
+    def every(self) -> list[Held]:
+        """Return all keys with the entries of their sessions, in two queries."""
+        reader = self.repository.reader
+        facts: dict[str, list[Quad]] = defaultdict(list)
+        for row in reader.select("entry_facts"):
+            facts[row[0].value].append(Quad(row[0], row[1], row[2], vocab.CATALOG))
+        found = []
+        for row in reader.select("keys"):
+            session_id = iris.session_id(row["session"].value)
+            conversation = Conversation(
+                key=iris.conversation_key(row["conversation"].value) or "",
+                session_id=session_id,
+                label=None if row["label"] is None else row["label"].value,
+                created=turns.parse_time(row["created"].value),
+                revision=int(row["revision"].value),
+            )
+            source = None if row["source"] is None else row["source"].value
+            entry = overrides.decode(session_id, facts[row["session"].value])
+            found.append(Held(conversation, entry, source_id(session_id, source)))
+        return found
+
+    @decodes
+    def called(self, name: str) -> list[Held]:
+        """Return the keys that are a name themselves, or whose session has it as its id, here or where it came from."""
+        wanted = name.strip()
+        found = []
+        for row in self.repository.reader.select("keys"):
+            session_id = iris.session_id(row["session"].value)
+            key = iris.conversation_key(row["conversation"].value)
+            source = None if row["source"] is None else row["source"].value
+            if wanted in (key, session_id, source_id(session_id, source)):
+                found.append(conversations.find(self.repository.store, key or ""))
+        return [self.held(each) for each in found if each is not None]
+
+    @decodes
+    def labelled(self, label: str) -> list[Held]:
+        """Return the keys with a label, those included whose entry brought it along where it was in use."""
+        store, wanted = self.repository.store, Literal(label.strip())
+        apart = Literal(json.dumps(label.strip(), ensure_ascii=False), datatype=vocab.JSON)
+        quads = store.quads((None, vocab.LABEL, wanted, vocab.CATALOG))
+        quads += store.quads((None, NamedNode(iris.entry_field(_LABEL)), apart, None))
+        found = {}
+        for quad in quads:
+            subject = str(getattr(quad.subject, "value", ""))
+            key = iris.conversation_key(subject)
+            named = conversations.find(store, key) if key else conversations.of_session(store, NamedNode(subject))
+            if named is not None:
+                found[named.key] = self.held(named)
+        return list(found.values())
+
+    @decodes
+    def known_event(self, key: str, source: str | None, event_id: str) -> Event | None:
+        """Return a message with an id that any session of a key has got before, or None."""
+        store = self.repository.store
+        for quad in store.quads((None, vocab.EVENT_ID, Literal(event_id), None)):
+            session_id = iris.session_id(str(getattr(quad.subject, "value", "")))
+            belongs = Quad(NamedNode(iris.session(session_id)), vocab.KEY, Literal(key), vocab.CATALOG)
+            if store.quads((belongs.subject, belongs.predicate, belongs.object, belongs.graph_name)):  # type: ignore[arg-type] # IRIs
+                for event in self.book.where(session_id, vocab.EVENT_ID, Literal(event_id)):
+                    if isinstance(event, Event) and event.source == source:
+                        return event
+        return None
+
+    def orphan(self, key: str) -> SessionRecord | None:
+        """Return the one session that was made with a key by other means than a router; raise for several of them."""
+        store, reader = self.repository.store, self.repository.reader
+        found = []
+        for name in keys.spellings(key):
+            for quad in store.quads((None, vocab.KEY, Literal(name), vocab.CATALOG)):
+                node = quad.subject
+                if isinstance(node, NamedNode) and iris.is_session(node.value):
+                    bound = store.quads((node, vocab.SPECIALIZATION_OF, None, vocab.CATALOG))
+                    found += [] if bound else [iris.session_id(node.value)]
+        if len(found) > 1:
+            raise InvalidInput(
+                f"{len(found)} sessions have the key {key!r} ({', '.join(sorted(found))}), and none is the current one of it; "
+                "delete or fork those that are not meant"
+            )
+        return reader.record(found[0]) if found else None
+
+    # --- writing
+
+    def begin(
+        self,
+        key: str,
+        session: Session,
+        fields: Mapping[str, Any],
+        *,
+        now: datetime,
+        user_activity: datetime | None = None,
+        label: str | None = None,
+        replaces: Conversation | None = None,
+        made: Sequence[Entry] = (),
+        stored: bool = False,
+        also: Change | None = None,
+    ) -> bool:
+        """Make a session the current one of a key, in one commit with its entry and its ledger's first entries.
+
+        The session is new (or `stored`, and had no conversation). `also` is what else goes into the commit. False where
+        another writer did so first: nothing of it was written then.
+        """
+        entry = SessionEntry(session_id=session.id).changed(_fields(fields), last_user_activity=user_activity)
+        change = self._binding(key, session.id, now, label, replaces)
+        change = change.joined(Change(add=overrides.quads(entry)))
+        if made:
+            row = Quad(NamedNode(session.iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
+            change = change.joined(inbox.without(writer.change(session.id, made), row))
+        if also is not None:
+            change = change.joined(also)
+        try:
+            if stored:
+                there = Quad(NamedNode(session.iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
+                self.repository.commit(
+                    change.joined(Change(require=[there], leaves=leaves.rows("change", [session.id])))
+                )
+            else:
+                session.persist(change)
+        except PreconditionFailed as failure:
+            if failure.present is not None and failure.present.predicate == vocab.LABEL:
+                raise RequestRefused(f"label already in use: {label}") from failure
+            return False
+        return True
+
+    def _binding(
+        self, key: str, session_id: str, now: datetime, label: str | None, replaces: Conversation | None
+    ) -> Change:
+        """Return the commit that makes a session the current one of a key."""
+        bound = conversations.belongs(session_id, key)
+        if replaces is not None:
+            old = conversations.current(key, replaces.session_id)
+            return Change(
+                add=[*bound, conversations.current(key, session_id)],
+                remove=[old],
+                require=[old],
+                leaves=leaves.rows("change", [replaces.session_id]),
+            )
+        made = Conversation(key=key, session_id=session_id, label=label, created=now)
+        forbid: list[Pattern] = []
+        for name in keys.spellings(key):
+            forbid.append((NamedNode(iris.conversation(name)), vocab.CURRENT_SESSION, None, vocab.CATALOG))
+            forbid.append((NamedNode(iris.alias(name)), vocab.TYPE, None, vocab.CATALOG))
+        if label is not None:
+            forbid.append((None, vocab.LABEL, Literal(label), vocab.CATALOG))
+        return Change(add=[*bound, *conversations.conversation_quads(made)], forbid=forbid)
+
+    def rewrite(
+        self,
+        held: Held,
+        fields: Mapping[str, Any],
+        *,
+        user_activity: datetime | None = None,
+        spawner: str | None = None,
+        made: Sequence[Entry] = (),
+    ) -> bool:
+        """Let the entry of a key's session say exactly this, with entries of its ledger in the same commit.
+
+        `fields` are in the shape of `sessions.json`; its label becomes the conversation's. `spawner` is the id of the session
+        that spawned this one. False where the key or the entry was changed by another writer meanwhile.
+
+        Raises `RequestRefused` for a label in use.
+        """
+        apart = held.conversation.label is None and fields.get(_LABEL) == held.entry.get(_LABEL)
+        kept = _fields(fields) | ({_LABEL: fields[_LABEL]} if apart and _LABEL in fields else {})
+        if _ID in held.entry.fields:  # imported under another name than its own
+            kept[_ID] = held.entry.get(_ID)
+        after = held.entry.changed(kept, last_user_activity=user_activity)
+        gone, come = overrides.difference(held.entry, after)
+        node, graph = NamedNode(iris.session(held.session_id)), overrides.graph_of(held.session_id)
+        forbid: list[Pattern] = [] if held.entry.salt else [(node, vocab.SALT, None, graph)]
+        change = Change(
+            add=come,
+            remove=gone,
+            require=[*gone, conversations.current(held.key, held.session_id)],
+            forbid=forbid,
+            leaves=leaves.rows("change", [held.session_id]),
+        ).joined(Change() if apart else self._relabelled(held, fields.get(_LABEL)))
+        if spawner is not None:
+            change = change.joined(_spawned(held.session_id, spawner))
+        if made:
+            change = change.joined(writer.change(held.session_id, made))
+        try:
+            self.repository.commit(change)
+        except PreconditionFailed as failure:
+            if failure.present is not None and failure.present.predicate == vocab.LABEL:
+                raise RequestRefused(f"label already in use: {fields.get(_LABEL)}") from failure
+            if made:  # another writer may have made the ledger's next entry
+                self.book.runs.wrote(held.session_id, None)
+            return False
+        return True
+
+    def _relabelled(self, held: Held, label: Any) -> Change:
+        """Return the commit that gives a conversation a label, or takes it away."""
+        return conversations.relabelling(held.conversation, None if label is None else validate.label(label))
+
+
+def _spawned(session_id: str, spawner: str) -> Change:
+    """Return the commit that says in a session's row which one spawned it."""
+    node, parent = NamedNode(iris.session(session_id)), NamedNode(iris.session(spawner))
+    return Change(
+        add=[Quad(node, vocab.SPAWNED_BY, parent, vocab.CATALOG)],
+        require=[Quad(parent, vocab.TYPE, vocab.SESSION, vocab.CATALOG)],
+        forbid=[(node, vocab.SPAWNED_BY, None, vocab.CATALOG)],
+    )
+
+
+def _fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of an entry is kept in its graph: not the session's id, nor the label, which is the conversation's."""
+    return {name: value for name, value in fields.items() if name not in OWN}

@@ -1,0 +1,182 @@
+"""Diffs between stored sessions and open handles: the common ancestor found, and the two tails read and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from trails import diff, lineage
+from trails.diff.align import Tail, of_tails
+from trails.diff.values import Ancestor
+from trails.errors import IntegrityError, InvalidInput
+from trails.integrity import digests
+from trails.lineage import Segment
+from trails.model import Turn
+from trails.plumbing import refs, tails
+from trails.session.session import Session
+
+if TYPE_CHECKING:
+    from trails.session.repository import Repository
+
+
+def diff_of(repository: Repository, left: Session | str, right: Session | str) -> diff.Diff:
+    """Return what differs between two sessions, each a reference into a store or an open handle (with pending turns)."""
+    return between(_side(repository, left), _side(repository, right))
+
+
+def between(left: Side, right: Side) -> diff.Diff:
+    """Return what differs between two sides: the shared prefix is found, and only the tails after it are read."""
+    ancestor = _ancestor(left, right)
+    common = ancestor.turns if ancestor else 0
+    return of_tails(_tail(left, common, ancestor), _tail(right, common, ancestor), ancestor)
+
+
+def _tail(side: Side, start: int, ancestor: Ancestor | None) -> Tail:
+    turns = side.tail(start)
+    last = turns[-1].digest if turns else ancestor.digest if ancestor else digests.GENESIS
+    return Tail(side.name, side.session_id, start, turns, last)
+
+
+class Side(Protocol):
+    """One side of a diff: a transcript that can be asked for digests, and for its turns from an index on."""
+
+    @property
+    def name(self) -> str:
+        """What the side is called."""
+        ...
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        ...
+
+    @property
+    def repository(self) -> Repository:
+        """The store that the session belongs to: lineages of two stores have nothing to do with each other."""
+        ...
+
+    @property
+    def runs(self) -> Sequence[Segment]:
+        """Which session owns which run of what is stored."""
+        ...
+
+    def digest(self, index: int) -> str | None:
+        """Return the digest of the turn at an index; None where there is none."""
+        ...
+
+    def stored(self) -> int:
+        """Return how many turns are stored."""
+        ...
+
+    def tail(self, start: int) -> Sequence[Turn]:
+        """Return the turns from an index on."""
+        ...
+
+
+def _side(repository: Repository, given: Session | str) -> Side:
+    if isinstance(given, Session):
+        return Held(given)
+    if isinstance(given, str):
+        return Stored(repository, refs.place(repository, given))
+    raise InvalidInput(f"a diff is of sessions: give a Session or a reference, not {type(given).__name__}")
+
+
+class Stored:
+    """A side that stands in the store."""
+
+    def __init__(self, repository: Repository, place: refs.Place) -> None:
+        """Look its lineage up; nothing of its turns is read."""
+        self.name, self.session_id, self.repository = place.ref, place.session_id, repository
+        self._reader = repository.reader
+        self.runs = lineage.segments(self._reader.lineage(place.session_id), place.end)
+
+    def digest(self, index: int) -> str | None:
+        """Return the digest of the turn at an index: one look-up."""
+        return tails.digest_at(self._reader, self.runs, index)
+
+    def stored(self) -> int:
+        """Return how many turns there are, by a few look-ups."""
+        return tails.length(self._reader, self.runs)
+
+    def tail(self, start: int) -> Sequence[Turn]:
+        """Read the turns from an index on."""
+        return tails.read(self._reader, self.runs, start, self.session_id)
+
+
+class Held:
+    """A side that a handle holds, with what is pending."""
+
+    def __init__(self, session: Session) -> None:
+        """Take the handle's turns as they are now."""
+        self.name, self.session_id, self.repository = session.label or session.id, session.id, session._repository
+        self._turns = session.turns
+        self._stored = len(self._turns) - session.pending
+        self.runs = lineage.segments((session._record, *session._ancestors), self._stored)
+
+    def digest(self, index: int) -> str | None:
+        """Return the digest of the turn at an index."""
+        return self._turns[index].digest if index < len(self._turns) else None
+
+    def stored(self) -> int:
+        """Return how many turns are not pending."""
+        return self._stored
+
+    def tail(self, start: int) -> Sequence[Turn]:
+        """Return the turns from an index on."""
+        return self._turns[start:]
+
+
+# --- the common ancestor
+
+
+def _ancestor(left: Side, right: Side) -> Ancestor | None:
+    """Return where two sides last agree: as far as lineage says, then as far as digests do."""
+    by_lineage = _shared_by_lineage(left, right) if left.repository is right.repository else 0
+    if by_lineage:
+        _check_fork_heads(left, right, by_lineage)
+    common = _shared_by_digests(left, right, by_lineage)
+    if not common:
+        return None
+    return Ancestor(
+        turns=common,
+        digest=left.digest(common - 1) or "",
+        session_id=tails.owner_at(left.runs, common - 1) or left.session_id,
+        found_by="lineage" if common == by_lineage else "digests",
+    )
+
+
+def _shared_by_lineage(left: Side, right: Side) -> int:
+    """Return how many turns the same sessions own on both sides from the beginning on: told from the records alone."""
+    shared = 0
+    for mine, other in zip(left.runs, right.runs, strict=False):
+        if mine.record.id != other.record.id or mine.start != other.start:
+            break
+        if mine.end is None and other.end is None:
+            return min(left.stored(), right.stored())
+        shared = min(end for end in (mine.end, other.end) if end is not None)
+        if mine.end != other.end:
+            break
+    return shared
+
+
+def _check_fork_heads(left: Side, right: Side, shared: int) -> None:
+    """Accept a common ancestor if each fork made there noted the digest that stands there; else `IntegrityError`."""
+    forks = [run.record for side in (left, right) for run in side.runs if run.record.forked_at_index == shared]
+    for record in forks:
+        digest = left.digest(shared - 1)
+        if record.fork_head and digest and digest != record.fork_head:
+            raise IntegrityError(
+                f"session {record.id!r} was forked after turn {shared - 1} with digest {record.fork_head[:16]}..., but that "
+                f"turn now has {digest[:16]}...: the history was altered; restore the parent from an export or a backup"
+            )
+
+
+def _shared_by_digests(left: Side, right: Side, start: int) -> int:
+    """Return how many turns both sides begin with, of which `start` are known: a digest covers all turns before it."""
+
+    def same(index: int) -> bool:
+        digest = left.digest(index)
+        return digest is not None and digest == right.digest(index)
+
+    last = tails.last_true(same, start)
+    return start if last is None else last + 1

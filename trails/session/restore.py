@@ -1,0 +1,71 @@
+"""Making a store from a backup or a dump: checked before it takes its place, and never over one that is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from trails.errors import IntegrityError, InvalidInput
+from trails.model import Finding, VerifyReport
+from trails.plumbing import leaves
+from trails.session.repository import Repository
+from trails.store import dumping, maintenance, marker
+from trails.store.dumping import Progress
+from trails.store.embedded import EmbeddedStore
+
+_SHOWN: Final = 3
+"""How many findings an error names."""
+
+
+def restore(backup: Path, destination: Path) -> VerifyReport:
+    """Copy a backup to a new store and return what `verify` says of it; the backup is only read.
+
+    A backup of an older format is copied as it is, and the report says that it needs `trails upgrade`. One in which
+    `verify` finds something is restored all the same: it may be the only one there is.
+
+    Raises `InvalidInput` where something stands at `destination` or the backup is none, `StoreFailed` for a backup that
+    cannot be opened; nothing is left at `destination` then.
+    """
+    maintenance.refuse_inside(backup, destination)
+    with maintenance.staged(destination) as part:
+        maintenance.copy_store(backup, part)
+        found = marker.read(part)["format"]
+        if found < marker.FORMAT:
+            what = f"the backup has format {found}; run `trails upgrade` on the restored store"
+            return VerifyReport(sessions=0, turns=0, findings=(Finding(code="old-format", message=what),))
+        return _verified(part)
+
+
+def load(file: Path, destination: Path, progress: Progress | None = None) -> VerifyReport:
+    """Make a store from a dump and return what `verify` says of it; `destination` may be a store that is empty.
+
+    Raises `InvalidInput` for a file that is no whole dump or a place that is not empty, `IntegrityError` where `verify`
+    finds anything in what was loaded; nothing is left at `destination` then, or the empty store that was there.
+    """
+    empty = (destination / marker.NAME).is_file()
+    if empty:
+        _require_empty(destination)
+    with maintenance.staged(destination, over_empty_store=empty) as part:
+        dumping.load(file, part, progress)
+        report = _verified(part, new=True)
+        if not report.ok:
+            shown = "; ".join(finding.message for finding in report.findings[:_SHOWN])
+            raise IntegrityError(
+                f"{file} does not hold a whole, unaltered store ({len(report.findings)} findings: {shown}); nothing was "
+                "loaded. Use another dump or a backup"
+            )
+    return report
+
+
+def _require_empty(folder: Path) -> None:
+    with Repository(EmbeddedStore(folder)) as store:
+        if len(store.store):
+            raise InvalidInput(f"the store {folder} is not empty; load into a new one")
+
+
+def _verified(folder: Path, *, new: bool = False) -> VerifyReport:
+    """Return what `verify` says of a store; a `new` one, which came from a dump, begins its log first."""
+    with Repository(EmbeddedStore(folder)) as store:
+        if new:
+            leaves.begin(store.store)
+        return store.verify()

@@ -1,0 +1,1 @@
+"""OpenClaw's state folder: read whole, and written."""

@@ -1,0 +1,435 @@
+"""What stands in an OpenClaw state folder, read and not yet stored: its agents' folders, entries, transcripts, runs.
+
+    <state>/agents/<agent>/sessions/sessions.json                       the entries, by session key
+    <state>/agents/<agent>/sessions/<session id>.jsonl                  transcripts, as pi writes them
+    <state>/agents/<agent>/sessions/<session id>-topic-<topic>.jsonl    a topic's own transcript
+    <state>/subagents/runs.json                                         the sub-agents' runs
+
+A session's id here is made of its agent and its file's name: nothing else tells apart a session and its topics, which
+may all have the same id in their headers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, Final
+from urllib.parse import quote
+
+from trails import keys, validate
+from trails.errors import InvalidInput
+from trails.transcripts import jsonl
+from trails.transcripts.pi import session_file
+from trails.transcripts.report import FileProblem
+from trails.transcripts.source import Problem, SourceSession, Transcript
+
+STORE: Final = "sessions.json"
+RUNS: Final = "runs.json"
+META: Final = "openclaw"
+"""The key of a session's metadata for what its folder said of it: `agent` (the folder's name), `id` (the one in the header,
+where that is not the file's name), `key` (the entry's, where it is kept under a fuller one), `missing` (there was no file)."""
+_META_MISSING: Final = "missing"
+_SOURCE: Final = "openclaw-"
+_ENDING: Final = ".jsonl"
+_URI_SAFE: Final = "!'()*-._~"
+"""What JavaScript's `encodeURIComponent` leaves alone, beside letters and digits."""
+_STANDARD: Final = re.compile(r"(?:^|/)agents/([^/]+)/sessions/([^/]+)$")
+BARRED: Final = "lies outside of the folder (--allow-outside, `allow_outside=True`, reads it)"
+_Json = dict[str, Any]
+
+
+# --- names
+
+
+def source_of(agent: str) -> str:
+    """Return the format's name for the sessions of one agent: `openclaw-AGENT`."""
+    return _SOURCE + keys.normalize_agent_id(agent)
+
+
+def place_of(source_session: str | None) -> tuple[str, str] | None:
+    """Return the agent and the file's name (without its ending) that a session came from; None for one from elsewhere.
+
+    >>> place_of("openclaw-main:s-1"), place_of("pi:s-1")
+    (('main', 's-1'), None)
+    """
+    source, _, stem = (source_session or "").partition(":")
+    return (source.removeprefix(_SOURCE), stem) if source.startswith(_SOURCE) and stem else None
+
+
+def topic_stem(session_id: str, topic: str) -> str:
+    """Return the name of a topic's file, without its ending."""
+    return f"{session_id}-topic-{quote(topic, safe=_URI_SAFE)}"
+
+
+def stem_of(session_id: str, key: str) -> str:
+    """Return the name that the transcript of a session of a key has where its entry names no file, without its ending."""
+    parsed = keys.parse_key(key)
+    if parsed.thread_marker == "topic" and parsed.thread_id:
+        return topic_stem(session_id, parsed.thread_id)
+    return session_id
+
+
+# --- the folders
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFolder:
+    """The `sessions` folder of one agent; with `only_named`, only the transcripts that its entries name are meant."""
+
+    agent: str
+    folder: Path
+    state: Path | None = None
+    """The state folder that it stands in, where that was named too."""
+    only_named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a path holds of OpenClaw's."""
+
+    agents: tuple[AgentFolder, ...] = ()
+    runs: Path | None = None
+
+
+def find(path: Path) -> Layout | None:
+    """Return what of OpenClaw's a path is: a state folder, its `agents`, one agent's folder or `sessions`, or one of the files.
+
+    None for any other path.
+    """
+    if path.is_file():
+        if path.name == STORE:
+            return Layout((AgentFolder(_agent_of(path.parent), path.parent, only_named=True),))
+        return Layout(runs=path.resolve()) if path.name == RUNS else None
+    if (path / STORE).is_file():
+        return Layout((AgentFolder(_agent_of(path), path),))
+    if (path / "sessions" / STORE).is_file():
+        return Layout((AgentFolder(_agent_of(path / "sessions"), path / "sessions"),))
+    for agents, state in ((path / "agents", path), (path, path.parent)):
+        found = tuple(
+            AgentFolder(folder.parent.name, folder, state)
+            for folder in sorted(agents.glob("*/sessions"))
+            if folder.is_dir() and ((folder / STORE).is_file() or (state == path and any(folder.glob(f"*{_ENDING}"))))
+        )
+        if found:
+            runs = _runs_of(path) if state == path else None
+            return Layout(found, runs)
+    runs = _runs_of(path, only=True)
+    return None if runs is None else Layout(runs=runs)
+
+
+def _agent_of(sessions: Path) -> str:
+    folder = sessions.resolve()
+    return folder.parent.name if folder.name == "sessions" and folder.parent.name else keys.normalize_agent_id(None)
+
+
+def _runs_of(path: Path, *, only: bool = False) -> Path | None:
+    places = [path / "subagents" / RUNS] if only else [path / "subagents" / RUNS, path / RUNS]
+    return next((place for place in places if place.is_file()), None)
+
+
+# --- what a folder says
+
+
+@dataclass(slots=True)
+class Named:
+    """One entry of `sessions.json`, checked as far as its own text goes."""
+
+    raw: str
+    """Its key as it stands there."""
+    key: str
+    """Its key as it is among all agents' keys."""
+    entry: _Json
+    session_id: str
+    stem: str = ""
+    """The name of its transcript, without the ending."""
+
+    @property
+    def updated(self) -> float:
+        """When it changed last, in milliseconds since 1970; 0 where it does not say."""
+        value = self.entry.get("updatedAt")
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+
+@dataclass(slots=True)
+class Folder:
+    """All that one agent's folder says."""
+
+    place: AgentFolder
+    allow_outside: bool = False
+    named: list[Named] = field(default_factory=list)
+    transcripts: list[Transcript] = field(default_factory=list)
+    sessions: dict[str, SourceSession] = field(default_factory=dict)
+    """The transcripts that could be read, and empty ones for entries without a file, by name."""
+    problems: list[FileProblem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    barred: set[str] = field(default_factory=set)
+    """The names of transcripts that lie outside and were not read."""
+
+    def holds(self, file: Path) -> bool:
+        """Tell whether a file lies in the folder that was named (the state folder, or this one), links followed."""
+        root = (self.place.state or self.place.folder).resolve()
+        return file.resolve().is_relative_to(root)
+
+    def may_read(self, file: Path) -> bool:
+        """Tell whether a file is inside, or any may be read."""
+        return self.allow_outside or self.holds(file)
+
+    @property
+    def store_file(self) -> Path:
+        """The file of entries."""
+        return self.place.folder / STORE
+
+    def refuse(self, file: Path | str, reason: str, text: str = "") -> None:
+        """Note what cannot be used."""
+        shown = jsonl.problem(0, reason, text)
+        self.problems.append(FileProblem(file=shown_path(file), line=0, reason=shown.reason, text=shown.text))
+
+
+def shown_path(file: Path | str) -> str:
+    """Return a path that can be printed, whatever bytes its name has."""
+    return str(file).encode("utf-8", errors="replace").decode("utf-8")
+
+
+def read_json(file: Path) -> _Json | Problem:
+    """Return the JSON object that a file is, or why it is none."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        return Problem(0, f"cannot be read: {error.strerror or error}", "")
+    return jsonl.read_object(data)
+
+
+def read_folder(place: AgentFolder, *, allow_outside: bool = False) -> Folder:
+    """Read an agent's folder. What cannot be used is a problem of its own, and costs nothing else.
+
+    Files outside of the folder that was named, to which a `sessionFile` or a link leads, are read only with
+    `allow_outside`; what they hold is never shown in a problem or a note.
+    """
+    folder = Folder(place, allow_outside)
+    _read_entries(folder)
+    files = {} if place.only_named else dict(_transcripts(folder))
+    for named in folder.named:
+        _place(named, folder, files)
+    for stem, file in files.items():
+        _read_transcript(folder, stem, file)
+    for named in folder.named:
+        if named.stem not in folder.sessions or _META_MISSING in folder.sessions[named.stem].meta[META]:
+            _stand_in(folder, named, is_there=named.stem in files)
+    return folder
+
+
+def _read_entries(folder: Folder) -> None:
+    file = folder.store_file
+    if not file.is_file():
+        folder.notes.append(f"{shown_path(file)} is not there: transcripts only")
+        return
+    if not folder.may_read(file):
+        folder.refuse(file, f"{BARRED}; none of its entries was imported")
+        return
+    found = read_json(file)
+    if isinstance(found, Problem):
+        folder.refuse(file, f"{found.reason}; none of its entries was imported")
+        return
+    for raw, entry in found.items():
+        try:
+            folder.named.append(_named(raw, entry, folder.place.agent))
+        except InvalidInput as error:
+            folder.refuse(file, f"the entry {raw!r} {error}", str(entry)[:200] if folder.holds(file) else "")
+
+
+def _named(raw: str, entry: Any, agent: str) -> Named:
+    """Return an entry, or raise `InvalidInput` saying why it is none."""
+    if not isinstance(entry, dict):
+        raise InvalidInput("is not an object")
+    try:
+        validate.to_json(entry, "it")
+        key = validate.name(keys.store_key_of_agent(raw, agent), "its key")
+    except InvalidInput as error:
+        raise InvalidInput(f"cannot be kept: {error}") from error
+    session_id = entry.get("sessionId")
+    if not isinstance(session_id, str) or not session_id:
+        raise InvalidInput("has no sessionId")
+    if not is_plain_name(session_id):
+        raise InvalidInput("has a sessionId that cannot be the name of a file")
+    return Named(raw, key, entry, session_id)
+
+
+def is_plain_name(name: str) -> bool:
+    """Tell whether a text can be the name of a file, and of no other folder's."""
+    return name not in ("", ".", "..") and not set(name) & {"/", "\\", "\0"} and name.isprintable()
+
+
+def _transcripts(folder: Folder) -> Iterator[tuple[str, Path]]:
+    others: list[str] = []
+    try:
+        there = sorted(folder.place.folder.iterdir())
+    except OSError as error:
+        folder.refuse(folder.place.folder, f"cannot be read: {error.strerror or error}")
+        return
+    for file in there:
+        if file.name == STORE or not file.is_file():
+            continue
+        if file.suffix == _ENDING and not folder.may_read(file):
+            folder.refuse(file, f"{BARRED}; it was not read")
+        elif file.suffix == _ENDING:
+            yield file.name.removesuffix(_ENDING), file
+        else:
+            others.append(shown_path(file.name))
+    if others:
+        folder.notes.append(f"{shown_path(folder.place.folder)}: no transcripts, left alone: {listed(others)}")
+
+
+def listed(names: list[str], most: int = 5) -> str:
+    """Return a few names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+# --- which file is an entry's
+
+
+def _place(named: Named, folder: Folder, files: dict[str, Path]) -> None:
+    """Find the transcript of an entry, and add it to the files to read."""
+    told = named.entry.get("sessionFile")
+    if isinstance(told, str) and told.strip():
+        stem, file = _told_file(told.strip(), folder)
+    else:
+        stems = dict.fromkeys((stem_of(named.session_id, named.key), named.session_id))
+        here = [each for each in stems if _is_file(folder.place.folder / f"{each}{_ENDING}")]
+        stem = here[0] if here else next(iter(stems))
+        file = folder.place.folder / f"{stem}{_ENDING}"
+    named.stem = stem if is_plain_name(stem) else stem_of(named.session_id, named.key)
+    if stem != named.stem or not _is_file(file):
+        return
+    if folder.may_read(file):
+        files.setdefault(stem, file)
+    else:
+        folder.barred.add(stem)
+
+
+def _is_file(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except (OSError, ValueError):  # a name that is too long, or none
+        return False
+
+
+def _told_file(told: str, folder: Folder) -> tuple[str, Path]:
+    """Return the name and the place of a transcript that an entry names by its path.
+
+    A path in some state folder means the file of that name in this one, which may be a copy. Any other path is taken as
+    told, and where nothing is there, as the name of a file in this folder.
+    """
+    here = folder.place.folder
+    posix = PureWindowsPath(told).as_posix()
+    name = PurePosixPath(posix).name
+    stem = name.removesuffix(_ENDING)
+    standard = _STANDARD.search(posix)
+    if standard is not None and keys.normalize_agent_id(standard[1]) == keys.normalize_agent_id(folder.place.agent):
+        return stem, here / name
+    if standard is not None and folder.place.state is not None:
+        return _elsewhere(told, stem, folder.place.state / "agents" / standard[1] / "sessions" / name, here)
+    outside = here / told
+    if not _is_file(outside) or outside.parent.resolve() == here.resolve():
+        moved = _named_apart(told, stem)
+        return (moved, here / f"{moved}{_ENDING}") if _is_file(here / f"{moved}{_ENDING}") else (stem, here / name)
+    return _elsewhere(told, stem, outside, here)
+
+
+def _elsewhere(told: str, stem: str, file: Path, here: Path) -> tuple[str, Path]:
+    """Return a file of another folder; its name is made another one where a file of this folder has it."""
+    return (_named_apart(told, stem) if _is_file(here / f"{stem}{_ENDING}") else stem), file
+
+
+def _named_apart(told: str, stem: str) -> str:
+    return f"{stem}~{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+
+
+# --- transcripts
+
+
+def _read_transcript(folder: Folder, stem: str, file: Path) -> None:
+    if shown_path(stem) != stem:
+        folder.refuse(file, "has a name that is not UTF-8; it was not imported")
+        return
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        folder.refuse(file, f"cannot be read: {error.strerror or error}")
+        return
+    read = session_file.parse([(file.name, data)])
+    _tell(folder, file, read)
+    counts = (
+        read.records if folder.holds(file) else {"outside": sum(read.records.values())}
+    )  # types are the file's words
+    folder.transcripts.append(replace(read, sessions=(), problems=(), notes=(), records=counts))
+    for session in read.sessions:
+        folder.sessions[stem] = _as_agents(session, stem, folder)
+
+
+def _tell(folder: Folder, file: Path, read: Transcript) -> None:
+    """Report the problems and notes of a transcript; of one outside of the folder, that there are some, and no word of it."""
+    shown = shown_path(file)
+    if folder.holds(file):
+        folder.notes += [f"{shown}: {note}" for note in read.notes]
+        folder.problems += [
+            FileProblem(file=shown, line=each.line, reason=each.reason, text=each.text if each.line else "")
+            for each in read.problems
+        ]
+        return
+    hidden = "cannot be used (the file is outside of the folder, so what it holds is not shown)"
+    folder.problems += [FileProblem(file=shown, line=each.line, reason=hidden, text="") for each in read.problems]
+    if read.notes:
+        folder.notes.append(f"{shown}: {len(read.notes)} note(s) on a file outside of the folder, not shown")
+
+
+def _as_agents(session: SourceSession, stem: str, folder: Folder) -> SourceSession:
+    noted: _Json = {"agent": folder.place.agent}
+    if session.id != stem:
+        noted["id"] = session.id
+    noted |= _raw_key(folder, stem)
+    agent = folder.place.agent if session.agent in (None, session_file.SOURCE) else session.agent
+    return replace(
+        session, source=source_of(folder.place.agent), id=stem, agent=agent, meta={**session.meta, META: noted}
+    )
+
+
+def _raw_key(folder: Folder, stem: str) -> Mapping[str, str]:
+    found = next((each for each in folder.named if each.stem == stem and each.raw != each.key), None)
+    return {} if found is None else {"key": found.raw}
+
+
+def _stand_in(folder: Folder, named: Named, *, is_there: bool) -> None:
+    """Let an entry without a transcript have an empty session."""
+    what = "cannot be read" if is_there else "is not there"
+    if named.stem in folder.barred and not is_there:
+        what = f"{BARRED}; it was not read"
+    name = f"{named.stem}{_ENDING}"
+    folder.refuse(folder.store_file, f"the entry {named.raw!r}: its transcript {name} {what}; the entry is kept")
+    if named.stem in folder.sessions:
+        return
+    noted = {"agent": folder.place.agent, _META_MISSING: True, **_raw_key(folder, named.stem)}
+    folder.sessions[named.stem] = SourceSession(
+        source=source_of(folder.place.agent), id=named.stem, paths=((),), agent=folder.place.agent, meta={META: noted}
+    )
+
+
+def linked(sessions: Mapping[str, SourceSession]) -> list[SourceSession]:
+    """Return sessions with the one that each was forked from, found by its file's name or by the id in its header."""
+    by_id: dict[str, str] = {}
+    for stem, session in sessions.items():
+        by_id.setdefault(str(session.meta[META].get("id", stem)), stem)
+    return [replace(session, copied_from=_parent(session, sessions, by_id)) for session in sessions.values()]
+
+
+def _parent(session: SourceSession, sessions: Mapping[str, SourceSession], by_id: Mapping[str, str]) -> str | None:
+    told = session.meta.get("parentSession", session.meta.get("branchedFrom"))
+    if not isinstance(told, str) or not told:
+        return None
+    name = PurePosixPath(PureWindowsPath(told).as_posix()).name.removesuffix(_ENDING)
+    for found in (name if name in sessions else None, by_id.get(name), by_id.get(told)):
+        if found is not None and found != session.id:
+            return found
+    return name or None

@@ -1,0 +1,343 @@
+"""The state folder of OpenClaw (before: Clawdbot), imported whole: sessions by key, their transcripts, sub-agents' runs.
+
+Every entry of every agent's `sessions.json` becomes a session by key with all its fields, those included that nobody
+knows; its transcript becomes that session's turns. A topic's file is a session of its own. A transcript that no entry
+names is a session without a key; an entry whose transcript is not there is kept with an empty session. A file that
+cannot be read is refused and reported; the real system takes it for an empty one.
+
+Delivery mirrors (messages of the model "delivery-mirror": what was sent out over a channel) are turns with the role
+"delivery". Where they stand is kept, no model is shown them, and they count no tokens.
+
+`openclaw_files` reads the folder, `openclaw_keys` binds the entries, `openclaw_export` writes such a folder again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pyoxigraph import Literal
+
+from trails import iris, keys, validate, vocab
+from trails.errors import InvalidInput, TrailsError
+from trails.plumbing import leaves
+from trails.policy.run import RunRecord, read_runs
+from trails.records import turns as mapping
+from trails.records.run import Run
+from trails.runs import Runs, runs_json
+from trails.runs.registry import Registry
+from trails.session import Repository
+from trails.store.contract import Change, PreconditionFailed
+from trails.transcripts.merge import Progress, compare, merge, session_id
+from trails.transcripts.openclaw.bindings import Binder
+from trails.transcripts.openclaw.files import Folder, Layout, Named, find, listed
+from trails.transcripts.openclaw import files
+from trails.transcripts.report import FileProblem, ImportReport
+from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript
+from trails.transcripts.withholding import Withholding
+
+FORMAT: Final = "openclaw"
+
+__all__ = ["FORMAT", "find", "import_folder"]
+
+
+def import_folder(
+    repository: Repository,
+    path: Path,
+    *,
+    allow_outside: bool = False,
+    progress: Progress | None = None,
+    redact_secrets: bool = False,
+) -> ImportReport:
+    """Import a state folder, one agent's folder, its `sessions` folder, one `sessions.json` or one `runs.json`.
+
+    Importing again adds nothing; transcripts that grew go on, and entries that changed are changed here, unless they are
+    older than what is here (`updatedAt`). All that could not be used is in the report's problems, with the reason.
+    `redact_secrets` takes secrets out of transcripts, entries and runs, as in `import_path`.
+
+    An entry's `sessionFile`, or a link in the folder, may lead anywhere: files outside of the folder are read only with
+    `allow_outside`, and what they hold is then shown in no problem and no note.
+
+    Raises `InvalidInput` where the path is none of these.
+
+    >>> import json, tempfile, trails
+    >>> header = {"type": "session", "version": 3, "id": "s1", "timestamp": "2026-01-28T10:00:00.000Z", "cwd": "/"}
+    >>> with tempfile.TemporaryDirectory() as state, trails.open(":memory:") as store:
+    ...     folder = Path(state, "agents", "main", "sessions")
+    ...     folder.mkdir(parents=True)
+    ...     _ = (folder / "sessions.json").write_text('{"agent:main:main": {"sessionId": "s1", "updatedAt": 5}}')
+    ...     _ = (folder / "s1.jsonl").write_text(json.dumps(header))
+    ...     report = import_folder(store, Path(state))
+    ...     report.sessions_created, trails.Router(store).session("agent:main:main").id
+    (['openclaw-main:s1'], 'openclaw-main:s1')
+    """
+    layout = find(path)
+    if layout is None:
+        raise InvalidInput(
+            f"{path} is no state folder of OpenClaw: it has no agents/AGENT/sessions/{files.STORE}, and is none itself"
+        )
+    withholding = Withholding(out=redact_secrets)
+    return _Import(repository, layout, progress, withholding, allow_outside=allow_outside).run()
+
+
+class _Import:
+    """One import."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        layout: Layout,
+        progress: Progress | None,
+        withholding: Withholding,
+        *,
+        allow_outside: bool,
+    ) -> None:
+        self._allow_outside = allow_outside
+        self._repository = repository
+        self._layout = layout
+        self._progress = progress
+        self._withholding = withholding
+        self._report = ImportReport()
+        self._binder = Binder(repository)
+        self._spawned: list[tuple[Folder, Named, str]] = []
+        """Entries with a `spawnedBy`, and the ids of their sessions."""
+
+    def run(self) -> ImportReport:
+        folders = self._folders()
+        total = len(folders) + (self._layout.runs is not None)
+        for done, folder in enumerate(folders):
+            self._tell(done, total, folder.place.agent)
+            self._sessions(folder)
+        kept, lost = _without_rivals(folders)
+        for folder, named, rival in lost:
+            what = "key" if named.key == rival.key else "key or transcript"
+            self._problem(
+                folder.store_file,
+                f"the entry {named.raw!r} was not imported: {rival.raw!r} of the session {rival.session_id!r} has the same "
+                f"{what} and is later",
+            )
+        for folder, named in kept:
+            self._entry(folder, named)
+        for folder, named, session in self._spawned:
+            self._link(folder, named, session)
+        for folder in folders:
+            self._loose(folder, {named.stem for place, named in kept if place is folder})
+        if self._layout.runs is not None:
+            self._tell(total - 1, total, "runs")
+            self._runs(self._layout.runs)
+        self._sum_up()
+        self._tell(total, total, "")
+        return self._report
+
+    def _tell(self, done: int, total: int, what: str) -> None:
+        if self._progress:
+            self._progress(done, total, what)
+
+    def _sum_up(self) -> None:
+        """Say what became of the entries and of the runs."""
+        for what, several in (("entry", "entries"), ("run", "runs")):
+            if total := self._report.records.get(what):
+                outcomes = {
+                    k.removeprefix(f"{what} "): n for k, n in self._report.records.items() if k.startswith(f"{what} ")
+                }
+                told = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items() if number)
+                self._report.notes.append(f"{total} {what if total == 1 else several}: {told or 'none changed'}")
+
+    def _count(self, what: str, number: int = 1) -> None:
+        self._report.records[what] = self._report.records.get(what, 0) + number
+
+    def _problem(self, file: Path, reason: str) -> None:
+        shown = files.shown_path(file)
+        self._report.problems.append(FileProblem(file=shown, line=0, reason=reason, text=""))
+
+    # --- transcripts
+
+    def _folders(self) -> list[Folder]:
+        folders: dict[str, Folder] = {}
+        for place in self._layout.agents:
+            source = files.source_of(place.agent)
+            if source in folders:
+                other = folders[source].place.folder
+                self._problem(place.folder, f"is the folder of the same agent as {other}; it was not imported")
+                continue
+            folders[source] = files.read_folder(place, allow_outside=self._allow_outside)
+        return list(folders.values())
+
+    def _sessions(self, folder: Folder) -> None:
+        """Bring the transcripts of a folder in, as transcripts of any format."""
+        records: Counter[str] = Counter()
+        for transcript in folder.transcripts:
+            records.update(transcript.records)
+        for session in folder.sessions.values():
+            self._fill_in(self._withholding.session(session))
+        whole = Transcript(sessions=tuple(files.linked(folder.sessions)), records=records)
+        where = files.shown_path(folder.place.folder)
+        report = merge(self._repository, whole, file=where, redact_secrets=self._withholding.out)
+        report.problems = [*folder.problems, *report.problems]
+        report.notes = [*folder.notes, *report.notes]
+        report.files = len(folder.transcripts) + folder.store_file.is_file()
+        self._report.add(report)
+
+    def _fill_in(self, source: SourceSession) -> None:
+        """Let a session whose transcript was missing have what the transcript's header says, now that it is there."""
+        name = session_id(source.source, source.id)
+        record = self._repository.reader.records([name]).get(name)
+        if record is None or not _is_missing(record.meta) or _is_missing(source.meta):
+            return
+        meta = {**source.meta, **({"title": source.title} if source.title else {})}
+        filled = record.model_copy(
+            update={"meta_json": validate.meta(meta), "created": source.created or record.created}
+        )
+        before, after = set(mapping.session_quads(record)), set(mapping.session_quads(filled))
+        gone = list(before - after)
+        change = Change(add=list(after - before), remove=gone, require=gone, leaves=leaves.rows("create", [name]))
+        with contextlib.suppress(PreconditionFailed):  # another import does the same
+            self._repository.commit(change)
+
+    def _loose(self, folder: Folder, named: set[str]) -> None:
+        loose = [f"{stem}.jsonl" for stem in folder.sessions if stem not in named]
+        if loose:
+            where = files.shown_path(folder.place.folder)
+            self._report.notes.append(
+                f"{where}: {len(loose)} transcript(s) that no entry names, kept as sessions without a key: {listed(loose, 20)}"
+            )
+
+    # --- entries
+
+    def _entry(self, folder: Folder, named: Named) -> None:
+        file, where = folder.store_file, f"the entry {named.raw!r}"
+        self._count("entry")
+        try:
+            session = self._session_of(folder, named)
+            if session is None:
+                self._problem(file, f"{where}: its session is not here, so it was not imported")
+                return
+            if self._repository.reader.is_deleted(session):
+                self._report.notes.append(f"{where}: its session {session!r} was deleted here, so it was not imported")
+                return
+            bound = self._binder.bind(named.key, session, self._withholding.value(named.entry))
+        except (TrailsError, ValueError) as error:
+            self._problem(file, f"{where} cannot be kept: {error}")
+            return
+        self._count(f"entry {bound.outcome}")
+        if bound.outcome in ("new", "changed"):
+            self._report.secrets += self._withholding.place(session).value("entry", named.entry)
+        for text in bound.says:
+            if bound.outcome == "refused" or "label" in text.split(" ", 2)[:2]:
+                self._problem(file, f"{where}: {text}")
+            else:
+                self._report.notes.append(f"{named.key}: {text}")
+        if bound.outcome != "refused" and isinstance(named.entry.get("spawnedBy"), str):
+            self._spawned.append((folder, named, session))
+
+    def _session_of(self, folder: Folder, named: Named) -> str | None:
+        """Return the id of the session that holds the main path of an entry's transcript; None where there is none."""
+        source = files.source_of(folder.place.agent)
+        first = session_id(source, named.stem)
+        store = self._repository.store
+        quads = store.quads((None, vocab.SOURCE_SESSION, Literal(f"{source}:{named.stem}"), vocab.CATALOG))
+        family = sorted(iris.session_id(str(getattr(quad.subject, "value", ""))) for quad in quads)
+        if len(family) > 1 and named.stem in folder.sessions:
+            path: Sequence[SourceTurn] = next(iter(folder.sessions[named.stem].paths), ())
+            for each in sorted(family, key=lambda one: one != first):
+                turns = self._repository.load(each).turns
+                match = compare(turns, path, 0)
+                if not match.rest and match.length == len(turns):
+                    return each
+        if first in family or self._repository.reader.is_deleted(first):
+            return first
+        return family[0] if family else None
+
+    def _link(self, folder: Folder, named: Named, session: str) -> None:
+        spawner = keys.store_key_of_agent(named.entry["spawnedBy"], folder.place.agent)
+        try:
+            said = self._binder.link(session, spawner)
+        except (TrailsError, ValueError) as error:
+            said = f"{spawner!r}, which spawned it, cannot be looked up: {error}"
+        if said is not None:
+            self._problem(folder.store_file, f"the entry {named.raw!r}: {said}")
+
+    # --- runs
+
+    def _runs(self, file: Path) -> None:
+        self._report.files += 1
+        if not self._allow_outside and not file.resolve().is_relative_to(file.parent.parent.resolve()):
+            self._problem(file, f"{files.BARRED}; no run was imported")
+            return
+        found = files.read_json(file)
+        if isinstance(found, Problem):
+            self._problem(file, f"{found.reason}; no run was imported")
+            return
+        registry = Registry(self._repository)
+        kept = self._withholding.runs(found)
+        try:
+            done = Runs(self._repository).import_file(kept)
+            records = read_runs(kept).runs
+        except InvalidInput as error:
+            self._problem(file, f"{error}; no run was imported")
+            return
+        for text in done.dropped:
+            self._problem(file, f"a run was left out: {text}")
+        for run_id in done.added:
+            made = registry.find(run_id)
+            place = self._withholding.place(made.child_session if made else None)
+            self._report.secrets += place.value(f"run {run_id}", found["runs"].get(run_id))
+        further = [run_id for run_id in done.known if _goes_on(registry, records[run_id])]
+        self._count("run", len(done.added) + len(done.known))
+        self._count("run new", len(done.added))
+        self._count("run changed", len(further))
+
+
+def _is_missing(meta: Mapping[str, Any]) -> bool:
+    noted = meta.get(files.META)
+    return isinstance(noted, dict) and noted.get("missing") is True
+
+
+def _without_rivals(folders: Sequence[Folder]) -> tuple[list[tuple[Folder, Named]], list[tuple[Folder, Named, Named]]]:
+    """Return the entries to bind, and those that are not, each with the one that was later.
+
+    Of entries with one key, or with one transcript, the latest counts (`updatedAt`; of equals the first).
+    """
+    every = [(folder, named) for folder in folders for named in folder.named]
+    taken: dict[tuple[str, ...], Named] = {}
+    lost: dict[int, Named] = {}
+    for folder, named in sorted(every, key=lambda each: -each[1].updated):
+        claims = _claims(folder, named)
+        rival = next((taken[claim] for claim in claims if claim in taken), None)
+        if rival is not None:
+            lost[id(named)] = rival
+        else:
+            taken |= dict.fromkeys(claims, named)
+    kept = [each for each in every if id(each[1]) not in lost]
+    return kept, [(folder, named, lost[id(named)]) for folder, named in every if id(named) in lost]
+
+
+def _claims(folder: Folder, named: Named) -> list[tuple[str, ...]]:
+    """Return what only one entry may have: its key (under any spelling), and its transcript."""
+    return [("key", min(keys.spellings(named.key))), ("file", folder.place.agent, named.stem)]
+
+
+def _goes_on(registry: Registry, record: RunRecord) -> bool:
+    """Let a known run go on as far as its record says; tell whether anything changed. Nothing ever goes back."""
+
+    def step(run: Run) -> dict[str, Any] | None:
+        before = runs_json.record_of(run)
+        if _progress_of(record) <= _progress_of(before):
+            return None
+        told: dict[str, Any] = runs_json.changes(before, record)
+        error = record.outcome.error if record.outcome else None
+        return told | ({"said": run.said.with_error(error)} if error != run.error else {})
+
+    return registry.change(record.run_id, step) is not None
+
+
+def _progress_of(record: RunRecord) -> tuple[bool, bool, bool, bool]:
+    return (
+        record.cleanup_completed_at is not None,
+        record.ended_at is not None,
+        record.cleanup_handled is True,
+        record.started_at is not None,
+    )

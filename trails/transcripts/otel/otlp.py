@@ -1,0 +1,208 @@
+"""OpenTelemetry GenAI spans: OTLP/JSON exports, and spans as JSON lines or one after the other.
+
+Spans with the same `gen_ai.conversation.id` (their own, or that of a span above them) are one session. A span's input tells
+the whole history again: what of it is new is added, then its answer. Where an input is no continuation of the history, it is
+a fork from where it leaves it; several answers to one input are choices, and forks too.
+
+Rules that are followed, and noted where they decide something: spans count in the order of their start times; a trace
+without a conversation id is a session named by the trace id; an agent's span repeats what the spans below it say, and makes
+no turn if any does; an agent within another agent is a session of its own, spawned by the other one's, if its history begins
+anew; an answer whose input is not told follows what came before; a tool's span makes a turn where no message tells its result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from trails.transcripts import checked, jsonl, outline
+from trails.transcripts.checked import Reading
+from trails.transcripts.otel.messages import INPUT, OUTPUT, Said, messages_of
+from trails.transcripts.otel.session import Conversation
+from trails.transcripts.otel.spans import Span, spans_in
+from trails.transcripts.source import Transcript, files_at
+
+SOURCE: Final = "otel"
+
+_EXPORT: Final = frozenset({"resourceSpans", "resource_spans", "scopeSpans"})
+_CONTEXTS: Final = frozenset({"context", "spanContext", "span_context"})
+_IN_CONTEXT: Final = re.compile(rb'[{,]\s*"(?:traceId|trace_id)"\s*:')
+_FLAT: Final = (
+    frozenset({"traceId", "trace_id"}),
+    frozenset({"spanId", "span_id"}),
+    frozenset({"attributes", "parentSpanId", "parent_span_id", "parent_id"}),
+)
+_ABOVE: Final = frozenset({"invoke_agent", "invoke_workflow", "create_agent", ""})
+"""Operations whose spans repeat what the spans below them say."""
+
+_Key = tuple[str, str]
+
+
+def sniff(head: bytes) -> bool:
+    """Tell whether a file that begins with these bytes holds OpenTelemetry spans.
+
+    >>> sniff(b'{"resourceSpans": [{"resource": {'), sniff(b'{"trace_id": "t", "span_id": "s", "attributes": {')
+    (True, True)
+    """
+    begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if begin[:1] not in (b"{", b"["):
+        return False
+    first = outline.of_first(head).keys()
+    if first & _CONTEXTS:
+        return bool(first & _FLAT[-1] and _IN_CONTEXT.search(begin))
+    return bool(first & _EXPORT) or all(first & keys for keys in _FLAT)
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return the file itself, or all span files in a folder and below; raise `InvalidInput` where there is neither."""
+    return files_at(path, "*.json", "*.jsonl")
+
+
+def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
+    """Return what files of spans (name and bytes of each) say together; nothing that they hold raises."""
+    reading = _Spans(many=len(files) > 1)
+    for name, data in files:
+        reading.add(name, data)
+    return reading.transcript()
+
+
+class _Spans:
+    """All spans of all files: a trace may stand in several."""
+
+    def __init__(self, *, many: bool) -> None:
+        self._many = many
+        self._reading = Reading()
+        self._spans: dict[_Key, Span] = {}
+        self._files: dict[_Key, str] = {}
+        self._said: dict[_Key, Said] = {}
+        self._noted: Counter[str] = Counter()
+        self._names: dict[_Key, str | None] = {}
+        self._traces: dict[str, set[str]] = {}
+        """The conversation ids that each trace names."""
+
+    def add(self, name: str, data: bytes) -> None:
+        values, problems = jsonl.read_values(data)
+        if not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+            self._reading.notes += [f"{name}: {note}" if self._many else note for note in jsonl.shared_lines(values)]
+        for each in problems:
+            self._refuse(name, each.line, each.reason, each.text)
+        for line, value in values:
+            for found in spans_in(line, value):
+                if isinstance(found, Span):
+                    self._take(name, found)
+                else:
+                    self._refuse(name, line, *found)
+
+    def transcript(self) -> Transcript:
+        conversations: dict[str, Conversation] = {}
+        homes = {key: self._conversation(span) for key, span in self._spans.items()}
+        spoken = [key for key in self._said if self._is_heard(key)]
+        above = {up for key in spoken for up in self._line_up(key)}
+        for key in sorted(spoken, key=lambda key: self._spans[key].order):
+            span = self._spans[key]
+            if span.operation in _ABOVE and key in above:
+                self._noted["span(s) of agents repeat what the spans below them say, and made no turn"] += 1
+                continue
+            home = self._home(key, homes[key], conversations)
+            home.place(span, self._said[key], self._agent(key), self._refuser(key))
+        for key in sorted(self._spans, key=lambda key: self._spans[key].order):
+            if self._spans[key].operation == "execute_tool":
+                for name, conversation in conversations.items():
+                    if name == homes[key] or name.startswith(f"{homes[key]}:agent-"):
+                        conversation.tool(self._spans[key], self._refuser(key))
+        self._reading.notes += [f"{count} {what}" for what, count in self._noted.items()]
+        for conversation in conversations.values():
+            self._reading.sessions.append(conversation.session(SOURCE, self._reading))
+        return checked.together([("", self._reading)])
+
+    def _take(self, name: str, span: Span) -> None:
+        key = (span.trace, span.id)
+        self._reading.count(f"span/{span.operation or 'other'}")
+        if key in self._spans:
+            same = self._spans[key].raw == span.raw
+            what = "stand twice, with the same content" if same else "stand twice and differ; the first counts"
+            self._noted[f"span(s) {what}"] += 1
+            return
+        self._spans[key], self._files[key] = span, name
+        if (conversation := span.text("gen_ai.conversation.id")) is not None:
+            self._traces.setdefault(span.trace, set()).add(conversation)
+        said = messages_of(span)
+        for reason, record in said.faults:
+            self._refuse(name, span.line, f"span {span.id} {reason}", record)
+        if said.given or said.answers:
+            self._said[key] = said
+        elif span.operation in ("chat", "text_completion", "generate_content"):
+            self._noted[f"chat span(s) carry no messages ({INPUT}, {OUTPUT}), and made no turn"] += 1
+
+    def _refuse(self, name: str, line: int, reason: str, record: object) -> None:
+        self._reading.refuse(line, f"{reason} (in {name})" if self._many else reason, record)
+
+    def _refuser(self, key: _Key) -> Callable[[str, object], None]:
+        span = self._spans[key]
+        return lambda reason, record: self._refuse(self._files[key], span.line, f"span {span.id} {reason}", record)
+
+    # --- where a span belongs
+
+    def _line_up(self, key: _Key) -> list[_Key]:
+        """Return the spans above one, the nearest first."""
+        found: list[_Key] = []
+        seen = {key}
+        span = self._spans[key]
+        while span.parent is not None and (up := (span.trace, span.parent)) in self._spans and up not in seen:
+            seen.add(up)
+            found.append(up)
+            span = self._spans[up]
+        return found
+
+    def _is_heard(self, key: _Key) -> bool:
+        return self._spans[key].operation not in ("execute_tool", "embeddings")
+
+    def _conversation(self, span: Span) -> str:
+        """Return the id of the conversation that a span belongs to: named by it or above it, or all its trace has."""
+        key = (span.trace, span.id)
+        for each in (key, *self._line_up(key)):
+            if (found := self._spans[each].text("gen_ai.conversation.id")) is not None:
+                return found
+        in_trace = self._traces.get(span.trace, set())
+        return next(iter(in_trace)) if len(in_trace) == 1 else span.trace
+
+    def _agent(self, key: _Key) -> str | None:
+        """Return the name of the agent that a span is of: its own attribute, or that of the nearest span above."""
+        if key not in self._names:
+            own = (
+                checked.name(self._spans[each].attributes.get("gen_ai.agent.name"))
+                for each in (key, *self._line_up(key))
+            )
+            self._names[key] = next((found for found in own if found is not None), None)
+        return self._names[key]
+
+    def _agents(self, key: _Key) -> list[_Key]:
+        """Return the agents' spans that a span stands in, the nearest first; one that only wraps its own name counts once."""
+        agents: list[_Key] = []
+        for each in (key, *self._line_up(key)):
+            if self._spans[each].operation == "invoke_agent":
+                if agents and self._agent(agents[-1]) == self._agent(each):
+                    agents.pop()
+                agents.append(each)
+        return agents
+
+    def _home(self, key: _Key, name: str, conversations: dict[str, Conversation]) -> Conversation:
+        """Return the session that a span's messages go to, a new one where it is the first."""
+        span = self._spans[key]
+        if name not in conversations:
+            if name == span.trace and not self._traces.get(span.trace):
+                self._reading.notes.append(f"trace {name} has no conversation id; the trace names the session")
+            conversations[name] = Conversation(name, self._agent(key), self._reading)
+            return conversations[name]
+        outer, agents = conversations[name], self._agents(key)
+        for agent in reversed(agents[:-1]):
+            inner = f"{name}:agent-{agent[1]}"
+            if inner not in conversations:
+                if outer.shares(self._said[key]):
+                    break
+                conversations[inner] = Conversation(inner, self._agent(key), self._reading, spawned_by=outer.id)
+            outer = conversations[inner]
+        return outer

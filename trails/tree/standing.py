@@ -1,0 +1,53 @@
+"""What the ledger of a session of the tree says of it: its changes of state, its result."""
+
+from __future__ import annotations
+
+from trails import vocab
+from trails.plumbing import entries, redaction_records
+from trails.records.entry import LedgerEntry
+from trails.records.tree_entries import ArtifactEntry, Brief, Cancellation, Result, Transition
+from trails.store.contract import Change, QuadStore
+from trails.tree.lifecycle import Core
+from trails.tree.results import SessionResult, of_entries
+from trails.tree.transaction import SOURCE
+
+_ENTRIES = (vocab.TO_STATE, vocab.STATUS, vocab.ARTIFACT_OF)
+
+
+def history(store: QuadStore, session_id: str) -> list[Transition | Cancellation]:
+    """Return every change of a session's state and the request to end, in order."""
+    found: list[LedgerEntry] = []
+    for kind in (vocab.TRANSITION, vocab.CANCELLATION):
+        found += entries.read_where(store, session_id, vocab.TYPE, kind)
+    both = [each for each in found if isinstance(each, Transition | Cancellation)]
+    return sorted(both, key=lambda entry: entry.number)
+
+
+def result(core: Core, session_id: str) -> SessionResult | None:
+    """Return how a session ended, or None where it has not."""
+    store, found = core.repository.store, list[LedgerEntry]()
+    for predicate in _ENTRIES:
+        found += entries.read_where(store, session_id, predicate)
+    return of_entries(core.record(session_id).spawned_by, found)
+
+
+def withhold(core: Core, session_id: str) -> int:
+    """Take the texts of what a session was told and of how it ended out for good; return how many there were."""
+    store, record = core.repository.store, core.record(session_id)
+    texts = entries.read(store, record.id)
+    doomed: list[LedgerEntry] = [
+        each for each in texts if isinstance(each, Transition | Cancellation | Brief | Result | ArtifactEntry)
+    ]
+    if record.spawned_by is not None:
+        doomed += [
+            each
+            for each in entries.read(store, record.spawned_by)
+            if getattr(each, "source", None) == SOURCE and getattr(each, "event_id", None) == record.id
+        ]
+    quads = [quad for each in doomed for quad in entries.quads_of(store, each)]
+    remove, add = entries.withhold(quads)
+    if add:
+        change = Change(add=add, remove=remove, require=remove)
+        parts = [str(getattr(quad.subject, "value", "")) for quad in add]
+        store.commit(redaction_records.recorded(change, parts, place="ledger text", time=core.now()))
+    return len(add)
