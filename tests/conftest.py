@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import trails
+from tests.support.places import SHARED
 from trails import Repository
 
 _EVERYWHERE: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -71,11 +72,9 @@ def memory() -> Iterator[Repository]:
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of independent cases and real transcripts: `TRAILS_SHARED`, or `shared` beside the checkout."""
-    named = os.environ.get("TRAILS_SHARED")
-    folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared"
-    if not (folder / "cases").is_dir():
-        reason = f"the folder of shared cases is not at {folder} (set TRAILS_SHARED)"
+    if not (SHARED / "cases").is_dir():
+        reason = f"the folder of shared cases is not at {SHARED} (set TRAILS_SHARED)"
         if os.environ.get("CI"):
             pytest.fail(reason + ", and CI must have it")
         pytest.skip(reason)
-    return folder
+    return SHARED

@@ -27,6 +27,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import trails
+from tests.support.places import IMPORTED
 from trails import Repository, iris, vocab
 from trails.cli import main
 from trails.cli.text import clean, one_line, shorten
@@ -112,7 +113,7 @@ def program(*arguments: str, cwd: Path, **environment: str) -> subprocess.Comple
 
 def _environ(changes: dict[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRAILS_", "COLUMNS", "PYTHON"))}
-    return kept | {"PYTHONPATH": str(Path(trails.__file__).parents[1])} | changes
+    return kept | {"PYTHONPATH": str(IMPORTED)} | changes
 
 
 # --- help

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import trails
-from tests.test_ledger import contents, session_of
+from tests.ledger.test_ledger import contents, session_of
 from trails import Ledger
 from trails.cli import main
 from trails.ledger import Running

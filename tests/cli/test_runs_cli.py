@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import trails
-from tests.test_runs import MAIN, Clock, counter
+from tests.runs.test_runs import MAIN, Clock, counter
 from trails import Runs, Step
 from trails.cli import main
 

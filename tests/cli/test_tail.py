@@ -17,7 +17,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import trails
-from tests.test_ledger import echo, session_of
+from tests.ledger.test_ledger import echo, session_of
+from tests.support.places import IMPORTED
 from trails import Ledger, Repository
 from trails.cli import main
 from trails.integrity import leaves
@@ -175,7 +176,7 @@ class Follower:
     """A `trails tail -f` in a process of its own, whose lines can be waited for."""
 
     def __init__(self, place: Path, *arguments: str) -> None:
-        environment = os.environ | {"PYTHONPATH": str(Path(trails.__file__).parents[1]), "PYTHONUNBUFFERED": "1"}
+        environment = os.environ | {"PYTHONPATH": str(IMPORTED), "PYTHONUNBUFFERED": "1"}
         command = [sys.executable, "-m", "trails", "--store", str(place), "tail", "-f", *arguments]
         self.process = subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

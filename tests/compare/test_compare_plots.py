@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.places import IMPORTED
 from trails import InvalidInput, Repository, Session
 from trails.compare.comparison import Comparison
 from trails.compare.drawing import cut_in_the_middle
@@ -273,7 +274,7 @@ def test_drawing_needs_no_display_and_leaves_pyplot_alone(tmp_path: Path) -> Non
         "sys.exit('matplotlib.pyplot' in sys.modules)\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != "DISPLAY"} | {"MPLBACKEND": "qtagg"}
-    environment["PYTHONPATH"] = str(Path(trails.__file__).parents[1])
+    environment["PYTHONPATH"] = str(IMPORTED)
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True, timeout=60)
     assert (tmp_path / "s.svg").stat().st_size > 1000
 
@@ -287,5 +288,5 @@ def test_opening_a_store_and_comparing_loads_no_plotting(tmp_path: Path) -> None
         "    store.compare('s').to_csv()\n"
         "sys.exit(any(name in sys.modules for name in ('matplotlib', 'pandas', 'pyarrow', 'numpy')))\n"
     )
-    environment = os.environ | {"PYTHONPATH": str(Path(trails.__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": str(IMPORTED)}
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True, timeout=60)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.session_cases import each, load
+from tests.support.session_cases import each, load
 from trails import InvalidInput, keys, policy
 from trails.keys import KeySettings, build_key, build_peer_key, parse_key
 from trails.keys import script as js

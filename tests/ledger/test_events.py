@@ -12,7 +12,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from tests.test_ledger import START, Clock, contents, echo, session_of
+from tests.ledger.test_ledger import START, Clock, contents, echo, session_of
 from trails import InvalidInput, Ledger, Repository, SessionNotFound, iris, vocab
 from trails.ledger.exchange import Running
 from trails.session import restore

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
-from tests.test_ledger import START, Clock, contents, echo, session_of
+from tests.ledger.test_ledger import START, Clock, contents, echo, session_of
 from trails import Event, InvalidInput, Ledger, Repository
 from trails.ledger.exchange import Running
 from trails.ledger.queue import following

@@ -28,6 +28,7 @@ from hypothesis.stateful import (
 )
 
 import trails
+from tests.support.places import IMPORTED
 from trails import ExchangeInterrupted, HeadConflict, InvalidInput, Ledger, Repository, SessionNotFound
 from trails.integrity import digests
 from trails.ledger.exchange import Running
@@ -843,7 +844,7 @@ with trails.open(sys.argv[1], create=True) as store:
 
 @pytest.mark.parametrize("point", ["begun", "completed"])
 def test_a_killed_process_leaves_a_store_that_goes_on(tmp_path: Path, point: str) -> None:
-    environment = os.environ | {"PYTHONPATH": str(Path(trails.__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": str(IMPORTED)}
     place = tmp_path / "store"
     done = subprocess.run([sys.executable, "-c", KILLED, str(place), point], env=environment, check=False, timeout=60)
     assert done.returncode == 9

@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from tests.killed import left_by_a_kill
+from tests.support.killed import left_by_a_kill
+from tests.support.places import IMPORTED
 from trails import Repository, Session, vocab
 from trails.cli import main
 from trails.errors import IntegrityError, InvalidInput, TrailsError
@@ -518,7 +519,7 @@ def elsewhere(folder: Path, *arguments: str, **environment: str) -> subprocess.C
     return subprocess.run(
         [sys.executable, "-m", "trails", *arguments],
         cwd=folder,
-        env=kept | {"PYTHONPATH": str(Path(trails.__file__).parents[1])} | environment,
+        env=kept | {"PYTHONPATH": str(IMPORTED)} | environment,
         capture_output=True,
         encoding="utf-8",
         check=False,

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from tests.killed import left_by_a_kill
+from tests.support.killed import left_by_a_kill
 from trails import Compaction, IntegrityError, InvalidInput, Repository, iris, vocab
 from trails.cli import main
 from trails.integrity import digests

@@ -15,7 +15,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from tests.killed import left_by_a_kill
+from tests.support.killed import left_by_a_kill
 from trails import Repository, iris, vocab
 from trails.integrity import leaves
 from trails.integrity.leaves import Kind, Leaf

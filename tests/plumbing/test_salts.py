@@ -14,6 +14,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.places import FORMATS
 from trails import Repository, iris, vocab
 from trails.integrity.leaves import Leaf
 from trails.plumbing import leaves
@@ -306,7 +307,7 @@ def test_a_row_salt_in_a_file_is_not_taken_over(memory: Repository) -> None:
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """A store that an older version wrote: none of its rows has a salt."""
-    with tarfile.open(Path(__file__).parent / "stores" / "format-1.tar.gz") as tar:
+    with tarfile.open(FORMATS / "format-1.tar.gz") as tar:
         tar.extractall(tmp_path, filter="data")
     upgrade(tmp_path / "format-1")
     return tmp_path / "format-1"

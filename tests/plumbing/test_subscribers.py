@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import trails
-from tests.test_ledger import echo, session_of
+from tests.ledger.test_ledger import echo, session_of
+from tests.support.places import IMPORTED
 from trails import InvalidInput, Ledger, Notice, Repository
 from trails.plumbing.watch import KINDS
 
@@ -205,9 +206,7 @@ def test_without_a_subscriber_nothing_listens_and_no_thread_runs(memory: Reposit
     code += (
         "sys.exit('asyncio' in sys.modules or 'trails.plumbing.watch' in sys.modules or threading.active_count() > 1)"
     )
-    assert (
-        subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(trails.__file__).parents[1]).returncode == 0
-    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=IMPORTED).returncode == 0
 
 
 # --- async

@@ -20,7 +20,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from tests.killed import left_by_a_kill
+from tests.support.killed import left_by_a_kill
 from tests.test_queries import fill
 from trails import Compaction, Repository, vocab
 from trails.plumbing import run_rows

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.session_cases import each, load
+from tests.support.session_cases import each, load
 from trails import InvalidInput
 from trails.policy import (
     ResetConfig,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.session_cases import each, load
+from tests.support.session_cases import each, load
 from trails.errors import InvalidInput, RequestRefused
 from trails.keys import KeySettings
 from trails.policy import (

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.test_runs import MAIN, Clock, counter
+from tests.runs.test_runs import MAIN, Clock, counter
 from trails import InvalidInput, Repository, Runs, Step
 from trails.runs.lanes import LANES, Lane, Lanes, LaneThreads
 

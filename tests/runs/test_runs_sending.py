@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import trails
-from tests.test_runs import MAIN, Clock, counter
+from tests.runs.test_runs import MAIN, Clock, counter
 from trails import InvalidInput, Ledger, Repository, Runs, SessionNotFound, Step
 from trails.ledger.exchange import Running
 from trails.runs import Outgoing, tools

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import trails
-from tests.test_secrets import _MADE
+from tests.secrets.test_secrets import _MADE
 from trails import InvalidInput, Ledger, Repository
 from trails.cli import main
 from trails.model import Compaction

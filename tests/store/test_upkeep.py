@@ -24,6 +24,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import trails
+from tests.support.places import FORMATS
 from trails import IntegrityError, InvalidInput, Repository, StoreFailed, StoreLocked, vocab
 from trails.cli import main
 from trails.plumbing.migrations import MIGRATIONS, upgrade
@@ -33,7 +34,6 @@ from trails.store import maintenance, marker
 from trails.store.doctor import Check, doctor
 from trails.store.upgrade import Migration
 
-STORED = Path(__file__).parent / "stores"
 GONE = "a text that was deleted"
 LOST = "a text that was redacted"
 KEPT = "Rhubarb & Zwieback, 7731 of them"  # unlike the others: no file holds it compressed into their words
@@ -630,13 +630,13 @@ def test_a_tilde_at_the_start_of_a_path_is_the_home_folder(tmp_path: Path, monke
 
 def unpacked(tmp_path: Path, name: str) -> Path:
     """A stored database, unpacked."""
-    with tarfile.open(STORED / f"{name}.tar.gz") as tar:
+    with tarfile.open(FORMATS / f"{name}.tar.gz") as tar:
         tar.extractall(tmp_path, filter="data")
     return tmp_path / name
 
 
 def test_there_is_a_stored_database_of_every_format() -> None:
-    assert {path.name for path in STORED.glob("*.tar.gz")} >= {
+    assert {path.name for path in FORMATS.glob("*.tar.gz")} >= {
         f"format-{n}.tar.gz" for n in range(1, marker.FORMAT + 1)
     }
 
@@ -696,7 +696,7 @@ def test_an_upgrade_from_format_1_that_is_killed_anywhere_leaves_the_store_as_it
 
 
 def holds_what_was_put_in(stored: Path, *, deleted: int = 1, late: bool = False) -> None:
-    """Hold a store against what `tests/stores/make.py` puts into one, and go on with it."""
+    """Hold a store against what `tests/support/formats/make.py` puts into one, and go on with it."""
     start = datetime(2026, 1, 1, 12, tzinfo=UTC)
     with trails.open(stored) as store:
         assert store.verify().findings == ()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import trails
-from tests.writer import RandomWork, on_output
+from tests.support.writer import RandomWork, on_output
 from trails.plumbing.migrations import upgrade
 from trails.session.restore import load, restore
 from trails.store import embedded

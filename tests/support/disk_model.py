@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tests.support.places import ROOT
+
 PAGE: Final = 4096
-_ROOT: Final = Path(__file__).resolve().parents[1]
 _NEVER: Final = 1 << 60
 _CALLS: Final = (
     "open,openat,openat2,creat,close,close_range,dup,dup2,dup3,fcntl,lseek,write,pwrite64,writev,pwritev,pwritev2,ftruncate,"
@@ -73,7 +74,7 @@ def record(command: Sequence[str], trace: Path, given: str) -> list[Call]:
     """Run a command under strace to its end, with `given` as its input; return its calls. `trace` is for the time being."""
     under = ["strace", "-f", "-y", "-xx", "-qq", "--seccomp-bpf", "-s", str(1 << 28), "-e", "signal=none"]
     under += ["-o", str(trace), "-e", f"trace={_CALLS}", "--", *command]
-    done = subprocess.run(under, input=given, capture_output=True, text=True, check=False, timeout=900, cwd=_ROOT)
+    done = subprocess.run(under, input=given, capture_output=True, text=True, check=False, timeout=900, cwd=ROOT)
     assert done.returncode == 0, f"{done.stderr}\n{done.stdout[-2000:]}"
     with trace.open(encoding="ascii") as lines:
         calls = list(parse(lines))

@@ -1,7 +1,8 @@
 """Hostile queries by the thousand, in a process of their own: it must live, nothing may connect, nothing may show.
 
-`python -m tests.hostile queries SEED COUNT` asks them of a store and of a sandboxed view; `python -m tests.hostile stack SHARE`
-runs every chain at its full length with so small a share of the stack that queries get. Both write what they saw as JSON.
+`python -m tests.support.hostile queries SEED COUNT` asks them of a store and of a sandboxed view;
+`python -m tests.support.hostile stack SHARE` runs every chain at its full length with so small a share of the stack that
+queries get. Both write what they saw as JSON.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A process that is interrupted in the middle of one public operation after another, and looks what that has done.
 
-`python tests/interrupted.py FOLDER COUNT SEED` does operations until COUNT of them were ended by SIGINT's own error, at
+`python -m tests.support.interrupted FOLDER COUNT SEED` does operations until COUNT of them were ended by SIGINT's own error, at
 moments that the seed chooses, and prints a line of JSON: how many of each kind. It ends with an error as soon as an
 operation is neither done nor not begun, the store does not verify, or anything hangs.
 """

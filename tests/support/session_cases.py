@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-_FOLDER = Path(os.environ.get("TRAILS_SHARED") or Path(__file__).resolve().parents[2] / "shared") / "cases"
+from tests.support.places import SHARED
 
 
 def load(name: str) -> dict[str, Any]:
     """Return a file of cases, empty where the folder is not there (the fixture `shared` then skips, or fails under CI)."""
-    path = _FOLDER / f"{name}.json"
+    path = SHARED / "cases" / f"{name}.json"
     return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else {}
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.writer import Writer, check
+from tests.support.places import ROOT
+from tests.support.writer import Writer, check
 
 _STORES_LAST = 25
 """Kills that one store goes through before a new one is begun (so that making a store is killed too)."""
@@ -24,10 +25,11 @@ _STORES_LAST = 25
 @pytest.fixture
 def server() -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("writer.py"))],
+        [sys.executable, "-m", "tests.support.writer"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        cwd=ROOT,
     )
     with process:
         yield process

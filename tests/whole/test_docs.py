@@ -18,11 +18,11 @@ import pyoxigraph as ox
 import pytest
 
 import trails
+from tests.support.places import IMPORTED, ROOT
 from tests.test_queries import lint
 from trails import queries, vocab
 from trails.transcripts.formats import TRANSCRIPTS
 
-ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
@@ -111,7 +111,7 @@ def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> N
         commands = [line for line in commands if "--plot" not in line]
     script = "\n".join(["set -eu -o pipefail", f'trails() {{ "{sys.executable}" -m trails "$@"; }}', *commands])
     environment = {name: value for name, value in os.environ.items() if name != "TRAILS_STORE"}
-    environment["PYTHONPATH"] = str(Path(trails.__file__).parents[1])
+    environment["PYTHONPATH"] = str(IMPORTED)
     done = subprocess.run(
         ["bash", "-xc", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=300
     )

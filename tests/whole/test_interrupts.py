@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.places import ROOT
 from trails.store.gate import Gate
 
 # In a process of its own: a signal that came late would end the tests. What was raised is kept, traceback and all, as
@@ -141,12 +142,12 @@ def test_an_interrupt_at_any_moment_of_any_operation_leaves_it_done_or_not_begun
 ) -> None:
     wanted = 1000 if long else 30
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("interrupted.py"), tmp_path, str(wanted), f"{wanted} signals"],
+        [sys.executable, "-m", "tests.support.interrupted", str(tmp_path), str(wanted), f"{wanted} signals"],
         capture_output=True,
         text=True,
         check=False,
-        cwd=Path(__file__).parents[1],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     counts = json.loads(done.stdout)

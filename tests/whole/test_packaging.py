@@ -8,17 +8,18 @@ import subprocess
 import tarfile
 import tomllib
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.support.places import ROOT
+
 NEEDED = {
     *("pyproject.toml", "Makefile", "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "PKG-INFO"),
     *(".ci/run", ".ci/requirements.txt", "trails/__init__.py", "trails/cli/__init__.py", "trails/py.typed"),
     *("trails/_samples/release-plan.jsonl", "ontology/trails.ttl", "queries/catalogue/forest.rq"),
-    *("queries/core/lineage.rq", "tests/__init__.py", "tests/conftest.py", "tests/writer.py", "tests/test_cli.py"),
-    *("tests/session_cases.py", "tests/stores/format-1.tar.gz", "tests/stores/make.py", "tests/test_packaging.py"),
+    *("queries/core/lineage.rq", "tests/__init__.py", "tests/conftest.py", "tests/cli/test_cli.py"),
+    *("tests/support/writer.py", "tests/support/session_cases.py", "tests/support/formats/make.py"),
+    *("tests/support/formats/format-1.tar.gz", "tests/whole/test_packaging.py"),
     *("benchmarks/__main__.py", "benchmarks/scan.rq", "benchmarks/README.md", "benchmarks/RESULTS.md"),
     *("benchmarks/TRUST.md", "benchmarks/scenarios/append.py"),
 }

@@ -25,13 +25,13 @@ from typing import Any
 import pytest
 
 import trails
-from tests.disk_model import Call, Disk, record
-from tests.writer import Known, Writer, difference, possible
+from tests.support.disk_model import Call, Disk, record
+from tests.support.places import FORMATS
+from tests.support.writer import Known, Writer, difference, possible
 from trails import Repository
 from trails.plumbing.migrations import upgrade
 from trails.store import marker
 
-STORED = Path(__file__).with_name("stores")
 _AGAIN = 3
 """Further cuts that a store may have to go through, each within the work after the one before."""
 _JOBS: list[dict[str, Any]] = [
@@ -103,7 +103,7 @@ class Cutter:
         """Let a process do jobs, cut each at some moments, and check what is left; return stages that go on from there."""
         jobs = [stage.job | {"folder": str(stage.folder)} for stage in stages]
         disks = [Disk(stage.folder) for stage in stages]
-        command = [sys.executable, "-m", "tests.cut_work"]
+        command = [sys.executable, "-m", "tests.support.cut_work"]
         calls = record(command, self.place / "trace", json.dumps(jobs))
         following = []
         for number, (stage, disk) in enumerate(zip(stages, disks, strict=True)):
@@ -331,7 +331,7 @@ _HELD: dict[str, dict[str, int]] = {
 
 
 def _unpack(archive: str, folder: Path) -> None:
-    with tarfile.open(STORED / f"{archive}.tar.gz") as tar:
+    with tarfile.open(FORMATS / f"{archive}.tar.gz") as tar:
         tar.extractall(folder, filter="data")
     (made,) = folder.iterdir()
     made.rename(folder / "store")

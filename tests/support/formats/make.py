@@ -1,4 +1,4 @@
-"""Makes the stored database of this version's format that the tests open: `python tests/stores/make.py`.
+"""Makes the stored database of this version's format that the tests open: `python tests/support/formats/make.py`.
 
 It is made once for each released format and then kept: what it holds is written down by hand in `test_upkeep.py`. The
 ids, texts and times are fixed; salts and digests are drawn anew each time.
