@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import trails
+from tests.support.machines import Size
 from tests.support.places import SHARED
 from trails import Repository
 
@@ -27,6 +28,7 @@ _ROOM = 4 * 2**30
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run the slow tests too, and all with their usual figures")
     parser.addoption(
         "--long", action="store_true", help="run the long versions: the full figures of benchmarks/RESULTS.md"
     )
@@ -38,6 +40,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if not long and _has_room(_IN_MEMORY):
         # Most of a test on disk is spent in waiting for the disk, and what a power cut does is played out elsewhere.
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--all") or config.getoption("--long"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
 
 
 def _has_room(folder: Path) -> bool:
@@ -54,6 +64,14 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def long(request: pytest.FixtureRequest) -> bool:
     """Whether the long figures were asked for."""
     return bool(request.config.getoption("--long"))
+
+
+@pytest.fixture
+def size(request: pytest.FixtureRequest) -> Size:
+    """Which figures were asked for: of `make test`, of `make test-all` or of `make long`."""
+    if request.config.getoption("--long"):
+        return "long"
+    return "all" if request.config.getoption("--all") else "quick"
 
 
 @pytest.fixture(params=STORE_KINDS)

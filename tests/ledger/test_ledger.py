@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -24,10 +23,10 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 import trails
+from tests.support.machines import Size, walk
 from tests.support.places import IMPORTED
 from trails import ExchangeInterrupted, HeadConflict, InvalidInput, Ledger, Repository, SessionNotFound
 from trails.integrity import digests
@@ -958,15 +957,5 @@ class LedgerMachine(RuleBasedStateMachine):
         assert report.ok, report.findings
 
 
-def test_a_ledger_and_a_model_go_through_the_same_steps(long: bool) -> None:
-    run_state_machine_as_test(
-        LedgerMachine,
-        settings=settings(
-            max_examples=100 if long else 12,
-            stateful_step_count=60 if long else 25,
-            deadline=None,
-            derandomize=not long,
-            print_blob=True,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+def test_a_ledger_and_a_model_go_through_the_same_steps(size: Size) -> None:
+    walk(LedgerMachine, size, quick=(4, 25), all=(12, 25), long=(100, 60))

@@ -21,6 +21,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.killed import left_by_a_kill
+from tests.support.machines import Size
 from tests.test_queries import fill
 from trails import Compaction, Repository, vocab
 from trails.plumbing import run_rows
@@ -229,10 +230,10 @@ def _tamper(store: Path, older: tuple[Path, ...], chance: random.Random) -> str 
     return done
 
 
-def test_every_single_tampering_with_a_closed_store_is_found(victim: Victim, tmp_path: Path, long: bool) -> None:
+def test_every_single_tampering_with_a_closed_store_is_found(victim: Victim, tmp_path: Path, size: Size) -> None:
     seed = int(os.environ.get("TRAILS_SEED", "20260730"))
     chance = random.Random(seed)
-    wanted, done, unnoticed = (1000 if long else 60), 0, []
+    wanted, done, unnoticed = {"quick": 15, "all": 60, "long": 1000}[size], 0, []
     while done < wanted:
         copy = tmp_path / "copy"
         shutil.copytree(victim.store, copy)
@@ -385,18 +386,18 @@ def test_what_says_that_somebody_whom_only_a_run_names_is_an_agent_is_missed(mem
     assert [finding.code for finding in memory.verify().findings] == ["missing"]
 
 
-def test_no_quad_of_any_kind_and_property_is_altered_removed_or_added_unnoticed(memory: Repository, long: bool) -> None:
+def test_no_quad_of_any_kind_and_property_is_altered_removed_or_added_unnoticed(memory: Repository, size: Size) -> None:
     everything(memory)
     chance = random.Random(int(os.environ.get("TRAILS_SEED", "20260730")))
     hand, by_kind = Tamperer(chance), dict[tuple[str, str, str], list[Quad]]()
     for quad in sorted(memory.store.quads((None, None, None, None)), key=str):
         by_kind.setdefault(kind_of(memory, quad), []).append(quad)
     assert len(by_kind) > 250
-    chosen = [quad for quads in by_kind.values() for quad in (quads if long else [chance.choice(quads)])]
+    chosen = [quad for quads in by_kind.values() for quad in (quads if size == "long" else [chance.choice(quads)])]
     unnoticed = []
-    for quad in chosen if long else chance.sample(chosen, 60):
+    for quad in chosen if size == "long" else chance.sample(chosen, 60 if size == "all" else 15):
         changes = alterations(hand, quad)
-        for change in changes if long else [chance.choice(changes)]:
+        for change in changes if size == "long" else [chance.choice(changes)]:
             memory.store.commit(change)
             if memory.verify().ok:
                 unnoticed.append(f"{kind_of(memory, quad)}: {change}")
@@ -436,16 +437,16 @@ def altered_behind_its_back(folder: Path, change: Change) -> None:
 
 @pytest.mark.parametrize("how", ["killed", "backup"])
 def test_tampering_with_a_killed_store_or_with_a_backup_made_in_use_is_found_or_undone(
-    ended: dict[str, tuple[Path, set[Quad]]], tmp_path: Path, how: str, long: bool
+    ended: dict[str, tuple[Path, set[Quad]]], tmp_path: Path, how: str, size: Size
 ) -> None:
     """Opening believes the records: what one of them says is put right, anything else is a finding."""
     folder, before = ended[how]
     chance = random.Random(int(os.environ.get("TRAILS_SEED", "20260730")))
     hand, unnoticed = Tamperer(chance), []
     chosen = sorted(before, key=str)
-    for number, quad in enumerate(chosen if long else chance.sample(chosen, 12)):
+    for number, quad in enumerate(chosen if size == "long" else chance.sample(chosen, 12 if size == "all" else 4)):
         changes = alterations(hand, quad)
-        for change in changes if long else [chance.choice(changes)]:
+        for change in changes if size == "long" else [chance.choice(changes)]:
             copy = tmp_path / f"copy{number}"
             shutil.copytree(folder, copy)
             altered_behind_its_back(copy, change)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -20,10 +19,10 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 import trails
+from tests.support.machines import Size, walk
 from trails import Ledger, Runs, SessionRecord, Step
 from trails.policy.run import Cleanup
 from trails.runs import Announcement
@@ -309,16 +308,7 @@ class RunsMachine(RuleBasedStateMachine):
             assert held[lane] == self.runs.lanes.active(lane) <= LIMITS[lane]
 
 
-def machine_settings(examples: int, steps: int) -> settings:
-    return settings(
-        max_examples=examples,
-        stateful_step_count=steps,
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-    )
-
-
 @pytest.mark.filterwarnings("ignore::trails.PendingTurnsWarning")
-def test_whatever_breaks_in_between_each_run_is_announced_once(long: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_breaks_in_between_each_run_is_announced_once(size: Size, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.getLogger("trails.runs"), "disabled", True)  # what fails outward is told there
-    run_state_machine_as_test(RunsMachine, settings=machine_settings(200, 50) if long else machine_settings(15, 20))
+    walk(RunsMachine, size, quick=(4, 20), all=(15, 20), long=(200, 50))

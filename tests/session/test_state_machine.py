@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -17,10 +16,10 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 import trails
+from tests.support.machines import Size, walk
 from trails import HasChildren, InvalidInput, Session, SessionNotFound
 
 _CONTENTS = st.one_of(
@@ -308,15 +307,5 @@ class StoreMachine(RuleBasedStateMachine):
             assert len(handle) == len(self.known[name].turns) + len(self.pending[name])
 
 
-def test_a_store_and_a_model_go_through_the_same_steps(long: bool) -> None:
-    run_state_machine_as_test(
-        StoreMachine,
-        settings=settings(
-            max_examples=100 if long else 10,
-            stateful_step_count=100 if long else 50,
-            deadline=None,
-            derandomize=not long,
-            print_blob=True,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+def test_a_store_and_a_model_go_through_the_same_steps(size: Size) -> None:
+    walk(StoreMachine, size, quick=(3, 30), all=(10, 50), long=(100, 100))

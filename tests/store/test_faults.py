@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import trails
+from tests.support.machines import Size
 from trails import StoreFailed
 
 _WRITER = """
@@ -86,10 +87,11 @@ def strace() -> str:
     return found
 
 
-def test_a_failing_sync_is_reported_whichever_sync_it_is(tmp_path: Path, strace: str, long: bool) -> None:
+def test_a_failing_sync_is_reported_whichever_sync_it_is(tmp_path: Path, strace: str, size: Size) -> None:
     """Each sync of a run fails once: the fifth, say, of the calls to fdatasync (ours) or to fsync (the engine's too)."""
     turns, failed = 10, 0
-    for call, last in (("fdatasync", 24 if long else 14), ("fsync", 30 if long else 6)):
+    of_ours, of_all, at_least = {"quick": (3, 1, 3), "all": (14, 6, 14), "long": (24, 30, 35)}[size]
+    for call, last in (("fdatasync", of_ours), ("fsync", of_all)):
         for when in range(1, last + 1):
             store = tmp_path / f"{call}{when}"
             _new_store(store)
@@ -105,7 +107,7 @@ def test_a_failing_sync_is_reported_whichever_sync_it_is(tmp_path: Path, strace:
                 assert len(told) == turns + 1, (call, when, told)
             _check(store, told, 10)
             shutil.rmtree(store)
-    assert failed >= (35 if long else 14)
+    assert failed >= at_least
 
 
 def test_after_a_failed_sync_no_later_commit_is_acknowledged(tmp_path: Path, strace: str) -> None:

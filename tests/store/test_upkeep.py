@@ -24,6 +24,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import trails
+from tests.support.machines import Size
 from tests.support.places import FORMATS
 from trails import IntegrityError, InvalidInput, Repository, StoreFailed, StoreLocked, vocab
 from trails.cli import main
@@ -343,7 +344,7 @@ def test_backups_under_load_are_whole(tmp_path: Path) -> None:
         stop = threading.Event()
 
         def write() -> None:
-            while not stop.is_set():
+            while not stop.wait(0.002):  # no more of them on a quick disk than on a slow one
                 for number in range(3):  # three turns a commit: a backup holds all of them or none
                     session.append("user", f"turn {len(session)} ({number})", meta={"n": number})
                 session.persist()
@@ -483,7 +484,7 @@ def test_dumps_under_load_are_whole(tmp_path: Path) -> None:
         stop = threading.Event()
 
         def write() -> None:
-            while not stop.is_set():
+            while not stop.wait(0.002):
                 for _ in range(3):
                     session.append("user", f"turn {len(session)}", meta={"k": 1})
                 session.persist()
@@ -674,7 +675,7 @@ def test_a_store_of_format_1_that_was_killed_is_taken_as_it_is_found_which_the_u
 
 
 def test_an_upgrade_from_format_1_that_is_killed_anywhere_leaves_the_store_as_it_was_or_brought_up(
-    tmp_path: Path, long: bool
+    tmp_path: Path, size: Size
 ) -> None:
     code = "import sys; from pathlib import Path; from trails.plumbing.migrations import upgrade; upgrade(Path(sys.argv[1]))"
     for name in ("format-1", "format-1-killed"):
@@ -684,7 +685,7 @@ def test_an_upgrade_from_format_1_that_is_killed_anywhere_leaves_the_store_as_it
         subprocess.run([*trace, sys.executable, "-c", code, str(counted)], check=True)
         count = len((tmp_path / "trace").read_text().splitlines())
         shutil.rmtree(tmp_path / "counted")
-        for when in range(1, count, 1 if long else count // 8):
+        for when in range(1, count, {"quick": count // 2, "all": count // 8, "long": 1}[size]):
             stored = unpacked(tmp_path / "killed", name)
             rule = f"inject={calls.partition('=')[2]}:signal=KILL:when={when}"
             killed = [*trace, "-e", rule, sys.executable, "-c", code, str(stored)]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import HealthCheck, event, settings
+from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -22,11 +22,11 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 from pyoxigraph import Literal, NamedNode
 
 import trails
+from tests.support.machines import Size, walk
 from trails import IllegalTransition, InvalidInput, LimitReached, Limits, Tree, iris, vocab
 from trails.tree.index import runtime_of
 
@@ -402,15 +402,5 @@ class InMemory(TreeMachine):
 
 
 @pytest.mark.parametrize("machine", [TreeMachine, InMemory], ids=["disk", "memory"])
-def test_a_tree_and_a_model_go_through_the_same_steps(machine: type[TreeMachine], long: bool) -> None:
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=100 if long else 10,
-            stateful_step_count=100 if long else 40,
-            deadline=None,
-            derandomize=not long,
-            print_blob=True,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+def test_a_tree_and_a_model_go_through_the_same_steps(machine: type[TreeMachine], size: Size) -> None:
+    walk(machine, size, quick=(3, 30), all=(10, 40), long=(100, 100))

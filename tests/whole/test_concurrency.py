@@ -18,6 +18,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.machines import Size
 from trails import HeadConflict, IndexGap, Repository, Session, SessionNotFound, TrailsError
 from trails.store import Change, EmbeddedStore
 from trails.store.applying import Applier
@@ -29,8 +30,8 @@ _ROUNDS_EACH = 100
 """Rounds that one session goes through before the next begins: appending stays quick, loading too."""
 
 
-def test_of_eight_threads_that_append_to_one_session_exactly_one_wins_each_round(tmp_path: Path, long: bool) -> None:
-    rounds = 10_000 if long else 500
+def test_of_eight_threads_that_append_to_one_session_exactly_one_wins_each_round(tmp_path: Path, size: Size) -> None:
+    rounds = {"quick": 100, "all": 500, "long": 10_000}[size]
     with trails.open(tmp_path / "s", create=True, durability="process") as store, ThreadPoolExecutor(_WRITERS) as pool:
         for number in range(rounds // _ROUNDS_EACH):
             _race(store, f"session-{number}", pool)
@@ -390,7 +391,7 @@ def test_a_child_that_outlives_the_process_that_opened_a_store_does_not_keep_it_
         os.kill(child, signal.SIGKILL)
 
 
-def test_flushing_in_two_threads_at_once_never_hangs(tmp_path: Path, long: bool) -> None:
+def test_flushing_in_two_threads_at_once_never_hangs(tmp_path: Path, size: Size) -> None:
     """The engine's own flush can wait for ever beside another one: it did after some thirty such rounds."""
     code = """
 import random, sys, threading
@@ -418,5 +419,5 @@ for number in range(int(sys.argv[2])):
     [thread.join() for thread in threads]
     store.close()
 """
-    rounds = 400 if long else 40
+    rounds = {"quick": 8, "all": 40, "long": 400}[size]
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "s"), str(rounds)], check=True, timeout=4 * rounds)

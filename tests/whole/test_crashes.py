@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.machines import Size
 from tests.support.places import ROOT
 from tests.support.writer import Writer, check
 
@@ -103,11 +104,11 @@ class Run:
 
 
 def test_a_writer_killed_at_any_moment_loses_nothing_acknowledged_and_leaves_nothing_half_done(
-    server: subprocess.Popen[str], tmp_path: Path, long: bool
+    server: subprocess.Popen[str], tmp_path: Path, size: Size
 ) -> None:
     seed = int(os.environ.get("TRAILS_SEED", "20260728"))
     chance = random.Random(seed)
-    points = 1000 if long else 50
+    points = {"quick": 12, "all": 50, "long": 1000}[size]
     counts: dict[str, int] = {}
     writers: list[Writer] = []
     for point in range(points):

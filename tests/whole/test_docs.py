@@ -103,6 +103,7 @@ def commands_in(text: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> None:
     commands = commands_in(README)
     if find_spec("cryptography") is None:  # the extra that the README names for these

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.machines import Size
 from tests.support.places import ROOT
 from trails.store.gate import Gate
 
@@ -138,9 +139,9 @@ def test_a_thousand_threads_that_have_been_inside_are_no_obstacle() -> None:
 
 
 def test_an_interrupt_at_any_moment_of_any_operation_leaves_it_done_or_not_begun_and_nothing_hangs(
-    tmp_path: Path, long: bool
+    tmp_path: Path, size: Size
 ) -> None:
-    wanted = 1000 if long else 30
+    wanted = {"quick": 8, "all": 30, "long": 1000}[size]
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.interrupted", str(tmp_path), str(wanted), f"{wanted} signals"],
         capture_output=True,

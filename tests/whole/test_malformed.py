@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import trails
+from tests.support.machines import Size
 from trails import InvalidInput, Repository, TrailsError, queries
 from trails.transcripts import chatgpt, gemini, rdf, swe_agent
 from trails.transcripts.claude_code import projects as claude_code
@@ -399,11 +400,12 @@ def _place(error: Exception) -> str:
     return ", ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames[:4])
 
 
-def test_malformed_input_raises_nothing_but_trails_errors_and_leaves_the_store_sound(long: bool) -> None:
+def test_malformed_input_raises_nothing_but_trails_errors_and_leaves_the_store_sound(size: Size) -> None:
     seed = int(os.environ.get("TRAILS_SEED", "20260731"))
     chance = random.Random(seed)
+    inputs = {"quick": 1_000, "all": 10_000, "long": 100_000}[size]
     refused, wrong = 0, []
-    for round_ in range((100_000 if long else 10_000) // _FRESH_EVERY):
+    for round_ in range(inputs // _FRESH_EVERY):
         with trails.open(":memory:") as store:
             attempts = Attempts(store, chance)
             for number in range(_FRESH_EVERY):
@@ -424,7 +426,7 @@ def test_malformed_input_raises_nothing_but_trails_errors_and_leaves_the_store_s
             report = store.verify()
             assert report.ok, (seed, round_, report.findings[:3])
     assert not wrong, f"seed {seed}: {len(wrong)} inputs: " + "\n".join(wrong[:20])
-    assert refused > (20_000 if long else 2_000)
+    assert refused > inputs / 5
 
 
 @pytest.mark.parametrize(

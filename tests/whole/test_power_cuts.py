@@ -26,6 +26,7 @@ import pytest
 
 import trails
 from tests.support.disk_model import Call, Disk, record
+from tests.support.machines import Size
 from tests.support.places import FORMATS
 from tests.support.writer import Known, Writer, difference, possible
 from trails import Repository
@@ -340,18 +341,18 @@ def _unpack(archive: str, folder: Path) -> None:
 # --- the tests
 
 
-def test_a_power_cut_loses_nothing_acknowledged_and_brings_nothing_deleted_back(tmp_path: Path, long: bool) -> None:
+def test_a_power_cut_loses_nothing_acknowledged_and_brings_nothing_deleted_back(tmp_path: Path, size: Size) -> None:
     if shutil.which("strace") is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(
             "strace is not installed (Debian: apt-get install strace)"
         )
     seed = int(os.environ.get("TRAILS_SEED", "20261122"))
-    wanted = int(os.environ.get("TRAILS_CUTS", "2000" if long else "45"))
+    wanted = int(os.environ.get("TRAILS_CUTS", {"quick": "8", "all": "45", "long": "2000"}[size]))
     counts: Counter[str] = Counter()
     for run in count(seed):
         cutter = Cutter(tmp_path / str(run), run, counts)
         stages = [cutter.stage(number, job) for number, job in enumerate(_JOBS)]
-        for each in (12, 6, 3, 3) if long else (4, 3, 1):
+        for each in {"quick": (2, 1), "all": (4, 3, 1), "long": (12, 6, 3, 3)}[size]:
             stages = cutter.run(stages, each)
         shutil.rmtree(tmp_path / str(run))
         if counts.total() >= wanted:
