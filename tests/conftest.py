@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("long" if long else "default")
     if not long and _has_room(_IN_MEMORY):
         # Most of a test on disk is spent in waiting for the disk, and what a power cut does is played out elsewhere.
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
+        os.environ.setdefault("TMPDIR", str(_IN_MEMORY))
+        tempfile.tempdir = None  # it is asked for once, and may have been
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
