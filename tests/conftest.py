@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import trails
+from tests.support.clocks import Clock
 from tests.support.machines import Size
 from tests.support.places import SHARED
 from trails import Repository
@@ -111,3 +112,8 @@ def shared() -> Path:
             pytest.fail(reason + ", and CI must have it")
         pytest.skip(reason)
     return SHARED
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()

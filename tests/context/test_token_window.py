@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
-from tests.context.test_context import Listening, answered, asked, entries, said, transcripts
+from tests.support.entries import Listening, answered, asked, entries, said, transcripts
 from trails import InvalidInput, Repository, Session
 from trails.context import TokenWindow, estimate
 from trails.context.shown import Entry

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.sessions import say
 from trails import (
     MAX_FORK_DEPTH,
     Compaction,
@@ -30,13 +31,6 @@ from trails.diff import Diff, diff, patch
 from trails.plumbing import refs, tails
 from trails.records import turns as mapping
 from trails.store import Change
-
-
-def say(session: Session, *texts: str) -> Session:
-    for text in texts:
-        session.append("user", text)
-    session.persist()
-    return session
 
 
 def kinds(found: Diff) -> list[str]:

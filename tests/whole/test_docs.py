@@ -19,7 +19,7 @@ import pytest
 
 import trails
 from tests.support.places import IMPORTED, ROOT
-from tests.test_queries import lint
+from tests.support.query_rules import lint
 from trails import queries, vocab
 from trails.transcripts.formats import TRANSCRIPTS
 
