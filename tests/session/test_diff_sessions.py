@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.machines import examples
 from tests.support.sessions import say
 from trails import (
     MAX_FORK_DEPTH,
@@ -485,7 +486,7 @@ def extend(session: Session, said: Any) -> None:
     session.persist()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(message, max_size=5), st.lists(branch, max_size=4))
 def test_on_any_tree_of_forks_a_patched_session_is_the_other_one(root: Any, branches: Any) -> None:
     with trails.open(":memory:") as store:

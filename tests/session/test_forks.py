@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.machines import examples
 from tests.support.sessions import contents, say
 from trails import HasChildren, InvalidInput, Repository, Session, SessionNotFound, iris, vocab
 from trails.store import Change
@@ -316,7 +317,7 @@ def _fork_trees(draw: Any) -> list[tuple[int, int, int]]:
 
 
 @given(tree=_fork_trees(), detached=st.integers(0, 7))
-@settings(max_examples=30)
+@examples(30)
 def test_any_fork_tree_loads_as_prefix_and_tail_before_and_after_detaching_any_of_its_sessions(
     tree: list[tuple[int, int, int]], detached: int
 ) -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.machines import examples
 from tests.support.sessions import contents
 from trails import InvalidInput, Repository, validate
 from trails.model import Compaction
@@ -243,7 +244,7 @@ def _histories(draw: Any) -> list[list[tuple[SourceTurn, ...]]]:
 
 
 @given(states=_histories())
-@settings(max_examples=30)
+@examples(30)
 def test_however_a_source_grows_every_path_of_it_is_held_once_and_importing_again_adds_nothing(
     states: list[list[tuple[SourceTurn, ...]]],
 ) -> None:
