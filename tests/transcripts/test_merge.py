@@ -316,6 +316,7 @@ def test_an_empty_file_and_a_file_that_is_no_transcript_are_refused(
         import_path(memory, file, format="word")
 
 
+@pytest.mark.slow
 def test_a_line_of_15_megabytes_is_imported_and_one_that_could_not_be_read_again_is_a_problem(
     memory: Repository, tmp_path: Path
 ) -> None:
