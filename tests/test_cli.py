@@ -772,7 +772,7 @@ def test_wrong_usage_is_one_line_that_points_to_the_help(run: Run, arguments: li
 def test_a_terminal_without_utf_8_gets_escapes_and_valid_json(place: Path, tmp_path: Path) -> None:
     with trails.open(place) as store:
         store.load("s1")
-        store.label("s3", "Wanderführer 🏔")
+        store.set_label("s3", "Wanderführer 🏔")
     environment = {"TRAILS_STORE": str(place), "PYTHONIOENCODING": "ascii"}
     done = program("list", cwd=tmp_path, **environment)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -119,7 +119,7 @@ def fork(
     from trails.plumbing import refs
 
     with open_store() as store:
-        place = refs.place(store, ref)
+        place = refs.place(store.workspace, ref)
         if at is not None and place.end is not None and at > place.end:
             refuse(f"{ref!r} has {count(place.end, 'turn')}, so it cannot be forked at {at}")
         made = store.load(place.session_id).fork(
@@ -146,7 +146,7 @@ def set_label(session: str, label: str | None, clear: bool) -> None:
         refuse("give either a label or --clear")
     with open_store() as store:
         session_id = store.resolve(session)
-        store.label(session_id, label)
+        store.set_label(session_id, label)
     note(f"session {session_id!r} has no label" if clear else f"session {session_id!r} is labelled {label!r}")
 
 
@@ -180,7 +180,7 @@ def flatten(session: str, id_: str | None, label: str | None, as_json: bool) -> 
     SESSION is an id, an IRI or a label; it stays as it is.
     """
     with open_store() as store:
-        made = store.flatten(store.resolve(session), new_id=id_, label=label)
+        made = store.flatten(store.resolve(session), id=id_, label=label)
     if as_json:
         print_json({"session": made.record.to_dict()})
         return

@@ -95,7 +95,7 @@ def _view(store: Repository, ref: str | None, *, forks: bool, seen: int | None) 
         nodes = all_sessions()
         view = _View([_strand(nodes, node) for node in nodes.values() if node.status == "stored"])
     else:
-        place = refs.place(store, ref)
+        place = refs.place(store.workspace, ref)
         nodes = all_sessions() if forks else log_pages.as_it_was(_lineage(store, place.session_id), then)
         view = _View(_transcript(store, nodes, place.session_id, place.end))
         if forks:

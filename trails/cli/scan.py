@@ -39,10 +39,10 @@ def scan(*, session: str | None, whole: bool, as_json: bool) -> None:
         refuse("name a session, or give --all")
     with open_store() as store:
         if session is not None:
-            report = scanning.scan(store, session)
+            report = scanning.scan(store.workspace, session)
         else:
             with render.progress("scanning") as progress:
-                report = scanning.scan_all(store, progress)
+                report = scanning.scan_all(store.workspace, progress)
     if as_json:
         print_json(report.to_dict())
     else:

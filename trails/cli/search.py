@@ -100,7 +100,7 @@ def blame(ref: str, turns: str | None, as_json: bool) -> None:
     from trails.plumbing import refs
 
     with open_store() as store:
-        place = refs.place(store, ref)
+        place = refs.place(store.workspace, ref)
         loaded = store.load(place.session_id)
         end = len(loaded) if place.end is None else place.end
         wanted = range(end) if turns is None else ranges.indexes(turns, end)
@@ -167,7 +167,7 @@ def bisect(*, ref: str, run: tuple[str, ...], good: int, bad: int | None, as_jso
     from trails.session.bisect import bisect as search_flip
 
     with open_store() as store:
-        place = refs.place(store, ref)
+        place = refs.place(store.workspace, ref)
         turns = store.load(place.session_id).turns[: place.end]
     # the store is closed here: the command may use it
 

@@ -224,11 +224,11 @@ class Keyring:
         try:
             if stored:
                 there = Quad(NamedNode(session.iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
-                self.repository.commit(
+                self.repository.store.commit(
                     change.joined(Change(require=[there], leaves=leaves.rows("change", [session.id])))
                 )
             else:
-                session.persist(change)
+                session.worktree.persist(change)
         except PreconditionFailed as failure:
             if failure.present is not None and failure.present.predicate == vocab.LABEL:
                 raise RequestRefused(f"label already in use: {label}") from failure
@@ -293,7 +293,7 @@ class Keyring:
         if made:
             change = change.joined(writer.change(held.session_id, made))
         try:
-            self.repository.commit(change)
+            self.repository.store.commit(change)
         except PreconditionFailed as failure:
             if failure.present is not None and failure.present.predicate == vocab.LABEL:
                 raise RequestRefused(f"label already in use: {fields.get(_LABEL)}") from failure

@@ -161,7 +161,7 @@ class Plan:
             leaves=leaves.rows("change", touched),
         )
         try:
-            self.keyring.repository.commit(change)
+            self.keyring.repository.store.commit(change)
         except PreconditionFailed as failure:
             raise InvalidInput(
                 f"another writer changed one of the keys meanwhile ({failure}); nothing was written, try again"

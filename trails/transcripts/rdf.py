@@ -459,7 +459,7 @@ class _Import:
 
     def _commit(self, change: Change) -> None:
         try:
-            self._target.commit(change)
+            self._target.store.commit(change)
         except PreconditionFailed as failure:
             raise InvalidInput(
                 "another writer changed it, its parent or its label meanwhile; import again"

@@ -261,7 +261,7 @@ class Tree:
                 try:
                     handle.persist()
                 except HeadConflict:
-                    handle.take_back()
+                    handle.worktree.take_back()
                     self._core.runtime.forget(session_id)  # the next handle is loaded anew
                     raise
             return turn
