@@ -692,6 +692,7 @@ def test_the_demo_runs_every_step_and_leaves_nothing(tmp_path: Path) -> None:
         "log",
         "query",
         "verify",
+        "guide",
     ):
         assert f"$ trails {command} " in text.replace("\n", " \n")
     assert "ok: 4 sessions" in text

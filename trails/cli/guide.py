@@ -20,7 +20,7 @@ PAGES: Final = (
     *("graph", "transcripts", "proofs", "redaction", "durability"),
 )
 """In the order in which one would read them."""
-_WIDTH: Final = 100
+_WIDTH: Final = 120
 """No line of a page is wider: longer ones are hard to read."""
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([a-z-]+)\.md\)")
 
