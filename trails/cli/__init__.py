@@ -13,6 +13,7 @@ from trails.cli import (
     context,
     demo,
     edit,
+    guide,
     import_export,
     keys,
     ledger,
@@ -32,7 +33,7 @@ from trails.cli.base import Commands, store_option
 from trails.cli.diff import command
 
 _TOPICS = {
-    "Start": (demo.demo, edit.init, import_export.import_files, edit.create, edit.append),
+    "Start": (demo.demo, guide.guide, edit.init, import_export.import_files, edit.create, edit.append),
     "Look": (
         *(show.list_sessions, show.show, show.tree, show.branches),
         *(command.diff, compare.compare, show.replay, context.show_context),
@@ -82,5 +83,5 @@ def main() -> None:
 
     SESSION is always an id, an IRI or a label; a REF may also be a tag, or end in @ and a number of turns. Results go to
     stdout, everything else to stderr. Exit codes: 0 done; 1 a negative result or a failure; 2 wrong usage or input; 130
-    interrupted.
+    interrupted. `trails guide` explains all of it, a page a task.
     """
