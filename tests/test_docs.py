@@ -223,6 +223,12 @@ def test_the_page_on_python_lists_every_error() -> None:
     assert sorted(listed) == sorted(raised)
 
 
+def test_dir_lists_the_public_names_in_order_before_any_is_used() -> None:
+    code = "import trails; print(*dir(trails))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == sorted(trails.__all__)
+
+
 def test_the_page_on_python_lists_every_public_name() -> None:
     listed = [name for row in rows_of("Public names") for name in re.findall(r"`(\w+)`", row[0])]
     told = {name for name in trails.__all__ if name.endswith("Warning")} | {
