@@ -831,8 +831,8 @@ def test_a_compaction_survives_pi_files_with_all_that_pi_has_no_place_for(
     store: Repository, memory: Repository
 ) -> None:
     from trails.transcripts.merge import merge
-    from trails.transcripts.pi.export import export_session
     from trails.transcripts.pi import session_file
+    from trails.transcripts.pi.export import export_session
 
     turn = conversation(store).compact(Summariser("S1"), keep_turns=3, request="Please.", max_summary_tokens=99)
     merge(memory, session_file.parse([("s.jsonl", export_session(store, "s"))]))

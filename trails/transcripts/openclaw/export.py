@@ -30,8 +30,8 @@ from trails.routing.directory import Held, Keyring
 from trails.runs import Runs
 from trails.session import Repository
 from trails.transcripts.merge import session_id as imported_id
-from trails.transcripts.openclaw.files import META, RUNS, STORE, is_plain_name, place_of
 from trails.transcripts.openclaw import files
+from trails.transcripts.openclaw.files import META, RUNS, STORE, is_plain_name, place_of
 from trails.transcripts.pi import export
 
 _CLOSING: Final = frozenset({"label", "session_info"})

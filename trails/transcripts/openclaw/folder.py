@@ -32,9 +32,9 @@ from trails.runs.registry import Registry
 from trails.session import Repository
 from trails.store.contract import Change, PreconditionFailed
 from trails.transcripts.merge import Progress, compare, merge, session_id
+from trails.transcripts.openclaw import files
 from trails.transcripts.openclaw.bindings import Binder
 from trails.transcripts.openclaw.files import Folder, Layout, Named, find, listed
-from trails.transcripts.openclaw import files
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript
 from trails.transcripts.withholding import Withholding
