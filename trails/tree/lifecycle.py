@@ -298,8 +298,9 @@ class Core:
 
     # --- changing states
 
-    def suspend(self, session_id: str, *, by: str | None, now: datetime) -> None:
+    def suspend(self, session_id: str, *, by: str | None) -> None:
         """Store a branch's turns, free its slot and let it rest."""
+        now = self.now()
 
         def work() -> None:
             live = self.live(session_id, "suspended")
@@ -317,8 +318,9 @@ class Core:
 
         self.attempt(work)
 
-    def resume(self, session_id: str, *, by: str | None, now: datetime) -> None:
+    def resume(self, session_id: str, *, by: str | None) -> None:
         """Let a suspended branch go on, in a slot that is free."""
+        now = self.now()
 
         def work() -> None:
             live = self.live(session_id, "active")
@@ -341,25 +343,27 @@ class Core:
         after: TreeState,
         status: Status,
         *,
-        said: Callable[[Live], Report] = lambda _: Report(),
+        said: Callable[[], Report] = Report,
         error: str | None = None,
         by: str | None = None,
-        now: datetime,
+        now: datetime | None = None,
     ) -> SessionResult:
         """End a session: store its turns, hand over its result, and see to its children; return the result."""
+        at = self.now(now)
 
         def work() -> SessionResult:
             live = self.live(session_id, after)
             rules.check_transition(live.id, live.kind, live.state, after)
-            with self.step(told_by(self.runtime.index, live), now, self.by(by, live.agent)) as step:
-                step.end(live, after, status, grace=self.grace, said=said(live), error=error)
+            with self.step(told_by(self.runtime.index, live), at, self.by(by, live.agent)) as step:
+                step.end(live, after, status, grace=self.grace, said=said(), error=error)
                 self.commit(step, flush=live)
             return cast(SessionResult, of_entries(live.parent, step.entries[live.id]))
 
         return self.attempt(work)
 
-    def cancel(self, session_id: str, *, reason: str, by: str | None, now: datetime) -> None:
+    def cancel(self, session_id: str, *, reason: str, by: str | None) -> None:
         """Ask an active session to end within the grace; a suspended one, which cannot wrap up, expires at once."""
+        now = self.now()
 
         def work() -> None:
             live = self.live(session_id, "failed")
