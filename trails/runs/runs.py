@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from trails import validate
+from trails.clock import Clock
 from trails.errors import InvalidInput
 from trails.policy.patches import ModelHost
 from trails.policy.prompts import SubagentBrief, subagent_prompt
@@ -17,7 +18,7 @@ from trails.records.run import Cleanup, Run, RunStatus
 from trails.runs import runs_json, sending, spawning, tools
 from trails.runs.announcing import Announcer
 from trails.runs.engine import Core
-from trails.runs.host import Agent, Announcement, Clock, Host, Interrupted, Outgoing, Settings, Waiter, uuid
+from trails.runs.host import Agent, Announcement, Host, Interrupted, Outgoing, Settings, Waiter, uuid
 from trails.runs.lanes import Lane, Lanes, LaneThreads
 from trails.runs.runs_json import Imported
 from trails.runs.sending import DEFAULT_TIMEOUT, SendRequest, Sent

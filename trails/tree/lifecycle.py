@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, TypeVar, cast
 
 from pyoxigraph import NamedNode
 
 from trails import iris, validate, vocab
+from trails.clock import Clock, time_of
 from trails.errors import HeadConflict, IllegalTransition, InvalidInput, LimitReached, SessionNotFound, TrailsError
 from trails.model import SessionRecord
 from trails.plumbing import entries
@@ -25,7 +26,6 @@ from trails.tree.limits import Kind, Limits
 from trails.tree.results import Report, SessionResult, of_entries
 from trails.tree.transaction import Step, holding, state, told_by
 
-Clock = Callable[[], datetime]
 _TRIES: Final = 5
 """How often something is tried again after another writer came between."""
 _KEEPER: Final = iris.agent("trails")
@@ -56,9 +56,7 @@ class Core:
 
     def now(self, given: datetime | None = None) -> datetime:
         """Return the time: the one given, or the clock's."""
-        if given is not None:
-            return validate.time(given, "now")
-        return datetime.now(UTC) if self._clock is None else validate.time(self._clock(), "the clock's time")
+        return time_of(self._clock) if given is None else validate.time(given, "now")
 
     def limits_of(self, agent: str) -> Limits:
         """Return the limits of an agent's trees."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trails import iris, validate
+from trails.clock import Clock
 from trails.ledger import Ledger
 from trails.model import Turn, Value
 from trails.plumbing.watch import Notice, Subscription
@@ -16,7 +17,7 @@ from trails.records.entries import Event
 from trails.records.tree_entries import ENDED, Cancellation
 from trails.session import Repository
 from trails.tree import outcomes, recovery, spawning, standing
-from trails.tree.lifecycle import Clock, Core
+from trails.tree.lifecycle import Core
 from trails.tree.limits import GRACE, Limits
 from trails.tree.node import Node, nodes
 from trails.tree.results import SessionResult
