@@ -255,7 +255,7 @@ def test_the_readme_is_short() -> None:
 
 def layers_of_the_contract() -> list[set[str]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    (contract,) = project["tool"]["importlinter"]["contracts"]
+    (contract,) = [each for each in project["tool"]["importlinter"]["contracts"] if each["type"] == "layers"]
     return [set(re.split(r"\s*[|:]\s*", layer)) for layer in contract["layers"]]
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any, Final
 
 from trails import vocab
+from trails.clock import Clock
 from trails.errors import InvalidInput, TrailsError
 from trails.ledger.writer import Book, change
 from trails.model import Turn
@@ -17,7 +17,6 @@ from trails.session import Repository
 from trails.session.session import Session
 from trails.store.contract import PreconditionFailed
 
-Clock = Callable[[], datetime]
 _NO_ANSWERS: Final = frozenset({"user", "tool", "system", "summary"})
 """The roles of turns that are not sent out."""
 _ERROR: Final = 2000

@@ -19,7 +19,8 @@ from trails.plumbing import redaction_records
 from trails.records import entries
 from trails.records.entries import Entry, Event, Exchange
 from trails.session import Repository
-from trails.store.contract import Change, Pattern, PreconditionFailed
+from trails.store.contract import Change, PreconditionFailed
+from trails.store.pattern import Pattern
 
 Plan = tuple[Sequence[Entry], Sequence[tuple[Entry, Entry]]]
 """Entries to make, and pairs of entries as they are and as they become."""

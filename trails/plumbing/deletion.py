@@ -15,7 +15,8 @@ from trails.plumbing import detach, run_rows, sweep
 from trails.plumbing import leaves as logbook
 from trails.plumbing.reader import Reader
 from trails.records import conversations, turns
-from trails.store.contract import Change, Pattern, PreconditionFailed, QuadStore, Solutions
+from trails.store.contract import Change, PreconditionFailed, QuadStore, Solutions
+from trails.store.pattern import Pattern
 from trails.store.preview import Preview
 
 

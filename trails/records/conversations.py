@@ -19,7 +19,8 @@ from trails.decoding import decodes
 from trails.errors import IntegrityError, TrailsError
 from trails.model import Finding, SessionRecord, Value
 from trails.records import overrides, turns
-from trails.store.contract import Change, Matching, Pattern, QuadStore
+from trails.store.contract import Change, Matching, QuadStore
+from trails.store.pattern import Pattern
 
 TYPES: Final = frozenset({vocab.CONVERSATION, vocab.ALIAS, vocab.MOVE})
 REMOVAL: Final = frozenset(

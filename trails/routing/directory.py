@@ -27,7 +27,8 @@ from trails.records.conversations import Conversation
 from trails.records.entries import Entry, Event
 from trails.records.overrides import SessionEntry
 from trails.session import Repository, Session
-from trails.store.contract import Change, Pattern, PreconditionFailed
+from trails.store.contract import Change, PreconditionFailed
+from trails.store.pattern import Pattern
 
 OWN: Final = ("sessionId", "label")
 """The fields of an entry that are kept as what they are: the session's own id, the conversation's label."""

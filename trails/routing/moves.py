@@ -21,7 +21,8 @@ from trails.records import conversations
 from trails.records.conversations import Alias, Conversation, Move
 from trails.routing.decisions import MovedSession, Moving
 from trails.routing.directory import Keyring
-from trails.store.contract import Change, Pattern, PreconditionFailed
+from trails.store.contract import Change, PreconditionFailed
+from trails.store.pattern import Pattern
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,9 @@ from trails.plumbing.bundle import prompts, session_quads
 from trails.plumbing.reader import Reader
 from trails.records import conversations
 from trails.session import Repository
-from trails.store.contract import Change, Pattern, PreconditionFailed, QuadStore
+from trails.store.contract import Change, PreconditionFailed, QuadStore
 from trails.store.embedded import EmbeddedStore
+from trails.store.pattern import Pattern
 from trails.store.preview import Preview
 from trails.transcripts.report import FileProblem, ImportReport
 

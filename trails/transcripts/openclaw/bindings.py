@@ -23,7 +23,8 @@ from trails.records import conversations, overrides
 from trails.records.conversations import Conversation
 from trails.routing.directory import Held, Keyring, source_id
 from trails.session import Repository
-from trails.store.contract import Change, Pattern, PreconditionFailed
+from trails.store.contract import Change, PreconditionFailed
+from trails.store.pattern import Pattern
 
 _TRIES: Final = 20
 _LABEL: Final = "label"
