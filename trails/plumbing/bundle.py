@@ -7,8 +7,7 @@ from pyoxigraph import NamedNode, Quad
 from trails import iris, vocab
 from trails.model import SessionRecord
 from trails.plumbing import annotations as marks
-from trails.plumbing import redaction_records
-from trails.records import conversations
+from trails.plumbing import conversations, redaction_records
 from trails.store.contract import QuadStore
 
 

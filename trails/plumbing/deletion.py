@@ -11,10 +11,10 @@ from trails import iris, queries, vocab
 from trails.errors import HasChildren, TrailsError
 from trails.integrity.leaves import Leaf
 from trails.plumbing import annotations as marks
-from trails.plumbing import detach, run_rows, sweep
+from trails.plumbing import conversations, detach, run_rows, sweep
 from trails.plumbing import leaves as logbook
 from trails.plumbing.reader import Reader
-from trails.records import conversations, turns
+from trails.records import turns
 from trails.store.contract import Change, Pattern, PreconditionFailed, QuadStore, Solutions
 from trails.store.preview import Preview
 

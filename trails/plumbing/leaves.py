@@ -17,8 +17,7 @@ from trails import iris, vocab
 from trails.integrity import digests, leaves
 from trails.integrity.leaves import SALTED, Kind, Leaf
 from trails.plumbing import annotations as marks
-from trails.plumbing import entries, run_rows
-from trails.records import conversations
+from trails.plumbing import conversations, entries, run_rows
 from trails.store.contract import Change, Matching, QuadStore
 from trails.store.preview import Preview
 

@@ -25,6 +25,7 @@ from trails.model import SessionRecord, Turn, Value
 from trails.plumbing import annotations as marks
 from trails.plumbing import entries as ledgerbook
 from trails.plumbing import leaves, redaction_records, run_rows
+from trails.plumbing import overrides as entrybook
 from trails.plumbing.reader import Reader
 from trails.records import overrides
 from trails.store.contract import Change, PreconditionFailed, QuadStore
@@ -176,7 +177,7 @@ def _commit(
     remove += old
     add += new
     for session_id, names in holders.items():
-        gone, kept = overrides.without(store, session_id, names)
+        gone, kept = entrybook.without(store, session_id, names)
         remove += gone
         add += kept
     changed = leaves.rows("change", sorted(holders))

@@ -23,6 +23,7 @@ from trails.integrity.chain import StoredTurn
 from trails.integrity.leaves import Leaf
 from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn, VerifyReport
 from trails.plumbing import annotations as marks
+from trails.plumbing import conversations as keybook
 from trails.plumbing import entries, logged, redaction_records, run_rows, slots
 from trails.plumbing import leaves as logbook
 from trails.plumbing.reader import Reader
@@ -93,7 +94,7 @@ class _Audit:
         self._read_log()
         self._check_sessions()
         self.findings += marks.findings(self._store, self._reader, self._records, every=False)
-        self.findings += conversations.findings(self._store, self._records, every=False)
+        self.findings += keybook.findings(self._store, self._records, every=False)
 
     def everything(self) -> None:
         """Check the catalog, all sessions, and that there is nothing else."""
@@ -110,7 +111,7 @@ class _Audit:
             self._lineage(record)
         self._check_sessions()
         self.findings += marks.findings(self._store, self._reader, self._records, every=True)
-        self.findings += conversations.findings(self._store, self._records, every=True)
+        self.findings += keybook.findings(self._store, self._records, every=True)
         for code, owner, what in (
             *run_rows.findings(self._store, self._runs, self._taken),
             *slots.findings(self._records.values()),

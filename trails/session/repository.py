@@ -19,10 +19,10 @@ from pyoxigraph import NamedNode, Quad
 from trails import iris, outside, queries, validate, vocab
 from trails.errors import HasChildren, InvalidInput, SessionNotFound, StoreFailed
 from trails.model import SessionRecord
-from trails.plumbing import deletion, leaves
+from trails.plumbing import conversations, deletion, leaves
 from trails.plumbing import detach as rerooting
 from trails.plumbing.reader import Reader
-from trails.records import conversations, turns
+from trails.records import turns
 from trails.session.session import Session, new_prompt
 from trails.session.upkeep import RepositoryUpkeep
 from trails.session.verbs import RepositoryVerbs

@@ -19,12 +19,11 @@ from trails.errors import InvalidInput, ParentMissing, TrailsError
 from trails.integrity.leaves import Kind, Leaf
 from trails.model import SessionRecord
 from trails.plumbing import annotations as marks
-from trails.plumbing import deletion, leaves, logged, redaction_records, slots
+from trails.plumbing import conversations, deletion, leaves, logged, redaction_records, slots
 from trails.plumbing import entries as ledgerbook
 from trails.plumbing import redaction as erasure
 from trails.plumbing.bundle import prompts, session_quads
 from trails.plumbing.reader import Reader
-from trails.records import conversations
 from trails.session import Repository
 from trails.store.contract import Change, Pattern, PreconditionFailed, QuadStore
 from trails.store.embedded import EmbeddedStore
