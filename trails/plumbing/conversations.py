@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -16,8 +17,9 @@ from trails import iris, vocab
 from trails.decoding import decodes
 from trails.errors import TrailsError
 from trails.model import Finding, SessionRecord
-from trails.records import overrides
+from trails.plumbing.kind import Arriving, Checks, Evidence, Kind, Leaving
 from trails.records.conversations import (
+    REMOVAL,
     TYPES,
     Alias,
     Conversation,
@@ -29,6 +31,7 @@ from trails.records.conversations import (
     current,
     key_of,
     move_of,
+    quads_as_written,
 )
 from trails.store.contract import Change, Matching, Pattern, QuadStore
 
@@ -121,11 +124,15 @@ def handing_over(record: SessionRecord, key: str) -> Change:
 # --- with the session that they belong to
 
 
-def logged(store: Matching, node: NamedNode) -> list[Quad]:
-    """Return what the log covers with the row of a session that has a key."""
+def logged(store: Matching, node: NamedNode, row: Sequence[Quad]) -> list[Quad]:
+    """Return what the log covers with the row of a session, given with that: nothing unless it has a key."""
+    return _belonging(store, node) if any(quad.predicate == vocab.KEY for quad in row) else []
+
+
+def _belonging(store: Matching, node: NamedNode) -> list[Quad]:
+    """Return the moves of a session, and the conversation with its aliases whose current session it is."""
     moved = [_iri(quad) for quad in store.quads((None, vocab.MOVED_SESSION, node, vocab.CATALOG))]
     quads = [quad for subject in moved for quad in about(store, subject)]
-    quads += store.quads((None, None, None, NamedNode(iris.session_entry(node.value))))
     for quad in store.quads((None, vocab.CURRENT_SESSION, node, vocab.CATALOG)):
         quads += of_conversation(store, _iri(quad))
     return quads
@@ -145,7 +152,7 @@ def _aliases_of(store: Matching, subject: str) -> list[Quad]:
     return quads
 
 
-def leaving(store: QuadStore, doomed: Collection[str], subjects: set[str]) -> tuple[list[Quad], list[Pattern]]:
+def leaving(store: QuadStore, doomed: Collection[str], subjects: set[str]) -> Leaving:
     """Return what goes of the catalog when sessions are deleted (their conversations, aliases and moves), and what must
     not come in between: a conversation that names no session must not name one again.
 
@@ -165,13 +172,13 @@ def leaving(store: QuadStore, doomed: Collection[str], subjects: set[str]) -> tu
             remove += [*row, *_aliases_of(store, subject)]  # the row as it was judged: it may be another by now
         if current_node is None:
             forbid.append((NamedNode(subject), vocab.CURRENT_SESSION, None, vocab.CATALOG))
-    return remove, forbid
+    return Leaving(remove=remove, forbid=forbid)
 
 
 @decodes
 def exported(store: QuadStore, node: NamedNode) -> list[Quad]:
-    """Return what goes with a session that is exported: its entry, its moves, its conversation with the aliases."""
-    quads = [q for q in logged(store, node) if iris.alias_key(_iri(q).partition("/deletion/")[0]) is None]
+    """Return what goes with a session that is exported: its moves, its conversation with the aliases."""
+    quads = [q for q in _belonging(store, node) if iris.alias_key(_iri(q).partition("/deletion/")[0]) is None]
     for quad in store.quads((None, vocab.CURRENT_SESSION, node, vocab.CATALOG)):
         for alias in store.quads((None, vocab.ALIAS_OF, quad.subject, vocab.CATALOG)):  # type: ignore[arg-type] # an IRI
             quads += about(store, _iri(alias))
@@ -182,7 +189,7 @@ def exported(store: QuadStore, node: NamedNode) -> list[Quad]:
     return quads
 
 
-def arriving(store: QuadStore, quads: Sequence[Quad]) -> tuple[list[Quad], list[str]]:
+def arriving(store: QuadStore, session_id: str, quads: Sequence[Quad]) -> Arriving:
     """Return those quads of an arriving session that may come into a store, and what is said of the others.
 
     A key that has a session here keeps it, and an alias what it stands for; moves that are known do not come again.
@@ -203,7 +210,8 @@ def arriving(store: QuadStore, quads: Sequence[Quad]) -> tuple[list[Quad], list[
     for quad in quads:
         if quad.predicate == vocab.ALIAS_OF and str(getattr(quad.object, "value", "")) in dropped:
             refused.add(_iri(quad))
-    return [quad for quad in quads if _iri(quad) not in refused], said
+    kept = [quad for quad in quads if _iri(quad) not in refused]
+    return Arriving(kept, [f"session {session_id!r} was imported {what}" for what in said])
 
 
 # --- held against the sessions
@@ -237,12 +245,32 @@ def findings(store: QuadStore, records: Mapping[str, SessionRecord], *, every: b
         if not store.quads((NamedNode(subject), vocab.CURRENT_SESSION, None, vocab.CATALOG)):
             what = f"the alias {iris.alias_key(_iri(quad))!r} stands for <{subject}>, which names no session"
             found.append(_finding(None, what))
-    for record in records.values():
-        graph = store.quads((None, None, None, overrides.graph_of(record.id))) if record.key is not None else []
-        found += [_finding(record.id, f"its entry is altered: {what}") for what in overrides.faults(record.id, graph)]
     return found
 
 
 def _finding(session_id: str | None, what: str) -> Finding:
     where = "" if session_id is None else f"session {session_id!r}: "
     return Finding(code="bad-key", session_id=session_id, message=where + what)
+
+
+def _checks(evidence: Evidence) -> Checks:
+    return Checks(store=lambda records, every: findings(evidence.store, records, every=every))
+
+
+_IN_KEYS: Final = (
+    vocab.KEY, vocab.ALIAS_KEY, vocab.REMOVED_ALIAS, vocab.FROM_KEY, vocab.TO_KEY, vocab.SPECIALIZATION_OF,
+    vocab.CURRENT_SESSION, vocab.ALIAS_OF, vocab.ALIAS_WAS_OF,
+)  # fmt: skip
+CONVERSATIONS: Final = Kind(
+    name="conversations, aliases and moves",
+    types=TYPES,
+    links=frozenset({vocab.MOVED_SESSION, vocab.CURRENT_SESSION, vocab.ALIAS_OF, vocab.ALIAS_WAS_OF}),
+    logged=logged,
+    as_written=quads_as_written,
+    removal=lambda iri: REMOVAL if iris.is_removal(iri) else frozenset(),
+    checks=_checks,
+    places={**dict.fromkeys(_IN_KEYS, "key"), vocab.FORMER_LABEL: "label"},
+    leaving=leaving,
+    exported=exported,
+    arriving=arriving,
+)
