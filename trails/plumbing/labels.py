@@ -8,9 +8,8 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import validate, vocab
 from trails.errors import InvalidInput
-from trails.plumbing import leaves
+from trails.plumbing import conversations, leaves
 from trails.plumbing.workspace import Workspace
-from trails.records import conversations
 from trails.store.contract import Change, PreconditionFailed
 
 

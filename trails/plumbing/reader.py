@@ -15,9 +15,8 @@ from trails.decoding import decodes
 from trails.errors import IntegrityError, SessionNotFound, TrailsError
 from trails.integrity import digests
 from trails.model import MAIN, NO_FACTS, Facts, SealedTurn, SessionRecord, SystemPrompt, Turn
-from trails.plumbing import briefs
+from trails.plumbing import briefs, conversations, overrides
 from trails.plumbing.briefs import Told
-from trails.records import conversations, overrides
 from trails.records import turns as mapping
 from trails.records.conversations import Conversation
 from trails.records.overrides import SessionEntry

@@ -21,6 +21,7 @@ from trails.decoding import decodes
 from trails.errors import InvalidInput, RequestRefused
 from trails.ledger import inbox, writer
 from trails.model import SessionRecord
+from trails.plumbing import conversations as keybook
 from trails.plumbing import leaves
 from trails.records import conversations, overrides, turns
 from trails.records.conversations import Conversation
@@ -94,12 +95,12 @@ class Keyring:
         store = self.repository.store
         names = keys.spellings(key)
         for name in names:
-            direct = conversations.find(store, name)
+            direct = keybook.find(store, name)
             if direct is not None:
                 return direct, None
         for name in names:
-            alias = conversations.find_alias(store, name)
-            found = None if alias is None else conversations.find(store, alias.key)
+            alias = keybook.find_alias(store, name)
+            found = None if alias is None else keybook.find(store, alias.key)
             if found is not None:
                 return found, name
         return None
@@ -144,7 +145,7 @@ class Keyring:
             key = iris.conversation_key(row["conversation"].value)
             source = None if row["source"] is None else row["source"].value
             if wanted in (key, session_id, source_id(session_id, source)):
-                found.append(conversations.find(self.repository.store, key or ""))
+                found.append(keybook.find(self.repository.store, key or ""))
         return [self.held(each) for each in found if each is not None]
 
     @decodes
@@ -158,7 +159,7 @@ class Keyring:
         for quad in quads:
             subject = str(getattr(quad.subject, "value", ""))
             key = iris.conversation_key(subject)
-            named = conversations.find(store, key) if key else conversations.of_session(store, NamedNode(subject))
+            named = keybook.find(store, key) if key else keybook.of_session(store, NamedNode(subject))
             if named is not None:
                 found[named.key] = self.held(named)
         return list(found.values())
@@ -305,7 +306,7 @@ class Keyring:
 
     def _relabelled(self, held: Held, label: Any) -> Change:
         """Return the commit that gives a conversation a label, or takes it away."""
-        return conversations.relabelling(held.conversation, None if label is None else validate.label(label))
+        return keybook.relabelling(held.conversation, None if label is None else validate.label(label))
 
 
 def _spawned(session_id: str, spawner: str) -> Change:

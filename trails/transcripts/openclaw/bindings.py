@@ -18,6 +18,7 @@ from pyoxigraph import NamedNode, Quad
 from trails import iris, keys, policy, validate, vocab
 from trails.errors import InvalidInput
 from trails.model import SessionRecord
+from trails.plumbing import conversations as keybook
 from trails.plumbing import leaves
 from trails.records import conversations, overrides
 from trails.records.conversations import Conversation
@@ -81,7 +82,7 @@ class Binder:
             return Bound("unchanged", says)
         if _updated(entry) < _updated(before):
             return Bound("older", ("it is older than the one here, which stays",))
-        change = self._entry(record, entry, label).joined(conversations.relabelling(held.conversation, label))
+        change = self._entry(record, entry, label).joined(keybook.relabelling(held.conversation, label))
         require = [conversations.current(held.key, held.session_id)]
         self._commit(change.joined(Change(require=require)), held.session_id)
         names = sorted(
@@ -111,9 +112,7 @@ class Binder:
             require=[old],
             leaves=leaves.rows("change", [held.session_id]),
         )
-        change = change.joined(self._entry(record, entry, label)).joined(
-            conversations.relabelling(held.conversation, label)
-        )
+        change = change.joined(self._entry(record, entry, label)).joined(keybook.relabelling(held.conversation, label))
         self._commit(change, record.id)
         return Bound("moved", (f"begun anew: it names {record.id!r} now, and named {held.session_id!r} before", *says))
 
