@@ -16,9 +16,9 @@ from click.testing import CliRunner, Result
 
 import trails
 from trails.cli import main
+from trails.cli.diff import blocks as diff_text
 from trails.cli.diff import page as diff_page
-from trails.cli.diff import text as diff_text
-from trails.cli.text import clean
+from trails.cli.terminal import clean
 from trails.diff import diff
 
 Run = Callable[..., Result]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
-from trails.cli.text import one_line, to_json
+from trails.cli.terminal import one_line, to_json
 from trails.errors import InvalidInput, TrailsError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import click
 
 from trails import files
 from trails.cli.base import command, decoded, json_option, note, open_store, print_json, refuse
-from trails.cli.text import one_line, shorten
+from trails.cli.terminal import one_line, shorten
 from trails.errors import IntegrityError, InvalidInput
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from trails.cli.base import command, note, open_store, print_json, refuse
-from trails.cli.text import clean, clean_csv, count, shorten
+from trails.cli.terminal import clean, clean_csv, count, shorten
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -71,7 +71,7 @@ def _draw(made: Context) -> None:
     from rich.text import Text
 
     from trails.cli import render
-    from trails.cli.text import clean, count, shorten
+    from trails.cli.terminal import clean, count, shorten
 
     rows = render.table("what", "index", "role", "tokens", "text", fold=("text",), right=("index", "tokens"))
     gap = bool(made.dropped)

@@ -10,7 +10,7 @@ import click
 
 from trails import files
 from trails.cli.base import command, json_option, note, open_store, print_json, refuse
-from trails.cli.text import count, escaping, one_line, shorten
+from trails.cli.terminal import count, escaping, one_line, shorten
 from trails.errors import TrailsError
 
 if TYPE_CHECKING:

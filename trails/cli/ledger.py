@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trails.cli.base import command, json_option, note, open_store, print_json, session_argument
-from trails.cli.text import clean, count, shorten
+from trails.cli.terminal import clean, count, shorten
 
 if TYPE_CHECKING:
     from datetime import datetime

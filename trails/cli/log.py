@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from trails.cli.base import command, json_option, note, open_store, print_json
-from trails.cli.text import clean, count, shorten
+from trails.cli.terminal import clean, count, shorten
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trails.cli.base import command, json_option, note, open_store, print_json, read_stdin, refuse
-from trails.cli.text import clean, count, one_line
+from trails.cli.terminal import clean, count, one_line
 
 if TYPE_CHECKING:
     from trails.model import Note, Tag

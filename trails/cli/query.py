@@ -10,7 +10,7 @@ import click
 
 from trails.cli.base import command, decoded, json_option, note, open_store, pairs, print_json, read_stdin, refuse
 from trails.cli.checkpoint import note_option, verifier_option
-from trails.cli.text import count
+from trails.cli.terminal import count
 
 if TYPE_CHECKING:
     from trails import Repository

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trails.cli.backup import OLDER, confirmed, stop, yes_option
 from trails.cli.base import command, json_option, note, open_store, print_json, read_stdin, refuse
-from trails.cli.maintenance import OLDER, confirmed, stop, yes_option
-from trails.cli.text import count, one_line
+from trails.cli.terminal import count, one_line
 
 if TYPE_CHECKING:
     from trails.plumbing.redaction import Redaction

@@ -21,7 +21,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from trails import parts
-from trails.cli.text import clean, count, one_line, shorten
+from trails.cli.terminal import clean, count, one_line, shorten
 from trails.integrity import digests
 
 if TYPE_CHECKING:

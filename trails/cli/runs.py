@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trails.cli.base import command, json_option, note, open_store, print_json
-from trails.cli.text import clean, count, one_line, shorten
+from trails.cli.terminal import clean, count, one_line, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trails.cli.base import command, json_option, note, open_store, print_json, refuse
-from trails.cli.text import count, one_line
+from trails.cli.terminal import count, one_line
 
 if TYPE_CHECKING:
     from trails.secrets import Found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from trails.cli.base import command, json_option, note, open_store, print_json, refuse
-from trails.cli.text import clean, count, one_line, shorten
+from trails.cli.terminal import clean, count, one_line, shorten
 
 if TYPE_CHECKING:
     from trails.model import Turn

@@ -9,7 +9,7 @@ import click
 
 from trails import files
 from trails.cli.base import command, json_option, note, open_store, print_json, refuse
-from trails.cli.text import to_json
+from trails.cli.terminal import to_json
 
 if TYPE_CHECKING:
     from trails import Diff
@@ -80,8 +80,8 @@ def _form(format_: str | None, output: Path | None, *, as_json: bool, side_by_si
 
 
 def _document(found: Diff, form: str) -> str:
+    from trails.cli.diff import blocks as diff_text
     from trails.cli.diff import page
-    from trails.cli.diff import text as diff_text
 
     return {"markdown": diff_text.markdown, "html": page.page, "patch": diff_text.patch}[form](found)
 

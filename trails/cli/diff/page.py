@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Final, Literal
 
-from trails.cli.diff import text as diff_text
-from trails.cli.diff.text import Block
-from trails.cli.text import clean, count, one_line
+from trails.cli.diff import blocks as diff_text
+from trails.cli.diff.blocks import Block
+from trails.cli.terminal import clean, count, one_line
 
 if TYPE_CHECKING:
     from trails.diff import Diff, Entry, Span

@@ -9,14 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from trails.cli import render
-from trails.cli.diff import text as diff_text
-from trails.cli.text import clean, count, one_line, shorten
+from trails.cli.diff import blocks as diff_text
+from trails.cli.terminal import clean, count, one_line, shorten
 from trails.diff.words import Span
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trails.cli.diff.text import Block
+    from trails.cli.diff.blocks import Block
     from trails.diff import Diff, Entry
 
 _STYLES: Final = {"equal": "dim", "changed": "yellow", "left": "red", "right": "green"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trails.cli.base import command, json_option, note, open_store, print_json
-from trails.cli.text import clean, count
+from trails.cli.terminal import clean, count
 
 if TYPE_CHECKING:
     from trails.tree.overview import Seen

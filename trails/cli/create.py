@@ -22,7 +22,7 @@ from trails.cli.base import (
     session_argument,
     store_location,
 )
-from trails.cli.text import count
+from trails.cli.terminal import count
 
 _meta_option = click.option("--meta", multiple=True, metavar="NAME=VALUE", help="A fact about it; may be given again.")
 

@@ -20,7 +20,7 @@ from trails.cli.base import (
     refuse,
     store_location,
 )
-from trails.cli.text import count, one_line
+from trails.cli.terminal import count, one_line
 
 if TYPE_CHECKING:
     from trails.model import VerifyReport

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trails.cli.backup import confirmed, yes_option
 from trails.cli.base import (
     command,
     decoded,
@@ -21,8 +22,7 @@ from trails.cli.base import (
     refuse,
     session_argument,
 )
-from trails.cli.maintenance import confirmed, yes_option
-from trails.cli.text import count
+from trails.cli.terminal import count
 from trails.errors import TrailsError
 
 if TYPE_CHECKING:

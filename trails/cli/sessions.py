@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from trails.cli.base import command, decoded, json_option, note, open_store, print_json, refuse, store_option
-from trails.cli.text import clean, count
+from trails.cli.terminal import clean, count
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trails import parts
-from trails.cli.text import clean, count, one_line
+from trails.cli.terminal import clean, count, one_line
 from trails.diff import sequences
 from trails.diff.words import Span
 
