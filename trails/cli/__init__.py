@@ -7,12 +7,17 @@ import click
 import trails
 from trails.cli import (
     backup,
+    bisect,
+    blame,
     checkpoint,
+    cherry_pick,
     compare,
     completion,
     context,
     create,
+    delete,
     demo,
+    fork,
     import_export,
     ledger,
     log,
@@ -26,17 +31,21 @@ from trails.cli import (
     sessions,
     show,
     spawn_tree,
+    store,
+    tags,
     tail,
+    tree,
+    verify,
 )
 from trails.cli.base import Commands, store_option
 from trails.cli.diff import command
 
 _TOPICS = {
-    "Start": (demo.demo, create.init, import_export.import_files, create.create, create.append),
+    "Start": (demo.demo, store.init, import_export.import_files, create.create, create.append),
     "Look": (
-        *(show.list_sessions, show.show, show.tree, show.branches),
+        *(show.list_sessions, show.show, tree.tree, show.branches),
         *(command.diff, compare.compare, show.replay, context.show_context),
-        *(log.log, search.blame, search.bisect, notes.tags, notes.notes),
+        *(log.log, blame.blame, bisect.bisect_turns, tags.list_tags, notes.list_notes),
     ),
     "Follow": (
         ledger.head,
@@ -51,21 +60,17 @@ _TOPICS = {
         *(process.receive, process.process, process.retry),
         *(process.fail, process.drop, process.delivered),
     ),
-    "Route": (sessions.sessions, sessions.policy),
+    "Route": (sessions.list_keys, sessions.policy),
     "Change": (
-        *(create.fork, create.set_label, notes.tag, notes.write_note, notes.cherry_pick),
-        *(context.compact, create.detach, create.flatten, create.delete),
+        *(fork.fork, tags.set_label, tags.tag, notes.write_note, cherry_pick.cherry_pick),
+        *(context.compact, fork.detach, fork.flatten, delete.delete),
     ),
-    "Ask": (search.search, query.query, query.list_queries, query.verify, query.info),
-    "Prove": (checkpoint.checkpoint, checkpoint.proof, checkpoint.verify_proof),
-    "Erase": (scan.scan, redact.redact, backup.vacuum, backup.prune),
+    "Ask": (search.search, query.query, query.list_queries, verify.verify, store.info),
+    "Prove": (checkpoint.checkpoint, checkpoint.proof, verify.verify_proof),
+    "Erase": (scan.find_secrets, redact.redact, store.vacuum, delete.prune),
     "Keep safe": (
-        backup.backup,
-        backup.restore,
-        backup.dump,
-        backup.load,
-        backup.upgrade,
-        backup.doctor,
+        *(backup.backup, backup.restore_backup, backup.dump, backup.load_dump),
+        *(store.upgrade_store, store.check_machine),
     ),
     "Take out": (import_export.export, completion.completion),
 }

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
@@ -180,7 +181,14 @@ def open_store(*, create: bool = False) -> Repository:
 
 # --- options and output that many commands share
 
+EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+IN_OLDER_COPIES: Final = "older backups, dumps and exports still hold it"
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text for people.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+by_option = click.option("--by", metavar="NAME", help="Who does it, or agent:NAME; default: the session's principal.")
+meta_option = click.option("--meta", multiple=True, metavar="NAME=VALUE", help="A fact about it; may be given again.")
 session_argument = click.argument("session", metavar="SESSION")
 
 
@@ -209,6 +217,18 @@ def note(message: str) -> None:
 def refuse(message: str) -> NoReturn:
     """End the command as wrong usage."""
     raise click.UsageError(message, ctx=click.get_current_context())
+
+
+def end(code: int) -> NoReturn:
+    """End the command with an exit code, quietly: what there is to say was said."""
+    click.get_current_context().exit(code)
+
+
+def confirmed(question: str, what: str) -> bool:
+    """Ask on a terminal; elsewhere end the command as wrong usage. `what` is what asks, at the start of a sentence."""
+    if not sys.stdin.isatty():
+        refuse(f"{what} asks first, and stdin is no terminal; give --yes")
+    return click.confirm(question, err=True)
 
 
 def time_option(name: str, help_text: str) -> Callable[[_Command], _Command]:

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trails.cli.base import command, note, open_store, print_json, refuse
+from trails.cli.base import (
+    NEW_FILE,
+    command,
+    note,
+    open_store,
+    print_json,
+    refuse,
+)
 from trails.cli.terminal import clean, clean_csv, count, shorten
 
 if TYPE_CHECKING:
@@ -44,9 +51,7 @@ _ENDLESS: Final = 100_000
 @click.option("--groups-only", is_flag=True, help="A row a group, with mean, least and greatest, not a row a branch.")
 @click.option("--format", "format_", type=_FORMATS, help="How to print; default: a table for people.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option(
-    "--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw the forks: .svg or .png."
-)
+@click.option("--plot", type=NEW_FILE, metavar="FILE", help="Draw the forks: .svg or .png.")
 @click.option("--color-by", metavar="NAME", help="Colour the drawing by this column; default: tokens.")
 @click.option("--force", is_flag=True, help="Replace the drawing's file if it is there.")
 def compare(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-from trails.cli.base import refuse
+from trails.cli.base import (
+    refuse,
+)
 
 
 @click.command("completion")

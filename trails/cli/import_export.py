@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trails import files
-from trails.cli.base import command, json_option, note, open_store, print_json, refuse
+from trails.cli.base import (
+    command,
+    end,
+    json_option,
+    note,
+    open_store,
+    print_json,
+    refuse,
+)
 from trails.cli.terminal import count, escaping, one_line, shorten
 from trails.errors import TrailsError
 
@@ -72,7 +80,7 @@ def import_files(
     _print_report(report, as_json=as_json)
     if not _recognised(report):
         note("nothing could be imported")
-        click.get_current_context().exit(1)
+        end(1)
 
 
 def _import_one(store: Repository, path: Path, format_: str | None, **how: Any) -> ImportReport:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import command, json_option, note, open_store, print_json, session_argument
+from trails.cli.base import (
+    command,
+    json_option,
+    note,
+    open_store,
+    print_json,
+    session_argument,
+)
 from trails.cli.terminal import clean, count, shorten
 
 if TYPE_CHECKING:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trails.cli.base import command, json_option, note, open_store, print_json
+from trails.cli.base import (
+    command,
+    json_option,
+    note,
+    open_store,
+    print_json,
+)
 from trails.cli.terminal import clean, count, shorten
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.backup import confirmed, yes_option
 from trails.cli.base import (
     command,
+    confirmed,
     decoded,
+    end,
     json_option,
     note,
     open_store,
@@ -21,6 +22,7 @@ from trails.cli.base import (
     read_stdin,
     refuse,
     session_argument,
+    yes_option,
 )
 from trails.cli.terminal import count
 from trails.errors import TrailsError
@@ -168,7 +170,7 @@ def drop(*, session: str, entry: int, reason: str | None, yes: bool, as_json: bo
     with open_store() as store:
         session_id = store.resolve(session)
         if not yes and not confirmed(f"Take the text of message {entry} of session {session_id} out?", "dropping"):
-            click.get_current_context().exit(1)
+            end(1)
         made = _ledger(store).drop(session_id, entry, reason=reason)
     _show(made, as_json=as_json)
 

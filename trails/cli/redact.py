@@ -6,8 +6,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.backup import OLDER, confirmed, stop, yes_option
-from trails.cli.base import command, json_option, note, open_store, print_json, read_stdin, refuse
+from trails.cli.base import (
+    IN_OLDER_COPIES,
+    command,
+    confirmed,
+    end,
+    json_option,
+    note,
+    open_store,
+    print_json,
+    read_stdin,
+    refuse,
+    yes_option,
+)
 from trails.cli.terminal import count, one_line
 
 if TYPE_CHECKING:
@@ -64,7 +75,8 @@ def _one_turn(session: str, index: int, *, by: str | None, reason: str | None, y
         session_id = store.resolve(session)
         question = f"Take the content out of turn {index} of session {session_id!r} and all its copies, for good?"
         if not yes and not confirmed(question, "redacting"):
-            stop("nothing was redacted")
+            note("nothing was redacted")
+            end(1)
         report = store.redact(session_id, index, by=by, reason=reason)
     if as_json:
         print_json(report.to_dict())
@@ -73,7 +85,7 @@ def _one_turn(session: str, index: int, *, by: str | None, reason: str | None, y
     if not report.turns:
         note("it was redacted before; nothing was changed")
     _tell(report)
-    note(f"the text is in the store's files until `trails vacuum`; {OLDER}")
+    note(f"the text is in the store's files until `trails vacuum`; {IN_OLDER_COPIES}")
 
 
 def _a_text(text: str, *, dry_run: bool, by: str | None, reason: str | None, yes: bool, as_json: bool) -> None:
@@ -82,7 +94,8 @@ def _a_text(text: str, *, dry_run: bool, by: str | None, reason: str | None, yes
             found = len(store.redact_matching(text, dry_run=True, by=by, reason=reason).places)
             question = f"The text stands in {count(found, 'place')} (--dry-run lists them). Take it out for good?"
             if not confirmed(question, "redacting"):
-                stop("nothing was redacted")
+                note("nothing was redacted")
+                end(1)
         report = store.redact_matching(text, dry_run=dry_run, by=by, reason=reason)
     if as_json:
         print_json(report.to_dict())
@@ -96,9 +109,9 @@ def _a_text(text: str, *, dry_run: bool, by: str | None, reason: str | None, yes
     elif dry_run:
         note(f"{count(len(report.places), 'place')}; nothing was changed")
     else:
-        note(f"the text is in the store's files until `trails vacuum`; {OLDER}")
+        note(f"the text is in the store's files until `trails vacuum`; {IN_OLDER_COPIES}")
     if report.left:
-        click.get_current_context().exit(1)
+        end(1)
 
 
 def _tell(report: Redaction) -> None:

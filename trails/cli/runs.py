@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import command, json_option, note, open_store, print_json
+from trails.cli.base import (
+    command,
+    json_option,
+    note,
+    open_store,
+    print_json,
+)
 from trails.cli.terminal import clean, count, one_line, shorten
 
 if TYPE_CHECKING:

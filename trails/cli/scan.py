@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import command, json_option, note, open_store, print_json, refuse
+from trails.cli.base import (
+    command,
+    end,
+    json_option,
+    note,
+    open_store,
+    print_json,
+    refuse,
+)
 from trails.cli.terminal import count, one_line
 
 if TYPE_CHECKING:
@@ -25,7 +33,7 @@ def described(found: Found) -> str:
 @click.argument("session", metavar="[SESSION]", required=False)
 @click.option("--all", "whole", is_flag=True, help="Look through the whole store.")
 @json_option
-def scan(*, session: str | None, whole: bool, as_json: bool) -> None:
+def find_secrets(*, session: str | None, whole: bool, as_json: bool) -> None:
     """Look for API keys, tokens and passwords in a session, or with --all in the whole store.
 
     SESSION is an id, an IRI or a label; the turns that it shares are looked through too. Each secret is named by its
@@ -33,16 +41,16 @@ def scan(*, session: str | None, whole: bool, as_json: bool) -> None:
     content of a turn out; the extra `secrets` adds formats to those that are known without it.
     """
     from trails.cli import render
-    from trails.plumbing import scan as scanning
+    from trails.plumbing import scan
 
     if whole == (session is not None):
         refuse("name a session, or give --all")
     with open_store() as store:
         if session is not None:
-            report = scanning.scan(store, session)
+            report = scan.scan(store, session)
         else:
             with render.progress("scanning") as progress:
-                report = scanning.scan_all(store, progress)
+                report = scan.scan_all(store, progress)
     if as_json:
         print_json(report.to_dict())
     else:
@@ -51,4 +59,4 @@ def scan(*, session: str | None, whole: bool, as_json: bool) -> None:
         said = count(len(report.found), "secret") if report.found else "no secrets"
         note(f"{said} in {count(report.sessions, 'session')}")
     if report.found:
-        click.get_current_context().exit(1)
+        end(1)

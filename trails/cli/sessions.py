@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from trails.cli.base import command, decoded, json_option, note, open_store, print_json, refuse, store_option
+from trails.cli.base import (
+    EXISTING_FILE,
+    command,
+    decoded,
+    json_option,
+    note,
+    open_store,
+    print_json,
+    refuse,
+    store_option,
+)
 from trails.cli.terminal import clean, count
 
 if TYPE_CHECKING:
@@ -25,7 +35,7 @@ def config_option(function: _Command) -> _Command:
     option = click.option(
         "--config",
         metavar="FILE",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=EXISTING_FILE,
         help="A JSON file that says how keys and policies are set, as OpenClaw's configuration does.",
     )
     return option(function)
@@ -56,7 +66,7 @@ def _configuration(file: Path | None) -> dict[str, Any] | None:
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The N latest at most.")
 @config_option
 @json_option
-def sessions(
+def list_keys(
     *,
     active: float | None,
     label: str | None,

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import command, json_option, note, open_store, print_json
+from trails.cli.base import (
+    command,
+    json_option,
+    note,
+    open_store,
+    print_json,
+)
 from trails.cli.terminal import clean, count
 
 if TYPE_CHECKING:
