@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import (
-    EXISTING_FILE,
-    NEW_FILE,
-    command,
-    json_option,
-    note,
-    open_store,
-    print_json,
-    store_location,
-)
+from trails.cli.base import EXISTING_FILE, NEW_FILE, answer, command, json_option, note, open_store, store_location
 from trails.cli.terminal import count
 from trails.cli.verify import answer_report
 
@@ -34,8 +25,7 @@ def backup(folder: Path, as_json: bool) -> None:
     """
     with open_store() as store:
         store.backup(folder)
-    if as_json:
-        print_json({"output": str(folder)})
+    answer({"output": str(folder)}, None, click.echo, as_json=as_json)
     note(f"backed up to {folder}")
 
 
@@ -69,8 +59,7 @@ def dump(file: Path, force: bool, as_json: bool) -> None:
 
     with open_store() as store, render.progress("dumping") as progress:
         quads = store.dump(file, replace=force, progress=progress)
-    if as_json:
-        print_json({"output": str(file), "quads": quads})
+    answer({"output": str(file), "quads": quads}, None, click.echo, as_json=as_json)
     note(f"wrote {count(quads, 'quad')} to {file}")
 
 

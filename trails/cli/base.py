@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ BROKEN_PIPE: Final = 141
 """As a shell reports a program that SIGINT or SIGPIPE ended."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Shown = TypeVar("_Shown")
 
 
 class Commands(click.Group):
@@ -204,6 +206,37 @@ def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], clic
     return wrap
 
 
+def answer(
+    value: Any,
+    shown: _Shown | None,
+    draw: Callable[[_Shown], object],
+    *,
+    as_json: bool,
+    empty: str | None = None,
+    said: str | None = None,
+) -> None:
+    """Answer a command on stdout: with a value as JSON where that was asked for, else by drawing what is shown of it.
+
+    In the value, whatever has a `to_dict` may stand as it is: it is called for JSON alone. People who are shown nothing
+    are told what `empty` says; `said` is told them in the end, on stderr. What is None is never drawn.
+    """
+    if as_json:
+        print_json(value)
+        return
+    if empty is not None and not shown:
+        note(empty)
+    elif shown is not None:
+        draw(shown)
+    if said is not None:
+        note(said)
+
+
+def echo_each(lines: Iterable[object]) -> None:
+    """Print a line each."""
+    for line in lines:
+        click.echo(line)
+
+
 def print_json(value: Any) -> None:
     """Print a value as indented JSON on stdout."""
     click.echo(to_json(value, ascii_only=not _is_utf8(sys.stdout)))
@@ -212,6 +245,20 @@ def print_json(value: Any) -> None:
 def note(message: str) -> None:
     """Tell a person what was done, on stderr: stdout carries only results."""
     click.echo(one_line(message), err=True)
+
+
+def there_is_more(cursor: str | None, name: str, *arguments: str | None, **options: str | None) -> str | None:
+    """Return what to type for the page after this one, or None where this was the last; what was not given is left out.
+
+    >>> there_is_more("c", "list", agent="a b", label=None)
+    "there is more: trails list --agent 'a b' --cursor c"
+    """
+    if cursor is None:
+        return None
+    words = ["trails", name, *(word for word in arguments if word is not None)]
+    for option, value in options.items():
+        words += [f"--{option}", value] if value else []
+    return f"there is more: {shlex.join([*words, '--cursor', cursor])}"
 
 
 def refuse(message: str) -> NoReturn:

@@ -10,21 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from trails.cli.base import (
-    command,
-    end,
-    json_option,
-    note,
-    open_store,
-    print_json,
-    refuse,
-)
+from trails.cli.base import answer, command, end, json_option, note, open_store, refuse
 from trails.cli.terminal import count
 
 if TYPE_CHECKING:
     from trails.model import Turn
     from trails.session.bisect import Bisection
-
 
 _SKIP: Final = 125
 _STOP: Final = 128
@@ -60,10 +51,12 @@ def bisect_turns(*, ref: str, run: tuple[str, ...], good: int, bad: int | None, 
         return answer
 
     found = bisect(turns, is_good, good=good, bad=len(turns) if bad is None else bad)
-    if as_json:
-        print_json({"session": place.session_id, **found.to_dict()})
-    else:
-        _verdict(place.session_id, found)
+    answer(
+        {"session": place.session_id} | found.to_dict(),
+        found,
+        lambda found: _draw(place.session_id, found),
+        as_json=as_json,
+    )
     if found.turn is None:
         note("which of these it is cannot be told: the turns between were skipped")
         end(1)
@@ -82,7 +75,7 @@ def _run(run: Sequence[str], prefix: Sequence[Turn]) -> bool | None:
     return None if code == _SKIP else code == 0
 
 
-def _verdict(session_id: str, found: Bisection) -> None:
+def _draw(session_id: str, found: Bisection) -> None:
     from trails.cli import render
 
     render.transcript(render.screen(), session_id, found.candidates, full=False)

@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from trails.cli.base import (
-    command,
-    json_option,
-    note,
-    open_store,
-    print_json,
-)
-from trails.cli.terminal import clean, shorten
+from trails.cli.base import answer, command, json_option, open_store
+from trails.cli.terminal import shorten
 
 if TYPE_CHECKING:
     from trails.model import Turn
     from trails.session.blame import Blame
-
 
 _TEXT: Final = 60
 
@@ -45,12 +38,8 @@ def blame(ref: str, turns: str | None, as_json: bool) -> None:
         chosen = set(wanted)
         found = [each for each in loaded.blame(0, end) if each.index in chosen]
         texts = {index: _text(loaded.turns[index]) for index in wanted}
-    if as_json:
-        print_json({"session": loaded.id, "turns": [each.to_dict() for each in found]})
-    elif found:
-        _blame_table(found, texts)
-    else:
-        note("there are no turns")
+    value = {"session": loaded.id, "turns": found}
+    answer(value, found, lambda found: _draw_blame(found, texts), empty="there are no turns", as_json=as_json)
 
 
 def _text(turn: Turn) -> str:
@@ -59,8 +48,7 @@ def _text(turn: Turn) -> str:
     return "(redacted)" if turn.redacted else shorten(parts.plain_text(turn.content), _TEXT)
 
 
-def _blame_table(found: Sequence[Blame], texts: dict[int, str]) -> None:
-    from rich.text import Text
+def _draw_blame(found: Sequence[Blame], texts: dict[int, str]) -> None:
 
     from trails.cli import render
 
@@ -75,10 +63,7 @@ def _blame_table(found: Sequence[Blame], texts: dict[int, str]) -> None:
         "text": [texts[each.index] for each in found],
     }
     shown = {name: cells for name, cells in columns.items() if any(cells)}
-    made = render.table(*shown, fold=("text", "from"), right=("turn",))
-    for cells in zip(*shown.values(), strict=True):
-        made.add_row(*(Text(clean(cell)) for cell in cells))
-    render.screen().print(made)
+    render.print_table([*shown], [*zip(*shown.values(), strict=True)], fold=("text", "from"), right=("turn",))
 
 
 def _origin(each: Blame) -> str:

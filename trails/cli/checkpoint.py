@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -13,6 +14,7 @@ from trails import files
 from trails.cli.base import (
     EXISTING_FILE,
     NEW_FILE,
+    answer,
     command,
     decoded,
     json_option,
@@ -96,11 +98,10 @@ def checkpoint(*, key: Path, name: str | None, output: Path | None, as_json: boo
     if output is not None:
         files.write_new(output, made.encode(), public=True)
         note(f"wrote the checkpoint to {output}: keep a copy where the owner of this disk cannot change it")
-    if as_json:
-        state = claimed_checkpoint(made)
-        print_json({"origin": state.origin, "size": state.size, "root": to_base64(state.root), "checkpoint": made})
-    elif output is None:
-        click.echo(made.encode(), nl=False)  # as bytes: a note must stay a note where the terminal knows no em dash
+    state = claimed_checkpoint(made)
+    value = {"origin": state.origin, "size": state.size, "root": to_base64(state.root), "checkpoint": made}
+    shown = made.encode() if output is None else None  # as bytes: a note stays one where a terminal knows no em dash
+    answer(value, shown, partial(click.echo, nl=False), as_json=as_json)
 
 
 def _make_key(name: str, path: Path, *, as_json: bool) -> None:
@@ -115,13 +116,9 @@ def _make_key(name: str, path: Path, *, as_json: bool) -> None:
     except BaseException:
         path.unlink()
         raise
-    if as_json:
-        print_json({"name": name, "key": str(path), "public_key": str(public), "verifier": verifier})
-        return
-    click.echo(verifier)
-    note(
-        f"wrote the secret key to {path} and the public one to {public}: keep the first from others, give out the second"
-    )
+    value = {"name": name, "key": str(path), "public_key": str(public), "verifier": verifier}
+    said = f"wrote the secret key to {path} and the public one to {public}: keep the first from others, give out the second"
+    answer(value, verifier, click.echo, said=said, as_json=as_json)
 
 
 @command("proof")

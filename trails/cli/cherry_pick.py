@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import click
 
-from trails.cli.base import (
-    command,
-    json_option,
-    note,
-    open_store,
-    print_json,
-    refuse,
-)
+from trails.cli.base import answer, command, echo_each, json_option, open_store, refuse
 from trails.cli.terminal import count
 
 
@@ -41,11 +34,7 @@ def cherry_pick(*, turns: str, onto: str, whole_calls: bool, as_json: bool) -> N
         indexes = ranges.indexes(wanted, len(source) if place.end is None else place.end)
         made = target.cherry_pick(source, indexes, whole_calls=whole_calls)
         target.persist()
-    if as_json:
-        print_json({"session": target.id, "turns": [turn.to_dict() for turn in made]})
-        return
-    for turn in made:
-        click.echo(turn.index)
-    note(
-        f"{count(len(made), 'turn')} of {source.label or source.id} repeated at the end of {target.label or target.id}"
-    )
+    names = source.label or source.id, target.label or target.id
+    said = f"{count(len(made), 'turn')} of {names[0]} repeated at the end of {names[1]}"
+    indices = [turn.index for turn in made]
+    answer({"session": target.id, "turns": made}, indices, echo_each, said=said, as_json=as_json)

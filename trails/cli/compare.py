@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trails.cli.base import (
-    NEW_FILE,
-    command,
-    note,
-    open_store,
-    print_json,
-    refuse,
-)
+from trails.cli.base import NEW_FILE, command, note, open_store, print_json, refuse
 from trails.cli.terminal import clean, clean_csv, count, shorten
 
 if TYPE_CHECKING:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import click
 
-from trails.cli.base import (
-    refuse,
-)
+from trails.cli.base import refuse
 
 
 @click.command("completion")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trails.cli.base import (
+    answer,
     command,
     decoded,
     json_option,
@@ -59,10 +60,8 @@ def show_context(
         print_json(made.openai())
     elif form == "anthropic":
         print_json(made.anthropic())
-    elif as_json or form == "json":
-        print_json(made.to_dict())
     else:
-        _draw(made)
+        answer(made, made, _draw, as_json=as_json or form == "json")
     if made.why is not None:
         note(f"over the budget: {made.why}")
 
@@ -151,16 +150,13 @@ def compact(
             model=model,
             request="Written beforehand." if request is None else request,
         )
-    if as_json:
-        print_json({"turn": turn.to_dict()})
-        return
-    click.echo(turn.index)
     made = turn.compaction
     assert made is not None  # noqa: S101 - a compaction's turn says what it stands for
-    note(
+    said = (
         f"turns {made.summarised_from} to {made.summarised_through} are summarised: "
         f"about {made.tokens_before:,} tokens become {made.tokens_after:,}"
     )
+    answer({"turn": turn}, turn.index, click.echo, said=said, as_json=as_json)
 
 
 def _text_of(file: str) -> str:

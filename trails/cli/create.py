@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import click
 
-from trails.cli.base import (
-    command,
-    json_option,
-    meta_option,
-    note,
-    open_store,
-    pairs,
-    print_json,
-    read_stdin,
-    session_argument,
-)
+from trails.cli.base import answer, command, json_option, meta_option, open_store, pairs, read_stdin, session_argument
 from trails.cli.terminal import count
 
 
@@ -41,10 +31,7 @@ def create(
     with open_store() as store:
         made = store.create(id=id_, label=label, principal=principal, agent=agent, system=system, meta=facts)
         made.persist()
-    if as_json:
-        print_json({"session": made.record.to_dict()})
-    else:
-        click.echo(made.id)
+    answer({"session": made.record}, made.id, click.echo, as_json=as_json)
 
 
 @command("append")
@@ -63,8 +50,5 @@ def append(*, session: str, role: str, text: str, author: str | None, model: str
         loaded = store.load(store.resolve(session))
         turn = loaded.append(role, read_stdin() if text == "-" else text, author=author, model=model)
         loaded.persist()
-    if as_json:
-        print_json({"turn": turn.to_dict()})
-        return
-    click.echo(turn.index)
-    note(f"{loaded.label or loaded.id} has {count(len(loaded), 'turn')}, head {turn.digest[:8]}")
+    said = f"{loaded.label or loaded.id} has {count(len(loaded), 'turn')}, head {turn.digest[:8]}"
+    answer({"turn": turn}, turn.index, click.echo, said=said, as_json=as_json)

@@ -11,13 +11,14 @@ import click
 
 from trails.cli.base import (
     IN_OLDER_COPIES,
+    answer,
     command,
     confirmed,
+    echo_each,
     end,
     json_option,
     note,
     open_store,
-    print_json,
     refuse,
     session_argument,
     yes_option,
@@ -26,7 +27,6 @@ from trails.cli.terminal import count, one_line
 
 if TYPE_CHECKING:
     from trails.plumbing.pruning import Pruning
-
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _PREFIXES: Final = ("k", "m", "g", "t")
@@ -95,10 +95,7 @@ def prune(
                 note("nothing was deleted")
                 end(1)
         report = run(dry_run)
-    if as_json:
-        print_json(report.to_dict())
-    for session_id in () if as_json else report.sessions:
-        click.echo(one_line(session_id))
+    answer(report, map(one_line, report.sessions), echo_each, as_json=as_json)
     done = "would go" if dry_run else "went"
     note(f"{count(len(report.sessions), 'session')} {done}, with {report.text_bytes:,} bytes of text")
     if report.needed:
@@ -139,5 +136,4 @@ def delete(session: str, children: str, by: str | None, yes: bool) -> None:
         except HasChildren as error:
             advice = str(error).replace('children="cascade"', "--children cascade")
             raise HasChildren(advice.replace('children="detach"', "--children detach")) from error
-    for each in deleted:
-        click.echo(each)
+    echo_each(deleted)

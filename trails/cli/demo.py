@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from trails.cli.base import (
-    command,
-    note,
-    refuse,
-    store_location,
-)
+from trails.cli.base import command, note, refuse, store_location
 
 if TYPE_CHECKING:
     from trails.cli.render import Screen

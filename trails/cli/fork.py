@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import click
 
-from trails.cli.base import (
-    command,
-    json_option,
-    meta_option,
-    note,
-    open_store,
-    pairs,
-    print_json,
-    refuse,
-    session_argument,
-)
+from trails.cli.base import answer, command, json_option, meta_option, note, open_store, pairs, refuse, session_argument
 from trails.cli.terminal import count
 
 
@@ -54,11 +44,8 @@ def fork(
             place.end if at is None else at, id=id_, label=label, principal=principal, meta=facts
         )
         made.persist()
-    if as_json:
-        print_json({"session": made.record.to_dict()})
-        return
-    click.echo(made.id)
-    note(f"it shares {count(len(made), 'turn')} with {made.parent_session_id}")
+    said = f"it shares {count(len(made), 'turn')} with {made.parent_session_id}"
+    answer({"session": made.record}, made.id, click.echo, said=said, as_json=as_json)
 
 
 @command("detach")
@@ -92,8 +79,5 @@ def flatten(session: str, id_: str | None, label: str | None, as_json: bool) -> 
     """
     with open_store() as store:
         made = store.flatten(store.resolve(session), new_id=id_, label=label)
-    if as_json:
-        print_json({"session": made.record.to_dict()})
-        return
-    click.echo(made.id)
-    note(f"it holds a copy of {count(len(made), 'turn')}")
+    said = f"it holds a copy of {count(len(made), 'turn')}"
+    answer({"session": made.record}, made.id, click.echo, said=said, as_json=as_json)

@@ -9,20 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trails import files
-from trails.cli.base import (
-    command,
-    end,
-    json_option,
-    note,
-    open_store,
-    print_json,
-    refuse,
-)
+from trails.cli.base import answer, command, end, json_option, note, open_store, refuse
 from trails.cli.terminal import count, escaping, one_line, shorten
 from trails.errors import TrailsError
 
 if TYPE_CHECKING:
     from trails import Repository
+    from trails.transcripts.openclaw.export import ExportReport
     from trails.transcripts.report import ImportReport
 
 _PATHS = click.Path(exists=True, path_type=Path)
@@ -75,9 +68,9 @@ def import_files(
                 report.add(_import_one(store, path, format_, **how))
         except TrailsError:
             if _recognised(report):
-                _print_report(report, as_json=as_json)  # what came in before the failing path is there
+                answer(report, report, _draw_report, as_json=as_json)  # what came in before the failing path is there
             raise
-    _print_report(report, as_json=as_json)
+    answer(report, report, _draw_report, as_json=as_json)
     if not _recognised(report):
         note("nothing could be imported")
         end(1)
@@ -97,10 +90,7 @@ def _recognised(report: ImportReport) -> bool:
     )
 
 
-def _print_report(report: ImportReport, *, as_json: bool) -> None:
-    if as_json:
-        print_json(report.to_dict())
-        return
+def _draw_report(report: ImportReport) -> None:
     counts = f"{count(report.turns_added, 'turn')} from {count(report.files, 'file')}"
     click.echo(f"imported {counts}")
     shown = report.shown_ids()
@@ -116,7 +106,7 @@ def _print_report(report: ImportReport, *, as_json: bool) -> None:
             click.echo(f"  {title:<9} {one_line(session_id)}")
     if report.deleted:
         note("sessions that were deleted here are not imported again; --restore brings exported ones back")
-    _print_secrets(report)
+    _draw_secrets(report)
     for text in report.notes:
         note(f"note: {text}")
     for problem in report.problems[:_SHOWN_PROBLEMS]:
@@ -127,7 +117,7 @@ def _print_report(report: ImportReport, *, as_json: bool) -> None:
         note(f"problem: {len(report.problems) - _SHOWN_PROBLEMS} more; --json lists them all")
 
 
-def _print_secrets(report: ImportReport) -> None:
+def _draw_secrets(report: ImportReport) -> None:
     from trails.cli.scan import described
 
     for found in report.secrets[:_SHOWN_PROBLEMS]:
@@ -180,8 +170,8 @@ def export(
             export_session(store, session_id, format_, escaping(sys.stdout.buffer))
             return
         files.write_whole(output, lambda out: export_session(store, session_id, format_, out))
-    if as_json:
-        print_json({"session": session_id, "format": format_, "output": str(output)})
+    value = {"session": session_id, "format": format_, "output": str(output)}
+    answer(value, None, click.echo, as_json=as_json)
     note(f"wrote {session_id} to {output}")
 
 
@@ -196,9 +186,10 @@ def _export_folder(
         raise click.UsageError("openclaw is a whole folder: name it with -o FOLDER")
     with open_store() as store, files.private_folders():
         report = export_folder(store, output, agents=agents or None, force=force)
-    if as_json:
-        print_json(report.to_dict())
-        return
+    answer(report, report, lambda report: _draw_export(report, output), as_json=as_json)
+
+
+def _draw_export(report: ExportReport, output: Path) -> None:
     what = ((report.entries, "key"), (report.transcripts, "transcript"), (report.runs, "run"))
     click.echo(
         f"wrote {', '.join(count(*each) for each in what)} of {count(len(report.agents), 'agent')} to {one_line(str(output))}"

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trails.cli.base import (
-    command,
-    json_option,
-    note,
-    open_store,
-    print_json,
-)
+from trails.cli.base import answer, command, json_option, open_store, there_is_more
 from trails.cli.terminal import clean, count, shorten
 
 if TYPE_CHECKING:
@@ -68,19 +61,18 @@ def log(*, ref: str | None, graph: bool, limit: int, cursor: str | None, as_json
     last = turns.get(log_pages.last_turn(lines)) if more else None
     onward = None if last is None else f"{last.iri}#{seen}"
     shown = [line for line in lines if (graph if line.strand is None else (line.strand, line.index) in turns)]
-    if as_json:
-        rows = [_plain(view, line, turns) for line in shown if line.strand is not None]
-        print_json({"turns": rows, "cursor": onward})
-        return
-    console = render.screen()
-    for line in shown:
-        console.print(_line(view, line, turns, graph=graph, width=console.width), soft_wrap=True)
-    if not shown:
-        note("there are no turns")
-    if onward is not None:
-        given = [ref and shlex.quote(ref), "--graph" if graph else None, f"-n {limit}" if limit != 50 else None]
-        words = ["trails log", *filter(None, given), f"--cursor {shlex.quote(onward)}"]
-        note(f"there is more: {' '.join(words)}")
+    rows = [_plain(view, line, turns) for line in shown if line.strand is not None]
+
+    def draw(lines: Sequence[Line]) -> None:
+
+        console = render.screen()
+        for line in lines:
+            console.print(_line(view, line, turns, graph=graph, width=console.width), soft_wrap=True)
+
+    given = [ref, "--graph" if graph else None, *(() if limit == 50 else ("-n", str(limit)))]
+    more_said = there_is_more(onward, "log", *given)
+    empty = "there are no turns"
+    answer({"turns": rows, "cursor": onward}, shown, draw, empty=empty, said=more_said, as_json=as_json)
 
 
 # --- reading

@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from trails.cli.base import (
-    refuse,
-)
+from trails.cli.base import refuse
 
 if TYPE_CHECKING:
     from trails import Repository

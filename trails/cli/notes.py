@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import (
-    by_option,
-    command,
-    json_option,
-    note,
-    open_store,
-    print_json,
-    read_stdin,
-    refuse,
-)
-from trails.cli.terminal import clean, one_line
+from trails.cli.base import answer, by_option, command, json_option, open_store, read_stdin, refuse
+from trails.cli.terminal import one_line
 
 if TYPE_CHECKING:
     from trails.model import Note
@@ -47,12 +38,8 @@ def write_note(
         else:
             session_id = store.resolve(session or "")
             made = store.notes.add(session_id, index or 0, read_stdin() if text == "-" else text, by=by)
-    if as_json:
-        print_json({"note": made.to_dict()})
-        return
-    click.echo(made.id)
-    if gone is not None:
-        note("the note is removed; its text is in the store's files until `trails vacuum`, and in older backups")
+    removed = "the note is removed; its text is in the store's files until `trails vacuum`, and in older backups"
+    answer({"note": made}, made.id, click.echo, said=None if gone is None else removed, as_json=as_json)
 
 
 @command("notes")
@@ -67,21 +54,14 @@ def list_notes(session: str, index: int | None, as_json: bool) -> None:
     with open_store() as store:
         session_id = store.resolve(session)
         found = store.notes.list(session_id, index)
-    if as_json:
-        print_json({"session": session_id, "notes": [each.to_dict() for each in found]})
-    elif found:
-        _note_table(found)
-    else:
-        note(f"there are no notes on {'its turns' if index is None else f'turn {index}'}")
+    none = f"there are no notes on {'its turns' if index is None else f'turn {index}'}"
+    answer({"session": session_id, "notes": found}, found, _draw_notes, empty=none, as_json=as_json)
 
 
-def _note_table(found: list[Note]) -> None:
-    from rich.text import Text
+def _draw_notes(found: list[Note]) -> None:
 
     from trails.cli import render
 
-    made = render.table("turn", "note", "by", "written (UTC)", "text", fold=("text",), right=("turn",))
-    for each in found:
-        cells = (str(each.index), clean(each.id), clean(each.author), render.moment(each.time), one_line(each.text))
-        made.add_row(*(Text(cell) for cell in cells))
-    render.screen().print(made)
+    columns = ("turn", "note", "by", "written (UTC)", "text")
+    rows = [(str(n.index), n.id, n.author, render.moment(n.time), one_line(n.text)) for n in found]
+    render.print_table(columns, rows, fold=("text",), right=("turn",))

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trails.cli.base import (
+    answer,
     command,
     confirmed,
     decoded,
+    echo_each,
     end,
     json_option,
     note,
     open_store,
-    print_json,
     read_stdin,
     refuse,
     session_argument,
@@ -30,7 +31,6 @@ from trails.errors import TrailsError
 if TYPE_CHECKING:
     from trails import Repository
     from trails.ledger import Ledger, Running
-    from trails.records.entry import LedgerEntry
 
 _entry_argument = click.argument("entry", metavar="ENTRY", type=click.IntRange(min=1))
 
@@ -66,7 +66,7 @@ def receive(*, session: str, text: str, as_json: bool, **given: Any) -> None:
         note(f"the message is in session {event.session_id!r} already; nothing was added")
     elif not event.waiting:
         note("the message was taken up already; nothing was added")
-    _show(event, as_json=as_json)
+    answer(event, event.number, click.echo, as_json=as_json)
 
 
 @command("process")
@@ -96,12 +96,9 @@ def process(
         done = _ledger(store).process(
             store.resolve(session), _answering(run, max_tokens), interrupted=interrupted, limit=limit
         )
-    if as_json:
-        print_json({"exchanges": [exchange.to_dict() for exchange in done]})
-        return
-    for exchange in done:
-        click.echo(exchange.number)
-    note(f"{count(len(done), 'exchange')} completed")
+    numbers = [exchange.number for exchange in done]
+    said = f"{count(len(done), 'exchange')} completed"
+    answer({"exchanges": done}, numbers, echo_each, said=said, as_json=as_json)
 
 
 def _answering(run: Sequence[str], max_tokens: int | None) -> Callable[[Running], str]:
@@ -136,7 +133,7 @@ def retry(*, session: str, entry: int, as_json: bool) -> None:
     """
     with open_store() as store:
         made = _ledger(store).retry(store.resolve(session), entry)
-    _show(made, as_json=as_json)
+    answer(made, made.number, click.echo, as_json=as_json)
 
 
 @command("fail")
@@ -152,7 +149,7 @@ def fail(*, session: str, entry: int, error: str | None, as_json: bool) -> None:
     with open_store() as store:
         why = {} if error is None else {"error": error}
         made = _ledger(store).fail(store.resolve(session), entry, **why)
-    _show(made, as_json=as_json)
+    answer(made, made.number, click.echo, as_json=as_json)
 
 
 @command("drop")
@@ -172,7 +169,7 @@ def drop(*, session: str, entry: int, reason: str | None, yes: bool, as_json: bo
         if not yes and not confirmed(f"Take the text of message {entry} of session {session_id} out?", "dropping"):
             end(1)
         made = _ledger(store).drop(session_id, entry, reason=reason)
-    _show(made, as_json=as_json)
+    answer(made, made.number, click.echo, as_json=as_json)
 
 
 @command("delivered")
@@ -199,21 +196,14 @@ def delivered(*, session: str, entry: int, text: str | None, as_json: bool, **gi
     sent = read_stdin() if text == "-" else text
     with open_store() as store:
         session_id, ledger = store.resolve(session), _ledger(store)
-        answer = next((each for each in ledger.events(session_id) if each.number == entry), None)
-        if answer is None:
+        event = next((each for each in ledger.events(session_id) if each.number == entry), None)
+        if event is None:
             refuse(f"entry {entry} of the ledger of session {session_id!r} is no answer; see `trails events`")
-        made = ledger.delivered(answer, text=sent, **given)
-    _show(made, as_json=as_json)
+        made = ledger.delivered(event, text=sent, **given)
+    answer(made, made.number, click.echo, as_json=as_json)
 
 
 def _ledger(store: Repository) -> Ledger:
     from trails.ledger import Ledger
 
     return Ledger(store)
-
-
-def _show(entry: LedgerEntry, *, as_json: bool) -> None:
-    if as_json:
-        print_json(entry.to_dict())  # type: ignore[attr-defined] # every entry that is shown has it
-    else:
-        click.echo(entry.number)

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import (
-    command,
-    decoded,
-    json_option,
-    note,
-    open_store,
-    pairs,
-    print_json,
-    read_stdin,
-    refuse,
-)
+from trails.cli.base import answer, command, decoded, json_option, note, open_store, pairs, read_stdin, refuse
 from trails.cli.terminal import count
 
 if TYPE_CHECKING:
     from trails import Repository
     from trails.queries import QueryFile
     from trails.store.contract import Result
-
 
 _FORMATS = click.Choice(["table", "json", "csv", "tsv", "turtle", "ntriples"])
 
@@ -116,14 +107,15 @@ def list_queries(name: str | None, as_json: bool) -> None:
     """
     from trails import queries
 
-    found = list(queries.catalogue().values()) if name is None else [queries.find(name)]
-    if as_json:
-        described = [_described(each) for each in found]
-        print_json({"queries": described} if name is None else described[0] | {"text": found[0].text})
-        return
     if name is not None:
-        click.echo(found[0].text, nl=False)
+        asked = queries.find(name)
+        answer(_described(asked) | {"text": asked.text}, asked.text, partial(click.echo, nl=False), as_json=as_json)
         return
+    found = list(queries.catalogue().values())
+    answer({"queries": [_described(each) for each in found]}, found, _draw_queries, as_json=as_json)
+
+
+def _draw_queries(found: Sequence[QueryFile]) -> None:
     from trails.cli import render
 
     table = render.table("name", "purpose", "parameters", fold=("purpose", "parameters"))

@@ -8,13 +8,14 @@ import click
 
 from trails.cli.base import (
     IN_OLDER_COPIES,
+    answer,
     command,
     confirmed,
+    echo_each,
     end,
     json_option,
     note,
     open_store,
-    print_json,
     read_stdin,
     refuse,
     yes_option,
@@ -22,6 +23,7 @@ from trails.cli.base import (
 from trails.cli.terminal import count, one_line
 
 if TYPE_CHECKING:
+    from trails.plumbing.purge_kinds import Place
     from trails.plumbing.redaction import Redaction
 
 
@@ -78,10 +80,8 @@ def _one_turn(session: str, index: int, *, by: str | None, reason: str | None, y
             note("nothing was redacted")
             end(1)
         report = store.redact(session_id, index, by=by, reason=reason)
-    if as_json:
-        print_json(report.to_dict())
-    for each, at in () if as_json else report.turns:
-        click.echo(f"{one_line(each)} {at}")
+    lines = [f"{one_line(each)} {at}" for each, at in report.turns]
+    answer(report, lines, echo_each, as_json=as_json)
     if not report.turns:
         note("it was redacted before; nothing was changed")
     _tell(report)
@@ -97,11 +97,7 @@ def _a_text(text: str, *, dry_run: bool, by: str | None, reason: str | None, yes
                 note("nothing was redacted")
                 end(1)
         report = store.redact_matching(text, dry_run=dry_run, by=by, reason=reason)
-    if as_json:
-        print_json(report.to_dict())
-    for each in () if as_json else report.places:
-        place = "" if each.index is None else f" {each.index}"
-        click.echo(f"{one_line(each.session_id or '-')} {each.kind}{place}")
+    answer(report, [_place_line(each) for each in report.places], echo_each, as_json=as_json)
     for each in report.left:
         note(f"it cannot be taken out of the {each.kind} {one_line(each.iri)}: {each.why}")
     if not report.places:
@@ -112,6 +108,11 @@ def _a_text(text: str, *, dry_run: bool, by: str | None, reason: str | None, yes
         note(f"the text is in the store's files until `trails vacuum`; {IN_OLDER_COPIES}")
     if report.left:
         end(1)
+
+
+def _place_line(place: Place) -> str:
+    at = "" if place.index is None else f" {place.index}"
+    return f"{one_line(place.session_id or '-')} {place.kind}{at}"
 
 
 def _tell(report: Redaction) -> None:

@@ -108,6 +108,16 @@ def table(*columns: str, fold: Iterable[str] = (), right: Iterable[str] = ()) ->
     return made
 
 
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, fold: Iterable[str] = (), right: Iterable[str] = ()
+) -> None:
+    """Print rows of bare texts as a table on stdout; see `table`."""
+    made = table(*columns, fold=fold, right=right)
+    for row in rows:
+        made.add_row(*(Text(clean(cell)) for cell in row))
+    screen().print(made)
+
+
 def grid(rows: Mapping[str, Any]) -> Table:
     """Return names and values, one pair a line."""
     made = Table.grid(padding=(0, 2))

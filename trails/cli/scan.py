@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import (
-    command,
-    end,
-    json_option,
-    note,
-    open_store,
-    print_json,
-    refuse,
-)
+from trails.cli.base import answer, command, echo_each, end, json_option, open_store, refuse
 from trails.cli.terminal import count, one_line
 
 if TYPE_CHECKING:
@@ -51,12 +43,8 @@ def find_secrets(*, session: str | None, whole: bool, as_json: bool) -> None:
         else:
             with render.progress("scanning") as progress:
                 report = scan.scan_all(store, progress)
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        for each in report.found:
-            click.echo(described(each))
-        said = count(len(report.found), "secret") if report.found else "no secrets"
-        note(f"{said} in {count(report.sessions, 'session')}")
+    found = count(len(report.found), "secret") if report.found else "no secrets"
+    said = f"{found} in {count(report.sessions, 'session')}"
+    answer(report, map(described, report.found), echo_each, said=said, as_json=as_json)
     if report.found:
         end(1)

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import (
-    command,
-    json_option,
-    note,
-    open_store,
-    print_json,
-)
+from trails.cli.base import answer, command, json_option, open_store, there_is_more
 from trails.cli.terminal import clean, one_line
 
 if TYPE_CHECKING:
@@ -49,22 +42,12 @@ def search(
     with open_store() as store:
         session_id = None if session is None else store.resolve(session)
         page = store.search(text, tool=tool, session=session_id, role=role, author=author, limit=limit, cursor=cursor)
-    if as_json:
-        print_json({"turns": [hit.to_dict() for hit in page], "cursor": page.cursor})
-        return
-    if page:
-        _hit_table(page)
-    else:
-        note("nothing found")
-    if page.cursor:
-        options = {"--tool": tool, "--session": session, "--role": role, "--author": author}
-        options["--limit"] = None if limit == 50 else str(limit)
-        given = [shlex.quote(text)] if text is not None else []
-        given += [f"{name} {shlex.quote(value)}" for name, value in options.items() if value]
-        note(f"there is more: trails search {' '.join([*given, '--cursor', shlex.quote(page.cursor)])}")
+    options = {"tool": tool, "session": session, "role": role, "author": author}
+    more = there_is_more(page.cursor, "search", text, **options, limit=None if limit == 50 else str(limit))
+    answer({"turns": page, "cursor": page.cursor}, page, _draw_hits, empty="nothing found", said=more, as_json=as_json)
 
 
-def _hit_table(hits: Sequence[Hit]) -> None:
+def _draw_hits(hits: Sequence[Hit]) -> None:
     from rich.text import Text
 
     from trails.cli import render

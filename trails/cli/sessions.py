@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from trails.cli.base import (
-    EXISTING_FILE,
-    command,
-    decoded,
-    json_option,
-    note,
-    open_store,
-    print_json,
-    refuse,
-    store_option,
-)
+from trails.cli.base import EXISTING_FILE, answer, command, decoded, json_option, open_store, refuse, store_option
 from trails.cli.terminal import clean, count
 
 if TYPE_CHECKING:
@@ -97,15 +87,11 @@ def list_keys(
             include_unknown=unknown,
             limit=limit,
         )
-    if as_json:
-        print_json({"sessions": [info.to_dict() for info in found]})
-    elif found:
-        _print(found)
-    else:
-        note("no key names a session, or none that was asked for")
+    empty = "no key names a session, or none that was asked for"
+    answer({"sessions": found}, found, _draw_keys, empty=empty, as_json=as_json)
 
 
-def _print(found: Sequence[SessionInfo]) -> None:
+def _draw_keys(found: Sequence[SessionInfo]) -> None:
     from rich.text import Text
 
     from trails.cli import render
@@ -146,9 +132,10 @@ def check(key: str, *, config: Path | None, as_json: bool) -> None:
 
     with open_store() as store:
         found = Router(store, config=_configuration(config)).check(key)
-    if as_json:
-        print_json(found.to_dict())
-        return
+    answer(found, found, _draw_check, as_json=as_json)
+
+
+def _draw_check(found: PolicyCheck) -> None:
     from rich.text import Text
 
     from trails.cli import render

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import (
-    command,
-    json_option,
-    note,
-    open_store,
-    print_json,
-    session_argument,
-    time_option,
-)
+from trails.cli.base import answer, command, json_option, open_store, session_argument, there_is_more, time_option
 
 if TYPE_CHECKING:
-    from trails.model import SessionRecord
+    from trails.model import SessionRecord, Turn
 
 
 @command("list")
@@ -50,25 +42,23 @@ def list_sessions(
         page = store.list(
             principal=principal, agent=agent, label=label, since=since, until=until, limit=limit, cursor=cursor
         )
-    if as_json:
-        print_json({"sessions": [record.to_dict() for record in page], "cursor": page.cursor})
-        return
+    more = there_is_more(
+        page.cursor,
+        "list",
+        principal=principal,
+        agent=agent,
+        since=None if since is None else since.isoformat(),
+        until=None if until is None else until.isoformat(),
+        limit=None if limit == 50 else str(limit),
+    )
+    value = {"sessions": page, "cursor": page.cursor}
+    answer(value, page, _draw_sessions, empty="no sessions found", said=more, as_json=as_json)
+
+
+def _draw_sessions(records: Sequence[SessionRecord]) -> None:
     from trails.cli import render
 
-    if page:
-        render.sessions(render.screen(), page)
-    else:
-        note("no sessions found")
-    if page.cursor:
-        filters = {
-            "--principal": principal,
-            "--agent": agent,
-            "--since": since and since.isoformat(),
-            "--until": until and until.isoformat(),
-            "--limit": None if limit == 50 else str(limit),
-        }
-        given = " ".join(f"{name} {shlex.quote(value)} " for name, value in filters.items() if value)
-        note(f"there is more: trails list {given}--cursor {shlex.quote(page.cursor)}")
+    render.sessions(render.screen(), records)
 
 
 @command("show")
@@ -88,14 +78,15 @@ def show(ref: str, full: bool, as_json: bool) -> None:
         place = refs.place(store, ref)
         loaded = store.load(place.session_id)
         record, turns, system = loaded.record, loaded.turns[: place.end], loaded.system
-    if as_json:
-        print_json({"session": record.to_dict(), "system": system, "turns": [turn.to_dict() for turn in turns]})
-        return
-    from trails.cli import render
 
-    console = render.screen()
-    render.session_head(console, record, turns, system, full=full)
-    render.transcript(console, record.id, turns, full=full)
+    def draw(turns: Sequence[Turn]) -> None:
+        from trails.cli import render
+
+        console = render.screen()
+        render.session_head(console, record, turns, system, full=full)
+        render.transcript(console, record.id, turns, full=full)
+
+    answer({"session": record, "system": system, "turns": turns}, turns, draw, as_json=as_json)
 
 
 @command("branches")
@@ -109,15 +100,8 @@ def branches(session: str, as_json: bool) -> None:
     with open_store() as store:
         session_id = store.resolve(session)
         records: list[SessionRecord] = store.branches(session_id)
-    if as_json:
-        print_json({"session": session_id, "branches": [record.to_dict() for record in records]})
-        return
-    from trails.cli import render
-
-    if records:
-        render.sessions(render.screen(), records)
-    else:
-        note(f"session {session_id!r} has no forks")
+    empty = f"session {session_id!r} has no forks"
+    answer({"session": session_id, "branches": records}, records, _draw_sessions, empty=empty, as_json=as_json)
 
 
 @command("replay")
@@ -137,9 +121,10 @@ def replay(ref: str, up_to: int | None, as_json: bool) -> None:
         session_id = place.session_id
         ends = [end for end in (up_to, place.end) if end is not None]
         turns = store.replay(session_id, up_to_index=min(ends, default=None))
-    if as_json:
-        print_json({"session": session_id, "turns": turns})
-        return
+    answer({"session": session_id, "turns": turns}, turns, _draw_replay, as_json=as_json)
+
+
+def _draw_replay(turns: Sequence[Mapping[str, Any]]) -> None:
     from trails.cli import render
 
     render.replay(render.screen(), turns)

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import (
-    command,
-    json_option,
-    note,
-    open_store,
-    print_json,
-)
+from trails.cli.base import answer, command, json_option, open_store
 from trails.cli.terminal import clean, count
 
 if TYPE_CHECKING:
@@ -53,13 +47,14 @@ def spawn_tree(
     wanted = _wanted(found, now, ended=ended or top is not None, stuck=stuck, orphans=orphans)
     if top is not None:
         wanted = sorted(wanted, key=lambda each: (-each.tokens, each.id))[:_TOP]
-    if as_json:
-        print_json([_plain(each, now) for each in wanted])
-    elif not wanted:
-        note(_nothing(found, stuck=stuck, orphans=orphans))
-    else:
-        whole = stuck is None and not orphans and top is None
-        _print(found, wanted, now, whole=whole, tokens=top is not None)
+    whole = stuck is None and not orphans and top is None
+    answer(
+        [_plain(each, now) for each in wanted],
+        wanted,
+        lambda wanted: _draw(found, wanted, now, whole=whole, tokens=top is not None),
+        empty=_nothing(found, stuck=stuck, orphans=orphans),
+        as_json=as_json,
+    )
 
 
 def _wanted(found: Sequence[Seen], now: datetime, *, ended: bool, stuck: float | None, orphans: bool) -> list[Seen]:
@@ -88,7 +83,7 @@ def _nothing(found: Sequence[Seen], *, stuck: float | None, orphans: bool) -> st
     return f"no session of the session tree is active or suspended{ended}"
 
 
-def _print(found: Sequence[Seen], wanted: Sequence[Seen], now: datetime, *, whole: bool, tokens: bool) -> None:
+def _draw(found: Sequence[Seen], wanted: Sequence[Seen], now: datetime, *, whole: bool, tokens: bool) -> None:
     """Print a table; where it is of the whole tree, with what stands above and lines that show what spawned what."""
     from rich.text import Text
 

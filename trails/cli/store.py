@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trails.cli.base import (
     IN_OLDER_COPIES,
+    answer,
     command,
+    echo_each,
     end,
     json_option,
     note,
     open_store,
-    print_json,
     store_location,
 )
 from trails.cli.terminal import count, one_line
+
+if TYPE_CHECKING:
+    from trails.store.doctor import Check
 
 
 @command("init")
@@ -37,14 +42,14 @@ def info(as_json: bool) -> None:
     """Say where the store is and what it holds."""
     with open_store() as store:
         facts = store.info()
-    if as_json:
-        print_json(facts)
-        return
+    answer(facts, facts, _draw_facts, as_json=as_json)
+
+
+def _draw_facts(facts: Mapping[str, Any]) -> None:
     from trails.cli import render
 
-    render.screen().print(
-        render.grid({name: f"{value:,}" if type(value) is int else value for name, value in facts.items()})
-    )
+    shown = {name: f"{value:,}" if type(value) is int else value for name, value in facts.items()}
+    render.screen().print(render.grid(shown))
 
 
 @command("vacuum")
@@ -58,10 +63,8 @@ def vacuum(as_json: bool) -> None:
 
     with open_store() as store, render.working("rebuilding"):
         report = store.vacuum()
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        click.echo(f"{report.bytes_before:,} bytes before, {report.bytes_after:,} after")
+    sizes = f"{report.bytes_before:,} bytes before, {report.bytes_after:,} after"
+    answer(report, sizes, click.echo, as_json=as_json)
     note(f"what was deleted or redacted is in no file of the store any more; {IN_OLDER_COPIES}")
 
 
@@ -82,15 +85,10 @@ def upgrade_store(backup_folder: Path | None, as_json: bool) -> None:
     from trails.plumbing.migrations import upgrade
 
     report = upgrade(Path(store_location() or ""), backup=backup_folder)
-    if as_json:
-        print_json(report.to_dict())
-        return
+    said = f"the store has format {report.after} now; as it was, it is at {report.backup}"
     if report.backup is None:
-        note(f"the store has format {report.before}, the newest; nothing was to do")
-        return
-    for line in (*report.steps, *report.notes):
-        click.echo(line)
-    note(f"the store has format {report.after} now; as it was, it is at {report.backup}")
+        said = f"the store has format {report.before}, the newest; nothing was to do"
+    answer(report, (*report.steps, *report.notes), echo_each, said=said, as_json=as_json)
 
 
 @command("doctor")
@@ -104,16 +102,13 @@ def check_machine(as_json: bool) -> None:
 
     checks = doctor(Path(store_location() or ""))
     well = all(check.ok for check in checks)
-    if as_json:
-        print_json({"ok": well, "checks": [check.to_dict() for check in checks]})
-    else:
-        _print_checks((check.name, check.ok, check.message, check.remedy) for check in checks)
+    answer({"ok": well, "checks": checks}, checks, _draw_checks, as_json=as_json)
     if not well:
         end(1)
 
 
-def _print_checks(checks: Iterable[tuple[str, bool, str, str]]) -> None:
-    for name, ok, message, remedy in checks:
-        click.echo(f"{'ok' if ok else 'wrong':<6} {name:<12} {one_line(message)}")
-        if remedy:
-            click.echo(f"{'':<6} {'':<12} -> {one_line(remedy)}")
+def _draw_checks(checks: Iterable[Check]) -> None:
+    for check in checks:
+        click.echo(f"{'ok' if check.ok else 'wrong':<6} {check.name:<12} {one_line(check.message)}")
+        if check.remedy:
+            click.echo(f"{'':<6} {'':<12} -> {one_line(check.remedy)}")

@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import (
-    by_option,
-    command,
-    json_option,
-    note,
-    open_store,
-    print_json,
-    refuse,
-    session_argument,
-)
+from trails.cli.base import answer, by_option, command, json_option, note, open_store, refuse, session_argument
 from trails.cli.terminal import clean
 
 if TYPE_CHECKING:
@@ -61,12 +52,9 @@ def tag(*, name: str, ref: str | None, remove: bool, by: str | None, as_json: bo
             found = store.tags.get(name)
         else:
             found = store.tags.add(name, ref, by=by)
-    if as_json:
-        print_json({"tag": found.to_dict()})
-        return
-    click.echo(f"{clean(found.session_id)}@{found.length} {found.digest[:8]}")
-    if remove:
-        note(f"tag {name!r} is removed")
+    shown = f"{clean(found.session_id)}@{found.length} {found.digest[:8]}"
+    said = f"tag {name!r} is removed" if remove else None
+    answer({"tag": found}, shown, click.echo, said=said, as_json=as_json)
 
 
 @command("tags")
@@ -76,15 +64,10 @@ def list_tags(session: str | None, as_json: bool) -> None:
     """List tags by name: all, or those of one session (an id, an IRI or a label)."""
     with open_store() as store:
         found = store.tags.list(None if session is None else store.resolve(session))
-    if as_json:
-        print_json({"tags": [each.to_dict() for each in found]})
-    elif found:
-        _tag_table(found)
-    else:
-        note("there are no tags")
+    answer({"tags": found}, found, _draw_tags, empty="there are no tags", as_json=as_json)
 
 
-def _tag_table(found: list[Tag]) -> None:
+def _draw_tags(found: list[Tag]) -> None:
     from rich.text import Text
 
     from trails.cli import render

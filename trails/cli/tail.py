@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from trails.cli.base import (
-    command,
-    note,
-    open_store,
-    store_location,
-)
+from trails.cli.base import command, note, open_store, store_location
 from trails.cli.terminal import count, one_line, shorten, to_json
 from trails.errors import InvalidInput, SessionNotFound, StoreLocked, TrailsError
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 
-from trails.cli.base import (
-    command,
-    json_option,
-    note,
-    open_store,
-    print_json,
-)
+from trails.cli.base import answer, command, json_option, open_store
+
+if TYPE_CHECKING:
+    from trails.cli.forest import Twig
 
 
 @command("tree")
@@ -28,12 +28,10 @@ def tree(session: str | None, as_json: bool) -> None:
     with open_store() as store:
         top = None if session is None else store.resolve(session)
         trees = forest.plant(forest.read(store.reader), top)
-    if as_json:
-        print_json({"sessions": [twig.to_dict() for twig in forest.walk(trees)]})
-        return
+    answer({"sessions": forest.walk(trees)}, trees, _draw, empty="the store holds no sessions", as_json=as_json)
+
+
+def _draw(trees: Sequence[Twig]) -> None:
     from trails.cli import render
 
-    if trees:
-        render.forest(render.screen(), trees)
-    else:
-        note("the store holds no sessions")
+    render.forest(render.screen(), trees)

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import (
-    EXISTING_FILE,
-    command,
-    end,
-    json_option,
-    open_store,
-    print_json,
-    refuse,
-)
+from trails.cli.base import EXISTING_FILE, answer, command, end, json_option, open_store, refuse
 from trails.cli.checkpoint import note_option, verifier_option
 from trails.cli.terminal import one_line, shorten
 from trails.errors import IntegrityError, InvalidInput
@@ -52,10 +45,7 @@ def answer_report(report: VerifyReport, *, as_json: bool) -> None:
     """Answer with what was verified; the exit code is 1 where something was found."""
     from trails.cli import render
 
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        render.verdict(render.screen(), report)
+    answer(report, report, lambda report: render.verdict(render.screen(), report), as_json=as_json)
     if not report.ok:
         end(1)
 
@@ -77,14 +67,13 @@ def verify_proof(*, file: Path, verifiers: list[str], kept: str | None, as_json:
     try:
         shown = _verified(file.read_bytes(), verifiers, kept)
     except IntegrityError as wrong:
-        if as_json:
-            print_json({"valid": False, "reason": str(wrong)})
-        else:
-            click.echo(f"not valid: {one_line(str(wrong))}")
+        why = str(wrong)
+        answer({"valid": False, "reason": why}, f"not valid: {one_line(why)}", click.echo, as_json=as_json)
         end(1)
-    if as_json:
-        print_json({"valid": True, **shown})
-        return
+    answer({"valid": True} | shown, shown, _draw_proven, as_json=as_json)
+
+
+def _draw_proven(shown: Mapping[str, Any]) -> None:
     from trails.cli import render
 
     click.echo("valid")

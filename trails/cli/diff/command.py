@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trails import files
-from trails.cli.base import (
-    NEW_FILE,
-    command,
-    end,
-    json_option,
-    note,
-    open_store,
-    print_json,
-    refuse,
-)
+from trails.cli.base import NEW_FILE, command, end, json_option, note, open_store, print_json, refuse
 from trails.cli.terminal import to_json
 
 if TYPE_CHECKING:
