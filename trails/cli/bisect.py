@@ -45,10 +45,10 @@ def bisect_turns(*, ref: str, run: tuple[str, ...], good: int, bad: int | None, 
     # the store is closed here: the command may use it
 
     def is_good(prefix: Sequence[Turn]) -> bool | None:
-        answer = _run(run, prefix)
-        said = {True: "good", False: "bad", None: "cannot be told"}[answer]
+        verdict = _run(run, prefix)
+        said = {True: "good", False: "bad", None: "cannot be told"}[verdict]
         note(f"the first {count(len(prefix), 'turn')}: {said}")
-        return answer
+        return verdict
 
     found = bisect(turns, is_good, good=good, bad=len(turns) if bad is None else bad)
     answer(

@@ -80,10 +80,11 @@ def _form(format_: str | None, output: Path | None, *, as_json: bool, side_by_si
 
 
 def _document(found: Diff, form: str) -> str:
-    from trails.cli.diff import blocks as diff_text
-    from trails.cli.diff import page
+    from trails.cli.diff.markdown import markdown
+    from trails.cli.diff.page import page
+    from trails.cli.diff.patch import patch
 
-    return {"markdown": diff_text.markdown, "html": page.page, "patch": diff_text.patch}[form](found)
+    return {"markdown": markdown, "html": page, "patch": patch}[form](found)
 
 
 def _save(found: Diff, form: str, output: Path) -> None:
