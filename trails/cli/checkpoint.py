@@ -113,7 +113,7 @@ def _make_key(name: str, path: Path, *, as_json: bool) -> None:
     files.write_new(path, f"{signer}\n".encode())
     try:
         files.write_new(public, f"{verifier}\n".encode(), public=True)
-    except BaseException:
+    except BaseException:  # an interrupt too: a secret key without its public one helps nobody
         path.unlink()
         raise
     value = {"name": name, "key": str(path), "public_key": str(public), "verifier": verifier}

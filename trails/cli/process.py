@@ -1,4 +1,4 @@
-"""Commands that put messages in, let a program answer them, and note what went out: the ledger from a shell."""
+"""Commands that write what happens around turns, from a shell: receive, process, retry, fail, drop, delivered."""
 
 from __future__ import annotations
 

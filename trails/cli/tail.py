@@ -14,7 +14,7 @@ import click
 
 from trails.cli.base import command, note, open_store, store_location
 from trails.cli.terminal import count, one_line, shorten, to_json
-from trails.errors import InvalidInput, SessionNotFound, StoreLocked, TrailsError
+from trails.errors import IntegrityError, InvalidInput, SessionNotFound, StoreLocked, TrailsError
 
 if TYPE_CHECKING:
     from trails import Repository
@@ -80,7 +80,7 @@ def _notice(line: str) -> Notice | None:
 
     try:
         leaf, _ = leaves.parse(line)
-    except TrailsError as error:
+    except IntegrityError as error:
         note(str(error))
         return None
     return notice_of(leaf) if is_told(leaf) else None

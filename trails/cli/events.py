@@ -1,4 +1,4 @@
-"""Commands that show what happens around turns: head, inbox, exchanges, events. They write nothing; those of `process` do."""
+"""Commands that show what happens around turns and write nothing: head, inbox, exchanges, events."""
 
 from __future__ import annotations
 
