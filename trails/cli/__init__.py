@@ -85,7 +85,7 @@ def main() -> None:
     The store is a folder: --store PATH (before or after the command), else the environment's TRAILS_STORE, else
     ./.trails. It is never created by the way: `trails init` makes one, and so do import and demo with --create.
 
-    SESSION is always an id, an IRI or a label; a REF may also be a tag, or end in @ and a number of turns. Results go to
-    stdout, everything else to stderr. Exit codes: 0 done; 1 a negative result or a failure; 2 wrong usage or input; 130
-    interrupted.
+    SESSION is always an id, an IRI or a label; a REF may also be a tag, or end in @ and a number of turns. Results go
+    to stdout, everything else to stderr. Exit codes: 0 done; 1 a negative result or a failure; 2 wrong usage or input;
+    130 interrupted.
     """

@@ -50,10 +50,10 @@ def restore_backup(backup_folder: Path, as_json: bool) -> None:
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 @json_option
 def dump(file: Path, force: bool, as_json: bool) -> None:
-    """Write everything that the store holds to a file of sorted N-Quads, compressed with gzip.
+    """Write everything that the store holds to a file.
 
-    `trails load` makes a store of it, in this version or another. Equal stores give equal files. The log is not in it:
-    only a backup can be held against older checkpoints.
+    The file holds sorted N-Quads, compressed with gzip. `trails load` makes a store of it, in this version or another.
+    Equal stores give equal files. The log is not in it: only a backup can be held against older checkpoints.
     """
     from trails.cli import render
 

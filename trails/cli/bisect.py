@@ -29,12 +29,12 @@ _STOP: Final = 128
 @click.option("--bad", type=click.IntRange(min=1), metavar="INTEGER", help="So many turns are bad; default: all.")
 @json_option
 def bisect_turns(*, ref: str, run: tuple[str, ...], good: int, bad: int | None, as_json: bool) -> None:
-    """Find the turn with which an outcome flips from good to bad, by running a command on beginnings of a transcript.
+    """Find the turn with which an outcome flips from good to bad.
 
-    REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it. COMMAND gets the
-    first turns on stdin, a JSON object a line. It ends with 0 where they are good, with 125 where it cannot tell, and
-    with any other code below 128 where they are bad; anything else stops, as with `git bisect run`. What it prints goes
-    to stderr.
+    A command is run on beginnings of the transcript. REF is a session (an id, an IRI or a label), a tag, or such a name
+    with @ and how many turns of it. COMMAND gets the first turns on stdin, a JSON object a line. It ends with 0 where
+    they are good, with 125 where it cannot tell, and with any other code below 128 where they are bad; anything else
+    stops, as with `git bisect run`. What it prints goes to stderr.
     """
     from trails.plumbing import refs
     from trails.session.bisect import bisect

@@ -22,10 +22,11 @@ _TEXT: Final = 60
 @click.option("--range", "turns", metavar="TURNS", help="Only these turns: an index (3) or a range (2:5).")
 @json_option
 def blame(ref: str, turns: str | None, as_json: bool) -> None:
-    """Say of each turn of a transcript which session it comes from, for whom, and who wrote it.
+    """Say where each turn of a transcript comes from.
 
-    REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it. The column "from"
-    names the session that a copied turn was first written in, and the turn that a cherry-picked one repeats.
+    That is: from which session, for whom, and who wrote it. REF is a session (an id, an IRI or a label), a tag, or such
+    a name with @ and how many turns of it. The column "from" names the session that a copied turn was first written in,
+    and the turn that a cherry-picked one repeats.
     """
     from trails.cli import ranges
     from trails.plumbing import refs

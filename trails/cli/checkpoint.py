@@ -140,7 +140,7 @@ def proof(
     without_content: bool,
     output: Path | None,
 ) -> None:
-    """Prove a turn to someone without the store, or that the log only grew.
+    """Prove a turn to others, or that the log only grew.
 
     \b
     trails proof SESSION INDEX --checkpoint FILE     the turn was in the transcript when FILE was signed

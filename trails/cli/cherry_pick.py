@@ -14,11 +14,11 @@ from trails.cli.terminal import count
 @click.option("--whole-calls", is_flag=True, help="Pick the calls and answers too that belong to the turns.")
 @json_option
 def cherry_pick(*, turns: str, onto: str, whole_calls: bool, as_json: bool) -> None:
-    """Repeat turns of one session at the end of another, as new turns that say what they were quoted from.
+    """Repeat turns of one session at the end of another.
 
-    SOURCE and SESSION are ids, IRIs or labels; SOURCE may be a tag. TURNS is an index (3), a range with its end left out
-    (2:5), or several in ascending order (1,3:5). A tool call and its answer are picked together or not at all. Prints
-    the indices of the new turns.
+    The new turns say what they were quoted from. SOURCE and SESSION are ids, IRIs or labels; SOURCE may be a tag. TURNS
+    is an index (3), a range with its end left out (2:5), or several in ascending order (1,3:5). A tool call and its
+    answer are picked together or not at all. Prints the indices of the new turns.
     """
     from trails.cli import ranges
     from trails.plumbing import refs

@@ -47,9 +47,10 @@ if TYPE_CHECKING:
 def show_context(
     *, session: str, query: str | None, max_tokens: int | None, pinned: int, form: str, as_json: bool
 ) -> None:
-    """Show what a model is shown of a session: system prompt, latest summary, the turns since, query.
+    """Show what a model is shown of a session.
 
-    SESSION is an id, an IRI or a label. Tokens are estimated. Nothing is written.
+    That is the system prompt, the latest summary, the turns since, and the query. SESSION is an id, an IRI or a label.
+    Tokens are estimated. Nothing is written.
     """
     if as_json and form != "text":
         refuse(f"--json and --format {form} exclude each other")
@@ -132,10 +133,10 @@ def compact(
     request: str | None,
     as_json: bool,
 ) -> None:
-    """Add a summary that stands for a session's older turns, and print its index.
+    """Add a summary that stands for a session's older turns.
 
-    SESSION is an id, an IRI or a label. All turns stay in the history; a model is shown the summary and the turns kept.
-    A tool call is kept together with its answer, so more may be kept than was asked for.
+    Its index is printed. SESSION is an id, an IRI or a label. All turns stay in the history; a model is shown the
+    summary and the turns kept. A tool call is kept together with its answer, so more may be kept than was asked for.
     """
     if keep_turns is not None and keep_tokens is not None:
         refuse("--keep-turns and --keep-tokens exclude each other")

@@ -118,8 +118,8 @@ def prune(
 def delete(session: str, children: str, by: str | None, yes: bool) -> None:
     """Delete a session; print the ids of all that were deleted.
 
-    SESSION is an id, an IRI or a label. A tombstone stays. A session that a tag names is kept, unless --children cascade
-    takes the tag too. It asks first on a terminal; elsewhere it needs --yes.
+    SESSION is an id, an IRI or a label. A tombstone stays. A session that a tag names is kept, unless --children
+    cascade takes the tag too. It asks first on a terminal; elsewhere it needs --yes.
     """
     from trails import HasChildren
 

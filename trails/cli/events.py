@@ -56,7 +56,7 @@ def _draw_head(turn: Turn, moves: Sequence[HeadMove] | None) -> None:
 @session_argument
 @json_option
 def inbox(session: str, as_json: bool) -> None:
-    """List the messages of a session that no exchange has taken up yet.
+    """List the messages of a session that wait for an exchange.
 
     SESSION is an id, an IRI or a label.
     """
@@ -87,9 +87,10 @@ def _draw_inbox(events: Sequence[Event]) -> None:
 )
 @json_option
 def exchanges(session: str, state: Any, as_json: bool) -> None:
-    """List a session's exchanges: the work on each message, and how it ended.
+    """List a session's exchanges, and how each of them ended.
 
-    SESSION is an id, an IRI or a label. An exchange that is streaming here was interrupted: its process died.
+    An exchange is the work on a message, or several. SESSION is an id, an IRI or a label. An exchange that is streaming
+    here was interrupted: its process died.
     """
     from trails.ledger import Ledger
 
@@ -112,9 +113,9 @@ def _draw_exchanges(found: Sequence[Exchange]) -> None:
 @session_argument
 @json_option
 def events(session: str, as_json: bool) -> None:
-    """List the messages that came to a session, the answers that went out, and the attempts to deliver those.
+    """List the messages that came to a session, and its answers.
 
-    SESSION is an id, an IRI or a label.
+    SESSION is an id, an IRI or a label. The attempts to deliver an answer are listed too.
     """
     from trails.ledger import Ledger
 

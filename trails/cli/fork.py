@@ -73,7 +73,7 @@ def detach(session: str) -> None:
 @click.option("--label", metavar="LABEL", help="A name for it that no other session has.")
 @json_option
 def flatten(session: str, id_: str | None, label: str | None, as_json: bool) -> None:
-    """Copy a whole transcript into a new root session and print its id.
+    """Copy a transcript into a new root session and print its id.
 
     SESSION is an id, an IRI or a label; it stays as it is.
     """

@@ -52,12 +52,12 @@ def import_files(
     as_json: bool,
     **how: bool | None,
 ) -> None:
-    """Import transcripts: files, or folders with all below them; or a state folder of OpenClaw with its keys and runs.
+    """Import transcripts from files and folders.
 
-    Importing the same again adds nothing; a file that grew goes on where it ended. Lines that cannot be used are
-    reported on stderr and the exit code stays 0; it is 1 where nothing at all could be imported. Keys, tokens and
-    passwords in what comes in are named by kind, session and turn, and never shown; --redact-secrets takes them out
-    before anything is stored.
+    A folder stands for all files below it; a state folder of OpenClaw comes with its keys and runs. Importing the same
+    again adds nothing; a file that grew goes on where it ended. Lines that cannot be used are reported on stderr and
+    the exit code stays 0; it is 1 where nothing at all could be imported. Keys, tokens and passwords in what comes in
+    are named by kind, session and turn, and never shown; --redact-secrets takes them out before anything is stored.
     """
     from trails.transcripts.report import ImportReport
 
@@ -143,11 +143,12 @@ def _draw_secrets(report: ImportReport) -> None:
 def export(
     *, session: str | None, format_: str, output: Path | None, agents: tuple[str, ...], force: bool, as_json: bool
 ) -> None:
-    """Write a session, with the ancestors that its transcript needs, to a file or stdout.
+    """Write a session to a file or stdout.
 
-    SESSION is an id, an IRI or a label. A file appears only once it is whole. On stdout, control characters and direction
-    marks are escaped, and mean the same; a file holds them as they are. With --format openclaw no session is named:
-    all sessions by key are written as a state folder, with their transcripts and the sub-agents' runs.
+    SESSION is an id, an IRI or a label; the ancestors that its transcript needs are written too. A file appears only
+    once it is whole. On stdout, control characters and direction marks are escaped, and mean the same; a file holds
+    them as they are. With --format openclaw no session is named: all sessions by key are written as a state folder,
+    with their transcripts and the sub-agents' runs.
     """
     from trails.transcripts.formats import export_session
 

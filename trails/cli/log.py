@@ -84,8 +84,8 @@ def log(*, ref: str | None, graph: bool, limit: int, cursor: str | None, as_json
 class _PageEnd:
     """Where a page ended: its last turn's owner and index, and how many lines the store's log had at the first page.
 
-    As a cursor, it is the turn's IRI, a "#" and that number. Sessions and turns that came after those lines are left out
-    of the pages that follow, so that they do not shift.
+    As a cursor, it is the turn's IRI, a "#" and that number. Sessions and turns that came after those lines are left
+    out of the pages that follow, so that they do not shift.
     """
 
     owner: str

@@ -53,10 +53,10 @@ _entry_argument = click.argument("entry", metavar="ENTRY", type=click.IntRange(m
 )
 @json_option
 def receive(*, session: str, text: str, as_json: bool, **given: Any) -> None:
-    """Put a message into a session's inbox, and print the number of its entry.
+    """Put a message into a session's inbox.
 
-    SESSION is an id, an IRI or a label. TEXT is the message; - reads it from stdin. It waits until an exchange takes it
-    up (`trails process`).
+    The number of its entry is printed. SESSION is an id, an IRI or a label. TEXT is the message; - reads it from stdin.
+    It waits until an exchange takes it up (`trails process`).
     """
     content = read_stdin() if text == "-" else text
     with open_store() as store:
@@ -85,12 +85,12 @@ def receive(*, session: str, text: str, as_json: bool, **given: Any) -> None:
 def process(
     *, session: str, run: tuple[str, ...], limit: int | None, interrupted: Any, max_tokens: int | None, as_json: bool
 ) -> None:
-    """Let a program answer the messages of a session, one exchange at a time.
+    """Let a program answer the messages of a session.
 
-    SESSION is an id, an IRI or a label. COMMAND is run for each exchange. On stdin it gets a JSON object with `session`,
-    `exchange`, `events` (the messages) and `messages` (what a model is shown, in the shape of OpenAI's chat API); what it
-    prints is the answer. Where it ends with another code than 0, the exchange fails and keeps its messages for `trails
-    retry`. The store is in use meanwhile.
+    SESSION is an id, an IRI or a label. COMMAND is run for one exchange at a time. On stdin it gets a JSON object with
+    `session`, `exchange`, `events` (the messages) and `messages` (what a model is shown, in the shape of OpenAI's chat
+    API); what it prints is the answer. Where it ends with another code than 0, the exchange fails and keeps its
+    messages for `trails retry`. The store is in use meanwhile.
     """
     with open_store() as store:
         done = _ledger(store).process(
@@ -127,9 +127,10 @@ def _answering(run: Sequence[str], max_tokens: int | None) -> Callable[[Running]
 @_entry_argument
 @json_option
 def retry(*, session: str, entry: int, as_json: bool) -> None:
-    """Let the next `process` take up the messages of an exchange again, and print the number of the new exchange.
+    """Let the next `process` take up an exchange's messages again.
 
-    SESSION is an id, an IRI or a label; ENTRY is the number of an exchange that failed or was interrupted.
+    The number of the new exchange is printed. SESSION is an id, an IRI or a label; ENTRY is the number of an exchange
+    that failed or was interrupted.
     """
     with open_store() as store:
         made = _ledger(store).retry(store.resolve(session), entry)
@@ -142,9 +143,9 @@ def retry(*, session: str, entry: int, as_json: bool) -> None:
 @click.option("--error", metavar="TEXT", help="Why it failed.")
 @json_option
 def fail(*, session: str, entry: int, error: str | None, as_json: bool) -> None:
-    """Note that an exchange failed which pends or was interrupted; its messages stay for `trails retry`.
+    """Note that an exchange failed which pends or was interrupted.
 
-    SESSION is an id, an IRI or a label; ENTRY is the exchange's number.
+    Its messages stay for `trails retry`. SESSION is an id, an IRI or a label; ENTRY is the exchange's number.
     """
     with open_store() as store:
         why = {} if error is None else {"error": error}
@@ -159,10 +160,10 @@ def fail(*, session: str, entry: int, error: str | None, as_json: bool) -> None:
 @yes_option
 @json_option
 def drop(*, session: str, entry: int, reason: str | None, yes: bool, as_json: bool) -> None:
-    """Take the text of a message out for good that no turn says; it is not processed any more.
+    """Take the text of a message out for good that no turn says.
 
-    SESSION is an id, an IRI or a label; ENTRY is the message's number. It asks first on a terminal; elsewhere it needs
-    --yes.
+    It is not processed any more. SESSION is an id, an IRI or a label; ENTRY is the message's number. It asks first on a
+    terminal; elsewhere it needs --yes.
     """
     with open_store() as store:
         session_id = store.resolve(session)
@@ -189,9 +190,10 @@ def drop(*, session: str, entry: int, reason: str | None, yes: bool, as_json: bo
 )
 @json_option
 def delivered(*, session: str, entry: int, text: str | None, as_json: bool, **given: Any) -> None:
-    """Note an attempt to send an answer out, and print the number of its entry.
+    """Note an attempt to send an answer out.
 
-    SESSION is an id, an IRI or a label; ENTRY is the number of the answer among `trails events`.
+    The number of its entry is printed. SESSION is an id, an IRI or a label; ENTRY is the number of the answer among
+    `trails events`.
     """
     sent = read_stdin() if text == "-" else text
     with open_store() as store:

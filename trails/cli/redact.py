@@ -47,15 +47,15 @@ def redact(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Take the content out of a turn for good, or a text wherever it stands; print where that was.
+    """Take a turn's content, or a text wherever it is, out for good.
 
-    SESSION is an id, an IRI or a label, INDEX a turn of its transcript. All copies of the turn are redacted too, tool
-    calls lose their arguments and the turn its metadata; its digest stays, and `trails verify` goes on to hold. Turns
-    that may repeat the text are named on stderr.
+    Where that was is printed. SESSION is an id, an IRI or a label, INDEX a turn of its transcript. All copies of the
+    turn are redacted too, tool calls lose their arguments and the turn its metadata; its digest stays, and `trails
+    verify` goes on to hold. Turns that may repeat the text are named on stderr.
 
-    With --matching there is neither: the text is taken out of turns, names, prompts, metadata, labels, tags, notes, keys,
-    ledgers and runs. Printed are the session, the kind of place and its index or number. What holds the text goes whole.
-    Where it cannot go (ids of sessions and runs) is named on stderr, and the exit status is 1.
+    With --matching there is neither: the text is taken out of turns, names, prompts, metadata, labels, tags, notes,
+    keys, ledgers and runs. Printed are the session, the kind of place and its index or number. What holds the text goes
+    whole. Where it cannot go (ids of sessions and runs) is named on stderr, and the exit status is 1.
 
     It asks first on a terminal; elsewhere it needs --yes.
     """

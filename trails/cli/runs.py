@@ -24,10 +24,11 @@ _CELL = 60
 @click.option("--session", metavar="SESSION", help="Only those in this session, or asked for by it.")
 @json_option
 def runs(run: str | None, active: bool, session: str | None, as_json: bool) -> None:
-    """List the runs of sub-agents, or show one with what happened around it.
+    """List the runs of sub-agents, or show one of them.
 
-    RUN is a run's id, and SESSION an id, an IRI, a label or a session key. A run is running, ended, announcing (its
-    requester is being told), or done. One that was cleaned up or archived is not here any more.
+    One is shown with what happened around it. RUN is a run's id, and SESSION an id, an IRI, a label or a session key. A
+    run is running, ended, announcing (its requester is being told), or done. One that was cleaned up or archived is not
+    here any more.
     """
     from trails.runs import Runs
 

@@ -26,11 +26,12 @@ def described(found: Found) -> str:
 @click.option("--all", "whole", is_flag=True, help="Look through the whole store.")
 @json_option
 def find_secrets(*, session: str | None, whole: bool, as_json: bool) -> None:
-    """Look for API keys, tokens and passwords in a session, or with --all in the whole store.
+    """Look for API keys, tokens and passwords in what is stored.
 
-    SESSION is an id, an IRI or a label; the turns that it shares are looked through too. Each secret is named by its
-    kind, session, turn and place, and never shown. The exit code is 1 where any is found. `trails redact` takes the
-    content of a turn out; the extra `secrets` adds formats to those that are known without it.
+    It looks through a session, or with --all through the whole store. SESSION is an id, an IRI or a label; the turns
+    that it shares are looked through too. Each secret is named by its kind, session, turn and place, and never shown.
+    The exit code is 1 where any is found. `trails redact` takes the content of a turn out; the extra `secrets` adds
+    formats to those that are known without it.
     """
     from trails.cli import render
     from trails.plumbing import scan

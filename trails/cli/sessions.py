@@ -71,8 +71,8 @@ def list_keys(
 ) -> None:
     """List the sessions that keys name, the latest first.
 
-    A key is what a message's channel, account and peer come to, such as agent:main:telegram:dm:123. Sessions without a key
-    are in `trails list`.
+    A key is what a message's channel, account and peer come to, such as agent:main:telegram:dm:123. Sessions without a
+    key are in `trails list`.
     """
     from trails.routing import Router
 
@@ -124,9 +124,9 @@ def policy() -> None:
 def check(key: str, *, config: Path | None, as_json: bool) -> None:
     """Say what would happen to a session now, and which rule decides each thing.
 
-    KEY is a session key, as `trails sessions` lists them, or a short name of one ("main"); it need not name a session yet.
-    Without --config, the defaults hold. A rule is a field of the session's entry (entry.sendPolicy), a place in the
-    configuration (session.resetByChannel.discord), or the default.
+    KEY is a session key, as `trails sessions` lists them, or a short name of one ("main"); it need not name a session
+    yet. Without --config, the defaults hold. A rule is a field of the session's entry (entry.sendPolicy), a place in
+    the configuration (session.resetByChannel.discord), or the default.
     """
     from trails.routing import Router
 

@@ -109,10 +109,10 @@ def branches(session: str, as_json: bool) -> None:
 @click.option("--up-to", type=click.IntRange(min=0), metavar="INDEX", help="Stop before the turn with this index.")
 @json_option
 def replay(ref: str, up_to: int | None, as_json: bool) -> None:
-    """Print what a model would be sent again: role and content of each turn, in order.
+    """Print what a model would be sent again, turn by turn.
 
-    REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it. Nothing
-    is shortened and nothing is written.
+    Printed are role and content of each turn, in order. REF is a session (an id, an IRI or a label), a tag, or such a
+    name with @ and how many turns of it. Nothing is shortened and nothing is written.
     """
     from trails.plumbing import refs
 

@@ -33,11 +33,12 @@ _STATES = {"active": "green", "suspended": "yellow", "completed": "dim", "failed
 def spawn_tree(
     session: str | None, *, ended: bool, stuck: float | None, orphans: bool, top: str | None, as_json: bool
 ) -> None:
-    """Show the session tree: mains, branches and workers that have not ended, with states, ages and limits near.
+    """Show the session tree: mains, branches and workers.
 
-    SESSION (an id, an IRI or a label) shows one session and those below it. A session was last heard of when a turn of
-    it was stored, a message came to it, or its state changed: the turns of a branch are stored when it rests or ends.
-    Limits are the defaults: 3 for the depth of branches, 4 for that of workers, 8 active children.
+    Shown are those that have not ended, with states, ages and limits near. SESSION (an id, an IRI or a label) shows one
+    session and those below it. A session was last heard of when a turn of it was stored, a message came to it, or its
+    state changed: the turns of a branch are stored when it rests or ends. Limits are the defaults: 3 for the depth of
+    branches, 4 for that of workers, 8 active children.
     """
     from trails.tree.overview import overview
 

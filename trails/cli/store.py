@@ -55,9 +55,10 @@ def _draw_facts(facts: Mapping[str, Any]) -> None:
 @command("vacuum")
 @json_option
 def vacuum(as_json: bool) -> None:
-    """Rebuild the store's files, so that nothing deleted or redacted is in any of them.
+    """Rebuild the store without what was deleted or redacted.
 
-    It needs as much free space again as the store has. Cut short, it leaves the store as it was or rebuilt.
+    Then no file of it holds any of that. It needs as much free space again as the store has. Cut short, it leaves the
+    store as it was or rebuilt.
     """
     from trails.cli import render
 
@@ -78,9 +79,9 @@ def vacuum(as_json: bool) -> None:
 )
 @json_option
 def upgrade_store(backup_folder: Path | None, as_json: bool) -> None:
-    """Bring a store of an older format up to this version's, after a backup.
+    """Bring a store of an older format up to this version's.
 
-    A store that is there already is left as it is. Cut short, it goes on when it is run again.
+    A backup is made first. A store that is there already is left as it is. Cut short, it goes on when it is run again.
     """
     from trails.plumbing.migrations import upgrade
 
@@ -94,9 +95,10 @@ def upgrade_store(backup_folder: Path | None, as_json: bool) -> None:
 @command("doctor")
 @json_option
 def check_machine(as_json: bool) -> None:
-    """Say what is wrong with this machine or the store, and what to do about it.
+    """Say what is wrong with this machine or the store.
 
-    It changes nothing, and may run while the store is open elsewhere. The exit code is 1 where something is wrong.
+    It says what to do about it too. It changes nothing, and may run while the store is open elsewhere. The exit code is
+    1 where something is wrong.
     """
     from trails.store.doctor import doctor
 

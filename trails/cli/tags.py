@@ -37,11 +37,11 @@ def set_label(session: str, label: str | None, clear: bool) -> None:
 @by_option
 @json_option
 def tag(*, name: str, ref: str | None, remove: bool, by: str | None, as_json: bool) -> None:
-    """Give a session at an index a name that never comes to name anything else.
+    """Give a session at an index a name that never changes.
 
-    REF is a session (an id, an IRI or a label), which stands for all its turns, or such a name with @ and how many turns
-    of it. Making the same tag again is no error. Without REF, the tag that is there is shown. A tag can stand wherever a
-    REF can; what a tag names is not deleted.
+    A tag never comes to name anything else. REF is a session (an id, an IRI or a label), which stands for all its
+    turns, or such a name with @ and how many turns of it. Making the same tag again is no error. Without REF, the tag
+    that is there is shown. A tag can stand wherever a REF can; what a tag names is not deleted.
     """
     if remove and ref is not None:
         refuse("--remove takes the tag's name alone")
@@ -61,7 +61,10 @@ def tag(*, name: str, ref: str | None, remove: bool, by: str | None, as_json: bo
 @click.argument("session", metavar="[SESSION]", required=False)
 @json_option
 def list_tags(session: str | None, as_json: bool) -> None:
-    """List tags by name: all, or those of one session (an id, an IRI or a label)."""
+    """List tags by name: all, or those of one session.
+
+    SESSION is an id, an IRI or a label.
+    """
     with open_store() as store:
         found = store.tags.list(None if session is None else store.resolve(session))
     answer({"tags": found}, found, _draw_tags, empty="there are no tags", as_json=as_json)
