@@ -1,4 +1,4 @@
-"""The command line, `trails`: one module a topic, `base` under all of them, and rich only in `render`."""
+"""The command line, `trails`: a module for a command or a few near ones, with `base` and `terminal` under all of them."""
 
 from __future__ import annotations
 

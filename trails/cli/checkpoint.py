@@ -143,8 +143,10 @@ def proof(
     """Prove a turn to others, or that the log only grew.
 
     \b
-    trails proof SESSION INDEX --checkpoint FILE     the turn was in the transcript when FILE was signed
-    trails proof --since OLD --checkpoint FILE       what OLD covers is unchanged in FILE
+    trails proof SESSION INDEX --checkpoint FILE
+        the turn was in the transcript when FILE was signed
+    trails proof --since OLD --checkpoint FILE
+        what OLD covers is unchanged in FILE
 
     SESSION is an id, an IRI or a label. The proof carries the checkpoint and all that `trails verify-proof` needs but
     the public key. The other turns of the transcript stand in it as digests, with their roles, authors and times. With

@@ -16,7 +16,7 @@ from trails.cli.terminal import clean, clean_csv, count, shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table as RichTable
+    from rich.table import Table
 
     from trails.compare.comparison import Aggregate, Comparison, Group
     from trails.compare.tables import Kind
@@ -174,11 +174,11 @@ def _worth_showing(found: Comparison) -> list[str]:
     return [name for name in there if name not in grouped] or ["session"]
 
 
-def _width(console: Console, table: RichTable) -> int:
+def _width(console: Console, table: Table) -> int:
     return console.measure(table, options=console.options.update(max_width=_ENDLESS)).maximum
 
 
-def _print_whole(console: Console, table: RichTable) -> None:
+def _print_whole(console: Console, table: Table) -> None:
     """Print a table without cutting or folding a cell, however narrow the terminal is."""
     console.width = max(console.width, _width(console, table))
     console.print(table)
@@ -203,11 +203,11 @@ def _print_groups(console: Console, view: _View) -> None:
         console.print()
 
 
-def _whole(view: _View, *, groups_only: bool) -> RichTable:
+def _whole(view: _View, *, groups_only: bool) -> Table:
     return _table_of_groups(view) if groups_only else _table(view, view.found.rows)
 
 
-def _table(view: _View, rows: Sequence[Mapping[str, Any]], group: Group | None = None) -> RichTable:
+def _table(view: _View, rows: Sequence[Mapping[str, Any]], group: Group | None = None) -> Table:
     """Return rows as a table for people, and below them the aggregates of a group of more than one."""
     from trails.cli import render
 
@@ -224,7 +224,7 @@ def _table(view: _View, rows: Sequence[Mapping[str, Any]], group: Group | None =
     return made
 
 
-def _table_of_groups(view: _View) -> RichTable:
+def _table_of_groups(view: _View) -> Table:
     """Return a row a group: what it has in common, how many branches it has, and mean, least and greatest in one cell."""
     from trails.cli import render
 
@@ -247,7 +247,7 @@ def _numbers(headings: Sequence[str], kinds: Sequence[Kind]) -> list[str]:
     return [heading for heading, kind in zip(headings, kinds, strict=True) if kind in NUMERIC]
 
 
-def _add(table: RichTable, cells: Sequence[str], style: str | None = None) -> None:
+def _add(table: Table, cells: Sequence[str], style: str | None = None) -> None:
     from rich.text import Text
 
     table.add_row(*(Text(cell) for cell in cells), style=style)

@@ -122,7 +122,7 @@ def policy() -> None:
 @json_option
 @store_option()
 def check(key: str, *, config: Path | None, as_json: bool) -> None:
-    """Say what would happen to a session now, and which rule decides each thing.
+    """Say what would happen to a session now, and by which rule.
 
     KEY is a session key, as `trails sessions` lists them, or a short name of one ("main"); it need not name a session
     yet. Without --config, the defaults hold. A rule is a field of the session's entry (entry.sendPolicy), a place in
