@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 import trails
 from trails import Repository, iris, vocab
 from trails.cli import main
-from trails.cli.text import clean, one_line, shorten
+from trails.cli.terminal import clean, one_line, shorten
 from trails.model import Finding, VerifyReport
 from trails.store.contract import Change
 
