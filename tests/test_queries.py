@@ -489,7 +489,7 @@ def test_what_detach_and_flatten_copy_is_not_counted_twice() -> None:
         fill(store)
         before = store.query("token-usage-by-model"), store.query("cost"), store.query("token-usage-by-session")
         store.detach("dinner")
-        store.flatten("tail", new_id="flat")
+        store.flatten("tail", id="flat")
         after = store.query("token-usage-by-model"), store.query("cost"), store.query("token-usage-by-session")
         for then, now in zip(before, after, strict=True):
             assert now.to_dicts() == then.to_dicts()  # type: ignore[union-attr] # SELECTs
