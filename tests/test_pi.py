@@ -17,9 +17,9 @@ import trails
 from trails import Compaction, InvalidInput, Repository
 from trails.parts import holds_anything
 from trails.transcripts.merge import merge
-from trails.transcripts.pi.export import export_session
 from trails.transcripts.pi import entry as pi_entries
 from trails.transcripts.pi import session_file
+from trails.transcripts.pi.export import export_session
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
 
 HEADER = {"type": "session", "version": 3, "id": "S", "timestamp": "2025-01-01T00:00:00.000Z", "cwd": "/tmp"}

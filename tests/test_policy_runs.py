@@ -47,7 +47,7 @@ from trails.policy import (
     usd_words,
     write_runs,
 )
-from trails.runs.tools import seconds
+from trails.runs.sending import whole_seconds
 
 REGISTRY = load("openclaw_subagent_registry")
 JSON = dict[str, Any]
@@ -451,5 +451,5 @@ def test_what_javascript_takes_for_infinite_is_no_number_of_seconds(given: float
     with pytest.raises(RequestRefused, match="runTimeoutSeconds must be a number"):
         SpawnRequest.from_json({"task": "look", "runTimeoutSeconds": given})
     with pytest.raises(RequestRefused, match="timeoutSeconds must be a number"):
-        seconds(given)
+        whole_seconds(given)
     assert archive_at(0, given) is None

@@ -193,7 +193,7 @@ def test_a_spawn_with_anything_wrong_changes_nothing(tree: Tree, main: Node) -> 
         with pytest.raises(InvalidInput):
             tree.spawn(**good | wrong)
     assert everything(tree.store) == before
-    assert tree.children(main) == []
+    assert main.children() == []
 
 
 def test_an_id_or_a_label_in_use_is_refused(tree: Tree, main: Node) -> None:
@@ -202,7 +202,7 @@ def test_an_id_or_a_label_in_use_is_refused(tree: Tree, main: Node) -> None:
         branch(main, "b")
     with pytest.raises(InvalidInput, match="the label 'trains' belongs to session 'b'"):
         branch(main, "c", label="trains")
-    assert [node.id for node in tree.children(main)] == ["b"]
+    assert [node.id for node in main.children()] == ["b"]
 
 
 # --- mains
@@ -376,7 +376,7 @@ def test_a_child_that_something_else_deleted_leaves_room(tree: Tree, main: Node)
     tree.store.delete("w3")
     worker(main, "w8")
     with pytest.raises(SessionNotFound):
-        tree.complete("w3")
+        tree.get("w3").complete()
 
 
 @pytest.mark.parametrize("end", ["completed", "failed", "expired", "suspended", "cancelled", "due"])
@@ -430,7 +430,7 @@ def test_a_result_is_there_on_failing_expiring_and_cancelling_too(tree: Tree, ma
     worker(main, "w")
     clock.pass_by(minutes=10)
     tree.sweep()
-    tree.cancel("b2", "not needed")
+    tree.get("b2").cancel("not needed")
     clock.pass_by(seconds=30)
     tree.sweep()
     assert [(result.session_id, result.status, result.summary, result.error) for result in main.results()] == [
@@ -438,7 +438,7 @@ def test_a_result_is_there_on_failing_expiring_and_cancelling_too(tree: Tree, ma
         ("w", "expired", None, "its time to live was over"),
         ("b2", "cancelled", None, "it did not wrap up in time after it was asked to end (not needed)"),
     ]
-    assert [tree.state(each) for each in ("b1", "w", "b2")] == ["failed", "expired", "failed"]
+    assert [tree.get(each).state for each in ("b1", "w", "b2")] == ["failed", "expired", "failed"]
 
 
 def test_a_worker_returns_no_memory_ids(tree: Tree, main: Node) -> None:
@@ -524,7 +524,7 @@ def test_a_result_is_decided_on_once(tree: Tree, main: Node) -> None:
             tree.dismiss(result)
     assert [turn.content for turn in main.session.turns] == ["The branch b1 completed.\n\none"]
     assert main.results() == []
-    assert tree.result("b2") == second
+    assert tree.get("b2").result == second
 
 
 def test_a_message_loop_leaves_results_for_the_parent_to_decide(tree: Tree, main: Node) -> None:
@@ -670,14 +670,14 @@ def test_what_is_not_suspended_is_not_resumed_and_what_is_neither_completes_nor_
     made.complete()
 
 
-def test_resuming_needs_a_slot(main: Node) -> None:
+def test_resuming_needs_a_slot(tree: Tree, main: Node) -> None:
     resting = branch(main, "b")
     resting.suspend()
     for number in range(8):
         worker(main, f"w{number}")
     with pytest.raises(LimitReached, match="8 active children"):
         resting.resume()
-    main._tree.complete("w5")
+    tree.get("w5").complete()
     resting.resume()
     assert resting.state == "active"
 
@@ -699,12 +699,12 @@ def test_the_idlest_branches_are_suspended(tree: Tree, main: Node, clock: Clock)
         clock.pass_by(seconds=1)
     worker(main, "w")
     branch(cook, "other")
-    tree.cancel("b3")
+    tree.get("b3").cancel()
     clock.pass_by(seconds=1)
-    tree.append("b0", "user", "I am busy")
+    tree.get("b0").append("user", "I am busy")
     assert tree.suspend_idlest(1) == ["b1"]
     assert tree.suspend_idlest(9, agent="planner") == ["b2", "b0"]
-    assert [tree.state(name) for name in [*names, "other"]] == ["suspended"] * 3 + ["active"] * 2
+    assert [tree.get(name).state for name in [*names, "other"]] == ["suspended"] * 3 + ["active"] * 2
     assert tree.suspend_idlest(0) == []
 
 
@@ -730,12 +730,12 @@ def test_when_a_parent_ends_its_children_are_asked_to_end(tree: Tree, main: Node
     clock.pass_by(seconds=0.1)
     assert tree.sweep() == ["deeper", "w"]
     assert (helper.state, deeper.state) == ("failed", "failed")
-    assert [(result.session_id, result.status) for result in tree.results(made)] == [
+    assert [(result.session_id, result.status) for result in made.results()] == [
         ("resting", "expired"),
         ("below", "completed"),
         ("w", "cancelled"),
     ]
-    assert [result.session_id for result in tree.results("resting")] == ["deeper"]
+    assert [result.session_id for result in tree.get("resting").results()] == ["deeper"]
 
 
 def test_the_children_of_a_session_that_was_swept_have_their_grace_from_then_on(
@@ -880,7 +880,7 @@ def test_a_workers_turns_are_never_stored(tree: Tree, main: Node) -> None:
 def test_rows_tasks_and_results_of_a_worker_are_stored_at_once(tree: Tree, main: Node) -> None:
     made = worker(main, "w")
     assert tree.store.record("w").state == "active"
-    assert tree.told("w") == {"task": "task of w"}
+    assert (tree.get("w").task, tree.get("w").context_summary) == ("task of w", None)
     made.complete("42")
     assert tree.store.record("w").state == "completed"
 
@@ -967,7 +967,7 @@ def test_the_host_ticks_the_export(store: Repository, clock: Clock, tmp_path: Pa
         str(quad) for quad in everything(store)
     }
     branch(main, "b", ttl=timedelta(minutes=50))
-    assert (tree.tick(NOON + timedelta(minutes=59)).exported, tree.state("b")) == (None, "expired")
+    assert (tree.tick(NOON + timedelta(minutes=59)).exported, tree.get("b").state) == (None, "expired")
     assert file.read_bytes() == b"".join(lines)
     clock.pass_by(minutes=60)
     assert tree.tick().exported == file
@@ -1011,7 +1011,7 @@ def test_a_restart_brings_mains_and_resting_branches_back_and_fails_the_rest(fol
     store, tree = reopened(folder, clock)
     with store:
         assert tree.recovered == ("at-work", "w")
-        assert {name: tree.state(name) for name in ("main", "resting", "at-work", "w", "below")} == {
+        assert {name: tree.get(name).state for name in ("main", "resting", "at-work", "w", "below")} == {
             "main": "active",
             "resting": "suspended",
             "at-work": "failed",
@@ -1023,23 +1023,23 @@ def test_a_restart_brings_mains_and_resting_branches_back_and_fails_the_rest(fol
         told = [(result.session_id, result.status, result.error) for result in main.results()]
         why = "it was at work when its process ended, and what it had not stored is gone"
         assert told == [("at-work", "failed", why)]
-        assert [result.session_id for result in tree.results("at-work")] == ["below", "w"]
-        tree.resume("resting")
-        tree.append("resting", "user", "done now")
-        tree.complete("resting")
+        assert [result.session_id for result in tree.get("at-work").results()] == ["below", "w"]
+        tree.get("resting").resume()
+        tree.get("resting").append("user", "done now")
+        tree.get("resting").complete()
         assert [turn.content for turn in store.load("resting").turns] == ["half done", "done now"]
         assert store.verify().ok
     store, tree = reopened(folder, clock)
     with store:
         assert tree.recovered == ()
-        assert [result.session_id for result in tree.results("main")] == ["at-work", "resting"]
+        assert [result.session_id for result in tree.get("main").results()] == ["at-work", "resting"]
 
 
 def test_a_second_tree_on_an_open_store_fails_nothing(tree: Tree, main: Node) -> None:
     made = branch(main, "b")
     again = Tree(tree.store)
-    assert (again.recovered, again.state(made), made.state) == ((), "active", "active")
-    again.complete("b")
+    assert (again.recovered, again.get(made).state, made.state) == ((), "active", "active")
+    again.get("b").complete()
     assert made.state == "completed"
 
 
@@ -1053,7 +1053,7 @@ def test_a_restart_of_many_tells_each_parent_once(folder: Path, clock: Clock) ->
     store, tree = reopened(folder, clock)
     with store:
         assert len(tree.recovered) == 250
-        assert len({result.session_id for result in tree.results("main")}) == 250
+        assert len({result.session_id for result in tree.get("main").results()}) == 250
         assert len(trails.Ledger(store).inbox("main")) == 250
         assert store.verify().ok
 
@@ -1082,7 +1082,7 @@ def test_a_restart_that_is_cut_short_goes_on_with_the_next(
     store, tree = reopened(folder, clock)
     with store:
         assert tree.recovered == ("w4",)
-        assert [result.session_id for result in tree.results("main")] == ["w0", "w1", "w2", "w3", "w4"]
+        assert [result.session_id for result in tree.get("main").results()] == ["w0", "w1", "w2", "w3", "w4"]
         assert store.verify().ok
 
 
@@ -1093,7 +1093,7 @@ def test_a_session_that_something_else_made_is_left_alone(folder: Path, clock: C
     with store:
         assert (tree.recovered, store.record("plain").state) == ((), "active")
         with pytest.raises(IllegalTransition, match="takes no slot of the session tree"):
-            tree.complete("plain")
+            tree.get("plain").complete()
 
 
 # --- deleting, redacting, moving
@@ -1171,7 +1171,7 @@ def test_a_session_of_the_tree_moves_to_another_store_whole(tree: Tree, main: No
         assert other.verify().ok
         there = Tree(other)
         assert there.main("planner", "chat").id == "main"
-        assert there.result("b") == made.result
+        assert there.get("b").result == made.result
 
 
 def test_a_main_that_is_imported_takes_no_place_that_is_taken(tree: Tree, main: Node) -> None:
@@ -1298,7 +1298,7 @@ def filled(folder: Path) -> Path:
         made.suspend()
         clock.pass_by(seconds=1)
         branch(tree.main("planner", "mail", id="mail"), "left", ttl=timedelta(hours=9))
-        tree.complete("mail")
+        tree.get("mail").complete()
         tree.main("cook", "chat", id="ended").complete()
     return folder
 

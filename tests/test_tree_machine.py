@@ -195,9 +195,9 @@ class TreeMachine(RuleBasedStateMachine):
         known = self.known[name]
         if known.state != "active":
             with pytest.raises(InvalidInput):
-                self.tree.append(name, "assistant", "hm")
+                self.tree.get(name).append("assistant", "hm")
             return
-        self.tree.append(name, "assistant", "hm")
+        self.tree.get(name).append("assistant", "hm")
         known.pending += 1
         if known.kind == "main":
             known.stored, known.pending = known.stored + known.pending, 0
@@ -208,7 +208,7 @@ class TreeMachine(RuleBasedStateMachine):
         name = self._one(data)
 
         def end() -> object:
-            return self.tree.complete(name, "done") if status == "completed" else self.tree.fail(name, "no")
+            return self.tree.get(name).complete("done") if status == "completed" else self.tree.get(name).fail("no")
 
         if self.known[name].state == "active":
             self.append(data)
@@ -225,13 +225,13 @@ class TreeMachine(RuleBasedStateMachine):
         name = self._one(data)
         known = self.known[name]
         if (known.kind, known.state, known.ends_by) == ("branch", "active", None):
-            self.tree.append(name, "assistant", "so far")
-            self.tree.suspend(name)
+            self.tree.get(name).append("assistant", "so far")
+            self.tree.get(name).suspend()
             known.state, known.stored, known.pending = "suspended", known.stored + known.pending + 1, 0
             assert len(self.store.load(name)) == known.stored
         else:
             with pytest.raises(IllegalTransition):
-                self.tree.suspend(name)
+                self.tree.get(name).suspend()
 
     @precondition(lambda self: self.known)
     @rule(data=st.data())
@@ -240,15 +240,15 @@ class TreeMachine(RuleBasedStateMachine):
         known = self.known[name]
         if known.state != "suspended":
             with pytest.raises(IllegalTransition):
-                self.tree.resume(name)
+                self.tree.get(name).resume()
         elif known.expires is not None and known.expires <= self.now:
             with pytest.raises(InvalidInput):
-                self.tree.resume(name)
+                self.tree.get(name).resume()
         elif self._why_no_slot(known.parent or "") is not None:
             with pytest.raises(LimitReached):
-                self.tree.resume(name)
+                self.tree.get(name).resume()
         else:
-            self.tree.resume(name)
+            self.tree.get(name).resume()
             known.state = "active"
 
     @precondition(lambda self: self.known)
@@ -258,9 +258,9 @@ class TreeMachine(RuleBasedStateMachine):
         known = self.known[name]
         if known.state not in LIVE:
             with pytest.raises(IllegalTransition):
-                self.tree.cancel(name)
+                self.tree.get(name).cancel()
             return
-        self.tree.cancel(name)
+        self.tree.get(name).cancel()
         if known.state == "suspended":
             self._end(name, "expired", "cancelled")
         else:
@@ -298,7 +298,7 @@ class TreeMachine(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(self._undecided()), label="result")
         known = self.known[name]
         parent = self.known[known.parent or ""]
-        result = self.tree.result(name)
+        result = self.tree.get(name).result
         assert result is not None
         if take and parent.state != "active":
             with pytest.raises(InvalidInput):
@@ -349,7 +349,7 @@ class TreeMachine(RuleBasedStateMachine):
         if not hasattr(self, "known"):
             return
         for name, known in self.known.items():
-            assert self.tree.state(name) == known.state, name
+            assert self.tree.get(name).state == known.state, name
         for known in self.known.values():
             parent = self.known.get(known.parent or "")
             if known.state in LIVE and parent is not None and parent.ended is not None:
@@ -372,8 +372,8 @@ class TreeMachine(RuleBasedStateMachine):
     def every_result_is_told_once(self) -> None:
         waiting: list[str] = []
         for name, known in self.known.items():
-            waiting += [result.session_id for result in self.tree.results(name)]
-            result = self.tree.result(name)
+            waiting += [result.session_id for result in self.tree.get(name).results()]
+            result = self.tree.get(name).result
             assert (None if result is None else result.status) == known.status
             assert len(self.store.load(name)) == known.stored
             if known.parent is not None:

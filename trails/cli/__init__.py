@@ -19,6 +19,7 @@ from trails.cli import (
     demo,
     events,
     fork,
+    guide,
     import_export,
     log,
     notes,
@@ -41,7 +42,7 @@ from trails.cli.base import Commands, store_option
 from trails.cli.diff import command
 
 _TOPICS = {
-    "Start": (demo.demo, store.init, import_export.import_files, create.create, create.append),
+    "Start": (demo.demo, guide.guide, store.init, import_export.import_files, create.create, create.append),
     "Look": (
         *(show.list_sessions, show.show, tree.tree, show.branches),
         *(command.diff, compare.compare, show.replay, context.show_context),
@@ -87,5 +88,5 @@ def main() -> None:
 
     SESSION is always an id, an IRI or a label; a REF may also be a tag, or end in @ and a number of turns. Results go
     to stdout, everything else to stderr. Exit codes: 0 done; 1 a negative result or a failure; 2 wrong usage or input;
-    130 interrupted.
+    130 interrupted. `trails guide` explains all of it, a page a task.
     """

@@ -32,7 +32,7 @@ def blame(ref: str, turns: str | None, as_json: bool) -> None:
     from trails.plumbing import refs
 
     with open_store() as store:
-        place = refs.place(store, ref)
+        place = refs.place(store.workspace, ref)
         loaded = store.load(place.session_id)
         end = len(loaded) if place.end is None else place.end
         wanted = range(end) if turns is None else ranges.indexes(turns, end)

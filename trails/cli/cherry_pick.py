@@ -29,7 +29,7 @@ def cherry_pick(*, turns: str, onto: str, whole_calls: bool, as_json: bool) -> N
             f"{turns!r} says not which turns: write an index (SOURCE@3), a range with its end left out (SOURCE@2:5) or both"
         )
     with open_store() as store:
-        place = refs.place(store, name)
+        place = refs.place(store.workspace, name)
         source, target = store.load(place.session_id), store.load(store.resolve(onto))
         indexes = ranges.indexes(wanted, len(source) if place.end is None else place.end)
         made = target.cherry_pick(source, indexes, whole_calls=whole_calls)

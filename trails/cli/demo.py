@@ -64,6 +64,7 @@ _STEPS: Final = (
         "What did all of it cost? (`trails queries` lists what else can be asked.)", ("query", "token-usage-by-model")
     ),
     _Step("And nothing was altered since it was written.", ("verify",)),
+    _Step("What else there is stands in a guide, a page a task.", ("guide",)),
 )
 
 

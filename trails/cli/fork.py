@@ -37,7 +37,7 @@ def fork(
     from trails.plumbing import refs
 
     with open_store() as store:
-        place = refs.place(store, ref)
+        place = refs.place(store.workspace, ref)
         if at is not None and place.end is not None and at > place.end:
             refuse(f"{ref!r} has {count(place.end, 'turn')}, so it cannot be forked at {at}")
         made = store.load(place.session_id).fork(
@@ -78,6 +78,6 @@ def flatten(session: str, id_: str | None, label: str | None, as_json: bool) -> 
     SESSION is an id, an IRI or a label; it stays as it is.
     """
     with open_store() as store:
-        made = store.flatten(store.resolve(session), new_id=id_, label=label)
+        made = store.flatten(store.resolve(session), id=id_, label=label)
     said = f"it holds a copy of {count(len(made), 'turn')}"
     answer({"session": made.record}, made.id, click.echo, said=said, as_json=as_json)

@@ -198,7 +198,7 @@ def _listing(store: Repository, ref: str | None, *, forks: bool, seen: int | Non
         nodes = all_sessions()
         listing = _Listing([_strand(nodes, node) for node in nodes.values() if node.status == "stored"])
     else:
-        place = refs.place(store, ref)
+        place = refs.place(store.workspace, ref)
         nodes = all_sessions() if forks else _as_it_was(_lineage(store, place.session_id), then)
         listing = _Listing(_transcript(store, nodes, place.session_id, place.end))
         if forks:

@@ -23,8 +23,8 @@ from trails.cli.base import (
 from trails.cli.terminal import count, one_line
 
 if TYPE_CHECKING:
-    from trails.plumbing.purge_kinds import Place
     from trails.plumbing.redaction import Redaction
+    from trails.plumbing.taking import Place
 
 
 @command("redact")

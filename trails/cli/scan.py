@@ -40,10 +40,10 @@ def find_secrets(*, session: str | None, whole: bool, as_json: bool) -> None:
         refuse("name a session, or give --all")
     with open_store() as store:
         if session is not None:
-            report = scan.scan(store, session)
+            report = scan.scan(store.workspace, session)
         else:
             with render.progress("scanning") as progress:
-                report = scan.scan_all(store, progress)
+                report = scan.scan_all(store.workspace, progress)
     found = count(len(report.found), "secret") if report.found else "no secrets"
     said = f"{found} in {count(report.sessions, 'session')}"
     answer(report, map(described, report.found), echo_each, said=said, as_json=as_json)

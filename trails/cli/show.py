@@ -75,7 +75,7 @@ def show(ref: str, full: bool, as_json: bool) -> None:
     from trails.plumbing import refs
 
     with open_store() as store:
-        place = refs.place(store, ref)
+        place = refs.place(store.workspace, ref)
         loaded = store.load(place.session_id)
         record, turns, system = loaded.record, loaded.turns[: place.end], loaded.system
 
@@ -117,7 +117,7 @@ def replay(ref: str, up_to: int | None, as_json: bool) -> None:
     from trails.plumbing import refs
 
     with open_store() as store:
-        place = refs.place(store, ref)
+        place = refs.place(store.workspace, ref)
         session_id = place.session_id
         ends = [end for end in (up_to, place.end) if end is not None]
         turns = store.replay(session_id, up_to_index=min(ends, default=None))

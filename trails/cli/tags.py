@@ -26,7 +26,7 @@ def set_label(session: str, label: str | None, clear: bool) -> None:
         refuse("give either a label or --clear")
     with open_store() as store:
         session_id = store.resolve(session)
-        store.label(session_id, label)
+        store.set_label(session_id, label)
     note(f"session {session_id!r} has no label" if clear else f"session {session_id!r} is labelled {label!r}")
 
 

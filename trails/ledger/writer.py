@@ -19,7 +19,8 @@ from trails.plumbing import redaction_records
 from trails.records import entries
 from trails.records.entries import Entry, Event, Exchange
 from trails.session import Repository
-from trails.store.contract import Change, Pattern, PreconditionFailed
+from trails.store.contract import Change, PreconditionFailed
+from trails.store.pattern import Pattern
 
 Plan = tuple[Sequence[Entry], Sequence[tuple[Entry, Entry]]]
 """Entries to make, and pairs of entries as they are and as they become."""
@@ -162,7 +163,7 @@ class Book:
             parts = [old.iri for old, _ in moved]
             plan = redaction_records.recorded(plan, parts, place="ledger text", time=taken_out)
         try:
-            self._repository.commit(plan)
+            self._repository.store.commit(plan)
         except PreconditionFailed as failure:
             raise self.refusal(session_id, failure) from failure
         self.wrote(session_id, made)

@@ -25,13 +25,13 @@ from urllib.parse import quote
 from trails import iris, keys, vocab
 from trails.errors import InvalidInput, StoreFailed
 from trails.model import SessionRecord
-from trails.records import conversations
+from trails.plumbing import conversations
 from trails.routing.directory import Held, Keyring
 from trails.runs import Runs
 from trails.session import Repository
 from trails.transcripts.merge import session_id as imported_id
-from trails.transcripts.openclaw.files import META, RUNS, STORE, is_plain_name, place_of
 from trails.transcripts.openclaw import files
+from trails.transcripts.openclaw.files import META, RUNS, STORE, is_plain_name, place_of
 from trails.transcripts.pi import export
 
 _CLOSING: Final = frozenset({"label", "session_info"})
