@@ -26,7 +26,7 @@ Plan = tuple[Sequence[Entry], Sequence[tuple[Entry, Entry]]]
 """Entries to make, and pairs of entries as they are and as they become."""
 
 
-class Runs:
+class LedgerRuntime:
     """What a process does with the ledgers of one store, shared by all `Ledger`s on it. Nothing here needs to survive."""
 
     def __init__(self) -> None:
@@ -84,14 +84,14 @@ class Runs:
             self._numbers[session_id] = max(number, self._numbers.get(session_id, 0))
 
 
-_RUNS: WeakKeyDictionary[Repository, Runs] = WeakKeyDictionary()
+_RUNS: WeakKeyDictionary[Repository, LedgerRuntime] = WeakKeyDictionary()
 _RUNS_LOCK = threading.Lock()
 
 
-def runs_of(repository: Repository) -> Runs:
+def runs_of(repository: Repository) -> LedgerRuntime:
     """Return what this process does with the ledgers of a store."""
     with _RUNS_LOCK:
-        return _RUNS.setdefault(repository, Runs())
+        return _RUNS.setdefault(repository, LedgerRuntime())
 
 
 class Book:

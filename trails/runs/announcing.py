@@ -21,7 +21,7 @@ from trails.policy.run import begin_cleanup, finish_cleanup
 from trails.records.entries import Event, Mode
 from trails.records.run import How, Run
 from trails.runs import answers, runs_json
-from trails.runs.engine import Core, agent_of
+from trails.runs.engine import Engine, agent_of
 from trails.runs.host import Announcement
 from trails.store.contract import PreconditionFailed
 
@@ -41,7 +41,7 @@ def idempotency_key(run: Run) -> str:
 class Announcer:
     """Announces runs that ended, and cleans up after them."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Engine) -> None:
         self._core = core
         self._lock = threading.Lock()
         self._busy: set[str] = set()

@@ -17,7 +17,7 @@ from trails.policy.times import from_ms
 from trails.records.run import Cleanup, Run, RunStatus
 from trails.runs import runs_json, sending, spawning, tools
 from trails.runs.announcing import Announcer
-from trails.runs.engine import Core
+from trails.runs.engine import Engine
 from trails.runs.host import Agent, Announcement, Host, Interrupted, Outgoing, Settings, Waiter, uuid
 from trails.runs.lanes import Lane, Lanes, LaneThreads
 from trails.runs.runs_json import Imported
@@ -91,7 +91,7 @@ class Runs:
         host = Host(agent, announce, wait, send, active, models, prompt, new_id)
         self.lanes = Lanes(limits)
         """What waits and what goes on, lane by lane."""
-        self._core = Core(store, host, settings, config, self.lanes, clock, interrupted)
+        self._core = Engine(store, host, settings, config, self.lanes, clock, interrupted)
         self._announcer = Announcer(self._core)
         self._core.ended = self._announcer.announce
         self._upkeep = Upkeep(self._core, self._announcer)

@@ -22,11 +22,11 @@ from trails.policy.agents import (
     ping_pong_turns,
 )
 from trails.policy.entry_fields import delivery_context
-from trails.policy.prompts import Exchange, announce_context, message_context, reply_context
+from trails.policy.prompts import Parties, announce_context, message_context, reply_context
 from trails.policy.send_rules import resolve_send_policy
 from trails.records.entries import Outcome
-from trails.runs.engine import Awaited, Core, Reply, agent_of
-from trails.runs.host import Context, Outgoing
+from trails.runs.engine import Awaited, Engine, Reply, agent_of
+from trails.runs.host import Outgoing, WorkContext
 
 SOURCE: Final = "sessions_send"
 """The source of the messages that sessions send one another; the event id is the sending's run id and a step."""
@@ -121,7 +121,7 @@ class _RefusedError(Exception):
         self.key = key
 
 
-def send(core: Core, requester: str | None, request: SendRequest) -> Sent:
+def send(core: Engine, requester: str | None, request: SendRequest) -> Sent:
     """Send a message to a session, and wait for its answer as long as the request says."""
     message = validate.text(request.message, "the message")
     run_id = core.host.new_id()
@@ -139,7 +139,7 @@ def send(core: Core, requester: str | None, request: SendRequest) -> Sent:
     event = core.post(
         session_id,
         message,
-        Context("nested", system=told),
+        WorkContext("nested", system=told),
         source=SOURCE,
         event_id=run_id,
         author=agent_of(requester_key),
@@ -160,7 +160,7 @@ def send(core: Core, requester: str | None, request: SendRequest) -> Sent:
 # --- the target
 
 
-def _target(core: Core, requester_key: str | None, asking: SessionRecord | None, request: SendRequest) -> str:
+def _target(core: Engine, requester_key: str | None, asking: SessionRecord | None, request: SendRequest) -> str:
     """Return the key of the session that is meant and may be sent to, or raise `_RefusedError`."""
     label, named = (request.label or "").strip() or None, (request.session_key or "").strip() or None
     if label and named:
@@ -186,7 +186,7 @@ def _target(core: Core, requester_key: str | None, asking: SessionRecord | None,
     return key
 
 
-def _by_label(core: Core, requester_key: str | None, label: str, agent_id: str | None, *, restricted: bool) -> str:
+def _by_label(core: Engine, requester_key: str | None, label: str, agent_id: str | None, *, restricted: bool) -> str:
     agent = keys.normalize_agent_id(agent_id) if (agent_id or "").strip() else None
     if agent and requester_key and agent != keys.agent_id_from_key(requester_key):
         if restricted:
@@ -200,7 +200,7 @@ def _by_label(core: Core, requester_key: str | None, label: str, agent_id: str |
         raise _RefusedError("error", str(refused)) from refused
 
 
-def _check_agents(core: Core, requester_key: str | None, target: str, *, shown: str | None = None) -> None:
+def _check_agents(core: Engine, requester_key: str | None, target: str, *, shown: str | None = None) -> None:
     requester = keys.agent_id_from_key(requester_key)
     policy = core.settings.agents
     if not policy.allows(requester, target):
@@ -210,7 +210,7 @@ def _check_agents(core: Core, requester_key: str | None, target: str, *, shown: 
 # --- waiting
 
 
-def _wait(core: Core, session_id: str, number: int, seconds: int) -> Reply | None:
+def _wait(core: Engine, session_id: str, number: int, seconds: int) -> Reply | None:
     """Have a message worked on in the nested lane and return what came of it, or None where the time was up.
 
     Where threads or an event loop work on the lanes, they do it; else it is done here, if the lane has a place left.
@@ -242,7 +242,7 @@ class Talk:
     """What follows a sending: the two answer each other a few times, then the target may tell its channel."""
 
     def __init__(
-        self, core: Core, run_id: str, requester_key: str | None, target_key: str, request: SendRequest
+        self, core: Engine, run_id: str, requester_key: str | None, target_key: str, request: SendRequest
     ) -> None:
         self._core = core
         self._run_id = run_id
@@ -255,7 +255,7 @@ class Talk:
         self._first: str | None = None
         self._latest: str | None = None
         self._channel = _channel_of(core, target_key)
-        self.parties = Exchange(
+        self.parties = Parties(
             target_session_key=core.places.shown(target_key),
             requester_session_key=requester_key,
             requester_channel=request.requester_channel,
@@ -311,7 +311,7 @@ class Talk:
         event = core.post(
             session_id,
             text,
-            Context("nested", system=told),
+            WorkContext("nested", system=told),
             source=SOURCE,
             event_id=f"{self._run_id}:{name}",
             author=agent_of(sender_key),
@@ -368,7 +368,7 @@ class _Channel:
     thread_id: str | int | None = None
 
 
-def _channel_of(core: Core, key: str) -> _Channel | None:
+def _channel_of(core: Engine, key: str) -> _Channel | None:
     """Return where a session is heard: by its key, for groups and channels, else by what its entry says."""
     parsed = keys.parse_key(key)
     if parsed.kind in ("group", "channel") and parsed.channel and parsed.id:

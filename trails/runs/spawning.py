@@ -17,7 +17,7 @@ from trails.policy.patches import apply_patch
 from trails.policy.run import SpawnRequest, new_run
 from trails.records.run import Run
 from trails.runs import runs_json
-from trails.runs.engine import TASK_SOURCE, Core, agent_of
+from trails.runs.engine import TASK_SOURCE, Engine, agent_of
 from trails.runs.registry import known
 
 _MODEL_REFUSALS: Final = ("invalid model", "model not allowed")
@@ -47,7 +47,7 @@ class Spawned(Value):
         return {name: value for name, value in plain.items() if value is not None}
 
 
-def spawn(core: Core, requester: str, request: SpawnRequest, origin: Mapping[str, Any] | None = None) -> Spawned:
+def spawn(core: Engine, requester: str, request: SpawnRequest, origin: Mapping[str, Any] | None = None) -> Spawned:
     """Start a sub-agent for a session; `origin` says where the request came from (channel, to, accountId, threadId)."""
     validate.text(request.task, "the task")
     key, record = core.places.named(requester)
@@ -83,12 +83,12 @@ def spawn(core: Core, requester: str, request: SpawnRequest, origin: Mapping[str
     )
 
 
-def _thinking(core: Core, target: str, request: SpawnRequest) -> str | None:
+def _thinking(core: Engine, target: str, request: SpawnRequest) -> str | None:
     return request.thinking or core.settings.spawn.of(target).thinking or core.settings.spawn.defaults.thinking
 
 
 def _entry(
-    core: Core, key: str, child_key: str, model: str | None, thinking: str | None
+    core: Engine, key: str, child_key: str, model: str | None, thinking: str | None
 ) -> tuple[dict[str, Any], str | None]:
     """Return the entry of the child's session, and a warning where the model cannot be had."""
     now = core.now()
@@ -108,7 +108,7 @@ def _model_in(entry: Mapping[str, Any]) -> str | None:
 
 
 def _run(
-    core: Core,
+    core: Engine,
     key: str,
     child_key: str,
     request: SpawnRequest,
@@ -132,7 +132,7 @@ def _run(
     return runs_json.run_of(made, agent=target, run_timeout_seconds=request.run_timeout_seconds)
 
 
-def _store(core: Core, run: Run, requester: SessionRecord, entry: Mapping[str, Any], label: str | None) -> Run:
+def _store(core: Engine, run: Run, requester: SessionRecord, entry: Mapping[str, Any], label: str | None) -> Run:
     """Store the child's session, its task in its inbox and the run in one commit; return the run as stored."""
     key = run.child_session_key or ""
     child = core.places.child(key, requester, run.created or core.now())

@@ -16,7 +16,7 @@ from trails.policy.times import NEVER, from_ms, time_after, to_ms
 from trails.records.run import Run
 from trails.runs import announcing, runs_json, sending
 from trails.runs.announcing import Announced, Announcer
-from trails.runs.engine import Core
+from trails.runs.engine import Engine
 from trails.runs.lanes import Lane
 
 SWEEP: Final = timedelta(seconds=SWEEP_SECONDS)
@@ -53,7 +53,7 @@ class Ticked(Value):
 class Upkeep:
     """Does what is due."""
 
-    def __init__(self, core: Core, announcer: Announcer) -> None:
+    def __init__(self, core: Engine, announcer: Announcer) -> None:
         self._core = core
         self._announcer = announcer
         self._recovered = False

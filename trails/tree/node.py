@@ -13,7 +13,7 @@ from trails.plumbing import briefs
 from trails.records.tree_entries import Cancellation, Transition, TreeState
 from trails.session.session import Session
 from trails.tree import outcomes, results, spawning, standing
-from trails.tree.lifecycle import Core
+from trails.tree.lifecycle import Lifecycle
 from trails.tree.limits import Kind
 from trails.tree.results import ArtifactLike, SessionResult
 
@@ -30,7 +30,7 @@ class Node:
 
     __slots__ = ("_core", "_record")
 
-    def __init__(self, core: Core, record: SessionRecord) -> None:
+    def __init__(self, core: Lifecycle, record: SessionRecord) -> None:
         """Not for callers: see `Tree.get`."""
         self._core = core
         self._record = record
@@ -303,7 +303,7 @@ class Node:
         self._core.resume(self.id, by=by)
 
 
-def nodes(core: Core, session_ids: Iterable[str]) -> list[Node]:
+def nodes(core: Lifecycle, session_ids: Iterable[str]) -> list[Node]:
     """Return the handles of those sessions that are there, by id."""
     with core.runtime.lock:
         found = core.repository.reader.records(sorted(session_ids))

@@ -17,18 +17,18 @@ from trails.records.entries import Event, Exchange
 from trails.session import draft
 from trails.store.contract import PreconditionFailed
 from trails.tree.index import Live
-from trails.tree.lifecycle import Core
+from trails.tree.lifecycle import Lifecycle
 from trails.tree.results import SessionResult
 from trails.tree.transaction import SOURCE
 
 
-def waiting(core: Core, parent_id: str) -> list[Event]:
+def waiting(core: Lifecycle, parent_id: str) -> list[Event]:
     """Return the messages by which a session was told of results, and which it has not decided on, in order."""
     found = core.runtime.book.where(parent_id, vocab.WAITING)
     return [each for each in found if isinstance(each, Event) and each.source == SOURCE and each.mode == "hold"]
 
 
-def _told_of(core: Core, result: SessionResult) -> Event:
+def _told_of(core: Lifecycle, result: SessionResult) -> Event:
     """Return the message that told of a result, or raise `InvalidInput` where it was decided on, or never told."""
     if result.parent_id is None:
         raise InvalidInput(f"session {result.session_id!r} is a main: its result has no parent to decide on it")
@@ -42,7 +42,7 @@ def _told_of(core: Core, result: SessionResult) -> Event:
 
 
 def incorporate(
-    core: Core, result: SessionResult, content: str | Sequence[Any] | None, *, role: str, now: datetime
+    core: Lifecycle, result: SessionResult, content: str | Sequence[Any] | None, *, role: str, now: datetime
 ) -> Turn:
     """Append a turn that is made from a result to its parent's chain; turn, message and exchange are one commit."""
 
@@ -62,7 +62,7 @@ def incorporate(
     return core.attempt(work)
 
 
-def _deciding(core: Core, parent_id: str) -> Live:
+def _deciding(core: Lifecycle, parent_id: str) -> Live:
     parent = core.runtime.index.get(parent_id)
     if parent is None or parent.state != "active":
         stands = core.record(parent_id).state if parent is None else parent.state
@@ -70,7 +70,7 @@ def _deciding(core: Core, parent_id: str) -> Live:
     return parent
 
 
-def _say(core: Core, parent: Live, made: draft.Draft, event: Event, now: datetime) -> Turn:
+def _say(core: Lifecycle, parent: Live, made: draft.Draft, event: Event, now: datetime) -> Turn:
     session, book = core.session(parent), core.runtime.book
     before = session.head
     with book.at(parent.id) as number:
@@ -102,14 +102,14 @@ def _say(core: Core, parent: Live, made: draft.Draft, event: Event, now: datetim
     return turn
 
 
-def dismiss(core: Core, ledger: Ledger, result: SessionResult, reason: str | None) -> None:
+def dismiss(core: Lifecycle, ledger: Ledger, result: SessionResult, reason: str | None) -> None:
     """Decide against a result: its message is taken out of the inbox, with its text."""
     with core.runtime.lock:
         event = _told_of(core, result)
         ledger.drop(event.session_id, event.number, reason=reason)
 
 
-def send(core: Core, ledger: Ledger, sender_id: str, recipient_id: str, content: str | Sequence[Any]) -> Event:
+def send(core: Lifecycle, ledger: Ledger, sender_id: str, recipient_id: str, content: str | Sequence[Any]) -> Event:
     """Put a message of a session into the inbox of its parent or of its child; refuse all others."""
     with core.runtime.lock:
         sender, recipient = core.record(sender_id), core.record(recipient_id)

@@ -13,7 +13,7 @@ from typing import Final
 
 from trails import iris
 from trails.tree.index import Live
-from trails.tree.lifecycle import Core
+from trails.tree.lifecycle import Lifecycle
 from trails.tree.transaction import told_by
 
 _BATCH: Final = 100
@@ -24,7 +24,7 @@ _WHY: Final = "it was at work when its process ended, and what it had not stored
 _KEEPER: Final = iris.agent("trails")
 
 
-def recover(core: Core, now: datetime) -> list[str]:
+def recover(core: Lifecycle, now: datetime) -> list[str]:
     """Read the tree from the store, once per open store; return the ids of the sessions that have failed."""
     with core.runtime.lock:
         if core.runtime.recovered:
@@ -34,7 +34,7 @@ def recover(core: Core, now: datetime) -> list[str]:
         return core.attempt(lambda: _fail_interrupted(core, now))
 
 
-def _fail_interrupted(core: Core, now: datetime) -> list[str]:
+def _fail_interrupted(core: Lifecycle, now: datetime) -> list[str]:
     index = core.runtime.index
     interrupted = sorted(
         (each for each in index if each.state == "active" and each.kind != "main"),
@@ -48,13 +48,13 @@ def _fail_interrupted(core: Core, now: datetime) -> list[str]:
     return [each.id for each in interrupted]
 
 
-def _read_ends(core: Core) -> None:
+def _read_ends(core: Lifecycle) -> None:
     """Take note of where every ledger ends, in one query."""
     for session, last in core.repository.reader.select("last_entries"):
         core.runtime.book.runs.wrote(iris.session_id(session.value), int(last.value))
 
 
-def _fail(core: Core, batch: Sequence[Live], now: datetime) -> None:
+def _fail(core: Lifecycle, batch: Sequence[Live], now: datetime) -> None:
     sessions = {each for live in batch for each in told_by(core.runtime.index, live)}
     with core.step(sessions, now, _KEEPER) as step:
         for live in batch:

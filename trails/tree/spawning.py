@@ -12,7 +12,7 @@ from trails.model import SessionRecord
 from trails.records import turns
 from trails.tree import limits as rules
 from trails.tree.index import Live
-from trails.tree.lifecycle import Core
+from trails.tree.lifecycle import Lifecycle
 from trails.tree.limits import Kind
 
 
@@ -34,7 +34,7 @@ class SpawnOptions:
     by: str | None = None
 
 
-def spawn(core: Core, parent_id: str | None, wanted: SpawnOptions) -> SessionRecord:
+def spawn(core: Lifecycle, parent_id: str | None, wanted: SpawnOptions) -> SessionRecord:
     """Make a session and return its row, or raise with nothing changed: see `Tree.spawn`."""
     kind, now = rules.kind(wanted.kind), core.now()
     if kind == "main":
@@ -73,7 +73,7 @@ def _row(kind: Kind, wanted: SpawnOptions, now: datetime) -> SessionRecord:
 
 
 def _main(
-    core: Core, parent_id: str | None, wanted: SpawnOptions, blank: SessionRecord, now: datetime
+    core: Lifecycle, parent_id: str | None, wanted: SpawnOptions, blank: SessionRecord, now: datetime
 ) -> SessionRecord:
     if parent_id is not None:
         raise InvalidInput(f"a main has no parent, and {parent_id!r} was given")

@@ -7,7 +7,7 @@ from trails.plumbing import entries, redaction_records
 from trails.records.entry import LedgerEntry
 from trails.records.tree_entries import ArtifactEntry, Brief, Cancellation, Result, Transition
 from trails.store.contract import Change, QuadStore
-from trails.tree.lifecycle import Core
+from trails.tree.lifecycle import Lifecycle
 from trails.tree.results import SessionResult, of_entries
 from trails.tree.transaction import SOURCE
 
@@ -23,7 +23,7 @@ def history(store: QuadStore, session_id: str) -> list[Transition | Cancellation
     return sorted(both, key=lambda entry: entry.number)
 
 
-def result(core: Core, session_id: str) -> SessionResult | None:
+def result(core: Lifecycle, session_id: str) -> SessionResult | None:
     """Return how a session ended, or None where it has not."""
     store, found = core.repository.store, list[LedgerEntry]()
     for predicate in _ENTRIES:
@@ -31,7 +31,7 @@ def result(core: Core, session_id: str) -> SessionResult | None:
     return of_entries(core.record(session_id).spawned_by, found)
 
 
-def withhold(core: Core, session_id: str) -> int:
+def withhold(core: Lifecycle, session_id: str) -> int:
     """Take the texts of what a session was told and of how it ended out for good; return how many there were."""
     store, record = core.repository.store, core.record(session_id)
     texts = entries.read(store, record.id)

@@ -17,7 +17,7 @@ from trails.records.entries import Event
 from trails.records.tree_entries import ENDED, Cancellation
 from trails.session import Repository
 from trails.tree import outcomes, recovery, spawning, standing
-from trails.tree.lifecycle import Core
+from trails.tree.lifecycle import Lifecycle
 from trails.tree.limits import GRACE, Limits
 from trails.tree.node import Node, nodes
 from trails.tree.results import SessionResult
@@ -73,7 +73,7 @@ class Tree:
         the whole store to the file `export_to`, where one is named, every `export_every` (more than 0), as sorted N-Quads;
         compressed where its name ends in `.gz`.
         """
-        self._core = Core(
+        self._core = Lifecycle(
             store,
             clock=clock,
             limits=Limits() if limits is None else limits,
