@@ -68,7 +68,7 @@ def test_a_picked_turn_names_the_turn_that_it_repeats(store: Repository) -> None
 def test_copies_name_the_session_that_they_were_first_written_in(store: Repository) -> None:
     fill(store)
     store.detach("dinner")
-    store.flatten("dinner", new_id="flat")
+    store.flatten("dinner", id="flat")
     copied = [(each.session_id, each.copied_from) for each in store.load("dinner").blame()]
     assert copied == [("dinner", "plan"), ("dinner", "plan"), ("dinner", None)]
     copied = [(each.session_id, each.copied_from) for each in store.load("flat").blame()]
@@ -79,7 +79,7 @@ def test_copies_name_the_session_that_they_were_first_written_in(store: Reposito
 
 def test_what_the_originals_were_is_known_after_they_are_gone(store: Repository) -> None:
     fill(store)
-    store.flatten("dinner", new_id="flat")
+    store.flatten("dinner", id="flat")
     store.delete("plan", children="cascade")
     assert [each.copied_from for each in store.load("flat").blame()] == ["plan", "plan", "dinner"]
 

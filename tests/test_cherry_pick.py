@@ -15,7 +15,7 @@ import trails
 from trails import Compaction, HeadConflict, InvalidInput, Repository, Session, SessionNotFound, iris, vocab
 from trails.cli import main
 from trails.model import Quote
-from trails.session import draft
+from trails.plumbing import draft
 from trails.session.cherry_pick import whole
 from trails.store.contract import Change
 
@@ -81,7 +81,7 @@ def test_what_was_recorded_with_a_turn_is_repeated_but_not_where_it_was_imported
     ]
     assert [result.is_error for result in snow.tool_results] == [True]
     imported = store.create(id="imported")
-    imported.append_draft(draft.make("user", "from elsewhere", source_ids=["x-1"]))
+    imported.worktree.append(draft.make("user", "from elsewhere", source_ids=["x-1"]))
     imported.persist()
     [copy] = target.cherry_pick("imported", 0)
     target.persist()
@@ -269,7 +269,7 @@ def test_a_picked_turn_keeps_its_digest_and_its_source_through_detach_flatten_an
     fork = target.fork(id="fork")
     fork.persist()
     fork.detach()
-    store.flatten("other", new_id="flat")
+    store.flatten("other", id="flat")
     store.delete("plan")
     for session_id in ("other", "fork", "flat"):
         turns = store.load(session_id).turns

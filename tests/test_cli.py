@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 import trails
 from trails import Repository, iris, vocab
 from trails.cli import main
-from trails.cli.text import clean, one_line, shorten
+from trails.cli.terminal import clean, one_line, shorten
 from trails.model import Finding, VerifyReport
 from trails.store.contract import Change
 
@@ -134,7 +134,7 @@ def test_every_command_and_every_option_has_help(name: str) -> None:
         assert not isinstance(parameter, click.Option) or parameter.help, parameter.name
 
 
-@pytest.mark.parametrize("name", sorted(set(main.commands) - {"completion", "verify-proof"}))
+@pytest.mark.parametrize("name", sorted(set(main.commands) - {"completion", "guide", "verify-proof"}))
 def test_every_command_that_opens_a_store_takes_its_place(name: str) -> None:
     assert "--store PATH" in ok(CliRunner().invoke(main, [name, "--help"]))
 
@@ -692,6 +692,7 @@ def test_the_demo_runs_every_step_and_leaves_nothing(tmp_path: Path) -> None:
         "log",
         "query",
         "verify",
+        "guide",
     ):
         assert f"$ trails {command} " in text.replace("\n", " \n")
     assert "ok: 4 sessions" in text
@@ -772,7 +773,7 @@ def test_wrong_usage_is_one_line_that_points_to_the_help(run: Run, arguments: li
 def test_a_terminal_without_utf_8_gets_escapes_and_valid_json(place: Path, tmp_path: Path) -> None:
     with trails.open(place) as store:
         store.load("s1")
-        store.label("s3", "Wanderführer 🏔")
+        store.set_label("s3", "Wanderführer 🏔")
     environment = {"TRAILS_STORE": str(place), "PYTHONIOENCODING": "ascii"}
     done = program("list", cwd=tmp_path, **environment)
     assert (done.returncode, done.stderr) == (0, b"")

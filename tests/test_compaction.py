@@ -19,7 +19,7 @@ from trails.context import CompactionPolicy, Context, Summary, SummaryRequest, n
 from trails.errors import NothingToSummarise, TrailsError
 from trails.integrity import digests
 from trails.model import Facts
-from trails.session import draft
+from trails.plumbing import draft
 
 ONE = len
 
@@ -470,7 +470,7 @@ def test_a_session_with_a_window_is_compacted_by_its_counter_and_need_not_be_rea
     turn = loaded.compact(Summariser("next"), keep_turns=5)
     assert turn.compaction is not None
     assert turn.compaction.summarised_from == 180
-    assert loaded._turns.read < 150  # type: ignore[attr-defined] # turns that are read when asked for
+    assert loaded.worktree.turns.read < 150  # type: ignore[attr-defined] # turns that are read when asked for
     assert store.verify().ok
 
 
@@ -851,7 +851,7 @@ def test_the_digests_of_summaries_from_before_stay_what_they_were() -> None:
 def test_a_summary_without_an_activity_is_written_as_before(memory: Repository) -> None:
     session = memory.create(id="s")
     session.append("user", "a")
-    session.append_draft(draft.make("summary", "A", compaction=Compaction(summarised_through=0, trigger="manual")))
+    session.worktree.append(draft.make("summary", "A", compaction=Compaction(summarised_through=0, trigger="manual")))
     session.persist()
     assert memory.store.quads((None, vocab.TYPE, vocab.COMPACTION, None)) == []
     assert memory.verify().ok

@@ -179,7 +179,7 @@ def test_copies_that_an_unfinished_detach_left_below_the_fork_index_do_not_count
     before = filled.compare("prompt")
     sealed = filled.reader.sealed(filled.load("prompt").turns[:3])
     copies = [SealedTurn(turn=one.turn.model_copy(update={"session_id": "a"}), salt=one.salt) for one in sealed]
-    filled.commit(Change(add=[quad for copy in copies for quad in mapping.turn_quads(copy)]))
+    filled.store.commit(Change(add=[quad for copy in copies for quad in mapping.turn_quads(copy)]))
     assert filled.compare("prompt") == before
 
 
@@ -268,7 +268,7 @@ def test_a_missing_turn_is_an_error_that_says_whose(filled: Repository, index: i
     node = iris.session("prompt")
     quads = filled.store.quads((None, vocab.INDEX, None, ox.NamedNode(node)))
     gone = [quad for quad in quads if quad.object == ox.Literal(index)]
-    filled.commit(Change(remove=gone))
+    filled.store.commit(Change(remove=gone))
     if index == 4:  # the last one: then nothing shows that it is missing, and nobody inherits it
         assert by_session(filled.compare("prompt"), "turns")["prompt"] == 4
         return
@@ -279,7 +279,7 @@ def test_a_missing_turn_is_an_error_that_says_whose(filled: Repository, index: i
 def test_a_parent_that_lost_inherited_turns_is_an_error(filled: Repository) -> None:
     graph = ox.NamedNode(iris.session("prompt"))
     quads = filled.store.quads((None, vocab.INDEX, None, graph))
-    filled.commit(Change(remove=[quad for quad in quads if int(quad.object.value) >= 2]))  # type: ignore[union-attr] # numbers
+    filled.store.commit(Change(remove=[quad for quad in quads if int(quad.object.value) >= 2]))  # type: ignore[union-attr] # numbers
     with pytest.raises(IndexGap, match="turn 2, which 'prompt' owns, is missing"):
         filled.compare("prompt")
 

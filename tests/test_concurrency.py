@@ -68,7 +68,7 @@ def _race(store: Repository, session_id: str, pool: ThreadPoolExecutor) -> None:
 def _follow(loser: Session, winner: Session) -> None:
     """Bring a loser's handle to the winner's state as loading would, without 70,000 loads."""
     loser.discard_pending()
-    loser._turns.append(winner.turns[-1])
+    loser.worktree.turns.append(winner.turns[-1])
 
 
 def test_what_the_losers_of_a_race_wrote_is_kept_as_forks_and_nothing_is_lost(store: Repository) -> None:
@@ -137,7 +137,7 @@ class Traffic:
             elif number % 3 == 1:
                 self._store.delete(fork.id)
             else:
-                self._store.label(fork.id, fork.id)
+                self._store.set_label(fork.id, fork.id)
             number += 1
         return number
 
@@ -334,7 +334,7 @@ def test_a_commit_that_is_interrupted_before_its_record_is_written_leaves_nothin
         session.append("user", "one")
         session.persist()
         session.append("user", "two")
-        made: Callable[..., Change] = session._change
+        made: Callable[..., Change] = session.worktree._change
         change = made(1)
         with pytest.raises(KeyboardInterrupt):
             store.store.commit(Change(add=change.add, require=change.require, forbid=change.forbid, leaves=interrupt))  # type: ignore[arg-type] # that is the test

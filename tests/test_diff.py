@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import trails
 from trails import InvalidInput, Turn
 from trails.diff import Diff, align, diff, patch, sequences, structures, words
-from trails.session.draft import make
+from trails.plumbing.draft import make
 
 Said = tuple[str, Any, Sequence[dict[str, Any]]]
 

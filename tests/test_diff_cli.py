@@ -16,9 +16,11 @@ from click.testing import CliRunner, Result
 
 import trails
 from trails.cli import main
-from trails.cli.diff import page as diff_page
-from trails.cli.diff import text as diff_text
-from trails.cli.text import clean
+from trails.cli.diff.blocks import readable
+from trails.cli.diff.markdown import markdown
+from trails.cli.diff.page import page
+from trails.cli.diff.patch import patch
+from trails.cli.terminal import clean
 from trails.diff import diff
 
 Run = Callable[..., Result]
@@ -183,8 +185,8 @@ def test_names_and_roles_and_paths_are_escaped_too(place: Path) -> None:
             session.append("<i>", [{"type": "x", "<u>`|": number}])
             session.persist()
         found = store.diff("<s>|1", "<s>|2")
-    assert not re.search("<(s|i|u)>", diff_page.page(found).partition("<body>")[2])
-    assert not re.search(r"(?<!\\)<(s|i|u)>", re.sub(r"(?ms)^```.*?^```", "", diff_text.markdown(found)))
+    assert not re.search("<(s|i|u)>", page(found).partition("<body>")[2])
+    assert not re.search(r"(?<!\\)<(s|i|u)>", re.sub(r"(?ms)^```.*?^```", "", markdown(found)))
 
 
 def test_a_patch_makes_the_text_of_one_tail_into_that_of_the_other(run: Run, place: Path) -> None:
@@ -209,7 +211,7 @@ def written(found: Any, side: str) -> list[str]:
     for entry in found.entries:
         turn = getattr(entry, side)
         if turn is not None:
-            shown = clean(diff_text.readable(turn)).split("\n")
+            shown = clean(readable(turn)).split("\n")
             lines += [f"[{turn.role}]", *shown, ""]
     return lines
 
@@ -241,7 +243,7 @@ def test_a_patch_of_distant_differences_has_a_hunk_for_each(place: Path) -> None
                 session.append("user", f"{name} {number}" if number in (3, 20) else f"same {number}")
             session.persist()
         found = store.diff("one", "two")
-    text = diff_text.patch(found)
+    text = patch(found)
     assert text.count("@@ -") == 2
     left, right = ("".join(f"{line}\n" for line in written(found, side)) for side in ("left", "right"))
     assert applied(f"common\n{text}", left) == right
@@ -249,7 +251,7 @@ def test_a_patch_of_distant_differences_has_a_hunk_for_each(place: Path) -> None
 
 def test_a_patch_of_nothing_is_empty(place: Path, run: Run) -> None:
     assert run("trip", "trip", "--format", "patch").stdout == ""
-    assert diff_text.patch(diff([], [])) == ""
+    assert patch(diff([], [])) == ""
     assert "nothing differs" in run("trip", "trip").stdout
 
 

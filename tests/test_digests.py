@@ -52,7 +52,7 @@ def test_the_digest_of_a_turn_with_facts_covers_every_one_of_them(memory: Reposi
         is_error=True,
         meta={"k": "v"},
     )
-    salt = session._drafts[0].salt
+    salt = session.worktree._drafts[0].salt
     facts = {
         "model": ["m", '{"input_tokens":3}', "stop"],
         "calls": [["c", "ls", _fields("trails/salted/1", "arguments", salt, '{"b":1,"a":2}')]],

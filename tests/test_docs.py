@@ -19,13 +19,20 @@ import pytest
 
 import trails
 from tests.test_queries import lint
-from trails import queries, vocab
+from trails import errors, queries, vocab
+from trails.cli.guide import PAGES, read_page
 from trails.transcripts.formats import TRANSCRIPTS
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
+GUIDE = {name: read_page(name).text for name in PAGES}
+SHOWN = {"README": README, **GUIDE}
+"""The documents whose examples run, each by itself, from its first example to its last."""
+DOCUMENTS = {"README": README, "CONTRIBUTING": CONTRIBUTING, "CHANGELOG": CHANGELOG, **GUIDE}
+every_example = pytest.mark.parametrize("document", SHOWN)
+every_document = pytest.mark.parametrize("document", DOCUMENTS)
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -42,23 +49,44 @@ def sample() -> Path:
 # --- Python
 
 
-def test_the_python_blocks_of_the_readme_give_what_they_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def examples(name: str) -> doctest.DocTest:
+    """Return the Python examples of a document, which share their names from the first to the last."""
+    source = "\n".join(blocks(SHOWN[name], "python"))
+    return doctest.DocTestParser().get_doctest(source, {}, name, f"{name}.md", 0)
+
+
+@every_example
+def test_the_python_blocks_of_a_document_give_what_they_show(
+    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(sample(), tmp_path / "conversation.jsonl")
-    source = "\n".join(blocks(README, "python"))
-    test = doctest.DocTestParser().get_doctest(source, {}, "README.md", "README.md", 0)
-    assert len(test.examples) > 40
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    runner.run(test, out=report.append)
+    runner.run(examples(document), out=report.append)
     assert runner.failures == 0, "".join(report)
 
 
-def test_a_python_block_has_nothing_that_is_not_run() -> None:
-    for block in blocks(README, "python"):
+def test_the_documents_show_many_examples() -> None:
+    assert len(examples("README").examples) > 20
+    assert sum(len(examples(name).examples) for name in SHOWN) > 150
+
+
+@every_example
+def test_a_python_block_has_nothing_that_is_not_run(document: str) -> None:
+    for block in blocks(SHOWN[document], "python"):
         shown = [line for line in block.splitlines() if line.strip()]
         assert shown[0].startswith(">>> ")
-    assert "```py\n" not in README
+    assert "```py\n" not in SHOWN[document]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_no_block_that_is_not_tested(page: str) -> None:
+    fences = re.findall(r"^```(.*)$", GUIDE[page], re.MULTILINE)
+    assert set(fences[::2]) <= {"python", "console", *(["trig"] if page == "graph" else [])}
+    assert set(fences[1::2]) == {""}
+    for block in blocks(GUIDE[page], "console"):
+        assert all(line.startswith("$ trails ") for line in block.splitlines())
 
 
 def test_a_store_that_was_put_back_to_an_earlier_state_is_found_by_its_log(tmp_path: Path) -> None:
@@ -80,7 +108,7 @@ def test_a_store_that_was_put_back_to_an_earlier_state_is_found_by_its_log(tmp_p
 
 
 def test_a_rewritten_session_passes_verify_and_has_another_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit that the README names: salts and times are fixed here, so that only the text can make a difference."""
+    """The limit that the documents name: salts and times are fixed here, so that only the text can make a difference."""
     monkeypatch.setattr("trails.integrity.digests.new_salt", lambda: "00" * 16)
     moment, heads = datetime(2026, 3, 1, tzinfo=UTC), []
     for text in ("Plan a trip", "Plan a trip", "Plan a heist"):
@@ -103,9 +131,10 @@ def commands_in(text: str) -> list[str]:
     ]
 
 
-def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> None:
-    commands = commands_in(README)
-    if find_spec("cryptography") is None:  # the extra that the README names for these
+@every_example
+def test_the_commands_of_a_document_run_one_after_the_other(document: str, tmp_path: Path) -> None:
+    commands = commands_in(SHOWN[document])
+    if find_spec("cryptography") is None:  # the extra that the page on proofs names for these
         commands = [line for line in commands if not re.search(r"checkpoint|proof", line)]
     if find_spec("matplotlib") is None:
         commands = [line for line in commands if "--plot" not in line]
@@ -118,12 +147,12 @@ def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def test_the_readme_shows_every_command() -> None:
+def test_the_page_on_the_command_line_shows_every_command() -> None:
     import click
 
     from trails.cli import main
 
-    shown = {line.split()[1] for line in commands_in(README)}
+    shown = {line.split()[1] for line in commands_in(GUIDE["command-line"])}
     assert shown == set(main.list_commands(click.Context(main)))
 
 
@@ -143,8 +172,8 @@ def as_text(quads: list[ox.Quad]) -> set[tuple[str, str, str, str]]:
     return {(str(q.subject), str(q.predicate), str(q.object), str(q.graph_name)) for q in quads}
 
 
-def test_the_triples_of_the_readme_are_those_that_are_written() -> None:
-    (shown,) = blocks(README, "trig")
+def test_the_triples_of_the_page_on_the_graph_are_those_that_are_written() -> None:
+    (shown,) = blocks(GUIDE["graph"], "trig")
     moment = datetime(2026, 3, 1, 12, tzinfo=UTC)
     with trails.open(":memory:") as store:
         session = store.create(id="plan", principal="alice", agent="planner", created=moment)
@@ -154,9 +183,9 @@ def test_the_triples_of_the_readme_are_those_that_are_written() -> None:
     assert normal(as_text(list(ox.parse(shown, format=ox.RdfFormat.TRIG)))) == normal(as_text(written))
 
 
-def test_the_readme_lists_the_catalogue() -> None:
+def test_the_page_on_the_graph_lists_the_catalogue() -> None:
     (table,) = re.findall(
-        r"^\| query \| parameters \| what it answers \|\n\|[-|]+\|\n((?:\|.*\n)+)", README, re.MULTILINE
+        r"^\| query \| parameters \| what it answers \|\n\|[-|]+\|\n((?:\|.*\n)+)", GUIDE["graph"], re.MULTILINE
     )
     rows = re.findall(r"^\| `([a-z-]+)` \| (.*?) \| (.+) \|$", table, re.MULTILINE)
     assert len(rows) == len(table.splitlines())
@@ -167,11 +196,58 @@ def test_the_readme_lists_the_catalogue() -> None:
     assert rows == expected
 
 
-def test_the_readme_lists_the_formats_that_can_be_imported() -> None:
+def test_the_page_on_transcripts_lists_the_formats_that_can_be_imported() -> None:
     listed = re.findall(
-        r"^- `([a-z-]+)`: .+$", README.partition("## Import and export")[2].partition("```")[0], re.MULTILINE
+        r"^- `([a-z-]+)`: .+$", GUIDE["transcripts"].partition("## Formats")[2].partition("##")[0], re.MULTILINE
     )
     assert listed == [*(known.name for known in TRANSCRIPTS), "openclaw"]
+
+
+# --- the reference of the Python API
+
+
+def rows_of(title: str) -> list[list[str]]:
+    """Return the cells of the table under a heading of the page on Python, without its two first lines."""
+    section = GUIDE["python"].partition(f"## {title}\n")[2].partition("\n## ")[0]
+    table = [line for line in section.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+
+
+def test_the_page_on_python_lists_every_error() -> None:
+    raised = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, Exception) and not issubclass(value, Warning)
+    }
+    listed = [row[0].strip("`") for row in rows_of("Errors")]
+    assert sorted(listed) == sorted(raised)
+
+
+def test_dir_lists_the_public_names_in_order_before_any_is_used() -> None:
+    code = "import trails; print(*dir(trails))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == sorted(trails.__all__)
+
+
+def test_the_page_on_python_lists_every_public_name() -> None:
+    listed = [name for row in rows_of("Public names") for name in re.findall(r"`(\w+)`", row[0])]
+    told = {name for name in trails.__all__ if name.endswith("Warning")} | {
+        row[0].strip("`") for row in rows_of("Errors")
+    }
+    assert sorted(listed) == sorted(set(trails.__all__) - told)
+    assert all(f"`{name}`" in GUIDE["python"] for name in told)
+
+
+# --- the guide
+
+
+def test_the_readme_lists_the_pages_in_their_order_with_their_first_lines() -> None:
+    rows = re.findall(r"^\| \[([a-z-]+)\]\(trails/guide/([a-z-]+)\.md\) \| (.+) \|$", README, re.MULTILINE)
+    assert rows == [(name, name, read_page(name).summary) for name in PAGES]
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 230
 
 
 # --- how the house is laid out
@@ -214,18 +290,37 @@ def test_the_example_of_a_query_file_keeps_the_rules_and_answers() -> None:
 # --- files
 
 
-@pytest.mark.parametrize("document", [README, CONTRIBUTING, CHANGELOG], ids=["README", "CONTRIBUTING", "CHANGELOG"])
+@every_document
 def test_a_document_names_no_make_target_that_is_not_there(document: str) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    named = set(re.findall(r"(?:`|^\$ )make ([a-z-]+)", document, re.MULTILINE))
+    named = set(re.findall(r"(?:`|^\$ )make ([a-z-]+)", DOCUMENTS[document], re.MULTILINE))
     assert named <= targets
 
 
-@pytest.mark.parametrize("document", [README, CONTRIBUTING, CHANGELOG], ids=["README", "CONTRIBUTING", "CHANGELOG"])
-def test_a_document_links_only_to_files_that_are_there(document: str) -> None:
-    shipped = {"ontology/trails.ttl": queries.folder().parent / "ontology" / "trails.ttl"}
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document):
-        assert shipped.get(target, ROOT / target).is_file(), target
+def linked(document: str, target: str) -> Path:
+    """Return the file that a document links to: pages and the ontology may stand in an installed package."""
+    package = Path(trails.__file__).parent
+    if document in GUIDE:
+        return package / "guide" / target
+    if target.startswith("trails/"):
+        return package.parent / target
+    return queries.folder().parent / target if target.startswith("ontology/") else ROOT / target
+
+
+def anchors(text: str) -> set[str]:
+    """Return what a link to a heading of a text may end in after its `#`."""
+    return {
+        re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    }
+
+
+@every_document
+def test_a_document_links_only_to_files_and_headings_that_are_there(document: str) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", DOCUMENTS[document]):
+        file = linked(document, target)
+        assert not target or file.is_file(), target
+        assert not anchor or anchor in anchors(file.read_text("utf-8") if target else DOCUMENTS[document]), anchor
 
 
 def test_the_changelog_has_the_version_that_is_installed() -> None:

@@ -16,9 +16,9 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from trails import Compaction, HasChildren, InvalidInput, Repository, SessionNotFound, iris, vocab
+from trails.plumbing import draft
 from trails.plumbing.pruning import Candidate, plan
 from trails.plumbing.redaction import Redaction
-from trails.session import draft
 from trails.store import Change
 from trails.transcripts.formats import export_session, import_path
 from trails.transcripts.rdf import import_rdf
@@ -150,7 +150,7 @@ def test_sessions_go_on_after_a_redaction_and_copies_made_later_are_redacted_too
     later.append("user", "And now?")
     later.persist()
     store.detach("fork")
-    flat = store.flatten("fork", new_id="flat-2")
+    flat = store.flatten("fork", id="flat-2")
     assert [turn.redacted for turn in store.load("fork").turns] == [False, True, False, False, False, False]
     assert [turn.redacted for turn in flat.turns] == [False, True, False, False, False, False]
     assert store.verify().findings == ()
@@ -184,15 +184,15 @@ def test_summaries_after_the_turn_and_turns_that_quote_it_are_named(store: Repos
         made = draft.make(
             "summary", f"up to {through}", compaction=Compaction(summarised_through=through, trigger="manual")
         )
-        session.append_draft(made)
+        session.worktree.append(made)
     session.append("user", f"I said: {TOLD}!")
     session.append("assistant", [{"type": "tool_use", "id": "c", "name": "save", "input": {"text": TOLD}}])
     session.persist()
     fork = session.fork(at=1, id="before-the-summaries")
-    fork.append_draft(draft.make("summary", "of the fork", compaction=Compaction(summarised_through=0)))
+    fork.worktree.append(draft.make("summary", "of the fork", compaction=Compaction(summarised_through=0)))
     fork.persist()
     stranger = store.create(id="stranger")
-    stranger.append_draft(draft.make("summary", "of something else", compaction=Compaction(summarised_through=0)))
+    stranger.worktree.append(draft.make("summary", "of something else", compaction=Compaction(summarised_through=0)))
     stranger.append("user", json.dumps(TOLD))
     stranger.persist()
     report = store.redact("s", 0)
@@ -487,7 +487,7 @@ def test_a_session_that_grew_lately_is_not_old_and_one_without_any_time_stays(st
     session.persist()
     store.create(id="empty", created=at(90)).persist()
     timeless = store.create(id="timeless")
-    timeless.append_draft(draft.make("user", "when?", timed=False))
+    timeless.worktree.append(draft.make("user", "when?", timed=False))
     timeless.persist()
     row = NamedNode(iris.session("timeless"))
     store.store.commit(Change(remove=store.store.quads((row, vocab.TIME, None, vocab.CATALOG))))

@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -492,7 +493,7 @@ def test_a_fork_from_an_unknown_turn_is_refused_and_nothing_is_written(
 
 def test_a_fork_under_a_label_that_is_taken_brings_no_message(store: Repository) -> None:
     session_of(store, "a")
-    store.label("main", "taken")
+    store.set_label("main", "taken")
     before = len(store.store)
     with pytest.raises(InvalidInput, match="taken"):
         Ledger(store).fork_from(("main", 0), "hello", label="taken")
@@ -631,14 +632,14 @@ def test_an_overflow_in_an_exchange_is_compacted_and_tried_again(store: Reposito
     assert [ledger.content(event) for event in ledger.events("main", direction="outbound")] == ["answer"]
 
 
-@pytest.mark.parametrize("how", ["discard_pending", "take_back", "keep_as_fork"])
+@pytest.mark.parametrize("how", ["discard_pending", "worktree.take_back", "keep_as_fork"])
 def test_an_exchange_whose_messages_were_taken_back_fails_and_keeps_them(store: Repository, how: str) -> None:
     session_of(store, "before")
     ledger = Ledger(store)
     ledger.receive("main", "m1")
 
     def handler(running: Running) -> str:
-        getattr(running.session, how)()
+        attrgetter(how)(running.session)()
         return "done"
 
     with pytest.raises(InvalidInput, match="took back"):
@@ -689,7 +690,7 @@ def redact_first(store: Repository) -> None:
 
 
 def set_label(store: Repository) -> None:
-    store.label("main", "desk")
+    store.set_label("main", "desk")
 
 
 @pytest.mark.parametrize("change", [write_more, redact_first, set_label])

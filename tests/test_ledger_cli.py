@@ -23,7 +23,7 @@ def place(tmp_path: Path) -> Path:
     folder = tmp_path / "store"
     with trails.open(folder, create=True, durability="process") as store:
         session_of(store, "hello")
-        store.label("main", "front")
+        store.set_label("main", "front")
         session_of(store, name="other")
     return folder
 

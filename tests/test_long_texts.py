@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import trails
 from trails import InvalidInput, Repository, Session, ToolCall, vocab
-from trails.session import draft, restore
+from trails.plumbing import draft
+from trails.session import restore
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
 from trails.transcripts.formats import export_session, import_path

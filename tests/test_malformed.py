@@ -312,8 +312,8 @@ class Attempts:
         use: Callable[[], object] = self._chance.choice(
             (
                 lambda: store.load(name), lambda: store.replay(name, up_to_index=junk.value()), lambda: store.record(name), lambda: store.branches(name),
-                lambda: store.delete(name) if name != "s" else None, lambda: store.label(name, junk.text()), lambda: store.detach(name), lambda: store.verify(name),
-                lambda: store.flatten(name, new_id=junk.text(), label=junk.text()), lambda: name in store,
+                lambda: store.delete(name) if name != "s" else None, lambda: store.set_label(name, junk.text()), lambda: store.detach(name), lambda: store.verify(name),
+                lambda: store.flatten(name, id=junk.text(), label=junk.text()), lambda: name in store,
                 lambda: store.list(**junk.some(principal=junk.text, agent=junk.text, label=junk.text, since=junk.time, until=junk.time, limit=junk.value, cursor=junk.text)),
                 lambda: self._session.fork(**junk.some(at=junk.value, id=junk.value, principal=junk.text, label=junk.text, meta=junk.value)).persist(),
                 lambda: store.resolve(junk.text()), lambda: self._session.set_label(junk.text()), lambda: store.delete("s", children=junk.text()),  # type: ignore[arg-type] # that is the test

@@ -7,16 +7,20 @@ import re
 import subprocess
 import tarfile
 import tomllib
+import zipfile
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from trails.cli.guide import PAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 NEEDED = {
     *("pyproject.toml", "Makefile", "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "PKG-INFO"),
     *(".ci/run", ".ci/requirements.txt", "trails/__init__.py", "trails/cli/__init__.py", "trails/py.typed"),
     *("trails/_samples/release-plan.jsonl", "ontology/trails.ttl", "queries/catalogue/forest.rq"),
+    *("trails/guide/graph.md", "trails/guide/python.md"),
     *("queries/core/lineage.rq", "tests/__init__.py", "tests/conftest.py", "tests/writer.py", "tests/test_cli.py"),
     *("tests/session_cases.py", "tests/stores/format-1.tar.gz", "tests/stores/make.py", "tests/test_packaging.py"),
     *("benchmarks/__main__.py", "benchmarks/scan.rq", "benchmarks/README.md", "benchmarks/RESULTS.md"),
@@ -49,6 +53,18 @@ def test_the_source_distribution_is_the_checkout(distributed: set[str]) -> None:
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     found = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     assert distributed == {name for name in found if (ROOT / name).exists()} | {"PKG-INFO"}
+
+
+def test_the_wheel_has_every_page_of_the_guide(tmp_path: Path) -> None:
+    if not (ROOT / "trails").is_dir():
+        pytest.skip("the sources are not beside these tests")
+    if os.environ.get("CI"):
+        import_module("hatchling")  # CI must have it
+    wheel = pytest.importorskip("hatchling.builders.wheel", reason="the build backend is not installed")
+    (built,) = wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(built) as archive:
+        names = archive.namelist()
+    assert {name for name in names if name.endswith(".md")} == {f"trails/guide/{page}.md" for page in PAGES}
 
 
 # --- what continuous integration installs

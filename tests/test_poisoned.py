@@ -14,7 +14,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 import trails
 from trails import Compaction, Inbound, Ledger, Repository, Router, Runs, Tree, Turn, vocab
 from trails.errors import IntegrityError, TrailsError
-from trails.session import draft
+from trails.plumbing import draft
 from trails.store.contract import Change
 from trails.transcripts.formats import export_session
 
@@ -56,7 +56,7 @@ def fill(store: Repository) -> None:
         "so far",
         compaction=Compaction(summarised_through=1, first_kept=2, tokens_before=9, trigger="manual"),
     )
-    root.append_draft(draft.make("user", "Go on", source_ids=["s1"]))
+    root.worktree.append(draft.make("user", "Go on", source_ids=["s1"]))
     root.persist()
     fork = root.fork(at=3, id="fork", principal="bob")
     fork.append("user", "Elsewhere")
@@ -184,7 +184,7 @@ def test_whatever_a_poisoned_store_is_asked_it_answers_or_raises_an_error_of_tra
         cases = poisons(store.store.quads((None, None, None, None)), chance)
         for gone, come in cases if long else chance.sample(cases, 120):
             try:
-                store.commit(Change(add=come, remove=gone))
+                store.store.commit(Change(add=come, remove=gone))
             except ValueError:  # the engine takes no such literal
                 continue
             every = reads(store)
@@ -197,7 +197,7 @@ def test_whatever_a_poisoned_store_is_asked_it_answers_or_raises_an_error_of_tra
                 except Exception as error:  # noqa: BLE001 - any other error is what is looked for
                     told = f"{type(error).__name__} in {name}: {place(error)}: {str(error)[:80]}"
                     wrong.setdefault(told, str(come or gone)[:200])
-            store.commit(Change(add=gone, remove=[quad for quad in come if quad not in gone]))
+            store.store.commit(Change(add=gone, remove=[quad for quad in come if quad not in gone]))
     assert not wrong, f"{len(wrong)} of {tried} reads: " + "\n".join(
         f"{told}: {quads}" for told, quads in list(wrong.items())[:40]
     )
@@ -216,6 +216,6 @@ def test_what_is_raised_for_a_poisoned_value_says_what_to_do(memory: Repository)
     session.persist()
     [usage] = memory.store.quads((None, vocab.USAGE, None, None))
     broken = Quad(usage.subject, usage.predicate, Literal("{", datatype=vocab.JSON), usage.graph_name)
-    memory.commit(Change(add=[broken], remove=[usage]))
+    memory.store.commit(Change(add=[broken], remove=[usage]))
     with pytest.raises(IntegrityError, match=r"values that Trails never writes .*`trails verify` names them"):
         memory.load("s").turns[0].usage  # noqa: B018 - it is read when it is asked for

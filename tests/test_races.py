@@ -86,9 +86,9 @@ def assert_sound(store: Repository) -> None:
 def test_a_flatten_that_is_refused_for_its_label_writes_nothing(filled: Repository) -> None:
     before = sorted(map(str, filled.store.quads((None, None, None, None))))
     with pytest.raises(InvalidInput, match="the label 'taken' is in use"):
-        filled.flatten("fork", new_id="flat", label="taken")
+        filled.flatten("fork", id="flat", label="taken")
     assert sorted(map(str, filled.store.quads((None, None, None, None)))) == before
-    assert texts(filled, filled.flatten("fork", new_id="flat").id) == ["a", PRIVATE, "c", "own"]
+    assert texts(filled, filled.flatten("fork", id="flat").id) == ["a", PRIVATE, "c", "own"]
     assert_sound(filled)
 
 
@@ -99,16 +99,16 @@ def test_a_flatten_whose_label_is_taken_meanwhile_takes_its_copies_out_again(
     def take_the_label(number: int) -> None:
         if number == 2:  # the mark and a batch are written, another batch and the row are not
             monkeypatch.undo()
-            filled.label("fork", "wanted")
+            filled.set_label("fork", "wanted")
 
     before = len(filled.store)
     at_each_commit(filled, monkeypatch, take_the_label)
     with pytest.raises(InvalidInput, match="the label 'wanted' is in use"):
-        filled.flatten("root", new_id="flat", label="wanted")
+        filled.flatten("root", id="flat", label="wanted")
     assert len(filled.store) == before + 2  # the label, and the salt of what may change
     assert "flat" not in filled
     assert_sound(filled)
-    assert texts(filled, filled.flatten("root", new_id="flat").id) == ["a", PRIVATE, "c", "d"]
+    assert texts(filled, filled.flatten("root", id="flat").id) == ["a", PRIVATE, "c", "d"]
     assert_sound(filled)
 
 
@@ -126,7 +126,7 @@ def test_a_copy_that_is_killed_between_any_two_commits_is_gone_when_the_store_is
     before = len(filled.store)
     at_each_commit(filled, monkeypatch, cut)
     if what == "flatten":
-        filled.flatten("root", new_id="copy")
+        filled.flatten("root", id="copy")
     else:
         filled.detach("fork")
     monkeypatch.undo()
@@ -155,10 +155,10 @@ def test_a_copy_that_is_interrupted_takes_itself_out_again(
     before = sorted(map(str, filled.store.quads((None, None, None, None))))
     at_each_commit(filled, monkeypatch, interrupt)
     with pytest.raises(KeyboardInterrupt):
-        filled.flatten("root", new_id="copy") if what == "flatten" else filled.detach("fork")
+        filled.flatten("root", id="copy") if what == "flatten" else filled.detach("fork")
     monkeypatch.undo()
     assert sorted(map(str, filled.store.quads((None, None, None, None)))) == before
-    filled.flatten("root", new_id="copy") if what == "flatten" else filled.detach("fork")
+    filled.flatten("root", id="copy") if what == "flatten" else filled.detach("fork")
     assert_sound(filled)
 
 
@@ -175,12 +175,12 @@ def test_while_a_copy_is_made_nobody_takes_its_id_and_verify_deletions_and_vacuu
             with pytest.raises(InvalidInput, match="'flat'"):
                 filled.create(id="flat").persist()
             with pytest.raises(InvalidInput, match="'flat'"):
-                filled.flatten("fork", new_id="flat")
+                filled.flatten("fork", id="flat")
             filled.delete("other")
             filled.vacuum()
 
     at_each_commit(filled, monkeypatch, meddle)
-    filled.flatten("root", new_id="flat")
+    filled.flatten("root", id="flat")
     assert texts(filled, "flat") == ["a", PRIVATE, "c", "d"]
     assert_sound(filled)
 
@@ -225,7 +225,7 @@ def test_a_session_that_is_deleted_while_it_is_flattened_is_not_copied_in_part(
 ) -> None:
     once(monkeypatch, filled.reader, step, lambda: filled.delete("fork"))
     with pytest.raises(SessionNotFound, match="'fork' was deleted"):
-        filled.flatten("fork", new_id="flat")
+        filled.flatten("fork", id="flat")
     assert "flat" not in filled
     assert_sound(filled)
 
@@ -453,13 +453,13 @@ class Rounds:
 
     def flatten(self, base: str, mine: str) -> Callable[[], object]:
         def work() -> None:
-            made = self._store.flatten(f"{base}-fork", new_id=f"{mine}-flat", label=f"{base}-label")
+            made = self._store.flatten(f"{base}-fork", id=f"{mine}-flat", label=f"{base}-label")
             self.known[made.id] = [f"{base}-0", f"{base}-1", f"{base}-own"]
 
         return work
 
     def name(self, base: str, mine: str) -> Callable[[], object]:
-        return lambda: self._store.label(f"{base}-fork", f"{base}-label")
+        return lambda: self._store.set_label(f"{base}-fork", f"{base}-label")
 
     def tag(self, base: str, mine: str) -> Callable[[], object]:
         def work() -> None:

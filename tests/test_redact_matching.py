@@ -25,11 +25,10 @@ from trails import Compaction, IntegrityError, InvalidInput, Repository, iris, v
 from trails.cli import main
 from trails.integrity import digests
 from trails.integrity.note import new_key
-from trails.plumbing import purge
+from trails.plumbing import draft, purge
 from trails.plumbing.needle import Needle
 from trails.plumbing.purge import TextRedaction
 from trails.routing.visibility import View
-from trails.session import draft
 from trails.store import Change
 from trails.transcripts.formats import export_session
 from trails.transcripts.rdf import import_rdf
@@ -133,7 +132,7 @@ def facts(s: Repository) -> None:
 
 def source_ids(s: Repository) -> None:
     s_ = s.create(id="s", source_session=f"chat of {MARK}")
-    s_.append_draft(draft.make("user", "hello", source_ids=[f"{MARK} 1", f"{MARK} 2"], timed=False))
+    s_.worktree.append(draft.make("user", "hello", source_ids=[f"{MARK} 1", f"{MARK} 2"], timed=False))
     made = Compaction(summarised_through=0, trigger=f"asked by {MARK}")
     s_.append("summary", "A greeting.", compaction=made)
     s_.persist()
@@ -424,7 +423,7 @@ def test_an_author_becomes_the_redacted_one_and_the_turns_after_it_still_chain(m
     memory.redact("s", 0, by="officer")  # the content goes later than the name
     assert memory.verify().findings == ()
     memory.detach("fork")
-    memory.flatten("fork", new_id="later")
+    memory.flatten("fork", id="later")
     assert memory.verify().findings == ()
 
 
@@ -520,7 +519,7 @@ def test_what_another_writer_changes_meanwhile_is_found_in_a_second_round(
     def late(*arguments: Any) -> Change:
         made = real(*arguments)
         if not rounds:
-            memory.label("s", f"of {NAME}")
+            memory.set_label("s", f"of {NAME}")
             memory.notes.add("s", 0, f"This is {NAME}")
         rounds.append(1)
         return made
@@ -731,7 +730,7 @@ def test_an_export_from_before_comes_back_without_the_name(memory: Repository) -
     facts_of.append("assistant", "I ask.", model=MARK)
     facts_of.persist()
     old = [nquads(memory, each) for each in ("flat", "more")]
-    memory.flatten("more", new_id="more-2")
+    memory.flatten("more", id="more-2")
     memory.redact_matching(MARK)
     memory.delete("flat")
     memory.delete("more")

@@ -343,13 +343,13 @@ def test_the_turn_that_says_a_message_cannot_be_another_one_without_a_word(memor
 def test_a_run_s_task_cannot_be_rewritten(memory: Repository) -> None:
     run = Run(run_id="r1", child_session="plan", said=Said.of("buy milk"), created=datetime(2026, 3, 1, tzinfo=UTC))
     memory.create(id="plan").persist()
-    memory.commit(run_rows.registered(run))
+    memory.store.commit(run_rows.registered(run))
     kept = memory.checkpoint(SIGNER)
     stored = run_rows.read_one(memory.store, "r1")
     assert stored is not None
     fields = {"said": stored.said.with_error("no milk"), "ended": datetime(2026, 3, 2, tzinfo=UTC)}
     ended, change = run_rows.changed(stored, stored.model_copy(update=fields))
-    memory.commit(change)
+    memory.store.commit(change)
     assert history(memory, kept) == [("plan", "run", 1)]
     evil = ended.model_copy(update={"said": Said.of("buy wine", "no milk"), "revision": 3})
     sealed = evil.with_task_sealed()
@@ -365,10 +365,10 @@ def test_a_run_s_task_cannot_be_rewritten(memory: Repository) -> None:
 def test_a_run_that_was_taken_out_stays_so_and_when_cannot_be_rewritten(memory: Repository) -> None:
     run = Run(run_id="r1", child_session="plan", said=Said.of("buy milk"))
     memory.create(id="plan").persist()
-    memory.commit(run_rows.registered(run))
+    memory.store.commit(run_rows.registered(run))
     stored = run_rows.read_one(memory.store, "r1")
     assert stored is not None
-    memory.commit(run_rows.removed(stored, datetime(2026, 3, 2, tzinfo=UTC)))
+    memory.store.commit(run_rows.removed(stored, datetime(2026, 3, 2, tzinfo=UTC)))
     kept = memory.checkpoint(SIGNER)
     assert history(memory, kept) == []
     subject = NamedNode(iris.run_removal(run.iri))
@@ -386,8 +386,8 @@ def test_what_may_change_is_told_with_how_often_and_deletions_and_redactions_wit
     memory: Repository, kept: str
 ) -> None:
     before = datetime.now(UTC) - timedelta(seconds=1)
-    memory.label("plan", "journey")
-    memory.label("plan", None)
+    memory.set_label("plan", "journey")
+    memory.set_label("plan", None)
     memory.tags.add("v1", "plan@1")
     memory.create(id="new", label="nobody covered it").persist()
     memory.redact("plan", 1, by="bob")

@@ -433,7 +433,7 @@ def test_a_label_stands_on_the_conversation_and_survives_a_reset(store: Reposito
     assert [record.id for record in store.list(label="Briefing")] == [renewed.session_id]
     assert store.record(renewed.session_id).label == "Briefing"
     assert store.query("ASK { ?c a trails:Conversation ; trails:label 'Briefing' }")
-    store.label(renewed.session_id, "Desk")
+    store.set_label(renewed.session_id, "Desk")
     assert router.resolve(label="Desk") == "agent:main:main"
     assert router.entry("main")["label"] == "Desk"
     assert store.verify().findings == ()
@@ -447,11 +447,11 @@ def test_a_label_is_unique_among_sessions_with_and_without_keys(memory: Reposito
         with pytest.raises(RequestRefused, match=f"label already in use: {label}"):
             router.patch(key, {"label": label})
     with pytest.raises(InvalidInput, match="belongs to session"):
-        memory.label("plain", "desk")
+        memory.set_label("plain", "desk")
     with pytest.raises(InvalidInput, match="belongs to session"):
         memory.create(id="new", label="desk").persist()
     router.patch("main", {"label": None})
-    memory.label("plain", "desk")
+    memory.set_label("plain", "desk")
 
 
 # --- entries

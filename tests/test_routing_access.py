@@ -375,7 +375,7 @@ def test_what_another_writer_says_of_a_session_while_it_is_deleted_goes_with_it(
     def commit_after_another(change: Change) -> bool:
         if waiting:
             waiting.clear()
-            store.label(session, "late")
+            store.set_label(session, "late")
             router.alias("boss", "telegram:group:1")
         return commit(change)
 
@@ -459,7 +459,7 @@ def test_a_redacted_text_does_not_come_back_with_an_imported_entry(memory: Repos
     file = io.BytesIO()
     rdf.export_session(memory, session.id, "nquads", file)
     memory.redact(session.id, 0)
-    copy = memory.flatten(session.id, new_id="copy")
+    copy = memory.flatten(session.id, id="copy")
     assert copy.turns[0].redacted
     router.delete(id=session.id, force=True)
     rdf.import_rdf(memory, file.getvalue(), "nquads", restore=True)

@@ -69,7 +69,7 @@ def test_a_label_that_was_taken_away_cannot_be_guessed_from_the_log(tmp_path: Pa
     with trails.open(tmp_path / "s", create=True) as store:
         store.create(id="plan", label="PIN 471").persist()
         assert found(store) == [471]  # while it stands there, its salt does too: the guessing itself works
-        store.label("plan", None)
+        store.set_label("plan", None)
         store.vacuum()
         assert found(store) == []
 
@@ -240,8 +240,8 @@ def test_every_change_of_a_row_draws_another_salt_and_what_it_was_made_with_keep
     plan.persist()
     first, drawn = salt_of(memory, "plan", vocab.LEAF_SALT), set()
     for act in (
-        lambda: memory.label("plan", "a"),
-        lambda: memory.label("plan", None),
+        lambda: memory.set_label("plan", "a"),
+        lambda: memory.set_label("plan", None),
         lambda: memory.tags.add("t", "plan"),
         lambda: memory.tags.remove("t"),
     ):
@@ -323,7 +323,7 @@ def test_a_row_of_an_older_version_gets_its_salts_with_its_next_change(old: Path
     with trails.open(old) as store:
         before = len(store.store.log.lines())
         assert salts_in(store) == [quad for quad in salts_in(store) if quad.predicate == vocab.SALT]
-        store.label("plan", "journey")
+        store.set_label("plan", "journey")
         store.load("dinner").detach()
         store.delete("solo", by="dave")
         assert first_kinds(store, before) == [
@@ -331,7 +331,7 @@ def test_a_row_of_an_older_version_gets_its_salts_with_its_next_change(old: Path
             ("fork", "dinner", True), ("detach", "dinner", True),
             ("delete", "solo", True),
         ]  # fmt: skip
-        store.label("plan", None)
+        store.set_label("plan", None)
         assert first_kinds(store, before)[5:] == [("change", "plan", True)]
         assert store.verify().findings == ()
     with trails.open(old) as store:
@@ -344,7 +344,7 @@ def test_no_leaf_without_a_salt_is_believed_after_one_with_a_salt(old: Path) -> 
         node = NamedNode(iris.session("flat"))
         [principal] = store.store.quads((node, vocab.ATTRIBUTED_TO, None, vocab.CATALOG))
         mallory = Quad(node, vocab.ATTRIBUTED_TO, NamedNode(iris.principal("mallory")), vocab.CATALOG)
-        store.label("plan", "journey")
+        store.set_label("plan", "journey")
         store.store.commit(Change(add=[mallory], remove=[principal]))
         whole = leaves.row_of(store.store, "flat").whole
         store.store.commit(Change(leaves=lambda _: [Leaf("change", node.value, 0, whole)]))

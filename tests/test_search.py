@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import trails
 from trails import InvalidInput, Repository, SessionNotFound, vocab
 from trails.cli import main
+from trails.plumbing import draft
 from trails.plumbing.search import Hits
-from trails.session import draft
 
 
 def day(number: int) -> datetime:
@@ -47,7 +47,7 @@ def fill(store: Repository) -> None:
     fork.append("user", "alps, please", time=day(6))
     fork.persist()
     old = store.create(id="old")
-    old.append_draft(draft.make("user", "The alps of old", timed=False))
+    old.worktree.append(draft.make("user", "The alps of old", timed=False))
     old.persist()
 
 
@@ -202,8 +202,8 @@ def test_a_session_s_transcript_is_searched_with_what_it_inherits_and_no_further
 def test_a_turn_that_was_copied_is_found_once_and_is_the_original(store: Repository) -> None:
     fill(store)
     expected = places(store.search("alps"))
-    store.flatten("fork", new_id="a-copy")
-    store.flatten("a-copy", new_id="b-copy")
+    store.flatten("fork", id="a-copy")
+    store.flatten("a-copy", id="b-copy")
     store.detach("fork")
     assert places(store.search("alps")) == expected
     assert places(store.search("alps", session="b-copy")) == [("b-copy", 3), ("b-copy", 2), ("b-copy", 0)]
@@ -212,8 +212,8 @@ def test_a_turn_that_was_copied_is_found_once_and_is_the_original(store: Reposit
 
 def test_of_copies_whose_original_is_gone_one_is_found(store: Repository) -> None:
     fill(store)
-    store.flatten("fork", new_id="b-copy")
-    store.flatten("b-copy", new_id="a-copy")
+    store.flatten("fork", id="b-copy")
+    store.flatten("b-copy", id="a-copy")
     store.delete("plan", children="cascade")
     assert places(store.search("trip")) == [("a-copy", 0)]
     assert places(store.search("alps")) == [("a-copy", 3), ("a-copy", 2), ("a-copy", 0), ("old", 0)]
@@ -263,12 +263,12 @@ def test_pages_hold_every_match_once_in_order(turns: list[tuple[str, int | None,
         for name, hour, matching in turns:
             time = None if hour is None else day(1) + timedelta(hours=hour)
             made = draft.make("user", "a needle" if matching else "hay", time=time, timed=False)
-            index = sessions[name].append_draft(made).index
+            index = sessions[name].worktree.append(made).index
             if matching:
                 expected.append((0.0 if time is None else -time.timestamp(), name, -index))
         for name, session in sessions.items():
             session.persist()
-            store.flatten(name, new_id=f"{name}-copy")
+            store.flatten(name, id=f"{name}-copy")
         wanted = [(name, -index) for _, name, index in sorted(expected)]
         found = pages(store, limit, text="needle")
         assert [place for page in found for place in page] == wanted

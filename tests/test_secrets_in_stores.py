@@ -99,7 +99,7 @@ def test_with_redaction_no_secret_gets_into_the_store(store: Repository, file: P
     assert turns[1].tool_calls[0].input == {"command": "export GH=[redacted: github-token]\nls"}
     assert turns[2].content[0]["content"] == "aws [redacted: aws-access-key] ok"
     assert store.verify().ok
-    assert scan.scan_all(store).found == ()
+    assert scan.scan_all(store.workspace).found == ()
 
 
 @pytest.mark.parametrize("first", [False, True])
@@ -233,7 +233,7 @@ def test_a_state_folder_loses_the_secrets_of_its_transcripts_entries_and_runs(tm
         assert not any(secret in held for secret in _EVERY)
     with trails.open(":memory:") as store:
         import_path(store, tmp_path, final=True)
-        found = {(each.kind, each.session_id, each.index, each.where) for each in scan.scan_all(store).found}
+        found = {(each.kind, each.session_id, each.index, each.where) for each in scan.scan_all(store.workspace).found}
         assert found == {
             ("npm-token", "openclaw-main:s1", 0, "content"),
             ("slack-token", "openclaw-main:s1", None, "entry subject"),
@@ -277,9 +277,9 @@ _PLANTED = [
 
 def test_a_scan_finds_secrets_wherever_they_stand(store: Repository) -> None:
     _plant(store)
-    report = scan.scan(store, "s")
+    report = scan.scan(store.workspace, "s")
     assert sorted(_where(report.found), key=str) == sorted(_PLANTED, key=str)
-    whole = scan.scan_all(store)
+    whole = scan.scan_all(store.workspace)
     assert whole.sessions == 2
     assert sorted(_where(whole.found), key=str) == sorted([*_PLANTED, ("npm-token", "f", 1, "content")], key=str)
     shown = json.dumps(whole.to_dict())
@@ -288,7 +288,7 @@ def test_a_scan_finds_secrets_wherever_they_stand(store: Repository) -> None:
 
 def test_a_fork_is_scanned_with_the_turns_that_it_shares_and_no_others(memory: Repository) -> None:
     _plant(memory)
-    assert sorted(_where(scan.scan(memory, "f").found)) == [
+    assert sorted(_where(scan.scan(memory.workspace, "f").found)) == [
         ("npm-token", "f", 1, "content"),
         ("openai-key", "s", 0, "content"),
     ]
@@ -297,7 +297,7 @@ def test_a_fork_is_scanned_with_the_turns_that_it_shares_and_no_others(memory: R
 def test_a_turn_that_was_redacted_has_no_secrets(memory: Repository) -> None:
     _plant(memory)
     memory.redact("s", 1)
-    assert not [each for each in scan.scan(memory, "s").found if each.index == 1]
+    assert not [each for each in scan.scan(memory.workspace, "s").found if each.index == 1]
 
 
 Run = Callable[..., Result]

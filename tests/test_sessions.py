@@ -144,10 +144,10 @@ def test_the_principal_can_be_assigned_until_the_first_persist_and_then_not(stor
 
 
 def test_an_imported_line_without_a_time_has_none(store: Repository) -> None:
-    from trails.session import draft
+    from trails.plumbing import draft
 
     session = store.create(id="s")
-    session.append_draft(draft.make("user", "old", timed=False))
+    session.worktree.append(draft.make("user", "old", timed=False))
     session.append("user", "new")
     session.persist()
     first, second = store.load("s").turns
@@ -215,8 +215,8 @@ def test_two_handles_on_one_session_conflict_and_the_later_tail_can_be_kept_as_a
 def test_persisting_again_after_a_lost_reply_writes_nothing_twice(store: Repository) -> None:
     session = store.create(id="s")
     session.append("user", "once")
-    change = session._change(0)
-    assert store.commit(change) is True
+    change = session.worktree._change(0)
+    assert store.store.commit(change) is True
     assert session.persist() == 1
     assert [turn.content for turn in store.load("s").turns] == ["once"]
 
@@ -233,14 +233,14 @@ def test_an_id_in_use_and_a_label_in_use_are_refused_with_the_owner_named(store:
 def test_a_label_is_set_moved_and_cleared(store: Repository) -> None:
     store.create(id="a").persist()
     store.create(id="b").persist()
-    store.label("a", "best run")
+    store.set_label("a", "best run")
     assert [record.id for record in store.list(label="best run")] == ["a"]
     with pytest.raises(InvalidInput, match="belongs to session 'a'"):
-        store.label("b", "best run")
-    store.label("a", "other")
-    store.label("b", "best run")
+        store.set_label("b", "best run")
+    store.set_label("a", "other")
+    store.set_label("b", "best run")
     assert store.resolve("best run") == "b"
-    store.label("b", None)
+    store.set_label("b", None)
     assert store.list(label="best run") == []
     with pytest.raises(SessionNotFound):
         store.resolve("best-run")

@@ -222,9 +222,9 @@ class StoreMachine(RuleBasedStateMachine):
         owner = next((other for other, known in self.known.items() if label is not None and known.label == label), None)
         if owner not in (None, name):
             with pytest.raises(InvalidInput, match="belongs to session"):
-                self.store.label(name, label)
+                self.store.set_label(name, label)
             return
-        self.store.label(name, label)
+        self.store.set_label(name, label)
         self.known[name] = replace(self.known[name], label=label)
 
     @precondition(lambda self: self.known)

@@ -27,7 +27,7 @@ def test_new_turns_forks_and_changes_of_state_are_told_in_order(store: Repositor
     subscription = store.subscribe(got.append)
     session = session_of(store, "a", "b")
     session.fork(at=1, id="fork").persist()
-    store.label("main", "front")
+    store.set_label("main", "front")
     ledger = Ledger(store)
     ledger.receive("fork", "hello")
     ledger.process("fork", echo)

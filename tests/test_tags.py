@@ -221,7 +221,7 @@ def test_a_tag_outlives_detach_and_flatten(store: Repository) -> None:
     fill(store)
     tag = store.tags.add("v1", "fork@2")
     store.detach("fork")
-    flat = store.flatten("fork", new_id="flat")
+    flat = store.flatten("fork", id="flat")
     assert store.load("fork").turns[tag.length - 1].digest == tag.digest == flat.turns[1].digest
     assert store.tags.get("v1") == tag
     assert store.verify().findings == ()
@@ -281,21 +281,21 @@ def test_a_tag_stands_where_a_reference_can(store: Repository) -> None:
     fill(store)
     store.tags.add("v1", "plan@1")
     store.tags.add("v2", "plan@3")
-    assert (refs.place(store, "v1").session_id, refs.place(store, "v1").end) == ("plan", 1)
-    assert refs.place(store, "v2@2").end == 2
-    assert refs.place(store, iris.tag("v1")).end == 1
+    assert (refs.place(store.workspace, "v1").session_id, refs.place(store.workspace, "v1").end) == ("plan", 1)
+    assert refs.place(store.workspace, "v2@2").end == 2
+    assert refs.place(store.workspace, iris.tag("v1")).end == 1
     assert store.diff("v1", "v2").kinds["right"] == 2
     with pytest.raises(InvalidInput, match="'v1' has 1 turn, so there is no v1@2"):
-        refs.place(store, "v1@2")
+        refs.place(store.workspace, "v1@2")
 
 
 def test_a_name_of_both_a_session_and_a_tag_is_not_guessed_at(store: Repository) -> None:
     fill(store)
     store.tags.add("v1", "plan@1")
-    store.label("fork", "v1")
+    store.set_label("fork", "v1")
     with pytest.raises(InvalidInput, match="the name of session 'fork' and of a tag; write urn:trails:session:fork or"):
-        refs.place(store, "v1")
-    assert refs.place(store, "urn:trails:tag:v1").end == 1
+        refs.place(store.workspace, "v1")
+    assert refs.place(store.workspace, "urn:trails:tag:v1").end == 1
 
 
 # --- elsewhere

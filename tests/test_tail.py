@@ -32,7 +32,7 @@ def place(tmp_path: Path) -> Path:
     folder = tmp_path / "store"
     with trails.open(folder, create=True, durability="process") as store:
         session_of(store)
-        store.label("main", "front")
+        store.set_label("main", "front")
         ledger = Ledger(store)
         ledger.receive("main", "Is it open?", source="mail", event_id="m-1", channel="smtp", peer="eve")
         ledger.process("main", lambda running: "Until six.")

@@ -72,7 +72,7 @@ def _more_turns(store: Repository) -> None:
 
 
 def _rows(store: Repository) -> None:
-    store.label("fork", "a fork")
+    store.set_label("fork", "a fork")
     store.load("deep").detach()
     store.load("fork").flatten(id="flat", label="a copy")
 
@@ -305,7 +305,7 @@ def everything(store: Repository) -> None:
     router.unalias("chief", by="dave")
     router.promote(lou.key, "agent:main:lou", by="dave")
     named = router.route(trails.Inbound(channel="chat", peer="max", content="Hello"))
-    store.label(named.session_id or "", "front")
+    store.set_label(named.session_id or "", "front")
     undone = router.promote(named.key, "agent:main:max", by="dave")
     router.undo(undone.operation or "", by="dave")
     told = store.create(id="told", label="for Zenobia")
@@ -314,10 +314,10 @@ def everything(store: Repository) -> None:
     told.persist()
     store.redact_matching("Zenobia", by="dave")
     _every_field(store)
-    store.commit(run_rows.registered(Run(run_id="r9", agent="clerk", said=Said.of("task"))))
+    store.store.commit(run_rows.registered(Run(run_id="r9", agent="clerk", said=Said.of("task"))))
     stored = run_rows.read_one(store.store, "r9")
     assert stored is not None
-    store.commit(run_rows.removed(stored, datetime(2026, 3, 28, tzinfo=UTC)))
+    store.store.commit(run_rows.removed(stored, datetime(2026, 3, 28, tzinfo=UTC)))
 
 
 def _every_field(store: Repository) -> None:
@@ -334,7 +334,7 @@ def _every_field(store: Repository) -> None:
     more = {"requester_display_key": "main", "model": "m", "thinking": "high", "run_timeout_seconds": 5}
     when = datetime(2026, 3, 29, tzinfo=UTC)
     told = {"archive_at": when, "announced_as": "urn:trails:session:desk/ledger/1", "announced_how": "direct"}
-    store.commit(run_rows.registered(run.model_copy(update={**more, **told, "kept_because": "a fork needs it"})))
+    store.store.commit(run_rows.registered(run.model_copy(update={**more, **told, "kept_because": "a fork needs it"})))
     ledger = trails.Ledger(store)
     ledger.receive("full", "Hello", account="a")
     with pytest.raises(RuntimeError):
@@ -378,7 +378,7 @@ def test_a_store_of_everything_holds_every_kind_and_property_that_is_written(mem
 
 
 def test_what_says_that_somebody_whom_only_a_run_names_is_an_agent_is_missed(memory: Repository) -> None:
-    memory.commit(run_rows.registered(Run(run_id="r1", agent="ops", said=Said.of("task"))))
+    memory.store.commit(run_rows.registered(Run(run_id="r1", agent="ops", said=Said.of("task"))))
     [kind] = memory.store.quads((NamedNode("urn:trails:agent:ops"), vocab.TYPE, None, vocab.CATALOG))
     assert memory.verify().ok
     memory.store.commit(Change(remove=[kind]))

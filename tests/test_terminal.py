@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 import trails
 from trails import Ledger, Runs
 from trails.cli import main
-from trails.cli.text import escaping
+from trails.cli.terminal import escaping
 from trails.transcripts.formats import import_path
 
 CONTROLS = "".join(map(chr, [*range(0x20), *range(0x7F, 0xA0)]))

@@ -274,7 +274,7 @@ def test_loading_with_a_window_reads_the_pinned_and_the_newest_turns_only(store:
     loaded = store.load("s", max_tokens=55, pinned_count=1, counter=ONE)
     assert loaded.window is not None
     assert indices(loaded.window) == [0, 296, 297, 298, 299]
-    turns = loaded._turns
+    turns = loaded.worktree.turns
     assert isinstance(turns, LazyTurns)
     assert turns.read < 100
     assert len(loaded) == 300
@@ -366,5 +366,5 @@ def test_lazy_turns_are_a_list_of_turns(steps: Sequence[str], length: int) -> No
         assert list(lazy) == plain
         with pytest.raises(IndexError):
             lazy[len(plain)]
-        for session in list(store._sessions):
-            session.discard_pending()
+        for held in list(store.workspace.holders):
+            held.discard_pending()  # type: ignore[attr-defined] # all are worktrees

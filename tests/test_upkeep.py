@@ -1039,7 +1039,7 @@ def test_prune_refuses_limits_that_are_none(run: Run, options: list[str], messag
     ("text", "expected"), [("5", 5), ("5B", 5), ("2kB", 2000), ("3MB", 3_000_000), ("1GiB", 2**30), ("1tb", 10**12)]
 )
 def test_sizes_are_read_as_people_write_them(text: str, expected: int) -> None:
-    from trails.cli.maintenance import _parse_size
+    from trails.cli.delete import _parse_size
 
     assert _parse_size(None, None, text) == expected  # type: ignore[arg-type] # used only to complain
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import trails
 from trails import Compaction, Repository
-from trails.session import draft
+from trails.plumbing import draft
 from trails.store import marker
 
 HERE = Path(__file__).resolve().parent
@@ -44,7 +44,7 @@ def fill(store: Repository) -> None:
 
     dinner = plan.fork(at=3, id="dinner", principal="bob", created=START + timedelta(days=1))
     dinner.append("user", "Plan a dinner — für zwei", time=START + timedelta(days=1, microseconds=123456))
-    dinner.append_draft(
+    dinner.worktree.append(
         draft.make("summary", "A trip, a dinner", compaction=Compaction(summarised_through=2), timed=False)
     )
     dinner.persist()
@@ -52,7 +52,7 @@ def fill(store: Repository) -> None:
     solo = dinner.fork(at=2, id="solo", created=START + timedelta(days=2))
     solo.append("user", "Just me", time=START + timedelta(days=2))
     solo.persist()
-    store.flatten("solo", new_id="flat")
+    store.flatten("solo", id="flat")
     store.detach("solo")
 
     store.create(id="helper", spawned_by="plan", agent="helper", created=START).persist()

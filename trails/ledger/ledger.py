@@ -426,7 +426,7 @@ class Ledger:
                 return self._forked_before(made, known)
             also = change(made.id, [event.model_copy(update={"number": 1})])
             row = Quad(NamedNode(made.iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG)  # not there yet: it comes with it
-            made.persist(posting.without(also, row))
+            made.worktree.persist(posting.without(also, row))
         return made
 
     def _forked_before(self, wanted: Session, known: Event) -> Session:

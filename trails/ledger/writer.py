@@ -163,7 +163,7 @@ class Book:
             parts = [old.iri for old, _ in moved]
             plan = redaction_records.recorded(plan, parts, place="ledger text", time=taken_out)
         try:
-            self._repository.commit(plan)
+            self._repository.store.commit(plan)
         except PreconditionFailed as failure:
             raise self.refusal(session_id, failure) from failure
         self.wrote(session_id, made)

@@ -14,11 +14,12 @@ from typing import Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails import iris, lineage, vocab
+from trails import iris, lineage, validate, vocab
 from trails.decoding import decodes
 from trails.errors import IntegrityError, TrailsError
 from trails.integrity import digests
 from trails.model import Finding, Note, SessionRecord, Tag, Turn
+from trails.plumbing.kind import Arriving, Checks, Evidence, Growth, Kind, Leaving
 from trails.plumbing.reader import Reader
 from trails.records import turns
 from trails.store.contract import Matching, QuadStore
@@ -156,6 +157,15 @@ def note_of(subject: str, quads: Iterable[Quad]) -> Note:
     )
 
 
+@decodes
+def find_tag(store: Matching, name: str) -> Tag | None:
+    """Return the tag with a name or an IRI, or None."""
+    plain = validate.text(name, "the tag's name")
+    subject = iris.tag(iris.tag_name(plain) or plain)
+    quads = about(store, subject)
+    return tag_of(subject, quads) if quads else None
+
+
 def about(store: Matching, subject: str) -> list[Quad]:
     """Return all that the catalog says of a tag, a note or a removal."""
     return store.quads((NamedNode(subject), None, None, vocab.CATALOG))
@@ -229,12 +239,12 @@ def of_session(store: Matching, node: NamedNode) -> list[Quad]:
     return [quad for subject in named for quad in about(store, subject)]
 
 
-def logged(store: Matching, node: NamedNode) -> list[Quad]:
+def logged(store: Matching, node: NamedNode, _: Sequence[Quad] = ()) -> list[Quad]:
     """Return the same as the log covers it: without the texts of notes, whose salted digests are there."""
     return [quad for quad in of_session(store, node) if quad.predicate != vocab.VALUE]
 
 
-def leaving(store: QuadStore, doomed: Collection[str]) -> tuple[list[Quad], list[Quad], list[str]]:
+def leaving(store: QuadStore, doomed: Collection[str], _: set[str]) -> Leaving:
     """Return what goes and what comes when sessions are deleted, and the sessions that notes move to.
 
     Tags go. A note goes with the last copy of its turn: while another session owns one, the note names that.
@@ -253,12 +263,7 @@ def leaving(store: QuadStore, doomed: Collection[str]) -> tuple[list[Quad], list
                 remove.append(quad)
                 add.append(Quad(quad.subject, quad.predicate, NamedNode(iris.session(home)), quad.graph_name))
                 homes.add(home)
-    return remove, add, sorted(homes)
-
-
-def is_mark(quad: Quad) -> bool:
-    """Tell whether a quad says something of a tag or a note."""
-    return iris.tag_name(_iri(quad)) is not None or iris.note_id(_iri(quad)) is not None
+    return Leaving(remove=remove, add=add, rows=sorted(homes))
 
 
 @decodes
@@ -272,10 +277,11 @@ def exported(store: QuadStore, node: NamedNode) -> list[Quad]:
     return [*quads, *(author_type(author) for author in sorted(authors))]
 
 
-def arriving(store: QuadStore, quads: Sequence[Quad]) -> tuple[list[Quad], list[tuple[str, str]]]:
-    """Return those quads of tags and notes that may come into a store, and (name, owner) of tags that are in use there.
+def arriving(store: QuadStore, session_id: str, quads: Sequence[Quad]) -> Arriving:
+    """Return the quads of an arriving session without the tags and notes that may not come into a store.
 
-    What is there already, or was removed there, does not come again.
+    What is there already, or was removed there, does not come again; of tags whose names are in use for something else,
+    that is said.
     """
     refused: set[str] = set()
     clashes: list[tuple[str, str]] = []
@@ -291,9 +297,18 @@ def arriving(store: QuadStore, quads: Sequence[Quad]) -> tuple[list[Quad], list[
             here, there = tag_of(subject, mine), tag_of(subject, [q for q in quads if _iri(q) == subject])
             if (here.session_id, here.length, here.digest) != (there.session_id, there.length, there.digest):
                 clashes.append((name, here.session_id))
-    if refused == subjects:
-        return [], sorted(clashes)
-    return [quad for quad in quads if _iri(quad) not in refused], sorted(clashes)
+    said = [
+        f"session {session_id!r} was imported without its tag {name!r}, which is in use for {owner!r} here"
+        for name, owner in sorted(clashes)
+    ]
+    return Arriving([quad for quad in quads if _iri(quad) not in refused], said)
+
+
+def _growing(store: QuadStore, file: QuadStore, session_id: str, _: bool) -> Growth:
+    """Return the tags and notes of a file that are new to a session that is there, with what their authors are."""
+    found = arriving(store, session_id, exported(file, NamedNode(iris.session(session_id))))
+    is_new = any(quad.object in (vocab.TAG, vocab.NOTE) for quad in found.quads)
+    return Growth(add=found.quads if is_new else (), said=found.said)
 
 
 def rows_of(session_ids: Iterable[str]) -> list[Quad]:
@@ -312,6 +327,14 @@ def _other_owner(store: QuadStore, note: Note, doomed: Collection[str]) -> str |
         if owner not in doomed and any(q.object == vocab.SESSION for q in row) and note.index >= start:
             return owner
     return None
+
+
+def _repeated(store: QuadStore, digest: str, needles: Sequence[str]) -> dict[str, list[str]]:
+    """Return the ids of the notes on a turn, and of all others that hold one of the texts."""
+    found = [
+        note.id for note in notes(store) if note.turn_digest == digest or any(needle in note.text for needle in needles)
+    ]
+    return {"notes": found}
 
 
 # --- held against the turns
@@ -376,3 +399,26 @@ def _finding(each: Tag | Note, what: str) -> Finding:
         index=None if isinstance(each, Tag) else each.index,
         message=f"session {each.session_id!r}: {name} {what}",
     )
+
+
+def _checks(evidence: Evidence) -> Checks:
+    store = evidence.store
+    return Checks(store=lambda records, every: findings(store, Reader(store), records, every=every))
+
+
+ANNOTATIONS: Final = Kind(
+    name="tags and notes",
+    types=frozenset({vocab.TAG, vocab.NOTE}),
+    links=frozenset(_LINKS),
+    logged=logged,
+    as_written=quads_as_written,
+    removal=lambda iri: REMOVAL if iris.is_removal(iri) else frozenset(),
+    checks=_checks,
+    repeated=_repeated,
+    text="note",
+    places={vocab.TAG_NAME: "tag", vocab.REMOVED_TAG: "tag"},
+    leaving=leaving,
+    exported=exported,
+    arriving=arriving,
+    growing=_growing,
+)

@@ -6,24 +6,22 @@ from pyoxigraph import NamedNode, Quad
 
 from trails import iris, vocab
 from trails.model import SessionRecord
-from trails.plumbing import annotations as marks
-from trails.plumbing import redaction_records
-from trails.records import conversations
+from trails.plumbing import kinds, redaction_records
 from trails.store.contract import QuadStore
 
 
 def session_quads(store: QuadStore, record: SessionRecord) -> list[Quad]:
     """Return all quads of one session.
 
-    Its row, whom that names, its prompts, tags, notes, graph and ledger, who redacted what, and for one with a key its
-    entry, its moves and, while it is the key's current one, the conversation with its aliases.
+    Its row, whom that names, its prompts and turns, who redacted what, and its records of every kind: tags, notes, its
+    ledger, and for one with a key its entry, its moves and, while it is the key's current one, the conversation with its
+    aliases.
     """
     node = NamedNode(record.iri)
     graph = store.quads((None, None, None, node))
-    book = store.quads((None, None, None, NamedNode(iris.ledger(record.iri))))
-    quads = [*row(store, node), *marks.exported(store, node), *graph, *book, *redaction_records.belonging(store, graph)]
+    quads = [*row(store, node), *graph, *redaction_records.belonging(store, graph)]
     quads += redaction_records.of_session(store, node)
-    quads += conversations.exported(store, node) if record.key is not None else []
+    quads += [quad for kind in kinds.KINDS for quad in kind.exported(store, node)]
     for who, kind in ((iris.principal(record.principal), vocab.PRINCIPAL), (iris.agent(record.agent), vocab.AGENT)):
         quads += store.quads((NamedNode(who), vocab.TYPE, kind, vocab.CATALOG))
     return quads

@@ -11,10 +11,11 @@ from trails import iris, queries, vocab
 from trails.errors import HasChildren, TrailsError
 from trails.integrity.leaves import Leaf
 from trails.plumbing import annotations as marks
-from trails.plumbing import detach, run_rows, sweep
+from trails.plumbing import detach, kinds, sweep
 from trails.plumbing import leaves as logbook
+from trails.plumbing.kind import Kind
 from trails.plumbing.reader import Reader
-from trails.records import conversations, turns
+from trails.records import turns
 from trails.store.contract import Change, PreconditionFailed, QuadStore, Solutions
 from trails.store.pattern import Pattern
 from trails.store.preview import Preview
@@ -71,19 +72,19 @@ def _delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, casca
 
 
 def _commit(store: QuadStore, doomed: list[str], change: Change) -> None:
-    """Commit a deletion with what becomes of the tags, notes, keys and runs of its sessions, also of those made in between."""
-    logged, named, rows = _nothing_new(doomed), set[str](), _rows(store, doomed)
+    """Commit a deletion with what becomes of the records of its sessions, also of those made in between."""
+    logged, rows = _nothing_new(doomed), _rows(store, doomed)
+    seen: dict[Kind, set[str]] = {kind: set() for kind in kinds.KINDS}
     while True:
-        going, coming, homes = marks.leaving(store, doomed)
-        told = run_rows.leaving(store, doomed)
-        keyed, vacant = conversations.leaving(store, doomed, named)
-        going, coming = [*going, *keyed, *told.remove], [*coming, *told.add]
+        left = [kind.leaving(store, doomed, memory) for kind, memory in seen.items()]
+        going = [quad for each in left for quad in each.remove]
+        homes = [home for each in left for home in each.rows]
         whole = Change(
-            add=[*change.add, *coming],
+            add=[*change.add, *(quad for each in left for quad in each.add)],
             remove=[*rows, *going],
             require=[*change.require, *rows, *going, *marks.rows_of(homes)],
-            forbid=[*change.forbid, *vacant],
-            leaves=_all(logged, logbook.rows("change", homes), _given(told.leaves)),
+            forbid=[*change.forbid, *(pattern for each in left for pattern in each.forbid)],
+            leaves=_all(logged, logbook.rows("change", homes), _given([leaf for each in left for leaf in each.leaves])),
         )
         try:
             store.commit(whole)
@@ -91,16 +92,10 @@ def _commit(store: QuadStore, doomed: list[str], change: Change) -> None:
             if change.asked_for(failure):
                 raise
             rows = _rows(store, doomed)
-            continue  # a row, a note or a key was changed meanwhile, or the session that a note was to move to
+            continue  # a row or a record was changed meanwhile, or the session that one was to move to
         sweep.sweep_names(store, sweep.names_in([*rows, *going]))
         rows = _rows(store, doomed, deleted=True)
-        left = (
-            rows,
-            marks.leaving(store, doomed)[0],
-            conversations.leaving(store, doomed, named)[0],
-            run_rows.leaving(store, doomed).remove,
-        )
-        if not any(left):
+        if not rows and not any(kind.leaving(store, doomed, memory).remove for kind, memory in seen.items()):
             return
         altered = {iris.session_id(str(quad.subject.value)) for quad in rows}  # type: ignore[union-attr] # IRIs
         change, logged = Change(), logbook.rows("delete", sorted(altered))
@@ -179,11 +174,9 @@ def sweep_pending(store: QuadStore) -> int:
     pending = store.query(queries.find("pending_sweeps").bind())
     for row in pending if isinstance(pending, Solutions) else []:
         graph = row[0]
-        ledger = NamedNode(iris.ledger(graph.value))
-        names = sweep.names_in_graphs(store, (graph, ledger))
-        removed += store.drop_graph(graph)
-        removed += store.drop_graph(ledger)
-        removed += store.drop_graph(NamedNode(iris.session_entry(graph.value)))
+        every = (graph, *kinds.graphs(graph.value))
+        names = sweep.names_in_graphs(store, every)
+        removed += sum(store.drop_graph(each) for each in every)
         sweep.sweep_names(store, names)
         store.commit(Change(remove=[Quad(graph, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG)]))
     return removed

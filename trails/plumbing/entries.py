@@ -7,7 +7,7 @@ verifying a session must know of its ledger.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,7 +17,9 @@ from trails import iris, vocab
 from trails.decoding import decodes
 from trails.errors import TrailsError
 from trails.integrity.leaves import LEDGER_KINDS, Leaf
+from trails.plumbing.kind import Beside, Checks, Evidence, Growth, Kind, Withheld
 from trails.plumbing.logged import number_of
+from trails.plumbing.taking import Taking
 from trails.records import entries, tree_entries
 from trails.records.entries import Delivery, Entry, Event, Exchange
 from trails.records.entry import LedgerEntry
@@ -141,7 +143,7 @@ def all_leaves(store: Matching) -> list[Leaf]:
 def check(
     store: QuadStore,
     session_id: str,
-    turns: set[str],
+    turns: Collection[str],
     log: Mapping[int, EntryLog],
     *,
     old: int = 0,
@@ -224,7 +226,7 @@ def _was_taken_up(event: int, found: Mapping[int, Entry], log: Mapping[int, Entr
     )
 
 
-def _faults(entry: Entry, found: Mapping[int, Entry], turns: set[str]) -> Iterator[str]:
+def _faults(entry: Entry, found: Mapping[int, Entry], turns: Collection[str]) -> Iterator[str]:
     """Give what of an entry does not fit the other entries or the session's turns."""
     own = f"{iris.session(entry.session_id)}/"
     yield from (
@@ -262,6 +264,19 @@ def _turns_of(entry: Entry) -> tuple[str, ...]:
             return ()
 
 
+def _checks(evidence: Evidence) -> Checks:
+    log = logged(evidence.lines)
+    store, taken = evidence.store, evidence.taken
+
+    def findings(session_id: str, turns: Collection[str]) -> Iterator[tuple[str, str]]:
+        known = log.get(iris.session(session_id), {})
+        yield from check(store, session_id, turns, known, old=evidence.old, taken=taken, since=evidence.since)
+        for number in unexplained(store, session_id, taken, evidence.is_redacted):
+            yield "unlogged", f"entry {number} of its ledger lost its text, and no redaction was logged"
+
+    return Checks(session=findings)
+
+
 # --- redacting
 
 
@@ -286,7 +301,7 @@ def withhold(found: Iterable[Quad]) -> tuple[list[Quad], list[Quad]]:
     return remove, add
 
 
-def withhold_with(store: QuadStore, turns: Iterable[NamedNode]) -> tuple[list[Quad], list[Quad]]:
+def _withheld(store: QuadStore, turns: Sequence[NamedNode], _: Sequence[str]) -> Withheld:
     """Return what goes and what comes in ledgers when turns are redacted.
 
     The texts of the messages that the turns say, of the errors of the exchanges that took those up, of what was really
@@ -306,7 +321,9 @@ def withhold_with(store: QuadStore, turns: Iterable[NamedNode]) -> tuple[list[Qu
             old, new = withhold(_with_reason(store, quad.object))
             remove += old
             add += new
-    return list(dict.fromkeys(remove)), list(dict.fromkeys(add))
+    add = list(dict.fromkeys(add))
+    parts = [str(getattr(quad.subject, "value", "")) for quad in add]
+    return Withheld(list(dict.fromkeys(remove)), add, parts=parts, report={"entries": parts})
 
 
 def _with_attempts(store: QuadStore, node: NamedNode, graph: NamedNode) -> list[Quad]:
@@ -370,6 +387,38 @@ def _explained(
         if each.iri in taken or any(map(redacted, turns)):
             return True
     return False
+
+
+def _purge(taking: Taking, graph: str, quads: Sequence[Quad], hits: Sequence[Quad]) -> None:
+    """Take a text out of the entries of a ledger that hold it."""
+    session_id = iris.session_id(graph)
+    by_entry: dict[str, list[Quad]] = defaultdict(list)
+    for quad in quads:
+        by_entry[str(getattr(quad.subject, "value", ""))].append(quad)
+    held: dict[str, list[Quad]] = defaultdict(list)
+    for quad in hits:
+        held[str(getattr(quad.subject, "value", ""))].append(quad)
+    for iri, mine in held.items():
+        _purge_entry(taking, session_id, iri, by_entry[iri], mine)
+
+
+def _purge_entry(taking: Taking, session_id: str, iri: str, before: Sequence[Quad], hits: Sequence[Quad]) -> None:
+    for quad in hits:
+        kind = "ledger text" if quad.predicate in _TEXTS else "ledger field"
+        taking.place(session_id, kind, iri, iris.entry_number(iri))
+    after = list(before)
+    if any(quad.predicate in _TEXTS for quad in hits):
+        remove, add = withhold(before)
+        after = [*(quad for quad in before if quad not in set(remove)), *add]
+    after = taking.without(after)
+    was, made = (entries.decode(session_id, iri, entries.by_subject(each)[iri]) for each in (before, after))
+    if entries.row_digest(was) != entries.row_digest(made):
+        old, made = set(entries.quads(made)), made.salted_anew()
+        after = [*(quad for quad in after if quad not in old), *entries.quads(made)]
+        if taking.is_live(session_id):
+            taking.found.leaves += entries.leaves_of(made)
+    taking.found.swap(before, after)
+    taking.found.note(session_id, iri)
 
 
 # --- bringing in
@@ -445,3 +494,37 @@ def leaves_of(session_id: str, quads: Iterable[Quad], changed: Iterable[Quad]) -
     found = _by_number(session_id, quads).values()
     grown = [entry for entry in sorted(found, key=lambda e: e.number) if entry.iri in touched]
     return [leaf for entry in grown for leaf in entries.leaves_of(entry)]
+
+
+def _leaves_of(store: Matching, session_id: str, written: Sequence[Quad]) -> list[Leaf]:
+    return leaves_of(session_id, store.quads((None, None, None, entries.graph_of(session_id))), written)
+
+
+def _exported(store: QuadStore, node: NamedNode) -> list[Quad]:
+    return store.quads((None, None, None, NamedNode(iris.ledger(node.value))))
+
+
+def _growing(store: QuadStore, file: QuadStore, session_id: str, is_behind: bool) -> Growth:
+    """Return what comes to the ledger that is there, and what goes of it; nothing where it went another way."""
+    if is_behind:
+        return Growth()
+    node = NamedNode(iris.session(session_id))
+    here, there = _exported(store, node), _exported(file, node)
+    found = grown(session_id, here, there)
+    if found is None and grown(session_id, there, here) is None:
+        return Growth(said=[f"the ledger of session {session_id!r} was not imported: it has other entries here"])
+    return Growth() if found is None else Growth(*found)
+
+
+ENTRIES: Final = Kind(
+    name="entries of ledgers",
+    beside=Beside("ledger", orphan="is the ledger of a session that is not there"),
+    leaves=all_leaves,
+    leaves_of=_leaves_of,
+    checks=_checks,
+    withheld=_withheld,
+    purge=_purge,
+    exported=_exported,
+    growing=_growing,
+    kept_out=keep_withheld,
+)

@@ -16,9 +16,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails import iris, vocab
 from trails.integrity import digests, leaves
 from trails.integrity.leaves import SALTED, Kind, Leaf
-from trails.plumbing import annotations as marks
-from trails.plumbing import entries, run_rows
-from trails.records import conversations
+from trails.plumbing import kinds
 from trails.store.contract import Change, Matching, QuadStore
 from trails.store.preview import Preview
 
@@ -111,8 +109,9 @@ class Row:
 def row_of(store: Matching, session_id: str) -> Row:
     """Return everything that is said of a session and that no turn's digest covers.
 
-    That is its row, its system prompts, its tags and notes, its deletion, which of its turns are copies of which, and for
-    a session with a key its entry, its moves and, while it is the key's current one, the conversation with its aliases.
+    That is its row, its system prompts, its deletion, which of its turns are copies of which, and those of its records
+    that are logged with it: tags, notes, and for a session with a key its entry, its moves and, while it is the key's
+    current one, the conversation with its aliases.
     Copies below a fork's own indices are those of a detach that is not done: they do not count yet, and those of a
     deleted session, which wait to be swept, do not count any more.
     """
@@ -124,9 +123,7 @@ def row_of(store: Matching, session_id: str) -> Row:
     quads = [quad for quad in quads if quad.object != vocab.UNFINISHED_COPY]
     if any(quad.object == vocab.TOMBSTONE for quad in quads):
         return Row(node, tuple(quad for quad in quads if quad.predicate != vocab.PENDING_SWEEP))
-    quads += marks.logged(store, node)
-    if any(quad.predicate == vocab.KEY for quad in quads):
-        quads += conversations.logged(store, node)
+    quads = [*quads, *(quad for kind in kinds.KINDS for quad in kind.logged(store, node, quads))]
     start = next((int(quad.object.value) for quad in quads if quad.predicate == vocab.FORKED_AT_INDEX), 0)  # type: ignore[union-attr] # a literal
     copies = store.quads((None, vocab.ALTERNATE_OF, None, node))
     return Row(node, (*quads, *(quad for quad in copies if iris.turn_index(str(quad.subject.value)) >= start)))  # type: ignore[union-attr] # an IRI
@@ -260,7 +257,7 @@ def _all_leaves(store: Preview) -> list[Leaf]:
         for quad in sorted(store.quads((None, vocab.TYPE, kind, vocab.CATALOG)), key=str):
             made += _first_leaves(store, row_of(store, iris.session_id(str(quad.subject.value))))  # type: ignore[union-attr] # an IRI
     made += [leaf for leaf, _ in redactions(store)]
-    return [*made, *entries.all_leaves(store), *run_rows.all_leaves(store)]
+    return [*made, *(leaf for kind in kinds.KINDS for leaf in kind.leaves(store))]
 
 
 def _first_leaves(store: Preview, row: Row) -> list[Leaf]:

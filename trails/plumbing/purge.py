@@ -2,7 +2,7 @@
 
 Every quad of the store is looked at, so that nothing is forgotten because nobody thought of it. What holds the text is
 replaced in one commit; what cannot be (ids of sessions and runs, which the log names) is told. Each kind of thing is
-changed as `verify` expects it: see `purged`.
+changed as `verify` expects it: see `Walk`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from trails import iris, queries, vocab
 from trails.errors import InvalidInput, TrailsError
 from trails.integrity.leaves import Leaf
 from trails.model import Value
-from trails.plumbing import leaves, purge_kinds, redaction_records
+from trails.plumbing import leaves, redaction_records
 from trails.plumbing.needle import Needle
-from trails.plumbing.purge_kinds import Changed, Place
+from trails.plumbing.purge_walk import OF_TURNS, Walk
 from trails.plumbing.substitution import Substitution
+from trails.plumbing.taking import Changed, Place, Taking
 from trails.store.contract import Change, PreconditionFailed, QuadStore, Solutions
 from trails.store.preview import Preview
 
@@ -75,11 +76,11 @@ def _ordered(places: Iterable[Place]) -> tuple[Place, ...]:
 
 def _found(store: QuadStore, needle: Needle, substitution: Substitution) -> Changed:
     found = Changed()
-    taking = purge_kinds.Taking(store, needle, substitution, found)
-    taking.catalog(store.quads((None, None, None, vocab.CATALOG)))
+    walk = Walk(store, Taking(needle, substitution, found))
+    walk.catalog(store.quads((None, None, None, vocab.CATALOG)))
     graphs = store.query(queries.find("graphs").bind())
     for (graph,) in graphs if isinstance(graphs, Solutions) else []:
-        taking.graph(graph, store.quads((None, None, None, graph)))
+        walk.graph(graph, store.quads((None, None, None, graph)))
     return found
 
 
@@ -95,7 +96,7 @@ def _change(store: QuadStore, found: Changed, by: str | None, reason: str | None
         records.append((node, rows))
     for session_id, parts in found.parts.items():
         node = NamedNode(iris.redaction(iris.session(session_id), secrets.token_hex(8)))
-        kinds = {place.kind for place in found.places if place.session_id == session_id} & purge_kinds.NOT_OF_TURNS
+        kinds = {place.kind for place in found.places if place.session_id == session_id} - OF_TURNS
         records.append((node, redaction_records.of_parts(node, now, by=by, reason=reason, places=kinds, parts=parts)))
     made = [leaves.redaction_leaf(node, [row for row in rows if row.subject == node]) for node, rows in records]
     renamed = _made_anew(store, sorted(found.rows))

@@ -22,11 +22,9 @@ from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.integrity import chain, digests
 from trails.integrity.leaves import Leaf
 from trails.model import SessionRecord, Turn, Value
-from trails.plumbing import annotations as marks
-from trails.plumbing import entries as ledgerbook
-from trails.plumbing import leaves, redaction_records, run_rows
+from trails.plumbing import kinds, leaves, redaction_records
+from trails.plumbing.kind import Withheld
 from trails.plumbing.reader import Reader
-from trails.records import overrides
 from trails.store.contract import Change, PreconditionFailed, QuadStore
 
 _SHORTEST_QUOTE: Final = 4
@@ -78,33 +76,33 @@ def redact(
     turn = _turn_at(reader, chain, index)
     needles = _needles(turn)
     done: list[TurnRef] = []
-    entries: list[str] = []
-    runs: set[str] = set()
-    fields: set[tuple[str, str]] = set()
+    told: dict[str, list[Any]] = defaultdict(list)
     # A copy that another thread made meanwhile is found in a second round: see the requirement of `copy_turns`.
     while found := _unredacted(store, turn.digest):
         try:
-            said = run_rows.of_turns(store, found)
-            holders = _holding(reader, needles)
-            entries += _commit(store, found, turn.digest, run_rows.withhold(said), holders, by=by, reason=reason)
+            withheld = [kind.withheld(store, found, needles) for kind in kinds.KINDS]
+            _commit(store, found, turn.digest, withheld, by=by, reason=reason)
         except PreconditionFailed:
             continue
-        fields |= {(session_id, name) for session_id, names in holders.items() for name in names}
         done += (_ref(node) for node in found)
-        runs |= {run.run_id for run in said}
+        for each in withheld:
+            _tell(told, each.report)
+    for kind in kinds.KINDS:
+        _tell(told, kind.repeated(store, turn.digest, needles))
     quotes, ledger_quotes = _quotes(reader, needles, set(done))
     return Redaction(
         digest=turn.digest,
         turns=tuple(sorted(done)),
         summaries=tuple(sorted(_summaries(store, reader, turn.digest, index))),
         quotes=tuple(sorted(quotes | (_picks(store, turn.digest) - set(done)))),
-        notes=tuple(sorted(_notes(store, turn.digest, needles))),
-        entries=tuple(sorted(entries)),
         ledger_quotes=tuple(sorted(ledger_quotes)),
-        runs=tuple(sorted(runs)),
-        run_quotes=tuple(run_rows.holding(store, needles)),
-        fields=tuple(sorted(fields)),
+        **{name: tuple(sorted(values)) for name, values in told.items()},
     )
+
+
+def _tell(told: dict[str, list[Any]], report: Mapping[str, Iterable[Any]]) -> None:
+    for name, values in report.items():
+        told[name] += values
 
 
 def _turn_at(reader: Reader, chain: Sequence[SessionRecord], index: int) -> Turn:
@@ -146,18 +144,14 @@ def _commit(
     store: QuadStore,
     turns: Sequence[NamedNode],
     digest: str,
-    runs: tuple[list[Quad], list[Quad]],
-    holders: Mapping[str, Sequence[str]],
+    withheld: Sequence[Withheld],
     *,
     by: str,
     reason: str | None,
-) -> list[str]:
-    """Take the content out of turns, and of what repeats it in ledgers, in the registry of runs (`runs`) and in the fields
-    of the entries of sessions (`holders`, by session).
-
-    Return the IRIs of the ledgers' entries.
-    """
-    remove, add = list(runs[0]), list(runs[1])
+) -> None:
+    """Take the content out of turns, and of the records that repeat it."""
+    remove = [quad for each in withheld for quad in each.remove]
+    add = [quad for each in withheld for quad in each.add]
     made: list[Leaf] = []
     now = datetime.now(UTC)
     why = None if reason is None else validate.text(reason, "reason")
@@ -172,22 +166,10 @@ def _commit(
             rows = redaction_records.of_turn(node, digest, now, by=by, reason=why, stands_as=stands_as)
             add += rows
             made.append(leaves.redaction_leaf(node, [quad for quad in rows if quad.subject == node]))
-    old, new = ledgerbook.withhold_with(store, turns)
-    remove += old
-    add += new
-    for session_id, names in holders.items():
-        gone, kept = overrides.without(store, session_id, names)
-        remove += gone
-        add += kept
-    changed = leaves.rows("change", sorted(holders))
+    changed = leaves.rows("change", sorted({session_id for each in withheld for session_id in each.rows}))
     change = Change(add=add, remove=remove, require=remove, leaves=lambda after: [*made, *changed(after)])
-    parts = [_iri(quad) for quad in (*new, *runs[1])]
+    parts = [part for each in withheld for part in each.parts]
     store.commit(redaction_records.recorded(change, parts, place="text", time=now, by=by, reason=why))
-    return [str(quad.subject.value) for quad in new]  # type: ignore[union-attr] # an entry's IRI
-
-
-def _iri(quad: Quad) -> str:
-    return str(getattr(quad.subject, "value", quad.subject))
 
 
 def _standing(store: QuadStore, turn: NamedNode, old: Sequence[Quad], new: Sequence[Quad]) -> str:
@@ -196,15 +178,6 @@ def _standing(store: QuadStore, turn: NamedNode, old: Sequence[Quad], new: Seque
     row = redaction_records.stored_turn(turn.value, quads)
     graph = NamedNode(iris.session(iris.session_id(turn.value)))
     return chain.standing(row, redaction_records.digest_before(store, graph, row.index))
-
-
-def _holding(reader: Reader, needles: Sequence[str]) -> dict[str, list[str]]:
-    """Return the fields, by session, of entries of sessions that hold a text."""
-    if not needles:
-        return {}
-    ids = [iris.session_id(row[0].value) for row in reader.select("entries_holding", text=list(needles))]
-    found = {each: overrides.holding(reader.entry(each), needles) for each in ids}
-    return {session_id: names for session_id, names in found.items() if names}
 
 
 def _quads_of(store: QuadStore, turn: NamedNode) -> list[Quad]:
@@ -346,15 +319,6 @@ def _picks(store: QuadStore, digest: str) -> set[TurnRef]:
     return found
 
 
-def _notes(store: QuadStore, digest: str, needles: Sequence[str]) -> set[str]:
-    """Return the ids of the notes on a turn, and of all others that hold one of the texts."""
-    return {
-        note.id
-        for note in marks.notes(store)
-        if note.turn_digest == digest or any(needle in note.text for needle in needles)
-    }
-
-
 # --- sessions on their way in or out
 
 
@@ -381,8 +345,10 @@ def keep_redacted(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
             continue
         if not _is_redacted_here(store, turn, mine):
             continue
-        for quad in overrides.repeating(list(kept), _needles_of(mine, turn)):
-            del kept[quad]
+        needles = _needles_of(mine, turn)
+        for kind in kinds.KINDS:
+            for quad in kind.repeating(list(kept), needles):
+                del kept[quad]
         remove, add = redacted(q for q in mine if q.subject == NamedNode(turn) or q.predicate in _SALTED)
         for quad in remove:
             del kept[quad]

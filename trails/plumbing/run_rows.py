@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -17,6 +17,9 @@ from trails import iris, vocab
 from trails.errors import TrailsError
 from trails.integrity import digests, leaves
 from trails.integrity.leaves import Leaf
+from trails.model import Finding, SessionRecord
+from trails.plumbing.kind import Checks, Evidence, Kind, Leaving, Withheld
+from trails.plumbing.taking import LOGGED_IDS, Taking
 from trails.records import run as runentry
 from trails.records import turns as mapping
 from trails.records.run import Run
@@ -266,6 +269,17 @@ def _was_deleted(store: QuadStore, run: Run) -> bool:
     return any(store.quads((node, vocab.TYPE, vocab.TOMBSTONE, vocab.CATALOG)) for node in nodes)
 
 
+def _checks(evidence: Evidence) -> Checks:
+    log = logged(evidence.lines)
+
+    def found(_: Mapping[str, SessionRecord], every: bool) -> Iterator[Finding]:
+        for code, session_id, what in findings(evidence.store, log, evidence.taken) if every else ():
+            where = "" if session_id is None else f"session {session_id!r}: "
+            yield Finding(code=code, session_id=session_id, message=where + what)
+
+    return Checks(store=found)
+
+
 # --- taking texts out
 
 
@@ -285,22 +299,16 @@ def withhold(runs: Iterable[Run]) -> tuple[list[Quad], list[Quad]]:
     return remove, add
 
 
-class Leaving(NamedTuple):
-    """What goes, what comes and what is logged when sessions are deleted."""
-
-    remove: list[Quad]
-    add: list[Quad]
-    leaves: list[Leaf]
-
-
-def leaving(store: QuadStore, doomed: Collection[str]) -> Leaving:
+def leaving(store: QuadStore, doomed: Collection[str], _: set[str]) -> Leaving:
     """Return what becomes of the runs in sessions that are deleted, and of those that they asked for.
 
     With either session go the texts of a run and its label. With its own go its key, its model and why it was kept; with
     the requester's its keys and the address that it was heard of under, but for the channel. The key from which the IRI of a
     run without a session is made stays, as the log does.
     """
-    found = Leaving([], [], [])
+    remove: list[Quad] = []
+    add: list[Quad] = []
+    made: list[Leaf] = []
     for run in {run.iri: run for session_id in doomed for run in of_session(store, session_id)}.values():
         left = runentry.without_sessions(
             run,
@@ -309,11 +317,11 @@ def leaving(store: QuadStore, doomed: Collection[str]) -> Leaving:
         )
         if runentry.row_digest(left) != runentry.row_digest(run):
             left = left.model_copy(update={"revision": run.revision + 1}).salted_anew()
-            found.leaves.append(runentry.leaf(left))
+            made.append(runentry.leaf(left))
         before, after = set(runentry.quads(run)), set(runentry.quads(left))
-        found.remove.extend(before - after)
-        found.add.extend(after - before)
-    return found
+        remove += before - after
+        add += after - before
+    return Leaving(remove=remove, add=add, leaves=made)
 
 
 def _stands(store: QuadStore, session_id: str | None, doomed: Collection[str]) -> bool:
@@ -350,3 +358,55 @@ def holding(store: QuadStore, needles: Sequence[str]) -> list[str]:
         if any(needle in text for needle in needles for text in texts):
             found.append(run.run_id)
     return sorted(found)
+
+
+def _withheld(store: QuadStore, turns: Sequence[NamedNode], _: Sequence[str]) -> Withheld:
+    """Take the texts out of the runs whose task redacted turns say."""
+    said = of_turns(store, turns)
+    remove, add = withhold(said)
+    return Withheld(remove, add, parts=[_iri(quad) for quad in add], report={"runs": [run.run_id for run in said]})
+
+
+def _purge(taking: Taking, subject: str, before: Sequence[Quad], hits: Sequence[Quad]) -> None:
+    """Take a text out of a run; its id stays, as the log does."""
+    session_id = iris.session_id(subject)
+    after = list(before)
+    if any(quad.predicate in runentry.TEXTS for quad in hits):
+        gone = {*runentry.TEXTS, vocab.SALT, vocab.TASK_SALT}
+        after = [quad for quad in before if quad.predicate not in gone]
+        after.append(Quad(NamedNode(subject), vocab.TASK, Literal("", datatype=vocab.REDACTED), vocab.CATALOG))
+    fixed = {vocab.RUN_ID}
+    if not any(quad.predicate == vocab.GENERATED for quad in before):
+        fixed.add(vocab.CHILD_KEY)  # the run's IRI, which is in the log, is made from it
+    stays = {quad for quad in hits if quad.predicate in fixed}
+    for quad in hits:
+        if quad in stays:
+            taking.leave(session_id, "run id", subject, LOGGED_IDS["run id"])
+        else:
+            taking.place(session_id, "run", subject)
+    swapped = [quad if quad in stays else taking.new.quad(quad) for quad in after]
+    after = [quad for quad in swapped if quad is not None]
+    if set(after) == set(before):
+        return
+    old, new = runentry.decode(subject, before), runentry.decode(subject, after)
+    if runentry.row_digest(old) != runentry.row_digest(new):
+        new = new.model_copy(update={"revision": old.revision + 1}).salted_anew()
+        after = runentry.quads(new)
+        taking.found.leaves.append(runentry.leaf(new))
+    taking.found.swap(before, after)
+    taking.found.note(session_id, subject)
+
+
+RUNS: Final = Kind(
+    name="runs of sub-agents",
+    types=frozenset({vocab.RUN}),
+    leaves=all_leaves,
+    as_written=quads_as_written,
+    removal=lambda iri: REMOVAL if iris.removed_run(iri) else frozenset(),
+    checks=_checks,
+    withheld=_withheld,
+    repeated=lambda store, _, needles: {"run_quotes": holding(store, needles)},
+    purges=lambda iri: iris.run_id(iri) is not None,
+    purge=_purge,
+    leaving=leaving,
+)

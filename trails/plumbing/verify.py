@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
 
 from pyoxigraph import NamedNode, Quad
 
@@ -23,10 +22,10 @@ from trails.integrity.chain import StoredTurn
 from trails.integrity.leaves import Leaf
 from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn, VerifyReport
 from trails.plumbing import annotations as marks
-from trails.plumbing import entries, logged, redaction_records, run_rows, slots
+from trails.plumbing import kinds, logged, redaction_records, slots
 from trails.plumbing import leaves as logbook
+from trails.plumbing.kind import Checks, Evidence
 from trails.plumbing.reader import Reader
-from trails.records import conversations
 from trails.records import turns as mapping
 from trails.store import tsv
 from trails.store.contract import QuadStore, Term
@@ -76,10 +75,8 @@ class _Audit:
         self._quads = 0
         self._records: dict[str, SessionRecord] = {}
         self._log: dict[str, logged.SessionLog] = {}
-        self._entries: entries.Logged = {}
-        self._runs: run_rows.Logged = {}
-        self._old = 0
-        """The number of the first leaf in the log that no older version wrote."""
+        self._checks: list[Checks] = []
+        """What is wrong with the records of each kind."""
         self._redacted: set[str] = set()
         self._stands_as: dict[str, str] = {}
         self._stands_anew: set[str] = set()
@@ -92,8 +89,7 @@ class _Audit:
         self._records = {record.id: record for record in self._reader.lineage(session_id)}
         self._read_log()
         self._check_sessions()
-        self.findings += marks.findings(self._store, self._reader, self._records, every=False)
-        self.findings += conversations.findings(self._store, self._records, every=False)
+        self._records_of_kinds(every=False)
 
     def everything(self) -> None:
         """Check the catalog, all sessions, and that there is nothing else."""
@@ -109,12 +105,8 @@ class _Audit:
         for record in self._records.values():
             self._lineage(record)
         self._check_sessions()
-        self.findings += marks.findings(self._store, self._reader, self._records, every=True)
-        self.findings += conversations.findings(self._store, self._records, every=True)
-        for code, owner, what in (
-            *run_rows.findings(self._store, self._runs, self._taken),
-            *slots.findings(self._records.values()),
-        ):
+        self._records_of_kinds(every=True)
+        for code, owner, what in slots.findings(self._records.values()):
             self._add(code, owner, what)
         self._graphs(subjects, len(catalog))
         self._gone(subjects)
@@ -127,6 +119,10 @@ class _Audit:
                 if self._progress:
                     self._progress(done, len(self._records), "")
 
+    def _records_of_kinds(self, *, every: bool) -> None:
+        for checks in self._checks:
+            self.findings += checks.store(self._records, every)
+
     # --- the log
 
     def _read_log(self) -> None:
@@ -136,9 +132,6 @@ class _Audit:
         for number, what in leaves.check_links(lines):
             self._add("bad-log", None, f"line {number} of the log: {what}")
         self._log = logged.by_session(lines)
-        self._old = logged.first_of_this_version(lines)
-        self._entries = entries.logged(lines)
-        self._runs = run_rows.logged(lines)
         self._numbers = numbers = logged.redactions(lines)
         self._logged = numbers.keys()
         self._made = dict(logbook.redactions(self._store))
@@ -150,6 +143,15 @@ class _Audit:
             before = [leaf for leaf, number in numbers.items() if number < self._since]
             then = redaction_records.standing(self._store, before)
             self._stands_anew = {digest for digest, said in self._stands_as.items() if then.get(digest) != said}
+        evidence = Evidence(
+            store=self._store,
+            lines=lines,
+            old=logged.first_of_this_version(lines),
+            since=self._since,
+            taken=self._taken,
+            is_redacted=self._is_redacted,
+        )
+        self._checks = [kind.checks(evidence) for kind in kinds.KINDS]
 
     def _redactions(self) -> None:
         """Hold the redactions that the catalog knows against those that were logged."""
@@ -271,13 +273,12 @@ class _Audit:
             return {q for q in quads if q.predicate in _TOMBSTONE}
         if vocab.SYSTEM_PROMPT in types:
             return self._prompt(subject)
-        for known, written in _REWRITTEN:
-            if types & known:
-                return set(written(subject, quads))
+        if (kind := kinds.of_types(types)) is not None:
+            return set(kind.as_written(subject, quads))
         if vocab.DELETION in types:  # the log says whether what it says is as it was
             return {q for q in quads if q.predicate in _said_of(subject)}
-        kind = vocab.AGENT if iris.is_agent(subject) else vocab.PRINCIPAL
-        return {Quad(NamedNode(subject), vocab.TYPE, kind, vocab.CATALOG)} if kind in types else set()
+        author = vocab.AGENT if iris.is_agent(subject) else vocab.PRINCIPAL
+        return copying | {Quad(NamedNode(subject), vocab.TYPE, each, vocab.CATALOG) for each in types & {author}}
 
     def _prompt(self, subject: str) -> set[Quad]:
         owner = iris.session_id(subject)
@@ -311,13 +312,13 @@ class _Audit:
                 continue
             quads = len(self._store.quads((None, None, None, graph)))
             known += quads
-            is_ledger = iris.is_ledger(graph.value)
-            home = graph.value.removesuffix("/ledger").removesuffix("/entry")
+            found = kinds.beside(graph.value)
+            place, home = (None, graph.value) if found is None else (found[0].beside, found[1])
             owner = self._records.get(iris.session_id(home)) if iris.is_session(home) else None
-            if owner is not None and (is_ledger or owner.key is not None):
+            if place is not None and owner is not None and (owner.key is not None or not place.needs_key):
                 continue
             if quads and not any(_goes_or_comes(quad) for quad in subjects.get(home, [])):
-                what = "is the ledger of a session that is not there" if is_ledger else "belongs to no session"
+                what = "belongs to no session" if place is None else place.orphan
                 self._add("stray-graph", None, f"the graph {graph.value} {what}")
         if len(self._store) != known:
             self._add("stray", None, f"{len(self._store) - known} quads stand in graphs that the store does not list")
@@ -354,13 +355,10 @@ class _Audit:
         quads = int(count.value)
         if not _is_plain(quads, rows):
             self._walk(record, rows)
-        log = self._entries.get(record.iri, {})
-        for code, what in entries.check(
-            self._store, record.id, {row.iri for row in rows}, log, old=self._old, taken=self._taken, since=self._since
-        ):
-            self._add(code, record.id, what)
-        for number in entries.unexplained(self._store, record.id, self._taken, self._is_redacted):
-            self._add("unlogged", record.id, f"entry {number} of its ledger lost its text, and no redaction was logged")
+        turns = {row.iri for row in rows}
+        for checks in self._checks:
+            for code, what in checks.session(record.id, turns):
+                self._add(code, record.id, what)
         return len(rows), quads
 
     def _is_redacted(self, turn: str) -> bool:
@@ -476,21 +474,11 @@ def _stored_turn(row: Sequence[str], facts: Mapping[str, Facts]) -> StoredTurn:
     )
 
 
-_REWRITTEN: Final[Sequence[tuple[frozenset[NamedNode], Callable[[str, Sequence[Quad]], Iterable[Quad]]]]] = (
-    (frozenset({vocab.RUN}), run_rows.quads_as_written),
-    (frozenset({vocab.TAG, vocab.NOTE}), marks.quads_as_written),
-    (conversations.TYPES, conversations.quads_as_written),
-    (frozenset({vocab.UNFINISHED_COPY}), lambda _, quads: [q for q in quads if q.object == vocab.UNFINISHED_COPY]),
-)
-"""What is held against what it would be written as, by its type."""
-
-
 def _said_of(deletion: str) -> frozenset[NamedNode]:
-    """Return the properties of a deletion: of a turn's content, of a tag or a note, or of a session."""
-    if iris.is_removal(deletion):
-        return marks.REMOVAL | conversations.REMOVAL
-    if iris.removed_run(deletion):
-        return run_rows.REMOVAL
+    """Return the properties of a deletion: of a turn's content, of a record, or of a session."""
+    removal: frozenset[NamedNode] = frozenset().union(*(kind.removal(deletion) for kind in kinds.KINDS))
+    if removal:
+        return removal
     if iris.is_redaction(deletion):
         return redaction_records.RECORD
     return redaction_records.OF_TURN if iris.is_turn_deletion(deletion) else _DELETION

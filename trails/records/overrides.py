@@ -1,4 +1,4 @@
-"""The entry of a session with a key, as facts: overrides, counters, delivery. Pure, but for what reads a store's graph.
+"""The entry of a session with a key, as facts: overrides, counters, delivery; pure.
 
 The fields are those of OpenClaw's SessionEntry, by their own names; a value is held as its JSON text, so that what
 Trails knows nothing of comes out as it came in, byte for byte. A known field of its type is a typed literal under a
@@ -21,7 +21,6 @@ from trails.errors import IntegrityError, InvalidInput
 from trails.integrity import digests
 from trails.model import Value
 from trails.records import turns
-from trails.store.contract import QuadStore
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -191,12 +190,6 @@ def _json_of(value: Literal) -> str:
     raise IntegrityError(f"an entry of a session holds {value}, which Trails never writes")
 
 
-@decodes
-def read(store: QuadStore, session_id: str) -> SessionEntry:
-    """Return a session's entry; an empty one where nothing was written."""
-    return decode(session_id, store.quads((None, None, None, graph_of(session_id))))
-
-
 def faults(session_id: str, found: Iterable[Quad]) -> Iterable[str]:
     """Give what in the graph of a session's entry is not as Trails would write it."""
     actual = set(found)
@@ -217,15 +210,6 @@ def holding(entry: SessionEntry, needles: Iterable[str]) -> list[str]:
     if isinstance(beat, str) and beat.strip() and any(beat.strip() in needle for needle in wanted):
         found.append("lastHeartbeatText")
     return sorted(set(found))
-
-
-def without(store: QuadStore, session_id: str, names: Iterable[str]) -> tuple[list[Quad], list[Quad]]:
-    """Return what goes and what comes when fields are taken out of a session's entry."""
-    before = read(store, session_id)
-    gone = set(names)
-    fields = {name: text for name, text in before.fields.items() if name not in gone}
-    after = before.model_copy(update={"fields": fields, "salt": digests.new_salt()})
-    return difference(before, after)
 
 
 def difference(before: SessionEntry, after: SessionEntry) -> tuple[list[Quad], list[Quad]]:

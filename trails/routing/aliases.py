@@ -7,12 +7,12 @@ from datetime import datetime
 
 from trails import iris, keys
 from trails.errors import InvalidInput
-from trails.records import conversations, turns
+from trails.plumbing import conversations, draft
+from trails.records import turns
 from trails.records.conversations import Alias, Conversation, Move
 from trails.routing.decisions import Moving, Unplaced
 from trails.routing.directory import Keyring
 from trails.routing.moves import KeyPlan, Transfer
-from trails.session import draft
 
 
 class Renaming:

@@ -21,6 +21,7 @@ from trails.decoding import decodes
 from trails.errors import InvalidInput, RequestRefused
 from trails.ledger import inbox, writer
 from trails.model import SessionRecord
+from trails.plumbing import conversations as keybook
 from trails.plumbing import leaves
 from trails.records import conversations, overrides, turns
 from trails.records.conversations import Conversation
@@ -94,12 +95,12 @@ class Keyring:
         store = self.repository.store
         names = keys.spellings(key)
         for name in names:
-            direct = conversations.find(store, name)
+            direct = keybook.find(store, name)
             if direct is not None:
                 return direct, None
         for name in names:
-            alias = conversations.find_alias(store, name)
-            found = None if alias is None else conversations.find(store, alias.key)
+            alias = keybook.find_alias(store, name)
+            found = None if alias is None else keybook.find(store, alias.key)
             if found is not None:
                 return found, name
         return None
@@ -144,7 +145,7 @@ class Keyring:
             key = iris.conversation_key(row["conversation"].value)
             source = None if row["source"] is None else row["source"].value
             if wanted in (key, session_id, source_id(session_id, source)):
-                found.append(conversations.find(self.repository.store, key or ""))
+                found.append(keybook.find(self.repository.store, key or ""))
         return [self.held(each) for each in found if each is not None]
 
     @decodes
@@ -158,7 +159,7 @@ class Keyring:
         for quad in quads:
             subject = str(getattr(quad.subject, "value", ""))
             key = iris.conversation_key(subject)
-            named = conversations.find(store, key) if key else conversations.of_session(store, NamedNode(subject))
+            named = keybook.find(store, key) if key else keybook.of_session(store, NamedNode(subject))
             if named is not None:
                 found[named.key] = self.held(named)
         return list(found.values())
@@ -225,11 +226,11 @@ class Keyring:
         try:
             if stored:
                 there = Quad(NamedNode(session.iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
-                self.repository.commit(
+                self.repository.store.commit(
                     change.joined(Change(require=[there], leaves=leaves.rows("change", [session.id])))
                 )
             else:
-                session.persist(change)
+                session.worktree.persist(change)
         except PreconditionFailed as failure:
             if failure.present is not None and failure.present.predicate == vocab.LABEL:
                 raise RequestRefused(f"label already in use: {label}") from failure
@@ -294,7 +295,7 @@ class Keyring:
         if made:
             change = change.joined(writer.change(held.session_id, made))
         try:
-            self.repository.commit(change)
+            self.repository.store.commit(change)
         except PreconditionFailed as failure:
             if failure.present is not None and failure.present.predicate == vocab.LABEL:
                 raise RequestRefused(f"label already in use: {fields.get(_LABEL)}") from failure
@@ -305,7 +306,7 @@ class Keyring:
 
     def _relabelled(self, held: HeldKey, label: Any) -> Change:
         """Return the commit that gives a conversation a label, or takes it away."""
-        return conversations.relabelling(held.conversation, None if label is None else validate.label(label))
+        return keybook.relabelling(held.conversation, None if label is None else validate.label(label))
 
 
 def _spawned(session_id: str, spawner: str) -> Change:

@@ -12,7 +12,8 @@ from pyoxigraph import NamedNode
 from trails import iris, keys, policy, vocab
 from trails.errors import InvalidInput, SharedSessionWarning
 from trails.ledger import inbox
-from trails.records import conversations, entries, turns
+from trails.plumbing import conversations
+from trails.records import entries, turns
 from trails.records.conversations import Conversation
 from trails.records.entries import Entry, Event
 from trails.records.policy_entries import Decision

@@ -12,7 +12,7 @@ from typing import Final
 
 from trails import iris, keys, policy
 from trails.keys import KeySettings, SessionKey
-from trails.records import conversations
+from trails.plumbing import conversations
 from trails.routing.decisions import Unplaced
 from trails.routing.directory import HeldKey, Keyring
 from trails.routing.moves import Transfer

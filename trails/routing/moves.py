@@ -16,6 +16,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails import iris, keys, vocab
 from trails.errors import InvalidInput
 from trails.plumbing import annotations as marks
+from trails.plumbing import conversations as keybook
 from trails.plumbing import leaves
 from trails.records import conversations
 from trails.records.conversations import Alias, Conversation, Move
@@ -62,7 +63,7 @@ class KeyPlan:
     def conversation(self, key: str) -> Conversation | None:
         """Return what a key names, as it becomes so far."""
         if key not in self._after:
-            found = conversations.find(self.keyring.repository.store, key)
+            found = keybook.find(self.keyring.repository.store, key)
             self._before[key] = self._after[key] = found
         return self._after[key]
 
@@ -162,7 +163,7 @@ class KeyPlan:
             leaves=leaves.rows("change", touched),
         )
         try:
-            self.keyring.repository.commit(change)
+            self.keyring.repository.store.commit(change)
         except PreconditionFailed as failure:
             raise InvalidInput(
                 f"another writer changed one of the keys meanwhile ({failure}); nothing was written, try again"
@@ -195,7 +196,7 @@ class KeyPlan:
         """Let the aliases of a conversation that goes follow its session; what is said of past ones goes with it."""
         store, node = self.keyring.repository.store, NamedNode(iris.conversation(key))
         target = next((each.to_key for each in self.moved if each.session_id == before.session_id), None)
-        for alias in conversations.aliases(store, key):
+        for alias in keybook.aliases(store, key):
             if alias.alias not in self._renamed and target is not None:
                 self.redirect(alias, target)
         for quad in store.quads((None, vocab.ALIAS_WAS_OF, node, vocab.CATALOG)):

@@ -11,9 +11,9 @@ from trails import keys, policy, validate
 from trails.clock import Clock, time_of
 from trails.errors import InvalidInput, RequestRefused
 from trails.model import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES
+from trails.plumbing import conversations
 from trails.policy import ModelHost
 from trails.policy.patches import DEFAULT_HOST
-from trails.records import conversations
 from trails.records.conversations import Alias, Move
 from trails.routing import migration
 from trails.routing.access import Access

@@ -14,8 +14,7 @@ from pyoxigraph import Literal, NamedNode
 
 from trails import iris, keys, outside, queries, validate, vocab
 from trails.errors import InvalidInput, RequestRefused, TrailsError
-from trails.plumbing import bundle
-from trails.records import conversations
+from trails.plumbing import bundle, conversations
 from trails.session import Repository
 from trails.store.contract import Result, Solutions
 

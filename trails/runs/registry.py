@@ -124,7 +124,7 @@ class Registry:
         """Enter a run, or raise `InvalidInput` where its id is known."""
         index = self._index
         try:
-            self._repository.commit(run_rows.registered(run))
+            self._repository.store.commit(run_rows.registered(run))
         except PreconditionFailed as failure:
             raise known(run.run_id) from failure
         index.note(run)
@@ -143,7 +143,7 @@ class Registry:
                 return None
             new, change = run_rows.changed(run, run.model_copy(update=fields))
             try:
-                self._repository.commit(change if also is None else change.joined(also(new)))
+                self._repository.store.commit(change if also is None else change.joined(also(new)))
             except PreconditionFailed as failure:
                 if failure.missing in change.require:
                     continue
@@ -159,7 +159,7 @@ class Registry:
             if run is None:
                 return False
             try:
-                self._repository.commit(run_rows.removed(run, at))
+                self._repository.store.commit(run_rows.removed(run, at))
             except PreconditionFailed:
                 continue
             index.forget(run_id)
@@ -174,7 +174,7 @@ class Registry:
                 return False
             change = Change(add=add, remove=remove, require=remove)
             try:
-                self._repository.commit(
+                self._repository.store.commit(
                     redaction_records.recorded(change, [run.iri], place="run", time=datetime.now(UTC))
                 )
             except PreconditionFailed:

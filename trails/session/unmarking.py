@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import secrets
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from trails import iris
 from trails.errors import InvalidInput
 from trails.model import Note, Tag
 from trails.plumbing import annotations as marks
-from trails.plumbing import leaves
-from trails.session import draft
+from trails.plumbing import draft, leaves
+from trails.plumbing.workspace import Workspace
 from trails.store.contract import Change, PreconditionFailed
 
-if TYPE_CHECKING:
-    from trails.session.repository import Repository
 
-
-def take_away(repository: Repository, gone: Tag | Note, by: str | None) -> None:
+def take_away(workspace: Workspace, gone: Tag | Note, by: str | None) -> None:
     """Remove a tag or a note that is stored; `by` is who does it, the principal of the session that it names for None.
 
     Raises `InvalidInput` where another writer was first.
     """
-    who = draft.author_iri(by) or iris.principal(repository.record(gone.session_id).principal)
+    who = draft.author_iri(by) or iris.principal(workspace.record(gone.session_id).principal)
     quads = marks.tag_quads(gone) if isinstance(gone, Tag) else marks.note_quads(gone)
     record = marks.removal_quads(gone, who, datetime.now(UTC), secrets.token_hex(4))
     change = Change(
@@ -33,7 +29,7 @@ def take_away(repository: Repository, gone: Tag | Note, by: str | None) -> None:
         leaves=leaves.rows("change", [gone.session_id]),
     )
     try:
-        repository.commit(change)
+        workspace.store.commit(change)
     except PreconditionFailed as failure:
         name = f"the tag {gone.name!r}" if isinstance(gone, Tag) else f"the note {gone.id!r}"
         raise InvalidInput(f"{name} was removed by another writer meanwhile") from failure

@@ -18,13 +18,10 @@ from trails import iris, validate, vocab
 from trails.errors import InvalidInput, ParentMissing, TrailsError
 from trails.integrity.leaves import Kind, Leaf
 from trails.model import SessionRecord
-from trails.plumbing import annotations as marks
-from trails.plumbing import deletion, leaves, logged, redaction_records, slots
-from trails.plumbing import entries as ledgerbook
+from trails.plumbing import deletion, kinds, leaves, logged, redaction_records, slots
 from trails.plumbing import redaction as erasure
 from trails.plumbing.bundle import prompts, session_quads
 from trails.plumbing.reader import Reader
-from trails.records import conversations
 from trails.session import Repository
 from trails.store.contract import Change, PreconditionFailed, QuadStore
 from trails.store.embedded import EmbeddedStore
@@ -212,16 +209,16 @@ def _check_owners(scratch: QuadStore, sessions: set[str], quads: Iterable[Quad])
         for predicate in (vocab.ATTRIBUTED_TO, vocab.SESSION_AGENT):
             found = scratch.quads((node, predicate, None, vocab.CATALOG))
             named |= {quad.object.value for quad in found if isinstance(quad.object, NamedNode)}
-        named |= {str(quad.subject.value) for quad in marks.exported(scratch, node)}  # type: ignore[union-attr] # IRIs
-        named |= {str(quad.subject.value) for quad in conversations.exported(scratch, node)}  # type: ignore[union-attr] # IRIs
+        of_kinds = [quad for kind in kinds.KINDS for quad in kind.exported(scratch, node)]
+        named |= {str(quad.subject.value) for quad in of_kinds if quad.graph_name == vocab.CATALOG}  # type: ignore[union-attr] # IRIs
         taken_out = redaction_records.with_digests_of(scratch, scratch.quads((None, None, None, node)))
         taken_out += redaction_records.of_session(scratch, node)
         named |= {str(quad.subject.value) for quad in taken_out}  # type: ignore[union-attr] # deletions and principals
     for quad in quads:
         graph = quad.graph_name
         home = graph.value if isinstance(graph, NamedNode) else str(quad.subject.value)  # type: ignore[union-attr] # IRIs
-        beside = iris.is_ledger(home) or iris.is_session_entry(home)
-        owner = home.rpartition("/")[0] if beside else home
+        beside = kinds.beside(home)
+        owner = home if beside is None else beside[1]
         if owner not in sessions if isinstance(graph, NamedNode) else home not in named:
             raise _refused([f"this belongs to no session in it: {quad}"])
         if quad.predicate == vocab.SPAWNED_BY and not (
@@ -319,11 +316,12 @@ class _Import:
     def _create(self, *, deleted: bool) -> None:
         """Write a session that is not there, its tombstone lifted in the same commit."""
         store, scratch = self._target.store, self._file.store
-        every, said = conversations.arriving(store, session_quads(scratch, self._record))
-        for what in said:
-            _problem(self._report, f"session {self._record.id!r} was imported {what}")
-        marked = [quad for quad in every if marks.is_mark(quad)]
-        add = [*self._arriving([quad for quad in every if not marks.is_mark(quad)]), *self._arriving_marks(marked)]
+        every: Sequence[Quad] = session_quads(scratch, self._record)
+        for kind in kinds.KINDS:
+            arriving = kind.arriving(store, self._record.id, every)
+            every = arriving.quads
+            self._say(arriving.said)
+        add = self._arriving(every)
         require: list[Quad] = []
         remove: list[Quad] = []
         forbid: list[Pattern] = [(self._node, vocab.TYPE, None, vocab.CATALOG)]
@@ -361,19 +359,18 @@ class _Import:
         theirs = self._digests(self._target, self._record.id)
         digests = [turn.digest for turn in mine]
         if theirs[: len(mine)] == digests and len(theirs) > len(mine):
-            self._add_marks()
+            self._go_on()
             return
         if digests[: len(theirs)] != theirs or len(theirs) < self._record.starts_at:
             self._differs("it is in the store with other turns")
             return
         new = mine[len(theirs) :]
         turns = self._quads_of({turn.iri for turn in new})
-        book, gone = self._grown_ledger()
+        records, gone = self._grown(is_behind=False)
         taken_out = redaction_records.belonging(self._file.store, turns) + redaction_records.of_session(
             self._file.store, self._node
         )
-        add = self._missingprompts() + self._arriving(turns + taken_out, book)
-        add += self._arriving_marks(marks.exported(self._file.store, self._node))
+        add = self._missingprompts() + self._arriving(turns + taken_out, records)
         if not add and not gone:
             self._report.unchanged.append(self._record.id)
             return
@@ -383,33 +380,29 @@ class _Import:
         self._report.grown.append(self._record.id)
         self._report.turns_added += len(new)
 
-    def _add_marks(self) -> None:
-        """Add tags and notes to a session that has all of the file's turns, and more."""
-        add = self._arriving_marks(marks.exported(self._file.store, self._node))
-        if not add:
+    def _go_on(self) -> None:
+        """Add records to a session that has all of the file's turns, and more."""
+        add, gone = self._grown(is_behind=True)
+        if not add and not gone:
             self._report.unchanged.append(self._record.id)
             return
         require = [Quad(self._node, vocab.TYPE, vocab.SESSION, vocab.CATALOG)]
-        self._commit(Change(add=add, require=require, leaves=leaves.rows("change", [self._record.id])))
+        made = leaves.rows("change", [self._record.id])
+        self._commit(Change(add=add, remove=gone, require=require, leaves=made))
         self._report.grown.append(self._record.id)
 
-    def _arriving_marks(self, quads: Sequence[Quad]) -> list[Quad]:
-        """Return the tags and notes of the file that are new here, and report tags whose names are in use."""
-        new, clashes = marks.arriving(self._target.store, quads)
-        for name, owner in clashes:
-            what = f"without its tag {name!r}, which is in use for {owner!r} here"
-            _problem(self._report, f"session {self._record.id!r} was imported {what}")
-        return new
+    def _grown(self, *, is_behind: bool) -> tuple[list[Quad], list[Quad]]:
+        """Return what comes and what goes of the records of a session that is there; `is_behind` as the file's turns are."""
+        growths = []
+        for kind in kinds.KINDS:
+            growth = kind.growing(self._target.store, self._file.store, self._record.id, is_behind)
+            self._say(growth.said)
+            growths.append(growth)
+        return [quad for each in growths for quad in each.add], [quad for each in growths for quad in each.remove]
 
-    def _grown_ledger(self) -> tuple[list[Quad], list[Quad]]:
-        """Return what comes to the ledger that is there, and what goes of it; nothing where it went another way."""
-        graph: Pattern = (None, None, None, NamedNode(iris.ledger(self._record.iri)))
-        here, there = self._target.store.quads(graph), self._file.store.quads(graph)
-        found = ledgerbook.grown(self._record.id, here, there)
-        if found is None and ledgerbook.grown(self._record.id, there, here) is None:
-            what = f"the ledger of session {self._record.id!r} was not imported: it has other entries here"
+    def _say(self, said: Iterable[str]) -> None:
+        for what in said:
             _problem(self._report, what)
-        return found or ([], [])
 
     def _missingprompts(self) -> list[Quad]:
         store, scratch = self._target.store, self._file.store
@@ -426,10 +419,12 @@ class _Import:
             by_turn[iris.turn_of(str(quad.subject.value))].append(quad)  # type: ignore[union-attr] # IRIs, as verified
         return [quad for iri in turn_iris for quad in by_turn[iri]]
 
-    def _arriving(self, quads: Sequence[Quad], book: Sequence[Quad] = ()) -> list[Quad]:
+    def _arriving(self, quads: Sequence[Quad], records: Sequence[Quad] = ()) -> list[Quad]:
         """Return quads of the file as they may come in: what was redacted here stays so, and who did it is kept."""
         store = self._target.store
-        kept = ledgerbook.keep_withheld(store, [*erasure.keep_redacted(store, quads), *book])
+        kept: Sequence[Quad] = [*erasure.keep_redacted(store, quads), *records]
+        for kind in kinds.KINDS:
+            kept = kind.kept_out(store, kept)
         known = {
             quad.subject
             for quad in kept
@@ -450,17 +445,17 @@ class _Import:
             if isinstance(node, NamedNode)
         ]
         row = record.starts_at if new else 0
-        book = NamedNode(iris.ledger(record.iri))
 
         def made(store: Preview) -> list[Leaf]:
-            entries = ledgerbook.leaves_of(record.id, store.quads((None, None, None, book)), add)
-            return [*leaves.row_leaves(store, kind, record.id, row), *batch, *redacted, *entries]
+            rows = leaves.row_leaves(store, kind, record.id, row)
+            own = [leaf for each in kinds.KINDS for leaf in each.leaves_of(store, record.id, add)]
+            return [*rows, *batch, *redacted, *own]
 
         return made
 
     def _commit(self, change: Change) -> None:
         try:
-            self._target.commit(change)
+            self._target.store.commit(change)
         except PreconditionFailed as failure:
             raise InvalidInput(
                 "another writer changed it, its parent or its label meanwhile; import again"

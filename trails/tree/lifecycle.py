@@ -13,12 +13,13 @@ from trails import iris, validate, vocab
 from trails.clock import Clock, time_of
 from trails.errors import HeadConflict, IllegalTransition, InvalidInput, LimitReached, SessionNotFound, TrailsError
 from trails.model import SessionRecord
-from trails.plumbing import entries
+from trails.plumbing import draft, entries
+from trails.plumbing.worktree import Worktree, new_prompt
 from trails.policy.times import time_after
 from trails.records import turns
 from trails.records.tree_entries import ENDED, Cancellation, Status, TreeState
-from trails.session import Repository, draft
-from trails.session.session import Session, new_prompt
+from trails.session import Repository
+from trails.session.session import Session
 from trails.store.contract import PreconditionFailed
 from trails.tree import limits as rules
 from trails.tree.index import Live, Runtime, runtime_of
@@ -96,7 +97,7 @@ class Lifecycle:
         One that holds nothing is loaded anew where others (a message loop) have stored turns meanwhile.
         """
         known = self.runtime.sessions.get(live.id)
-        if known is None or (not known.holds_anything and self.repository.reader.owns(live.id, len(known))):
+        if known is None or (not known.worktree.has_news and self.repository.reader.owns(live.id, len(known))):
             known = self.runtime.sessions[live.id] = self.repository.load(live.id)
         return known
 
@@ -126,7 +127,7 @@ class Lifecycle:
         """Do a commit, with the turns of the session `flush` that are not stored, and take note of what it did."""
         session = None if flush is None else self.runtime.sessions.get(flush.id)
         if session is None or flush is None or flush.kind == "worker":
-            self.repository.commit(step.change())
+            self.repository.store.commit(step.change())
         else:
             self._flush(step, flush, session)
         for session_id, made in step.entries.items():
@@ -141,10 +142,10 @@ class Lifecycle:
 
     def _flush(self, step: Transaction, live: Live, session: Session) -> None:
         try:
-            session.persist(step.change())
+            session.worktree.persist(step.change())
         except HeadConflict:  # another writer's turns stand where these were to go: they are kept beside
             step.kept_as(live.id, session.keep_as_fork().id)
-            self.repository.commit(step.change())
+            self.repository.store.commit(step.change())
 
     def _let_go(self, session_id: str) -> None:
         session = self.runtime.sessions.get(session_id)
@@ -281,7 +282,7 @@ class Lifecycle:
             except PreconditionFailed as failure:
                 self._refuse_known(record, failure)
                 raise
-        self.runtime.sessions[record.id] = Session(self.repository, record, stored=True)
+        self.runtime.sessions[record.id] = Session(Worktree(self.repository.workspace, record, stored=True))
         self.runtime.touched[record.id] = now
         return record
 

@@ -172,7 +172,7 @@ class Node:
                 try:
                     handle.persist()
                 except HeadConflict:
-                    handle.take_back()
+                    handle.worktree.take_back()
                     runtime.forget(self.id)  # the next handle is loaded anew
                     raise
             return turn

@@ -18,6 +18,7 @@ from pyoxigraph import NamedNode, Quad
 from trails import iris, keys, policy, validate, vocab
 from trails.errors import InvalidInput
 from trails.model import SessionRecord
+from trails.plumbing import conversations as keybook
 from trails.plumbing import leaves
 from trails.records import conversations, overrides
 from trails.records.conversations import Conversation
@@ -81,7 +82,7 @@ class Binder:
             return Bound("unchanged", says)
         if _updated(entry) < _updated(before):
             return Bound("older", ("it is older than the one here, which stays",))
-        change = self._entry(record, entry, label).joined(conversations.relabelling(held.conversation, label))
+        change = self._entry(record, entry, label).joined(keybook.relabelling(held.conversation, label))
         require = [conversations.current(held.key, held.session_id)]
         self._commit(change.joined(Change(require=require)), held.session_id)
         names = sorted(
@@ -111,14 +112,12 @@ class Binder:
             require=[old],
             leaves=leaves.rows("change", [held.session_id]),
         )
-        change = change.joined(self._entry(record, entry, label)).joined(
-            conversations.relabelling(held.conversation, label)
-        )
+        change = change.joined(self._entry(record, entry, label)).joined(keybook.relabelling(held.conversation, label))
         self._commit(change, record.id)
         return Bound("moved", (f"begun anew: it names {record.id!r} now, and named {held.session_id!r} before", *says))
 
     def _commit(self, change: Change, session_id: str) -> None:
-        self._repository.commit(change.joined(Change(leaves=leaves.rows("change", [session_id]))))
+        self._repository.store.commit(change.joined(Change(leaves=leaves.rows("change", [session_id]))))
 
     def _made(self, made: Conversation) -> Change:
         """Return the commit that makes a conversation for a key that has none."""
@@ -175,7 +174,7 @@ class Binder:
             return f"{spawner_key!r}, which spawned it, comes from it itself"
         node, parent = NamedNode(record.iri), NamedNode(iris.session(spawner))
         try:
-            self._repository.commit(
+            self._repository.store.commit(
                 Change(
                     add=[Quad(node, vocab.SPAWNED_BY, parent, vocab.CATALOG)],
                     require=[Quad(parent, vocab.TYPE, vocab.SESSION, vocab.CATALOG)],

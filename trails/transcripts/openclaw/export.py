@@ -25,7 +25,7 @@ from urllib.parse import quote
 from trails import iris, keys, vocab
 from trails.errors import InvalidInput, StoreFailed
 from trails.model import SessionRecord
-from trails.records import conversations
+from trails.plumbing import conversations
 from trails.routing.directory import HeldKey, Keyring
 from trails.runs import Runs
 from trails.session import Repository

@@ -195,7 +195,7 @@ class _FolderImport:
         gone = list(before - after)
         change = Change(add=list(after - before), remove=gone, require=gone, leaves=leaves.rows("create", [name]))
         with contextlib.suppress(PreconditionFailed):  # another import does the same
-            self._repository.commit(change)
+            self._repository.store.commit(change)
 
     def _loose(self, folder: Folder, named: set[str]) -> None:
         loose = [f"{stem}.jsonl" for stem in folder.sessions if stem not in named]

@@ -1,18 +1,20 @@
-"""Commands that show what happens around turns: head, inbox, exchanges, events. They write nothing; `messaging` does."""
+"""Commands that show what happens around turns and write nothing: head, inbox, exchanges, events."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import command, json_option, note, open_store, print_json, session_argument
-from trails.cli.text import clean, count, shorten
+from trails.cli.base import answer, command, json_option, open_store, session_argument
+from trails.cli.terminal import clean, count, shorten
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from trails.ledger.heads import HeadMove
+    from trails.model import Turn
     from trails.records.entries import Delivery, Event, Exchange
 
 _CELL = 60
@@ -34,29 +36,27 @@ def head(session: str, moves: bool, as_json: bool) -> None:
         session_id = store.resolve(session)
         ledger = Ledger(store)
         turn = ledger.head(session_id)
-        made = ledger.head_moves(session_id) if moves else []
-    if as_json:
-        plain: dict[str, Any] = {"session": session_id, "head": None if turn is None else turn.to_dict()}
-        print_json(plain | ({"moves": [move.to_dict() for move in made]} if moves else {}))
-        return
-    if turn is None:
-        note(f"session {session_id!r} has no turns")
-        return
+        made = ledger.head_moves(session_id) if moves else None
+    value: dict[str, Any] = {"session": session_id, "head": turn} | ({} if made is None else {"moves": made})
+    empty = f"session {session_id!r} has no turns"
+    answer(value, turn, lambda turn: _draw_head(turn, made), empty=empty, as_json=as_json)
+
+
+def _draw_head(turn: Turn, moves: Sequence[HeadMove] | None) -> None:
+    from trails.cli import render
+
     text = "[redacted]" if turn.redacted else turn.text
     click.echo(f"{turn.index} {turn.digest} {clean(turn.role)}: {shorten(text, _CELL)}")
-    if moves:
-        _print(
-            ("turns", "from", "to", "when (UTC)", "exchange"),
-            [(str(m.length), m.before[:16], m.after[:16], _when(m.time), _number(m.exchange)) for m in made],
-            right=("turns", "exchange"),
-        )
+    if moves is not None:
+        rows = [(str(m.length), m.before[:16], m.after[:16], _when(m.time), _number(m.exchange)) for m in moves]
+        render.print_table(("turns", "from", "to", "when (UTC)", "exchange"), rows, right=("turns", "exchange"))
 
 
 @command("inbox")
 @session_argument
 @json_option
 def inbox(session: str, as_json: bool) -> None:
-    """List the messages of a session that no exchange has taken up yet.
+    """List the messages of a session that wait for an exchange.
 
     SESSION is an id, an IRI or a label.
     """
@@ -65,13 +65,17 @@ def inbox(session: str, as_json: bool) -> None:
     with open_store() as store:
         session_id = store.resolve(session)
         events = Ledger(store).inbox(session_id)
-    if as_json:
-        print_json({"session": session_id, "messages": [event.to_dict() for event in events]})
-    elif not events:
-        note(f"no message waits in the inbox of session {session_id!r}")
-    else:
-        rows = [(str(e.number), e.mode or "", _when(e.received), _address(e), _text(e)) for e in events]
-        _print(("entry", "mode", "received (UTC)", "from", "message"), rows, right=("entry",), fold=("message",))
+    empty = f"no message waits in the inbox of session {session_id!r}"
+    answer({"session": session_id, "messages": events}, events, _draw_inbox, empty=empty, as_json=as_json)
+
+
+def _draw_inbox(events: Sequence[Event]) -> None:
+    from trails.cli import render
+
+    rows = [(str(e.number), e.mode or "", _when(e.received), _address(e), _text(e)) for e in events]
+    render.print_table(
+        ("entry", "mode", "received (UTC)", "from", "message"), rows, right=("entry",), fold=("message",)
+    )
 
 
 @command("exchanges")
@@ -83,33 +87,35 @@ def inbox(session: str, as_json: bool) -> None:
 )
 @json_option
 def exchanges(session: str, state: Any, as_json: bool) -> None:
-    """List a session's exchanges: the work on each message, and how it ended.
+    """List a session's exchanges, and how each of them ended.
 
-    SESSION is an id, an IRI or a label. An exchange that is streaming here was interrupted: its process died.
+    An exchange is the work on a message, or several. SESSION is an id, an IRI or a label. An exchange that is streaming
+    here was interrupted: its process died.
     """
     from trails.ledger import Ledger
 
     with open_store() as store:
         session_id = store.resolve(session)
         found = Ledger(store).exchanges(session_id, state=state)
-    if as_json:
-        print_json({"session": session_id, "exchanges": [exchange.to_dict() for exchange in found]})
-    elif not found:
-        note(f"session {session_id!r} has no exchanges{f' that are {state}' if state else ''}")
-    else:
-        rows = [(str(e.number), _state(e), _numbers(e.events), _when(e.queued), _when(e.ended), _how(e)) for e in found]
-        _print(
-            ("entry", "state", "took up", "queued (UTC)", "ended (UTC)", "what"), rows, right=("entry",), fold=("what",)
-        )
+    empty = f"session {session_id!r} has no exchanges{f' that are {state}' if state else ''}"
+    answer({"session": session_id, "exchanges": found}, found, _draw_exchanges, empty=empty, as_json=as_json)
+
+
+def _draw_exchanges(found: Sequence[Exchange]) -> None:
+    from trails.cli import render
+
+    columns = ("entry", "state", "took up", "queued (UTC)", "ended (UTC)", "what")
+    rows = [(str(e.number), _state(e), _numbers(e.events), _when(e.queued), _when(e.ended), _how(e)) for e in found]
+    render.print_table(columns, rows, right=("entry",), fold=("what",))
 
 
 @command("events")
 @session_argument
 @json_option
 def events(session: str, as_json: bool) -> None:
-    """List the messages that came to a session, the answers that went out, and the attempts to deliver those.
+    """List the messages that came to a session, and its answers.
 
-    SESSION is an id, an IRI or a label.
+    SESSION is an id, an IRI or a label. The attempts to deliver an answer are listed too.
     """
     from trails.ledger import Ledger
 
@@ -119,19 +125,21 @@ def events(session: str, as_json: bool) -> None:
         found = ledger.events(session_id)
         said = {event.number: ledger.content(event) for event in found}
         attempts = ledger.deliveries(session_id)
-    if as_json:
-        plain = [event.to_dict() | {"content": said[event.number]} for event in found]
-        print_json({"session": session_id, "events": plain, "deliveries": [each.to_dict() for each in attempts]})
-    elif not found and not attempts:
-        note(f"session {session_id!r} has no events")
-    else:
-        rows = [(e.number, _event_row(e, said[e.number])) for e in found] + [(d.number, _sent_row(d)) for d in attempts]
-        _print(
-            ("entry", "what", "time (UTC)", "where", "id", "text"),
-            [row for _, row in sorted(rows)],
-            right=("entry",),
-            fold=("text",),
-        )
+    events = [event.to_dict() | {"content": said[event.number]} for event in found]
+    value = {"session": session_id, "events": events, "deliveries": attempts}
+    rows: list[Event | Delivery] = [*found, *attempts]
+    empty = f"session {session_id!r} has no events"
+    answer(value, rows, lambda rows: _draw_events(rows, said), empty=empty, as_json=as_json)
+
+
+def _draw_events(entries: Iterable[Event | Delivery], said: Mapping[int, Any]) -> None:
+    from trails.cli import render
+    from trails.records.entries import Event
+
+    columns = ("entry", "what", "time (UTC)", "where", "id", "text")
+    ordered = sorted(entries, key=lambda each: each.number)
+    rows = [_event_row(e, said[e.number]) if isinstance(e, Event) else _sent_row(e) for e in ordered]
+    render.print_table(columns, rows, right=("entry",), fold=("text",))
 
 
 def _event_row(event: Event, said: Any) -> tuple[str, ...]:
@@ -187,16 +195,3 @@ def _when(time: datetime | None) -> str:
     from trails.cli import render
 
     return render.moment(time, seconds=True)
-
-
-def _print(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), fold: Sequence[str] = ()
-) -> None:
-    from rich.text import Text
-
-    from trails.cli import render
-
-    made = render.table(*columns, right=right, fold=fold)
-    for row in rows:
-        made.add_row(*(Text(clean(cell)) for cell in row))
-    render.screen().print(made)

@@ -1,15 +1,13 @@
-"""A diff as text: what each entry shows, as blocks for every output, and the Markdown and patch outputs."""
+"""What a diff shows, whatever it is written as: an entry's blocks, its place, and what is summed up above them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trails import parts
-from trails.cli.text import clean, count, one_line
-from trails.diff import sequences
+from trails.cli.terminal import count, one_line
 from trails.diff.words import Span
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ class Block:
     spans: tuple[Span, ...]
 
 
-def blocks(entry: Entry) -> tuple[Block, ...]:
+def blocks_of(entry: Entry) -> tuple[Block, ...]:
     """Return what an entry shows: a turn's text on one side, or all that differs between the two."""
     if entry.kind == "changed":
         return tuple(_changes(entry))
@@ -168,115 +166,7 @@ def runs(entries: Sequence[Entry]) -> Iterator[tuple[Entry, ...] | int]:
         yield hidden
 
 
-# --- Markdown
-
-
-def markdown(diff: Diff) -> str:
-    """Return a diff as Markdown: tables of counts, and each turn that differs in a fence of its own."""
-    left, right = _escaped(diff.left.name), _escaped(diff.right.name)
-    lines = [f"# {left} and {right}", ""]
-    lines += [f"- left: {_escaped(title(diff.left))}", f"- right: {_escaped(title(diff.right))}"]
-    lines += [f"- {_escaped(line)}" for line in summary(diff)]
-    lines += ["", f"| after that | {left} | {right} |", "|---|---:|---:|"]
-    lines += [f"| {_escaped(name)} | {mine} | {other} |" for name, mine, other in count_rows(diff)]
-    for run in runs(diff.entries):
-        if isinstance(run, int):
-            lines += ["", f"*{count(run, 'equal turn')}*"]
-        else:
-            lines += ["", *_markdown_entry(run[0])]
-    return "\n".join(lines) + "\n"
-
-
-_WORDS: Final = {"equal": "equal", "changed": "changed", "left": "only left", "right": "only right"}
-
-
-def _markdown_entry(entry: Entry) -> Iterator[str]:
-    yield f"### {place(entry)} {_escaped(entry.role)}: {_WORDS[entry.kind]}"
-    for block in blocks(entry):
-        text = clean(marked(block.spans) if entry.kind == "changed" else "".join(span.text for span in block.spans))
-        sign = {"left": "-", "right": "+"}.get(entry.kind, "")
-        fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", text) or [""]))
-        yield ""
-        if block.label:
-            yield f"{_escaped(one_line(block.label))}:"
-            yield ""
-        yield f"{fence}{'diff' if sign else 'text'}"
-        yield from (f"{sign}{line}" for line in text.split("\n"))
-        yield fence
-
-
 def marked(spans: Sequence[Span]) -> str:
     """Return spans as one text, with `[-...-]` around what is only left and `{+...+}` around what is only right."""
     marks = {"equal": ("", ""), "left": ("[-", "-]"), "right": ("{+", "+}")}
     return "".join(f"{marks[span.side][0]}{span.text}{marks[span.side][1]}" for span in spans)
-
-
-def _escaped(text: str) -> str:
-    """Return text on one line that Markdown takes for nothing but text."""
-    return re.sub(r"([\\`*_{}\[\]<>#|~!&])", r"\\\1", one_line(text))
-
-
-# --- the patch
-
-
-def patch(diff: Diff) -> str:
-    """Return a diff as a unified patch of the two tails, each written as text; empty where nothing differs."""
-    if diff.is_empty:
-        return ""
-    lines = list(_lines(diff.entries))
-    head = [f"diff --trails {one_line(diff.left.name)} {one_line(diff.right.name)}"]
-    if diff.ancestor:
-        head.append(f"common {diff.ancestor.turns} {diff.ancestor.digest}")
-    head += [f"--- {title(diff.left)}", f"+++ {title(diff.right)}"]
-    return "\n".join([*head, *_hunks(lines)]) + "\n"
-
-
-def _lines(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield the lines of both tails, each after a space (both), a minus (left) or a plus (right)."""
-    for entry in entries:
-        left = _turn_lines(entry.left) if entry.left else []
-        right = _turn_lines(entry.right) if entry.right else []
-        if entry.kind == "equal":
-            yield from (f" {line}" for line in left)
-            continue
-        i = j = 0
-        for row, column in (*sequences.matches(left, right), (len(left), len(right))):
-            yield from (f"-{line}" for line in left[i:row])
-            yield from (f"+{line}" for line in right[j:column])
-            if row < len(left):
-                yield f" {left[row]}"
-            i, j = row + 1, column + 1
-
-
-def _turn_lines(turn: Turn) -> list[str]:
-    return [f"[{one_line(turn.role)}]", *(clean(line) for line in readable(turn).split("\n")), ""]
-
-
-def _hunks(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the hunks: what differs with a few lines around it, and where that stands on each side."""
-    left = right = 1
-    number = 0
-    while number < len(lines):
-        changed = next((n for n in range(number, len(lines)) if lines[n][0] != " "), None)
-        if changed is None:
-            return
-        start = max(number, changed - CONTEXT)
-        left, right = left + start - number, right + start - number
-        end = _hunk_end(lines, changed)
-        hunk = lines[start:end]
-        mine = sum(line[0] != "+" for line in hunk)
-        other = sum(line[0] != "-" for line in hunk)
-        yield f"@@ -{left if mine else left - 1},{mine} +{right if other else right - 1},{other} @@"
-        yield from hunk
-        left, right, number = left + mine, right + other, end
-
-
-def _hunk_end(lines: Sequence[str], changed: int) -> int:
-    """Return where a hunk ends: after its last difference, with what follows close by, and a few lines."""
-    last = changed
-    for number in range(changed, len(lines)):
-        if lines[number][0] != " ":
-            last = number
-        elif number - last > 2 * CONTEXT:
-            break
-    return min(len(lines), last + CONTEXT + 1)

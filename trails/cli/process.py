@@ -1,4 +1,4 @@
-"""Commands that put messages in, let a program answer them, and note what went out: the ledger from a shell."""
+"""Commands that write what happens around turns, from a shell: receive, process, retry, fail, drop, delivered."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trails.cli.base import (
+    answer,
     command,
+    confirmed,
     decoded,
+    echo_each,
+    end,
     json_option,
     note,
     open_store,
-    print_json,
     read_stdin,
     refuse,
     session_argument,
+    yes_option,
 )
-from trails.cli.maintenance import confirmed, yes_option
-from trails.cli.text import count
+from trails.cli.terminal import count
 from trails.errors import TrailsError
 
 if TYPE_CHECKING:
     from trails import Repository
     from trails.ledger import Ledger, Running
-    from trails.records.entry import LedgerEntry
 
 _entry_argument = click.argument("entry", metavar="ENTRY", type=click.IntRange(min=1))
 
@@ -51,10 +53,10 @@ _entry_argument = click.argument("entry", metavar="ENTRY", type=click.IntRange(m
 )
 @json_option
 def receive(*, session: str, text: str, as_json: bool, **given: Any) -> None:
-    """Put a message into a session's inbox, and print the number of its entry.
+    """Put a message into a session's inbox.
 
-    SESSION is an id, an IRI or a label. TEXT is the message; - reads it from stdin. It waits until an exchange takes it
-    up (`trails process`).
+    The number of its entry is printed. SESSION is an id, an IRI or a label. TEXT is the message; - reads it from stdin.
+    It waits until an exchange takes it up (`trails process`).
     """
     content = read_stdin() if text == "-" else text
     with open_store() as store:
@@ -64,7 +66,7 @@ def receive(*, session: str, text: str, as_json: bool, **given: Any) -> None:
         note(f"the message is in session {event.session_id!r} already; nothing was added")
     elif not event.waiting:
         note("the message was taken up already; nothing was added")
-    _show(event, as_json=as_json)
+    answer(event, event.number, click.echo, as_json=as_json)
 
 
 @command("process")
@@ -83,23 +85,20 @@ def receive(*, session: str, text: str, as_json: bool, **given: Any) -> None:
 def process(
     *, session: str, run: tuple[str, ...], limit: int | None, interrupted: Any, max_tokens: int | None, as_json: bool
 ) -> None:
-    """Let a program answer the messages of a session, one exchange at a time.
+    """Let a program answer the messages of a session.
 
-    SESSION is an id, an IRI or a label. COMMAND is run for each exchange. On stdin it gets a JSON object with `session`,
-    `exchange`, `events` (the messages) and `messages` (what a model is shown, in the shape of OpenAI's chat API); what it
-    prints is the answer. Where it ends with another code than 0, the exchange fails and keeps its messages for `trails
-    retry`. The store is in use meanwhile.
+    SESSION is an id, an IRI or a label. COMMAND is run for one exchange at a time. On stdin it gets a JSON object with
+    `session`, `exchange`, `events` (the messages) and `messages` (what a model is shown, in the shape of OpenAI's chat
+    API); what it prints is the answer. Where it ends with another code than 0, the exchange fails and keeps its
+    messages for `trails retry`. The store is in use meanwhile.
     """
     with open_store() as store:
         done = _ledger(store).process(
             store.resolve(session), _answering(run, max_tokens), interrupted=interrupted, limit=limit
         )
-    if as_json:
-        print_json({"exchanges": [exchange.to_dict() for exchange in done]})
-        return
-    for exchange in done:
-        click.echo(exchange.number)
-    note(f"{count(len(done), 'exchange')} completed")
+    numbers = [exchange.number for exchange in done]
+    said = f"{count(len(done), 'exchange')} completed"
+    answer({"exchanges": done}, numbers, echo_each, said=said, as_json=as_json)
 
 
 def _answering(run: Sequence[str], max_tokens: int | None) -> Callable[[Running], str]:
@@ -128,13 +127,14 @@ def _answering(run: Sequence[str], max_tokens: int | None) -> Callable[[Running]
 @_entry_argument
 @json_option
 def retry(*, session: str, entry: int, as_json: bool) -> None:
-    """Let the next `process` take up the messages of an exchange again, and print the number of the new exchange.
+    """Let the next `process` take up an exchange's messages again.
 
-    SESSION is an id, an IRI or a label; ENTRY is the number of an exchange that failed or was interrupted.
+    The number of the new exchange is printed. SESSION is an id, an IRI or a label; ENTRY is the number of an exchange
+    that failed or was interrupted.
     """
     with open_store() as store:
         made = _ledger(store).retry(store.resolve(session), entry)
-    _show(made, as_json=as_json)
+    answer(made, made.number, click.echo, as_json=as_json)
 
 
 @command("fail")
@@ -143,14 +143,14 @@ def retry(*, session: str, entry: int, as_json: bool) -> None:
 @click.option("--error", metavar="TEXT", help="Why it failed.")
 @json_option
 def fail(*, session: str, entry: int, error: str | None, as_json: bool) -> None:
-    """Note that an exchange failed which pends or was interrupted; its messages stay for `trails retry`.
+    """Note that an exchange failed which pends or was interrupted.
 
-    SESSION is an id, an IRI or a label; ENTRY is the exchange's number.
+    Its messages stay for `trails retry`. SESSION is an id, an IRI or a label; ENTRY is the exchange's number.
     """
     with open_store() as store:
         why = {} if error is None else {"error": error}
         made = _ledger(store).fail(store.resolve(session), entry, **why)
-    _show(made, as_json=as_json)
+    answer(made, made.number, click.echo, as_json=as_json)
 
 
 @command("drop")
@@ -160,17 +160,17 @@ def fail(*, session: str, entry: int, error: str | None, as_json: bool) -> None:
 @yes_option
 @json_option
 def drop(*, session: str, entry: int, reason: str | None, yes: bool, as_json: bool) -> None:
-    """Take the text of a message out for good that no turn says; it is not processed any more.
+    """Take the text of a message out for good that no turn says.
 
-    SESSION is an id, an IRI or a label; ENTRY is the message's number. It asks first on a terminal; elsewhere it needs
-    --yes.
+    It is not processed any more. SESSION is an id, an IRI or a label; ENTRY is the message's number. It asks first on a
+    terminal; elsewhere it needs --yes.
     """
     with open_store() as store:
         session_id = store.resolve(session)
         if not yes and not confirmed(f"Take the text of message {entry} of session {session_id} out?", "dropping"):
-            click.get_current_context().exit(1)
+            end(1)
         made = _ledger(store).drop(session_id, entry, reason=reason)
-    _show(made, as_json=as_json)
+    answer(made, made.number, click.echo, as_json=as_json)
 
 
 @command("delivered")
@@ -190,28 +190,22 @@ def drop(*, session: str, entry: int, reason: str | None, yes: bool, as_json: bo
 )
 @json_option
 def delivered(*, session: str, entry: int, text: str | None, as_json: bool, **given: Any) -> None:
-    """Note an attempt to send an answer out, and print the number of its entry.
+    """Note an attempt to send an answer out.
 
-    SESSION is an id, an IRI or a label; ENTRY is the number of the answer among `trails events`.
+    The number of its entry is printed. SESSION is an id, an IRI or a label; ENTRY is the number of the answer among
+    `trails events`.
     """
     sent = read_stdin() if text == "-" else text
     with open_store() as store:
         session_id, ledger = store.resolve(session), _ledger(store)
-        answer = next((each for each in ledger.events(session_id) if each.number == entry), None)
-        if answer is None:
+        event = next((each for each in ledger.events(session_id) if each.number == entry), None)
+        if event is None:
             refuse(f"entry {entry} of the ledger of session {session_id!r} is no answer; see `trails events`")
-        made = ledger.delivered(answer, text=sent, **given)
-    _show(made, as_json=as_json)
+        made = ledger.delivered(event, text=sent, **given)
+    answer(made, made.number, click.echo, as_json=as_json)
 
 
 def _ledger(store: Repository) -> Ledger:
     from trails.ledger import Ledger
 
     return Ledger(store)
-
-
-def _show(entry: LedgerEntry, *, as_json: bool) -> None:
-    if as_json:
-        print_json(entry.to_dict())  # type: ignore[attr-defined] # every entry that is shown has it
-    else:
-        click.echo(entry.number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Iterable
+from operator import methodcaller
 from typing import Any, BinaryIO, Final, cast
 
 _PICTURES: Final = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"} | {
@@ -46,10 +47,12 @@ def escaped(text: str) -> str:
 def to_json(value: Any, *, ascii_only: bool = False, indent: int | None = 2) -> str:
     """Return a value as JSON that no terminal obeys: equal to it, with what could steer one escaped.
 
+    What is not plain in it stands as its `to_dict` has it.
+
     >>> to_json({"a": "\\x9b2J\\u202e"}, indent=None)
     '{"a": "\\\\u009b2J\\\\u202e"}'
     """
-    return escaped(json.dumps(value, ensure_ascii=ascii_only, indent=indent))
+    return escaped(json.dumps(value, ensure_ascii=ascii_only, indent=indent, default=methodcaller("to_dict")))
 
 
 class Escaping:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from trails.cli.base import command, decoded, json_option, note, open_store, print_json, refuse, store_option
-from trails.cli.text import clean, count
+from trails.cli.base import EXISTING_FILE, answer, command, decoded, json_option, open_store, refuse, store_option
+from trails.cli.terminal import clean, count
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -25,7 +25,7 @@ def config_option(function: _Command) -> _Command:
     option = click.option(
         "--config",
         metavar="FILE",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=EXISTING_FILE,
         help="A JSON file that says how keys and policies are set, as OpenClaw's configuration does.",
     )
     return option(function)
@@ -56,7 +56,7 @@ def _configuration(file: Path | None) -> dict[str, Any] | None:
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The N latest at most.")
 @config_option
 @json_option
-def sessions(
+def list_keys(
     *,
     active: float | None,
     label: str | None,
@@ -71,8 +71,8 @@ def sessions(
 ) -> None:
     """List the sessions that keys name, the latest first.
 
-    A key is what a message's channel, account and peer come to, such as agent:main:telegram:dm:123. Sessions without a key
-    are in `trails list`.
+    A key is what a message's channel, account and peer come to, such as agent:main:telegram:dm:123. Sessions without a
+    key are in `trails list`.
     """
     from trails.routing import Router
 
@@ -87,15 +87,11 @@ def sessions(
             include_unknown=unknown,
             limit=limit,
         )
-    if as_json:
-        print_json({"sessions": [info.to_dict() for info in found]})
-    elif found:
-        _print(found)
-    else:
-        note("no key names a session, or none that was asked for")
+    empty = "no key names a session, or none that was asked for"
+    answer({"sessions": found}, found, _draw_keys, empty=empty, as_json=as_json)
 
 
-def _print(found: Sequence[SessionInfo]) -> None:
+def _draw_keys(found: Sequence[SessionInfo]) -> None:
     from rich.text import Text
 
     from trails.cli import render
@@ -126,19 +122,20 @@ def policy() -> None:
 @json_option
 @store_option()
 def check(key: str, *, config: Path | None, as_json: bool) -> None:
-    """Say what would happen to a session now, and which rule decides each thing.
+    """Say what would happen to a session now, and by which rule.
 
-    KEY is a session key, as `trails sessions` lists them, or a short name of one ("main"); it need not name a session yet.
-    Without --config, the defaults hold. A rule is a field of the session's entry (entry.sendPolicy), a place in the
-    configuration (session.resetByChannel.discord), or the default.
+    KEY is a session key, as `trails sessions` lists them, or a short name of one ("main"); it need not name a session
+    yet. Without --config, the defaults hold. A rule is a field of the session's entry (entry.sendPolicy), a place in
+    the configuration (session.resetByChannel.discord), or the default.
     """
     from trails.routing import Router
 
     with open_store() as store:
         found = Router(store, config=_configuration(config)).check(key)
-    if as_json:
-        print_json(found.to_dict())
-        return
+    answer(found, found, _draw_check, as_json=as_json)
+
+
+def _draw_check(found: PolicyCheck) -> None:
     from rich.text import Text
 
     from trails.cli import render
