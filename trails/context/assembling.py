@@ -219,7 +219,7 @@ def assemble(
     turns and query always stay; without a query the newest turn does too, with what belongs to it. Where those alone
     are too many, the context says so in `why`.
 
-    >>> context = assemble([Entry(0, "user", "Plan a trip"), Entry(1, "assistant", "Where to?")], query="To the Alps")
+    >>> context = assemble([ShownTurn(0, "user", "Plan a trip"), ShownTurn(1, "assistant", "Where to?")], query="To the Alps")
     >>> [message["content"] for message in context.openai()], context.tokens, context.within_budget
     (['Plan a trip', 'Where to?', 'To the Alps'], 21, True)
     """

@@ -34,7 +34,7 @@ def place(workspace: Workspace, ref: str) -> Revision:
     >>> with trails.open(":memory:") as store:
     ...     plan = store.create(id="plan", label="trip"); _ = plan.append("user", "Plan a trip"); written = plan.persist()
     ...     place(store.workspace, "trip@1")
-    Place(ref='trip@1', session_id='plan', end=1)
+    Revision(ref='trip@1', session_id='plan', end=1)
     """
     wanted = validate.text(ref, "a reference")
     whole = _named(workspace, wanted)

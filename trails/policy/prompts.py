@@ -135,7 +135,7 @@ def message_context(exchange: Parties) -> str:
 def reply_context(exchange: Parties, *, role: Literal["requester", "target"], turn: int, turns: int) -> str:
     """Return what an agent is told for one turn of an exchange, from 1 to `turns`: whose it is, and how to end it.
 
-    >>> print(reply_context(Exchange(target_session_key="agent:b:main"), role="target", turn=2, turns=5))
+    >>> print(reply_context(Parties(target_session_key="agent:b:main"), role="target", turn=2, turns=5))
     Agent-to-agent reply:
     You are agent 2 (target). This is turn 2 of 5.
     Agent 2 (target) session: agent:b:main.

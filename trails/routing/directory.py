@@ -300,7 +300,7 @@ class Keyring:
             if failure.present is not None and failure.present.predicate == vocab.LABEL:
                 raise RequestRefused(f"label already in use: {fields.get(_LABEL)}") from failure
             if made:  # another writer may have made the ledger's next entry
-                self.book.runs.wrote(held.session_id, None)
+                self.book.runtime.wrote(held.session_id, None)
             return False
         return True
 

@@ -109,7 +109,7 @@ class Engine:
         """Tell whether a session is at work right now."""
         if self.host.active is not None:
             return self.host.active(session_id)
-        return session_id in self.book.runs.at_work
+        return session_id in self.book.runtime.at_work
 
     # --- runs at work
 

@@ -51,7 +51,7 @@ def _fail_interrupted(lifecycle: Lifecycle, now: datetime) -> list[str]:
 def _read_ends(lifecycle: Lifecycle) -> None:
     """Take note of where every ledger ends, in one query."""
     for session, last in lifecycle.repository.reader.select("last_entries"):
-        lifecycle.runtime.book.runs.wrote(iris.session_id(session.value), int(last.value))
+        lifecycle.runtime.book.runtime.wrote(iris.session_id(session.value), int(last.value))
 
 
 def _fail(lifecycle: Lifecycle, batch: Sequence[Live], now: datetime) -> None:
