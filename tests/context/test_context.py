@@ -16,7 +16,7 @@ from tests.support.entries import Listening, answered, asked, entries, said, tra
 from trails import Compaction, IndexGap, InvalidInput, Repository, vocab
 from trails.context import Context, assemble, estimate
 from trails.context.messages import Message, messages_of
-from trails.context.shown import Entry, Spoken
+from trails.context.shown import ShownTurn, Spoken
 from trails.model import Facts
 from trails.store.contract import Change
 from trails.transcripts.merge import merge
@@ -37,7 +37,9 @@ def test_a_context_is_system_summary_kept_turns_and_query() -> None:
     context = assemble(
         [said(3, "user", "And by train?"), said(4, "assistant", "Yes")],
         system="Be brief.",
-        summary=Entry(2, "summary", "A trip was asked for.", facts=Facts(compaction=Compaction(summarised_through=1))),
+        summary=ShownTurn(
+            2, "summary", "A trip was asked for.", facts=Facts(compaction=Compaction(summarised_through=1))
+        ),
         query="When?",
     )
     assert [part.kind for part in context.parts] == ["system", "summary", "turn", "turn", "query"]
@@ -216,7 +218,7 @@ def test_without_a_query_the_newest_turn_always_stays() -> None:
 
 def test_a_summary_stands_for_the_first_turns_so_none_are_pinned_beside_it() -> None:
     turns = [said(index, "user", f"turn {index}") for index in range(4, 8)]
-    summary = Entry(3, "summary", "S", facts=Facts(compaction=Compaction(first_kept=4)))
+    summary = ShownTurn(3, "summary", "S", facts=Facts(compaction=Compaction(first_kept=4)))
     context = assemble(turns, summary=summary, query="?", max_tokens=70, pinned_count=1, counter=ONE)
     assert [part.kind for part in context.parts] == ["summary", "turn", "query"]
     assert indices(context) == [7]
@@ -274,7 +276,7 @@ def test_a_context_is_within_its_budget_or_says_why_not(
     context = assemble(
         turns,
         system="Be brief.",
-        summary=Entry(99, "summary", "S") if with_summary else None,
+        summary=ShownTurn(99, "summary", "S") if with_summary else None,
         query="go on" if with_query else None,
         max_tokens=budget,
         pinned_count=pinned,

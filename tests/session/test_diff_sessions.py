@@ -402,7 +402,7 @@ def test_a_reference_is_an_id_a_label_an_iri_a_tag_or_one_of_these_at_an_index(s
         ("v1", 2),
         ("v1@1", 1),
     ):
-        assert refs.place(store.workspace, ref) == refs.Place(ref, "plan", end)
+        assert refs.place(store.workspace, ref) == refs.Revision(ref, "plan", end)
     assert sides(store.diff("v1", "plan")) == ([], ["c"])
     assert sides(store.diff("plan@1", "plan@3")) == ([], ["b", "c"])
 
@@ -411,10 +411,10 @@ def test_an_id_with_an_at_sign_is_that_id_before_anything_else(store: Repository
     say(store.create(id="plan"), "a", "b")
     say(store.create(id="plan@1"), "c")
     say(store.create(id="me@example.org"), "d")
-    assert refs.place(store.workspace, "plan@1") == refs.Place("plan@1", "plan@1", None)
-    assert refs.place(store.workspace, "plan@2") == refs.Place("plan@2", "plan", 2)
-    assert refs.place(store.workspace, "plan@1@1") == refs.Place("plan@1@1", "plan@1", 1)
-    assert refs.place(store.workspace, "me@example.org@0") == refs.Place("me@example.org@0", "me@example.org", 0)
+    assert refs.place(store.workspace, "plan@1") == refs.Revision("plan@1", "plan@1", None)
+    assert refs.place(store.workspace, "plan@2") == refs.Revision("plan@2", "plan", 2)
+    assert refs.place(store.workspace, "plan@1@1") == refs.Revision("plan@1@1", "plan@1", 1)
+    assert refs.place(store.workspace, "me@example.org@0") == refs.Revision("me@example.org@0", "me@example.org", 0)
 
 
 @pytest.mark.parametrize("ref", ["plan@3", "plan@99", "trip@3", "v1@2", "fork@3"])

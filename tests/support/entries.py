@@ -6,27 +6,27 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from trails.context.shown import Entry
+from trails.context.shown import ShownTurn
 from trails.model import Facts, ToolCall, ToolResult
 
 
-def said(index: int, role: str, text: str) -> Entry:
-    return Entry(index, role, text)
+def said(index: int, role: str, text: str) -> ShownTurn:
+    return ShownTurn(index, role, text)
 
 
-def asked(index: int, *ids: str, text: str = "") -> Entry:
+def asked(index: int, *ids: str, text: str = "") -> ShownTurn:
     calls = tuple(ToolCall(id=each, name="ls", arguments="{}") for each in ids)
-    return Entry(index, "assistant", text, facts=Facts(tool_calls=calls))
+    return ShownTurn(index, "assistant", text, facts=Facts(tool_calls=calls))
 
 
-def answered(index: int, call_id: str, text: str = "done") -> Entry:
-    return Entry(index, "tool", text, facts=Facts(tool_results=(ToolResult(call_id=call_id),)))
+def answered(index: int, call_id: str, text: str = "done") -> ShownTurn:
+    return ShownTurn(index, "tool", text, facts=Facts(tool_results=(ToolResult(call_id=call_id),)))
 
 
-class Listening(list[Entry]):
+class Listening(list[ShownTurn]):
     """A transcript that notes which turns are looked at."""
 
-    def __init__(self, entries: list[Entry]) -> None:
+    def __init__(self, entries: list[ShownTurn]) -> None:
         super().__init__(entries)
         self.looked_at: set[int] = set()
 
@@ -45,8 +45,8 @@ transcripts = st.lists(
 )
 
 
-def entries(kinds: list[tuple[str, str, str]]) -> list[Entry]:
-    found: list[Entry] = []
+def entries(kinds: list[tuple[str, str, str]]) -> list[ShownTurn]:
+    found: list[ShownTurn] = []
     for index, (kind, call_id, text) in enumerate(kinds):
         if kind == "call":
             found.append(asked(index, call_id, text=text))
