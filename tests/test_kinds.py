@@ -36,7 +36,7 @@ def written(name: str, session_id: str, text: str) -> list[Quad]:
 
 
 def bookmark(node: NamedNode, session: NamedNode, text: Literal, salt: str, digest: str) -> list[Quad]:
-    rows = [
+    rows: list[tuple[NamedNode, NamedNode | Literal]] = [
         (vocab.TYPE, BOOKMARK),
         (BOOKMARK_OF, session),
         (vocab.VALUE, text),

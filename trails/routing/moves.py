@@ -18,6 +18,7 @@ from trails.errors import InvalidInput
 from trails.plumbing import annotations as marks
 from trails.plumbing import conversations as keybook
 from trails.plumbing import leaves
+from trails.plumbing.transaction import there
 from trails.records import conversations
 from trails.records.conversations import Alias, Conversation, Move
 from trails.routing.decisions import MovedSession, Moving
@@ -157,7 +158,7 @@ class Plan:
         change = Change(
             add=[*(self._new - self._old), marks.author_type(self.by_iri)],
             remove=list(self._old - self._new),
-            require=[*self._old, *marks.rows_of(touched)],
+            require=[*self._old, *map(there, touched)],
             forbid=self._forbid,
             leaves=leaves.rows("change", touched),
         )

@@ -7,7 +7,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
@@ -22,11 +21,12 @@ from trails.model import SessionRecord
 from trails.plumbing import conversations, deletion, leaves
 from trails.plumbing import detach as rerooting
 from trails.plumbing.reader import Reader
+from trails.plumbing.transaction import Transaction, there
 from trails.records import turns
 from trails.session.session import Session, new_prompt
 from trails.session.upkeep import RepositoryUpkeep
 from trails.session.verbs import RepositoryVerbs
-from trails.store.contract import Change, PreconditionFailed, QuadStore, Result
+from trails.store.contract import Change, QuadStore, Result
 
 if TYPE_CHECKING:
     from trails.compare.comparison import Comparison
@@ -287,23 +287,19 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         if record.label == wanted:
             return
         node = NamedNode(record.iri)
-        old = [] if record.label is None else [Quad(node, vocab.LABEL, RdfLiteral(record.label), vocab.CATALOG)]
-        change = Change(
-            add=[] if wanted is None else [Quad(node, vocab.LABEL, RdfLiteral(wanted), vocab.CATALOG)],
-            remove=old,
-            require=[Quad(node, vocab.TYPE, vocab.SESSION, vocab.CATALOG), *old],
-            forbid=[] if wanted is None else [(None, vocab.LABEL, RdfLiteral(wanted), vocab.CATALOG)],
-            leaves=leaves.rows("change", [record.id]),
-        )
+        tx = Transaction(self.reader)
         if (named := self.reader.conversation(record.id)) is not None:
-            change = replace(conversations.relabelling(named, wanted), leaves=change.leaves)
-        try:
-            self.commit(change)
-        except PreconditionFailed as failure:
-            if failure.present is None:
-                raise InvalidInput(f"session {record.id!r} was changed by another writer; try again") from failure
-            owner = self.reader.labelled(wanted or "")
-            raise InvalidInput(f"the label {wanted!r} belongs to session {owner!r}; choose another") from failure
+            conversations.relabel(tx, named, wanted)
+        else:
+            tx.require([there(record.id)])
+            if record.label is not None:
+                tx.take([Quad(node, vocab.LABEL, RdfLiteral(record.label), vocab.CATALOG)])
+            if wanted is not None:
+                tx.add([Quad(node, vocab.LABEL, RdfLiteral(wanted), vocab.CATALOG)])
+                tx.label(wanted)
+        tx.log(leaves.rows("change", [record.id]))
+        changed = f"session {record.id!r} was changed by another writer; try again"
+        tx.commit(self, otherwise=lambda _: InvalidInput(changed))
 
     def delete(self, session: str, *, children: Children = "refuse", by: str | None = None) -> _Ids:
         """Delete a session, leaving a tombstone; return the ids of all sessions that were deleted.

@@ -5,18 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pyoxigraph import NamedNode, Quad
-
-from trails import iris, validate, vocab
+from trails import iris, validate
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import SessionRecord, Tag, Turn
 from trails.plumbing import annotations as marks
 from trails.plumbing import leaves, refs
 from trails.plumbing.reader import Reader
+from trails.plumbing.transaction import Transaction
 from trails.records import turns as mapping
 from trails.session import draft, unmarking
-from trails.store.contract import Change, PreconditionFailed
+from trails.store.contract import PreconditionFailed
 
 if TYPE_CHECKING:
     from trails.session.repository import Repository
@@ -71,19 +70,17 @@ class Tags:
 
     def _add(self, made: Tag, last: Turn | None) -> Tag:
         self._refuse_taken(made.name)
-        node = NamedNode(iris.tag(made.name))
-        row = Quad(NamedNode(iris.session(made.session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
-        change = Change(
-            add=[*marks.tag_quads(made), marks.author_type(made.author_iri)],
-            require=[row] if last is None else [row, mapping.turn_type(last)],
-            forbid=[(node, vocab.TYPE, None, vocab.CATALOG)],
-            leaves=leaves.rows("change", [made.session_id]),
-        )
+        reader = self._repository.reader
+        tx = Transaction(reader)
+        tx.session(made.session_id)
+        if last is not None:
+            tx.require([mapping.turn_type(last)], lambda _: reader.not_found(made.session_id))
+        tx.new(marks.tag_quads(made))
+        tx.add([marks.author_type(made.author_iri)])
+        tx.log(leaves.rows("change", [made.session_id]))
         try:
-            self._repository.commit(change)
-        except PreconditionFailed as failure:
-            if failure.present is None:
-                raise self._repository.reader.not_found(made.session_id) from failure
+            tx.commit(self._repository)
+        except PreconditionFailed:  # another writer was first
             return self._same(made)
         return made
 

@@ -12,9 +12,10 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, vocab
 from trails.integrity.leaves import Leaf
-from trails.ledger.writer import Book, change, row_of
+from trails.ledger.writer import Book, change
 from trails.model import SessionRecord, SystemPrompt
 from trails.plumbing import leaves
+from trails.plumbing.transaction import there
 from trails.policy.times import time_after
 from trails.records import turns
 from trails.records.entries import Entry, Event
@@ -241,7 +242,7 @@ class Step:
 
     def only_under(self, parent: str, *states: TreeState) -> None:
         """Let the commit happen only while a session is there, in a state (where one is given), and not asked to end."""
-        self._require += [row_of(parent), *(state(parent, each) for each in states)]
+        self._require += [there(parent), *(state(parent, each) for each in states)]
         self._forbid.append(asked_to_end(parent))
 
     def change(self) -> Change:
@@ -256,7 +257,7 @@ class Step:
         for session_id, made in self._entries.items():
             part = change(session_id, made)
             if session_id in self._new:
-                part = replace(part, require=[quad for quad in part.require if quad != row_of(session_id)])
+                part = replace(part, require=[quad for quad in part.require if quad != there(session_id)])
             whole = whole.joined(part)
         return whole
 
