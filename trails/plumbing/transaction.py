@@ -169,18 +169,19 @@ class Transaction:
         try:
             return target.commit(self.change())
         except PreconditionFailed as failure:
-            if (error := self.refusal(failure, otherwise)) is None:
+            error = self.error(failure, otherwise)
+            if error is failure:
                 raise
             raise error from failure
 
-    def refusal(self, failure: PreconditionFailed, otherwise: Refusal | None = None) -> Exception | None:
-        """Return the error that a failed precondition means, or None where neither it nor `otherwise` says one."""
+    def error(self, failure: PreconditionFailed, otherwise: Refusal | None = None) -> Exception:
+        """Return the error that a failed precondition means: the failure itself where nothing says one."""
         found = next((refusal for quad, refusal in self._require if failure.missing == quad), None)
         for pattern, refusal in self._forbid:
             if found is None and Change(forbid=[pattern]).asked_for(failure):
                 found = refusal
         found = found or otherwise
-        return None if found is None else found(failure)
+        return failure if found is None else found(failure)
 
 
 # --- what it means
