@@ -16,7 +16,7 @@ install = $(if $(LOCK),$(PIP) install $(PIP_FLAGS) --require-hashes -r "$(LOCK)"
 # What tries the engine's promises for minutes says nothing about how the package was built: not repeated for the wheel.
 ENGINE_TESTS := crashes power_cuts faults state_machine concurrency tampering malformed soak races interrupts commit_log staging locks
 # Tests in which a store and a model go through the same random steps: 10,000 of them with --long.
-STATE_MACHINES := $(addprefix tests/test_,$(addsuffix .py,state_machine tree_machine runs_machine ledger))
+STATE_MACHINES := $(addprefix tests/,session/test_state_machine.py tree/test_tree_machine.py runs/test_runs_machine.py ledger/test_ledger.py)
 SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
 
 .DEFAULT_GOAL := help

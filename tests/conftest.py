@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import trails
+from tests.support.machines import Size
+from tests.support.places import SHARED
 from trails import Repository
 
 _EVERYWHERE: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -19,15 +23,37 @@ settings.register_profile("long", max_examples=200, **_EVERYWHERE)
 
 STORE_KINDS = ("memory", "disk")
 
+_IN_MEMORY = Path("/dev/shm")
+_ROOM = 4 * 2**30
+"""Bytes that a run with its short figures leaves room for many times over."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run the slow tests too, and all with their usual figures")
     parser.addoption(
         "--long", action="store_true", help="run the long versions: the full figures of benchmarks/RESULTS.md"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile("long" if config.getoption("--long") else "default")
+    long = config.getoption("--long")
+    settings.load_profile("long" if long else "default")
+    if not long and _has_room(_IN_MEMORY):
+        # Most of a test on disk is spent in waiting for the disk, and what a power cut does is played out elsewhere.
+        os.environ.setdefault("TMPDIR", str(_IN_MEMORY))
+        tempfile.tempdir = None  # it is asked for once, and may have been
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--all") or config.getoption("--long"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+
+
+def _has_room(folder: Path) -> bool:
+    return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free >= _ROOM
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +66,14 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def long(request: pytest.FixtureRequest) -> bool:
     """Whether the long figures were asked for."""
     return bool(request.config.getoption("--long"))
+
+
+@pytest.fixture
+def size(request: pytest.FixtureRequest) -> Size:
+    """Which figures were asked for: of `make test`, of `make test-all` or of `make long`."""
+    if request.config.getoption("--long"):
+        return "long"
+    return "all" if request.config.getoption("--all") else "quick"
 
 
 @pytest.fixture(params=STORE_KINDS)
@@ -71,11 +105,9 @@ def memory() -> Iterator[Repository]:
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of independent cases and real transcripts: `TRAILS_SHARED`, or `shared` beside the checkout."""
-    named = os.environ.get("TRAILS_SHARED")
-    folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared"
-    if not (folder / "cases").is_dir():
-        reason = f"the folder of shared cases is not at {folder} (set TRAILS_SHARED)"
+    if not (SHARED / "cases").is_dir():
+        reason = f"the folder of shared cases is not at {SHARED} (set TRAILS_SHARED)"
         if os.environ.get("CI"):
             pytest.fail(reason + ", and CI must have it")
         pytest.skip(reason)
-    return folder
+    return SHARED

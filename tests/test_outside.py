@@ -17,19 +17,18 @@ import pytest
 from click.testing import CliRunner
 
 import trails
-from tests.hostile import CHAINS, Listener
+from tests.support.hostile import CHAINS, Listener
+from tests.support.places import ROOT
 from trails import InvalidInput, Repository, TrailsError, outside, sparql
 from trails.cli import main
 from trails.routing import Router
 from trails.routing.visibility import View
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-
 
 def python(*arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
     """Run Python in a process of its own: what is tested here would end this one."""
     command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=timeout)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=timeout)
 
 
 @pytest.fixture
@@ -115,14 +114,14 @@ def test_a_query_with_the_word_in_a_text_finds_that_text(memory: Repository) -> 
 
 
 def test_every_chain_lives_on_a_quarter_of_the_stack_that_it_gets() -> None:
-    done = python("-m", "tests.hostile", "stack", "4")
+    done = python("-m", "tests.support.hostile", "stack", "4")
     assert done.returncode == 0, done.stderr[-200:]
     assert json.loads(done.stdout).keys() == CHAINS.keys()
 
 
 def test_the_worst_chain_ends_a_process_that_has_too_little_stack() -> None:
     """The test before sees what it is to see: a stack that runs out."""
-    assert python("-m", "tests.hostile", "stack", "16").returncode == -signal.SIGSEGV
+    assert python("-m", "tests.support.hostile", "stack", "16").returncode == -signal.SIGSEGV
 
 
 _ON_A_SMALL_STACK = """
@@ -172,7 +171,7 @@ def test_triples_of_triples_in_a_result_are_bounded(memory: Repository, view: Vi
 
 def test_hostile_queries_by_the_thousand_reach_nothing_show_nothing_and_end_nothing(long: bool) -> None:
     count = 10_000 if long else 300
-    done = python("-m", "tests.hostile", "queries", "7", str(count), timeout=3000)
+    done = python("-m", "tests.support.hostile", "queries", "7", str(count), timeout=3000)
     assert done.returncode == 0, done.stderr[-300:]
     told: dict[str, Any] = json.loads(done.stdout)
     assert (told["connections"], told["shown"]) == (0, [])
@@ -251,7 +250,7 @@ def test_ctrl_c_ends_a_command_whose_query_gives_no_row(tmp_path: Path) -> None:
             session.append("user", str(number))
         session.persist()
     command = [sys.executable, "-m", "trails", "query", "--store", str(tmp_path / "s.trails"), _ENDLESS]
-    running = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         _wait_for_thread(running.pid)
         running.send_signal(signal.SIGINT)

@@ -21,7 +21,7 @@ from rdflib.plugins.sparql.parserutils import CompValue
 
 import trails
 from trails import Compaction, InvalidInput, Repository, iris, queries, vocab
-from trails.session import draft
+from trails.plumbing import draft
 from trails.store.contract import to_python
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
@@ -96,11 +96,11 @@ def fill(store: Repository) -> None:
     store.create(id="helper", spawned_by="scout", agent="scout", created=day(7)).persist()
 
     imported = store.create(id="pi:01", source_session="pi:01", created=day(8))
-    imported.append_draft(draft.make("user", "hello", source_ids=["aa", "ab"], timed=False))
-    imported.append_draft(draft.make("assistant", "hi", source_ids=["ac"], timed=False))
+    imported.worktree.append(draft.make("user", "hello", source_ids=["aa", "ab"], timed=False))
+    imported.worktree.append(draft.make("assistant", "hi", source_ids=["ac"], timed=False))
     imported.persist()
     branch = imported.fork(at=1, id="pi:01~b", source_session="pi:01", created=day(9))
-    branch.append_draft(draft.make("assistant", "good day", source_ids=["ad"], timed=False))
+    branch.worktree.append(draft.make("assistant", "good day", source_ids=["ad"], timed=False))
     branch.persist()
 
     store.create(id="gone", principal="alice", created=day(10)).persist()
@@ -682,7 +682,7 @@ def test_what_detach_and_flatten_copy_is_not_counted_twice() -> None:
         fill(store)
         before = store.query("token-usage-by-model"), store.query("cost"), store.query("token-usage-by-session")
         store.detach("dinner")
-        store.flatten("tail", new_id="flat")
+        store.flatten("tail", id="flat")
         after = store.query("token-usage-by-model"), store.query("cost"), store.query("token-usage-by-session")
         for then, now in zip(before, after, strict=True):
             assert now.to_dicts() == then.to_dicts()  # type: ignore[union-attr] # SELECTs

@@ -188,3 +188,8 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, whether or not they were used yet."""
+    return sorted(__all__)

@@ -84,7 +84,7 @@ def _grow(tree: Tree, count: int) -> int:
 
 
 def _rest(tree: Tree, session_id: str) -> None:
-    for child in tree.children(session_id):
+    for child in tree.get(session_id).children():
         _rest(tree, child.id)
         if child.state == "active":
             child.suspend()

@@ -1,4 +1,4 @@
-"""The command line, `trails`: one module a topic, `base` under all of them, and rich only in `render`."""
+"""The command line, `trails`: a module for a command or a few near ones, with `base` and `terminal` under all of them."""
 
 from __future__ import annotations
 
@@ -6,66 +6,72 @@ import click
 
 import trails
 from trails.cli import (
-    answer,
+    backup,
+    bisect,
+    blame,
     checkpoint,
+    cherry_pick,
     compare,
     completion,
     context,
+    create,
+    delete,
     demo,
-    edit,
+    events,
+    fork,
+    guide,
     import_export,
-    keys,
-    ledger,
     log,
-    maintenance,
     notes,
+    process,
     query,
     redact,
     runs,
     scan,
     search,
+    sessions,
     show,
+    spawn_tree,
+    store,
+    tags,
     tail,
     tree,
+    verify,
 )
 from trails.cli.base import Commands, store_option
 from trails.cli.diff import command
 
 _TOPICS = {
-    "Start": (demo.demo, edit.init, import_export.import_files, edit.create, edit.append),
+    "Start": (demo.demo, guide.guide, store.init, import_export.import_files, create.create, create.append),
     "Look": (
-        *(show.list_sessions, show.show, show.tree, show.branches),
+        *(show.list_sessions, show.show, tree.tree, show.branches),
         *(command.diff, compare.compare, show.replay, context.show_context),
-        *(log.log, search.blame, search.bisect, notes.tags, notes.notes),
+        *(log.log, blame.blame, bisect.bisect_turns, tags.list_tags, notes.list_notes),
     ),
     "Follow": (
-        ledger.head,
-        ledger.inbox,
-        ledger.exchanges,
-        ledger.events,
+        events.head,
+        events.inbox,
+        events.exchanges,
+        events.events,
         tail.tail,
-        tree.spawn_tree,
+        spawn_tree.spawn_tree,
         runs.runs,
     ),
     "Answer": (
-        *(answer.receive, answer.process, answer.retry),
-        *(answer.fail, answer.drop, answer.delivered),
+        *(process.receive, process.process, process.retry),
+        *(process.fail, process.drop, process.delivered),
     ),
-    "Route": (keys.sessions, keys.policy),
+    "Route": (sessions.list_keys, sessions.policy),
     "Change": (
-        *(edit.fork, edit.set_label, notes.tag, notes.write_note, notes.cherry_pick),
-        *(context.compact, edit.detach, edit.flatten, edit.delete),
+        *(fork.fork, tags.set_label, tags.tag, notes.write_note, cherry_pick.cherry_pick),
+        *(context.compact, fork.detach, fork.flatten, delete.delete),
     ),
-    "Ask": (search.search, query.query, query.list_queries, query.verify, query.info),
-    "Prove": (checkpoint.checkpoint, checkpoint.proof, checkpoint.verify_proof),
-    "Erase": (scan.scan, redact.redact, maintenance.vacuum, maintenance.prune),
+    "Ask": (search.search, query.query, query.list_queries, verify.verify, store.info),
+    "Prove": (checkpoint.checkpoint, checkpoint.proof, verify.verify_proof),
+    "Erase": (scan.find_secrets, redact.redact, store.vacuum, delete.prune),
     "Keep safe": (
-        maintenance.backup,
-        maintenance.restore,
-        maintenance.dump,
-        maintenance.load,
-        maintenance.upgrade,
-        maintenance.doctor,
+        *(backup.backup, backup.restore_backup, backup.dump, backup.load_dump),
+        *(store.upgrade_store, store.check_machine),
     ),
     "Take out": (import_export.export, completion.completion),
 }
@@ -80,7 +86,7 @@ def main() -> None:
     The store is a folder: --store PATH (before or after the command), else the environment's TRAILS_STORE, else
     ./.trails. It is never created by the way: `trails init` makes one, and so do import and demo with --create.
 
-    SESSION is always an id, an IRI or a label; a REF may also be a tag, or end in @ and a number of turns. Results go to
-    stdout, everything else to stderr. Exit codes: 0 done; 1 a negative result or a failure; 2 wrong usage or input; 130
-    interrupted.
+    SESSION is always an id, an IRI or a label; a REF may also be a tag, or end in @ and a number of turns. Results go
+    to stdout, everything else to stderr. Exit codes: 0 done; 1 a negative result or a failure; 2 wrong usage or input;
+    130 interrupted. `trails guide` explains all of it, a page a task.
     """

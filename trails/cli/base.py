@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
-from trails.cli.text import one_line, to_json
+from trails.cli.terminal import one_line, to_json
 from trails.errors import InvalidInput, TrailsError
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ BROKEN_PIPE: Final = 141
 """As a shell reports a program that SIGINT or SIGPIPE ended."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Shown = TypeVar("_Shown")
 
 
 class Commands(click.Group):
@@ -180,7 +183,14 @@ def open_store(*, create: bool = False) -> Repository:
 
 # --- options and output that many commands share
 
+EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+IN_OLDER_COPIES: Final = "older backups, dumps and exports still hold it"
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text for people.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+by_option = click.option("--by", metavar="NAME", help="Who does it, or agent:NAME; default: the session's principal.")
+meta_option = click.option("--meta", multiple=True, metavar="NAME=VALUE", help="A fact about it; may be given again.")
 session_argument = click.argument("session", metavar="SESSION")
 
 
@@ -196,6 +206,37 @@ def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], clic
     return wrap
 
 
+def answer(
+    value: Any,
+    shown: _Shown | None,
+    draw: Callable[[_Shown], object],
+    *,
+    as_json: bool,
+    empty: str | None = None,
+    said: str | None = None,
+) -> None:
+    """Answer a command on stdout: with a value as JSON where that was asked for, else by drawing what is shown of it.
+
+    In the value, whatever has a `to_dict` may stand as it is: it is called for JSON alone. People who are shown nothing
+    are told what `empty` says; `said` is told them in the end, on stderr. What is None is never drawn.
+    """
+    if as_json:
+        print_json(value)
+        return
+    if empty is not None and not shown:
+        note(empty)
+    elif shown is not None:
+        draw(shown)
+    if said is not None:
+        note(said)
+
+
+def echo_each(lines: Iterable[object]) -> None:
+    """Print a line each."""
+    for line in lines:
+        click.echo(line)
+
+
 def print_json(value: Any) -> None:
     """Print a value as indented JSON on stdout."""
     click.echo(to_json(value, ascii_only=not _is_utf8(sys.stdout)))
@@ -206,9 +247,35 @@ def note(message: str) -> None:
     click.echo(one_line(message), err=True)
 
 
+def there_is_more(cursor: str | None, name: str, *arguments: str | None, **options: str | None) -> str | None:
+    """Return what to type for the page after this one, or None where this was the last; what was not given is left out.
+
+    >>> there_is_more("c", "list", agent="a b", label=None)
+    "there is more: trails list --agent 'a b' --cursor c"
+    """
+    if cursor is None:
+        return None
+    words = ["trails", name, *(word for word in arguments if word is not None)]
+    for option, value in options.items():
+        words += [f"--{option}", value] if value else []
+    return f"there is more: {shlex.join([*words, '--cursor', cursor])}"
+
+
 def refuse(message: str) -> NoReturn:
     """End the command as wrong usage."""
     raise click.UsageError(message, ctx=click.get_current_context())
+
+
+def end(code: int) -> NoReturn:
+    """End the command with an exit code, quietly: what there is to say was said."""
+    click.get_current_context().exit(code)
+
+
+def confirmed(question: str, what: str) -> bool:
+    """Ask on a terminal; elsewhere end the command as wrong usage. `what` is what asks, at the start of a sentence."""
+    if not sys.stdin.isatty():
+        refuse(f"{what} asks first, and stdin is no terminal; give --yes")
+    return click.confirm(question, err=True)
 
 
 def time_option(name: str, help_text: str) -> Callable[[_Command], _Command]:

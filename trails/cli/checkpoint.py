@@ -1,28 +1,33 @@
-"""Commands for those who trust no disk: checkpoint, proof, verify-proof."""
+"""Commands that sign the state of the store's log, and prove what it covers: checkpoint, proof."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from trails import files
-from trails.cli.base import command, decoded, json_option, note, open_store, print_json, refuse
-from trails.cli.text import one_line, shorten
-from trails.errors import IntegrityError, InvalidInput
+from trails.cli.base import (
+    EXISTING_FILE,
+    NEW_FILE,
+    answer,
+    command,
+    decoded,
+    json_option,
+    note,
+    open_store,
+    print_json,
+    refuse,
+)
 
 if TYPE_CHECKING:
-    from trails.integrity.note import Checkpoint
-    from trails.integrity.proofs import ConsistencyProof, InclusionProof, TurnProof
-
-    Proof = InclusionProof | ConsistencyProof | TurnProof
+    from trails.integrity.proofs import ConsistencyProof, TurnProof
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
-_NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _KEY: Final = re.compile(r"PRIVATE\+KEY\+.*|[^+\s]+\+[0-9a-f]{8}\+\S+")
 
 # --- options that take keys and notes
@@ -58,16 +63,13 @@ verifier_option = click.option(
 
 def note_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
     """Add an option that takes the file of a checkpoint and gives its text."""
-    return click.option(name, metavar="FILE", type=_FILE, callback=_read_note, help=help_text)
-
-
-# --- checkpoint
+    return click.option(name, metavar="FILE", type=EXISTING_FILE, callback=_read_note, help=help_text)
 
 
 @command("checkpoint")
-@click.option("--key", metavar="FILE", type=_NEW_FILE, required=True, help="The file of the log's secret key.")
+@click.option("--key", metavar="FILE", type=NEW_FILE, required=True, help="The file of the log's secret key.")
 @click.option("--new-key", "name", metavar="NAME", help="Make the key instead, for a log of this name.")
-@click.option("-o", "--output", type=_NEW_FILE, help="The file to write, which may not be there yet; default: stdout.")
+@click.option("-o", "--output", type=NEW_FILE, help="The file to write, which may not be there yet; default: stdout.")
 @json_option
 def checkpoint(*, key: Path, name: str | None, output: Path | None, as_json: bool) -> None:
     """Sign the state of the store's log, to be kept elsewhere.
@@ -96,11 +98,10 @@ def checkpoint(*, key: Path, name: str | None, output: Path | None, as_json: boo
     if output is not None:
         files.write_new(output, made.encode(), public=True)
         note(f"wrote the checkpoint to {output}: keep a copy where the owner of this disk cannot change it")
-    if as_json:
-        state = claimed_checkpoint(made)
-        print_json({"origin": state.origin, "size": state.size, "root": to_base64(state.root), "checkpoint": made})
-    elif output is None:
-        click.echo(made.encode(), nl=False)  # as bytes: a note must stay a note where the terminal knows no em dash
+    state = claimed_checkpoint(made)
+    value = {"origin": state.origin, "size": state.size, "root": to_base64(state.root), "checkpoint": made}
+    shown = made.encode() if output is None else None  # as bytes: a note stays one where a terminal knows no em dash
+    answer(value, shown, partial(click.echo, nl=False), as_json=as_json)
 
 
 def _make_key(name: str, path: Path, *, as_json: bool) -> None:
@@ -112,19 +113,12 @@ def _make_key(name: str, path: Path, *, as_json: bool) -> None:
     files.write_new(path, f"{signer}\n".encode())
     try:
         files.write_new(public, f"{verifier}\n".encode(), public=True)
-    except BaseException:
+    except BaseException:  # an interrupt too: a secret key without its public one helps nobody
         path.unlink()
         raise
-    if as_json:
-        print_json({"name": name, "key": str(path), "public_key": str(public), "verifier": verifier})
-        return
-    click.echo(verifier)
-    note(
-        f"wrote the secret key to {path} and the public one to {public}: keep the first from others, give out the second"
-    )
-
-
-# --- proof
+    value = {"name": name, "key": str(path), "public_key": str(public), "verifier": verifier}
+    said = f"wrote the secret key to {path} and the public one to {public}: keep the first from others, give out the second"
+    answer(value, verifier, click.echo, said=said, as_json=as_json)
 
 
 @command("proof")
@@ -135,7 +129,7 @@ def _make_key(name: str, path: Path, *, as_json: bool) -> None:
 @click.option(
     "--without-content", is_flag=True, help="Prove the digest of the turn's content and withhold the content."
 )
-@click.option("-o", "--output", type=_NEW_FILE, help="The file to write, which may not be there yet; default: stdout.")
+@click.option("-o", "--output", type=NEW_FILE, help="The file to write, which may not be there yet; default: stdout.")
 @click.option("--json", is_flag=True, expose_value=False, help="A proof is JSON with or without this.")
 def proof(
     *,
@@ -146,11 +140,13 @@ def proof(
     without_content: bool,
     output: Path | None,
 ) -> None:
-    """Prove a turn to someone without the store, or that the log only grew.
+    """Prove a turn to others, or that the log only grew.
 
     \b
-    trails proof SESSION INDEX --checkpoint FILE     the turn was in the transcript when FILE was signed
-    trails proof --since OLD --checkpoint FILE       what OLD covers is unchanged in FILE
+    trails proof SESSION INDEX --checkpoint FILE
+        the turn was in the transcript when FILE was signed
+    trails proof --since OLD --checkpoint FILE
+        what OLD covers is unchanged in FILE
 
     SESSION is an id, an IRI or a label. The proof carries the checkpoint and all that `trails verify-proof` needs but
     the public key. The other turns of the transcript stand in it as digests, with their roles, authors and times. With
@@ -164,7 +160,7 @@ def proof(
         refuse("a proof of growth holds no content; leave --without-content out")
     _refuse_existing(output)
     with open_store() as store:
-        made: Proof
+        made: ConsistencyProof | TurnProof
         if since is not None:
             made = store.prove_growth(since, checkpoint)
         else:
@@ -177,93 +173,6 @@ def proof(
     else:
         files.write_new(output, made.to_json().encode())
         note(f"wrote the proof to {output}")
-
-
-# --- verify-proof
-
-
-@click.command("verify-proof")
-@click.argument("file", metavar="FILE", type=_FILE)
-@verifier_option
-@note_option("--kept", "For a proof of growth: the older checkpoint, as it was kept.")
-@json_option
-def verify_proof(*, file: Path, verifiers: list[str], kept: str | None, as_json: bool) -> None:
-    """Check a proof, without any store.
-
-    FILE is what `trails proof` wrote. The exit code is 0 where the proof holds, 1 where it does not, 2 for wrong usage.
-    A proof holds if the log's own key signed its checkpoint, and the checkpoint covers what is proven. It says nothing
-    of whether the times and names that were recorded are true.
-    """
-    if not verifiers:
-        refuse("without the log's public key no signature can be trusted; give --verifier KEY")
-    try:
-        shown = _verified(file.read_bytes(), verifiers, kept)
-    except IntegrityError as wrong:
-        if as_json:
-            print_json({"valid": False, "reason": str(wrong)})
-        else:
-            click.echo(f"not valid: {one_line(str(wrong))}")
-        click.get_current_context().exit(1)
-    if as_json:
-        print_json({"valid": True, **shown})
-        return
-    from trails.cli import render
-
-    click.echo("valid")
-    said = {name.replace("_", " "): _plain(value) for name, value in shown.items() if value is not None}
-    render.screen().print(render.grid(said))
-
-
-def _verified(data: bytes, verifiers: list[str], kept: str | None) -> dict[str, Any]:
-    """Return what a proof proves, or raise IntegrityError where it does not hold."""
-    from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
-
-    try:
-        found = read_proof(data)
-    except InvalidInput as wrong:  # a proof with a byte altered may be no JSON any more: it is not valid either way
-        raise IntegrityError(str(wrong)) from wrong
-    if isinstance(found, ConsistencyProof):
-        if kept is None:
-            refuse("this proves growth since an older checkpoint; give the one that was kept with --kept FILE")
-        return _growth_shown(found, found.verify(kept, verifiers))
-    if kept is not None:
-        refuse("--kept goes with a proof of growth, and this is none; leave it out")
-    state = found.verify(verifiers)
-    if isinstance(found, TurnProof):
-        return _turn_shown(found, state)
-    leaf = found.leaf.decode(errors="replace")
-    return {"proves": "leaf", "leaf": leaf, "leaf_index": found.index, "log": state.origin, "size": state.size}
-
-
-def _growth_shown(proof: ConsistencyProof, state: Checkpoint) -> dict[str, Any]:
-    return {"proves": "growth", "log": state.origin, "old_size": proof.old_size, "size": state.size}
-
-
-def _turn_shown(proof: TurnProof, state: Checkpoint) -> dict[str, Any]:
-    turn, said = proof.turn, proof.content
-    return {
-        "proves": "turn",
-        "session": proof.session_id,
-        "index": turn.index,
-        "branch": turn.branch,
-        "role": turn.role,
-        "author": turn.author,
-        "time": turn.time and turn.time.isoformat(),
-        "content": said and said.text,
-        "structured": said and said.structured,
-        "facts": proof.facts or None,
-        "digest": proof.digest,
-        "leaf_index": proof.leaf_index,
-        "log": state.origin,
-        "size": state.size,
-    }
-
-
-def _plain(value: Any) -> str:
-    return shorten(str(value), 500)
-
-
-# --- files
 
 
 def _refuse_existing(*paths: Path | None) -> None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trails.cli.base import command, note, open_store, print_json, refuse
-from trails.cli.text import clean, clean_csv, count, shorten
+from trails.cli.base import NEW_FILE, command, note, open_store, print_json, refuse
+from trails.cli.terminal import clean, clean_csv, count, shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table as RichTable
+    from rich.table import Table
 
     from trails.compare.comparison import Aggregate, Comparison, Group
     from trails.compare.tables import Kind
@@ -44,9 +44,7 @@ _ENDLESS: Final = 100_000
 @click.option("--groups-only", is_flag=True, help="A row a group, with mean, least and greatest, not a row a branch.")
 @click.option("--format", "format_", type=_FORMATS, help="How to print; default: a table for people.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option(
-    "--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw the forks: .svg or .png."
-)
+@click.option("--plot", type=NEW_FILE, metavar="FILE", help="Draw the forks: .svg or .png.")
 @click.option("--color-by", metavar="NAME", help="Colour the drawing by this column; default: tokens.")
 @click.option("--force", is_flag=True, help="Replace the drawing's file if it is there.")
 def compare(
@@ -176,11 +174,11 @@ def _worth_showing(found: Comparison) -> list[str]:
     return [name for name in there if name not in grouped] or ["session"]
 
 
-def _width(console: Console, table: RichTable) -> int:
+def _width(console: Console, table: Table) -> int:
     return console.measure(table, options=console.options.update(max_width=_ENDLESS)).maximum
 
 
-def _print_whole(console: Console, table: RichTable) -> None:
+def _print_whole(console: Console, table: Table) -> None:
     """Print a table without cutting or folding a cell, however narrow the terminal is."""
     console.width = max(console.width, _width(console, table))
     console.print(table)
@@ -205,11 +203,11 @@ def _print_groups(console: Console, view: _View) -> None:
         console.print()
 
 
-def _whole(view: _View, *, groups_only: bool) -> RichTable:
+def _whole(view: _View, *, groups_only: bool) -> Table:
     return _table_of_groups(view) if groups_only else _table(view, view.found.rows)
 
 
-def _table(view: _View, rows: Sequence[Mapping[str, Any]], group: Group | None = None) -> RichTable:
+def _table(view: _View, rows: Sequence[Mapping[str, Any]], group: Group | None = None) -> Table:
     """Return rows as a table for people, and below them the aggregates of a group of more than one."""
     from trails.cli import render
 
@@ -226,7 +224,7 @@ def _table(view: _View, rows: Sequence[Mapping[str, Any]], group: Group | None =
     return made
 
 
-def _table_of_groups(view: _View) -> RichTable:
+def _table_of_groups(view: _View) -> Table:
     """Return a row a group: what it has in common, how many branches it has, and mean, least and greatest in one cell."""
     from trails.cli import render
 
@@ -249,7 +247,7 @@ def _numbers(headings: Sequence[str], kinds: Sequence[Kind]) -> list[str]:
     return [heading for heading, kind in zip(headings, kinds, strict=True) if kind in NUMERIC]
 
 
-def _add(table: RichTable, cells: Sequence[str], style: str | None = None) -> None:
+def _add(table: Table, cells: Sequence[str], style: str | None = None) -> None:
     from rich.text import Text
 
     table.add_row(*(Text(cell) for cell in cells), style=style)

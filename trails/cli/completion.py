@@ -10,7 +10,7 @@ from trails.cli.base import refuse
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that completes commands and options in a shell.
+    """Print the script that completes commands in a shell.
 
     \b
     bash:  eval "$(trails completion bash)"      in ~/.bashrc

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trails.cli.base import (
+    answer,
     command,
     decoded,
     json_option,
@@ -46,9 +47,10 @@ if TYPE_CHECKING:
 def show_context(
     *, session: str, query: str | None, max_tokens: int | None, pinned: int, form: str, as_json: bool
 ) -> None:
-    """Show what a model is shown of a session: system prompt, latest summary, the turns since, query.
+    """Show what a model is shown of a session.
 
-    SESSION is an id, an IRI or a label. Tokens are estimated. Nothing is written.
+    That is the system prompt, the latest summary, the turns since, and the query. SESSION is an id, an IRI or a label.
+    Tokens are estimated. Nothing is written.
     """
     if as_json and form != "text":
         refuse(f"--json and --format {form} exclude each other")
@@ -59,10 +61,8 @@ def show_context(
         print_json(made.openai())
     elif form == "anthropic":
         print_json(made.anthropic())
-    elif as_json or form == "json":
-        print_json(made.to_dict())
     else:
-        _draw(made)
+        answer(made, made, _draw, as_json=as_json or form == "json")
     if made.why is not None:
         note(f"over the budget: {made.why}")
 
@@ -71,7 +71,7 @@ def _draw(made: Context) -> None:
     from rich.text import Text
 
     from trails.cli import render
-    from trails.cli.text import clean, count, shorten
+    from trails.cli.terminal import clean, count, shorten
 
     rows = render.table("what", "index", "role", "tokens", "text", fold=("text",), right=("index", "tokens"))
     gap = bool(made.dropped)
@@ -133,10 +133,10 @@ def compact(
     request: str | None,
     as_json: bool,
 ) -> None:
-    """Add a summary that stands for a session's older turns, and print its index.
+    """Add a summary that stands for a session's older turns.
 
-    SESSION is an id, an IRI or a label. All turns stay in the history; a model is shown the summary and the turns kept.
-    A tool call is kept together with its answer, so more may be kept than was asked for.
+    Its index is printed. SESSION is an id, an IRI or a label. All turns stay in the history; a model is shown the
+    summary and the turns kept. A tool call is kept together with its answer, so more may be kept than was asked for.
     """
     if keep_turns is not None and keep_tokens is not None:
         refuse("--keep-turns and --keep-tokens exclude each other")
@@ -151,16 +151,13 @@ def compact(
             model=model,
             request="Written beforehand." if request is None else request,
         )
-    if as_json:
-        print_json({"turn": turn.to_dict()})
-        return
-    click.echo(turn.index)
     made = turn.compaction
     assert made is not None  # noqa: S101 - a compaction's turn says what it stands for
-    note(
+    said = (
         f"turns {made.summarised_from} to {made.summarised_through} are summarised: "
         f"about {made.tokens_before:,} tokens become {made.tokens_after:,}"
     )
+    answer({"turn": turn}, turn.index, click.echo, said=said, as_json=as_json)
 
 
 def _text_of(file: str) -> str:

@@ -64,6 +64,7 @@ _STEPS: Final = (
         "What did all of it cost? (`trails queries` lists what else can be asked.)", ("query", "token-usage-by-model")
     ),
     _Step("And nothing was altered since it was written.", ("verify",)),
+    _Step("What else there is stands in a guide, a page a task.", ("guide",)),
 )
 
 
@@ -71,10 +72,10 @@ _STEPS: Final = (
 @click.option("--create", is_flag=True, help="With --store: create the store if it is not there.")
 @click.option("--sample-path", is_flag=True, help="Only print where the sample transcript is.")
 def demo(create: bool, sample_path: bool) -> None:
-    """Show in a few seconds what Trails does, with a sample transcript.
+    """Show what Trails does, with a sample transcript.
 
-    Everything happens in a temporary store that is removed at the end, unless --store names one to use and keep; the
-    environment's TRAILS_STORE is left alone. Each step prints the command that repeats it.
+    It takes a few seconds. Everything happens in a temporary store that is removed at the end, unless --store names one
+    to use and keep; the environment's TRAILS_STORE is left alone. Each step prints the command that repeats it.
     """
     if sample_path:
         click.echo(SAMPLES)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trails import files
-from trails.cli.base import command, json_option, note, open_store, print_json, refuse
-from trails.cli.text import count, escaping, one_line, shorten
+from trails.cli.base import answer, command, end, json_option, note, open_store, refuse
+from trails.cli.terminal import count, escaping, one_line, shorten
 from trails.errors import TrailsError
 
 if TYPE_CHECKING:
     from trails import Repository
+    from trails.transcripts.openclaw.export import ExportReport
     from trails.transcripts.report import ImportReport
 
 _PATHS = click.Path(exists=True, path_type=Path)
@@ -51,12 +52,12 @@ def import_files(
     as_json: bool,
     **how: bool | None,
 ) -> None:
-    """Import transcripts: files, or folders with all below them; or a state folder of OpenClaw with its keys and runs.
+    """Import transcripts from files and folders.
 
-    Importing the same again adds nothing; a file that grew goes on where it ended. Lines that cannot be used are
-    reported on stderr and the exit code stays 0; it is 1 where nothing at all could be imported. Keys, tokens and
-    passwords in what comes in are named by kind, session and turn, and never shown; --redact-secrets takes them out
-    before anything is stored.
+    A folder stands for all files below it; a state folder of OpenClaw comes with its keys and runs. Importing the same
+    again adds nothing; a file that grew goes on where it ended. Lines that cannot be used are reported on stderr and
+    the exit code stays 0; it is 1 where nothing at all could be imported. Keys, tokens and passwords in what comes in
+    are named by kind, session and turn, and never shown; --redact-secrets takes them out before anything is stored.
     """
     from trails.transcripts.report import ImportReport
 
@@ -67,12 +68,12 @@ def import_files(
                 report.add(_import_one(store, path, format_, **how))
         except TrailsError:
             if _recognised(report):
-                _print_report(report, as_json=as_json)  # what came in before the failing path is there
+                answer(report, report, _draw_report, as_json=as_json)  # what came in before the failing path is there
             raise
-    _print_report(report, as_json=as_json)
+    answer(report, report, _draw_report, as_json=as_json)
     if not _recognised(report):
         note("nothing could be imported")
-        click.get_current_context().exit(1)
+        end(1)
 
 
 def _import_one(store: Repository, path: Path, format_: str | None, **how: Any) -> ImportReport:
@@ -89,10 +90,7 @@ def _recognised(report: ImportReport) -> bool:
     )
 
 
-def _print_report(report: ImportReport, *, as_json: bool) -> None:
-    if as_json:
-        print_json(report.to_dict())
-        return
+def _draw_report(report: ImportReport) -> None:
     counts = f"{count(report.turns_added, 'turn')} from {count(report.files, 'file')}"
     click.echo(f"imported {counts}")
     shown = report.shown_ids()
@@ -108,7 +106,7 @@ def _print_report(report: ImportReport, *, as_json: bool) -> None:
             click.echo(f"  {title:<9} {one_line(session_id)}")
     if report.deleted:
         note("sessions that were deleted here are not imported again; --restore brings exported ones back")
-    _print_secrets(report)
+    _draw_secrets(report)
     for text in report.notes:
         note(f"note: {text}")
     for problem in report.problems[:_SHOWN_PROBLEMS]:
@@ -119,7 +117,7 @@ def _print_report(report: ImportReport, *, as_json: bool) -> None:
         note(f"problem: {len(report.problems) - _SHOWN_PROBLEMS} more; --json lists them all")
 
 
-def _print_secrets(report: ImportReport) -> None:
+def _draw_secrets(report: ImportReport) -> None:
     from trails.cli.scan import described
 
     for found in report.secrets[:_SHOWN_PROBLEMS]:
@@ -145,11 +143,12 @@ def _print_secrets(report: ImportReport) -> None:
 def export(
     *, session: str | None, format_: str, output: Path | None, agents: tuple[str, ...], force: bool, as_json: bool
 ) -> None:
-    """Write a session, with the ancestors that its transcript needs, to a file or stdout.
+    """Write a session to a file or stdout.
 
-    SESSION is an id, an IRI or a label. A file appears only once it is whole. On stdout, control characters and direction
-    marks are escaped, and mean the same; a file holds them as they are. With --format openclaw no session is named:
-    all sessions by key are written as a state folder, with their transcripts and the sub-agents' runs.
+    SESSION is an id, an IRI or a label; the ancestors that its transcript needs are written too. A file appears only
+    once it is whole. On stdout, control characters and direction marks are escaped, and mean the same; a file holds
+    them as they are. With --format openclaw no session is named: all sessions by key are written as a state folder,
+    with their transcripts and the sub-agents' runs.
     """
     from trails.transcripts.formats import export_session
 
@@ -172,8 +171,8 @@ def export(
             export_session(store, session_id, format_, escaping(sys.stdout.buffer))
             return
         files.write_whole(output, lambda out: export_session(store, session_id, format_, out))
-    if as_json:
-        print_json({"session": session_id, "format": format_, "output": str(output)})
+    value = {"session": session_id, "format": format_, "output": str(output)}
+    answer(value, None, click.echo, as_json=as_json)
     note(f"wrote {session_id} to {output}")
 
 
@@ -188,9 +187,10 @@ def _export_folder(
         raise click.UsageError("openclaw is a whole folder: name it with -o FOLDER")
     with open_store() as store, files.private_folders():
         report = export_folder(store, output, agents=agents or None, force=force)
-    if as_json:
-        print_json(report.to_dict())
-        return
+    answer(report, report, lambda report: _draw_export(report, output), as_json=as_json)
+
+
+def _draw_export(report: ExportReport, output: Path) -> None:
     what = ((report.entries, "key"), (report.transcripts, "transcript"), (report.runs, "run"))
     click.echo(
         f"wrote {', '.join(count(*each) for each in what)} of {count(len(report.agents), 'agent')} to {one_line(str(output))}"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trails.cli.base import command, json_option, note, open_store, print_json
-from trails.cli.text import clean, count, shorten
+from trails.cli.base import answer, command, json_option, open_store, refuse, there_is_more
+from trails.cli.terminal import clean, count, shorten
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -22,12 +21,13 @@ if TYPE_CHECKING:
     from trails.cli.lanes import Line, Strand
     from trails.model import Turn
 
+_ENDLESS: Final = 1_000_000_000
 _FIRST_LINE: Final = 200
 """How many characters of a turn are shown where no terminal sets a limit."""
 
 
 @dataclass(slots=True)
-class _View:
+class _Listing:
     """What a log is of: the strands to draw, and the names that stand at turns, by (owner, index)."""
 
     strands: list[Strand]
@@ -51,63 +51,166 @@ def log(*, ref: str | None, graph: bool, limit: int, cursor: str | None, as_json
     digest and its index; in brackets the sessions whose last turn it is, tags, notes, and what it was picked from; role,
     author, time in UTC, and the start of the text.
     """
-    from trails.cli import lanes, log_pages, render
+    from trails.cli import lanes
 
-    after = None if cursor is None else log_pages.parse(cursor)
+    after = None if cursor is None else _page_end(cursor)
     with open_store() as store:
-        view = _view(store, ref, forks=graph, seen=None if after is None else after.seen)
-        lines, more = log_pages.page(lanes.draw(view.strands), limit, after)
+        listing = _listing(store, ref, forks=graph, seen=None if after is None else after.seen)
+        lines, more = _page(lanes.draw(listing.strands), limit, after)
         turns = _turns(store, lines)
         seen = len(store.store.log.lines()) if after is None and more else after.seen if after else 0
-    last = turns.get(log_pages.last_turn(lines)) if more else None
+    last = turns.get(_last_turn(lines)) if more else None
     onward = None if last is None else f"{last.iri}#{seen}"
     shown = [line for line in lines if (graph if line.strand is None else (line.strand, line.index) in turns)]
-    if as_json:
-        rows = [_plain(view, line, turns) for line in shown if line.strand is not None]
-        print_json({"turns": rows, "cursor": onward})
-        return
-    console = render.screen()
-    for line in shown:
-        console.print(_line(view, line, turns, graph=graph, width=console.width), soft_wrap=True)
-    if not shown:
-        note("there are no turns")
-    if onward is not None:
-        given = [ref and shlex.quote(ref), "--graph" if graph else None, f"-n {limit}" if limit != 50 else None]
-        words = ["trails log", *filter(None, given), f"--cursor {shlex.quote(onward)}"]
-        note(f"there is more: {' '.join(words)}")
+    rows = [_plain(listing, line, turns) for line in shown if line.strand is not None]
+
+    def draw(lines: Sequence[Line]) -> None:
+        from trails.cli import render
+
+        console = render.screen()
+        for line in lines:
+            console.print(_line(listing, line, turns, graph=graph, width=console.width), soft_wrap=True)
+
+    given = [ref, "--graph" if graph else None, *(() if limit == 50 else ("-n", str(limit)))]
+    next_page = there_is_more(onward, "log", *given)
+    value = {"turns": rows, "cursor": onward}
+    answer(value, shown, draw, empty="there are no turns", said=next_page, as_json=as_json)
+
+
+# --- pages
+
+
+@dataclass(frozen=True, slots=True)
+class _PageEnd:
+    """Where a page ended: its last turn's owner and index, and how many lines the store's log had at the first page.
+
+    As a cursor, it is the turn's IRI, a "#" and that number. Sessions and turns that came after those lines are left
+    out of the pages that follow, so that they do not shift.
+    """
+
+    owner: str
+    index: int
+    seen: int
+
+
+def _page_end(cursor: str) -> _PageEnd:
+    """Return the place that a cursor stands for, or end the command as wrong usage."""
+    from trails import InvalidInput, iris
+
+    turn, _, seen = cursor.rpartition("#")
+    try:
+        place = _PageEnd(iris.session_id(turn), iris.turn_index(turn), int(seen) if seen.isdecimal() else -1)
+    except InvalidInput:
+        place = None
+    if place is None or place.seen < 0:
+        refuse(f"{cursor!r} is no cursor; give the one that the page before ended with")
+    return place
+
+
+def _page(lines: Iterator[Line], limit: int, after: _PageEnd | None) -> tuple[list[Line], bool]:
+    """Return the lines of one page, and whether there are more turns after it."""
+    if after is not None and not any((line.strand, line.index) == (after.owner, after.index) for line in lines):
+        refuse(f"turn {after.index} of {after.owner!r}, where the page before ended, is not in this log")
+    found: list[Line] = []
+    led_back: list[Line] = []  # these lines belong to the turn below them
+    for line in lines:
+        led_back.append(line)
+        if line.strand is None:
+            continue
+        if limit == 0:
+            return found, True
+        limit -= 1
+        found += led_back
+        led_back.clear()
+    return found, False
+
+
+def _last_turn(lines: Iterable[Line]) -> tuple[str, int]:
+    """Return owner and index of the last turn of a page."""
+    turns = [(line.strand, line.index) for line in lines if line.strand is not None]
+    return turns[-1] if turns else ("", 0)
+
+
+def _as_it_was(nodes: Mapping[str, Node], then: Mapping[str, int | None]) -> dict[str, Node]:
+    """Return sessions with the turns that they had then; without those that were not there. `then` is of `_changes`."""
+    found = {}
+    for session_id, node in nodes.items():
+        end = then.get(session_id, _ENDLESS)
+        if end is None:
+            continue
+        last = None if node.last is None else min(node.last, end - 1)
+        found[session_id] = replace(node, last=None if last is None or last < (node.forked_at or 0) else last)
+    return found
+
+
+def _newest_first(store: Repository, nodes: Mapping[str, Node], then: Mapping[str, int | None]) -> dict[str, Node]:
+    """Return sessions with the time of their last turn for that of their creation: the newest is drawn first."""
+    from trails import iris
+
+    found = dict(nodes)
+    for row in store.reader.select("newest_turns", end=_ENDLESS):
+        session_id, last = iris.session_id(row["session"].value), row["last"].value
+        if session_id not in found:
+            continue
+        if (end := then.get(session_id)) is not None:
+            older = store.reader.select("newest_turns", session=session_id, end=end)
+            last = next((each["last"].value for each in older), found[session_id].created)
+        found[session_id] = replace(found[session_id], created=last)
+    return found
+
+
+def _changes(store: Repository, seen: int | None) -> dict[str, int | None]:
+    """Return what changed since the store's log had so many lines (None: nothing did).
+
+    By session: how many turns its transcript had then, or None for one that was not there.
+    """
+    if seen is None:
+        return {}
+    from trails.plumbing import logged
+
+    lines = store.store.log.lines()
+    now, before = logged.by_session(lines[seen:]), logged.by_session(lines[:seen])
+    then: dict[str, int | None] = {}
+    for session_id, log in now.items():
+        earlier = before.get(session_id)
+        if earlier is None or earlier.deleted:
+            then[session_id] = None
+        elif log.heads:
+            then[session_id] = earlier.heads[-1][0] if earlier.heads else 0
+    return then
 
 
 # --- reading
 
 
-def _view(store: Repository, ref: str | None, *, forks: bool, seen: int | None) -> _View:
+def _listing(store: Repository, ref: str | None, *, forks: bool, seen: int | None) -> _Listing:
     """Return what is to be listed; with `seen`, as it was when the store's log had so many lines."""
-    from trails.cli import forest, log_pages
-    from trails.plumbing import annotations as marks
+    from trails.cli import forest
     from trails.plumbing import refs
+    from trails.plumbing.annotations import note_counts
 
-    then = log_pages.changes(store, seen)
+    then = _changes(store, seen)
 
     def all_sessions() -> dict[str, Node]:
-        return log_pages.newest_first(store, log_pages.as_it_was(forest.read(store.reader), then), then)
+        return _newest_first(store, _as_it_was(forest.read(store.reader), then), then)
 
     if ref is None:
         nodes = all_sessions()
-        view = _View([_strand(nodes, node) for node in nodes.values() if node.status == "stored"])
+        listing = _Listing([_strand(nodes, node) for node in nodes.values() if node.status == "stored"])
     else:
-        place = refs.place(store, ref)
-        nodes = all_sessions() if forks else log_pages.as_it_was(_lineage(store, place.session_id), then)
-        view = _View(_transcript(store, nodes, place.session_id, place.end))
+        place = refs.place(store.workspace, ref)
+        nodes = all_sessions() if forks else _as_it_was(_lineage(store, place.session_id), then)
+        listing = _Listing(_transcript(store, nodes, place.session_id, place.end))
         if forks:
-            view.strands += _forked(nodes, place.session_id, place.end)
+            listing.strands += _forked(nodes, place.session_id, place.end)
     for node in nodes.values():
         if node.status == "stored":
-            view.heads[_owner(nodes, node, _end(node) - 1)].append(node.label or node.id)
+            listing.heads[_owner(nodes, node, _end(node) - 1)].append(node.label or node.id)
     for tag in store.tags.list():
         if tag.session_id in nodes and tag.length:
-            view.tags[_owner(nodes, nodes[tag.session_id], tag.length - 1)].append(tag.name)
-    view.notes = marks.note_counts(store.store)
-    return view
+            listing.tags[_owner(nodes, nodes[tag.session_id], tag.length - 1)].append(tag.name)
+    listing.notes = note_counts(store.store)
+    return listing
 
 
 def _lineage(store: Repository, session_id: str) -> dict[str, Node]:
@@ -202,7 +305,7 @@ def _turns(store: Repository, lines: Iterable[Line]) -> dict[tuple[str, int], Tu
 # --- showing
 
 
-def _plain(view: _View, line: Line, turns: Mapping[tuple[str, int], Turn]) -> dict[str, Any]:
+def _plain(listing: _Listing, line: Line, turns: Mapping[tuple[str, int], Turn]) -> dict[str, Any]:
     """Return a line as plain values, ready for JSON."""
     place = str(line.strand), line.index
     turn = turns[place]
@@ -215,9 +318,9 @@ def _plain(view: _View, line: Line, turns: Mapping[tuple[str, int], Turn]) -> di
         "author": turn.author,
         "time": turn.time.isoformat() if turn.time else None,
         "text": _first_line(turn),
-        "heads": view.heads.get(place, []),
-        "tags": view.tags.get(place, []),
-        "notes": view.notes.get(turn.digest, 0),
+        "heads": listing.heads.get(place, []),
+        "tags": listing.tags.get(place, []),
+        "notes": listing.notes.get(turn.digest, 0),
         "quoted_from": turn.quoted_from.model_dump() if turn.quoted_from else None,
         "lane": line.lane,
     }
@@ -231,7 +334,7 @@ def _first_line(turn: Turn) -> str:
     return next((line for line in parts.plain_text(turn.content).splitlines() if line.strip()), "").strip()
 
 
-def _line(view: _View, line: Line, turns: Mapping[tuple[str, int], Turn], *, graph: bool, width: int) -> Text:
+def _line(listing: _Listing, line: Line, turns: Mapping[tuple[str, int], Turn], *, graph: bool, width: int) -> Text:
     from rich.text import Text
 
     from trails.cli import render
@@ -244,7 +347,7 @@ def _line(view: _View, line: Line, turns: Mapping[tuple[str, int], Turn], *, gra
     place = line.strand, line.index
     turn = turns[place]
     made.append(turn.digest[:8], style="yellow").append(f" {turn.index}", style="bold")
-    names = _names(view, place, turn)
+    names = _names(listing, place, turn)
     if names:
         made.append(" (").append_text(Text(", ").join(names)).append(")")
     made.append(f" {clean(turn.role)}", style=render.role_style(turn.role))
@@ -253,13 +356,13 @@ def _line(view: _View, line: Line, turns: Mapping[tuple[str, int], Turn], *, gra
     return made.append(shorten(_first_line(turn), room))
 
 
-def _names(view: _View, place: tuple[str, int], turn: Turn) -> list[Text]:
+def _names(listing: _Listing, place: tuple[str, int], turn: Turn) -> list[Text]:
     from rich.text import Text
 
-    names = [Text(clean(name), style="bold green") for name in view.heads.get(place, [])]
-    names += [Text(f"tag: {clean(name)}", style="bold yellow") for name in view.tags.get(place, [])]
+    names = [Text(clean(name), style="bold green") for name in listing.heads.get(place, [])]
+    names += [Text(f"tag: {clean(name)}", style="bold yellow") for name in listing.tags.get(place, [])]
     if turn.quoted_from:
         names.append(Text(f"from {clean(turn.quoted_from.session_id)}@{turn.quoted_from.index}", style="magenta"))
-    if noted := view.notes.get(turn.digest):
+    if noted := listing.notes.get(turn.digest):
         names.append(Text(count(noted, "note"), style="cyan"))
     return names

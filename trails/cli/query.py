@@ -1,16 +1,17 @@
-"""Commands that ask the store: query, queries, verify, info."""
+"""Commands that ask the store: query, queries."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import command, decoded, json_option, note, open_store, pairs, print_json, read_stdin, refuse
-from trails.cli.checkpoint import note_option, verifier_option
-from trails.cli.text import count
+from trails.cli.base import answer, command, decoded, json_option, note, open_store, pairs, read_stdin, refuse
+from trails.cli.terminal import count
 
 if TYPE_CHECKING:
     from trails import Repository
@@ -106,14 +107,15 @@ def list_queries(name: str | None, as_json: bool) -> None:
     """
     from trails import queries
 
-    found = list(queries.catalogue().values()) if name is None else [queries.find(name)]
-    if as_json:
-        described = [_described(each) for each in found]
-        print_json({"queries": described} if name is None else described[0] | {"text": found[0].text})
-        return
     if name is not None:
-        click.echo(found[0].text, nl=False)
+        asked = queries.find(name)
+        answer(_described(asked) | {"text": asked.text}, asked.text, partial(click.echo, nl=False), as_json=as_json)
         return
+    found = list(queries.catalogue().values())
+    answer({"queries": [_described(each) for each in found]}, found, _draw_queries, as_json=as_json)
+
+
+def _draw_queries(found: Sequence[QueryFile]) -> None:
     from trails.cli import render
 
     table = render.table("name", "purpose", "parameters", fold=("purpose", "parameters"))
@@ -133,46 +135,3 @@ def _described(query: QueryFile) -> dict[str, Any]:
         ],
         "columns": [{"name": c.name, "kind": c.kind, "description": c.description} for c in query.columns],
     }
-
-
-@command("verify")
-@click.argument("session", metavar="[SESSION]", required=False)
-@note_option("--checkpoint", "A checkpoint that was kept elsewhere: find what was rewritten since.")
-@verifier_option
-@json_option
-def verify(*, session: str | None, checkpoint: str | None, verifiers: list[str], as_json: bool) -> None:
-    """Check that what is stored is whole and was not altered.
-
-    All sessions, or SESSION (an id, an IRI or a label) with its ancestors. The exit code is 1 where something was
-    found. Whoever owns the disk can rewrite everything so that nothing is found; with --checkpoint (and --verifier, the
-    log's public key) that is found too: what the checkpoint covers is as it was, but for what is then listed as changed,
-    detached, deleted, brought back or redacted since. What may change of a session is its label, key, metadata, state,
-    spawner, system prompts, tags, notes and entry.
-    """
-    from trails.cli import render
-
-    with open_store() as store, render.working("verifying"):
-        wanted = None if session is None else store.resolve(session)
-        report = store.verify(wanted, checkpoint=checkpoint, verifiers=verifiers)
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        render.verdict(render.screen(), report)
-    if not report.ok:
-        click.get_current_context().exit(1)
-
-
-@command("info")
-@json_option
-def info(as_json: bool) -> None:
-    """Say where the store is and what it holds."""
-    with open_store() as store:
-        facts = store.info()
-    if as_json:
-        print_json(facts)
-        return
-    from trails.cli import render
-
-    render.screen().print(
-        render.grid({name: f"{value:,}" if type(value) is int else value for name, value in facts.items()})
-    )

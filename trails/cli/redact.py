@@ -6,12 +6,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import command, json_option, note, open_store, print_json, read_stdin, refuse
-from trails.cli.maintenance import OLDER, confirmed, stop, yes_option
-from trails.cli.text import count, one_line
+from trails.cli.base import (
+    IN_OLDER_COPIES,
+    answer,
+    command,
+    confirmed,
+    echo_each,
+    end,
+    json_option,
+    note,
+    open_store,
+    read_stdin,
+    refuse,
+    yes_option,
+)
+from trails.cli.terminal import count, one_line
 
 if TYPE_CHECKING:
     from trails.plumbing.redaction import Redaction
+    from trails.plumbing.taking import Place
 
 
 @command("redact")
@@ -34,15 +47,15 @@ def redact(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Take the content out of a turn for good, or a text wherever it stands; print where that was.
+    """Take a turn's content, or a text wherever it is, out for good.
 
-    SESSION is an id, an IRI or a label, INDEX a turn of its transcript. All copies of the turn are redacted too, tool
-    calls lose their arguments and the turn its metadata; its digest stays, and `trails verify` goes on to hold. Turns
-    that may repeat the text are named on stderr.
+    Where that was is printed. SESSION is an id, an IRI or a label, INDEX a turn of its transcript. All copies of the
+    turn are redacted too, tool calls lose their arguments and the turn its metadata; its digest stays, and `trails
+    verify` goes on to hold. Turns that may repeat the text are named on stderr.
 
-    With --matching there is neither: the text is taken out of turns, names, prompts, metadata, labels, tags, notes, keys,
-    ledgers and runs. Printed are the session, the kind of place and its index or number. What holds the text goes whole.
-    Where it cannot go (ids of sessions and runs) is named on stderr, and the exit status is 1.
+    With --matching there is neither: the text is taken out of turns, names, prompts, metadata, labels, tags, notes,
+    keys, ledgers and runs. Printed are the session, the kind of place and its index or number. What holds the text goes
+    whole. Where it cannot go (ids of sessions and runs) is named on stderr, and the exit status is 1.
 
     It asks first on a terminal; elsewhere it needs --yes.
     """
@@ -64,16 +77,15 @@ def _one_turn(session: str, index: int, *, by: str | None, reason: str | None, y
         session_id = store.resolve(session)
         question = f"Take the content out of turn {index} of session {session_id!r} and all its copies, for good?"
         if not yes and not confirmed(question, "redacting"):
-            stop("nothing was redacted")
+            note("nothing was redacted")
+            end(1)
         report = store.redact(session_id, index, by=by, reason=reason)
-    if as_json:
-        print_json(report.to_dict())
-    for each, at in () if as_json else report.turns:
-        click.echo(f"{one_line(each)} {at}")
+    lines = [f"{one_line(each)} {at}" for each, at in report.turns]
+    answer(report, lines, echo_each, as_json=as_json)
     if not report.turns:
         note("it was redacted before; nothing was changed")
     _tell(report)
-    note(f"the text is in the store's files until `trails vacuum`; {OLDER}")
+    note(f"the text is in the store's files until `trails vacuum`; {IN_OLDER_COPIES}")
 
 
 def _a_text(text: str, *, dry_run: bool, by: str | None, reason: str | None, yes: bool, as_json: bool) -> None:
@@ -82,13 +94,10 @@ def _a_text(text: str, *, dry_run: bool, by: str | None, reason: str | None, yes
             found = len(store.redact_matching(text, dry_run=True, by=by, reason=reason).places)
             question = f"The text stands in {count(found, 'place')} (--dry-run lists them). Take it out for good?"
             if not confirmed(question, "redacting"):
-                stop("nothing was redacted")
+                note("nothing was redacted")
+                end(1)
         report = store.redact_matching(text, dry_run=dry_run, by=by, reason=reason)
-    if as_json:
-        print_json(report.to_dict())
-    for each in () if as_json else report.places:
-        place = "" if each.index is None else f" {each.index}"
-        click.echo(f"{one_line(each.session_id or '-')} {each.kind}{place}")
+    answer(report, [_place_line(each) for each in report.places], echo_each, as_json=as_json)
     for each in report.left:
         note(f"it cannot be taken out of the {each.kind} {one_line(each.iri)}: {each.why}")
     if not report.places:
@@ -96,9 +105,14 @@ def _a_text(text: str, *, dry_run: bool, by: str | None, reason: str | None, yes
     elif dry_run:
         note(f"{count(len(report.places), 'place')}; nothing was changed")
     else:
-        note(f"the text is in the store's files until `trails vacuum`; {OLDER}")
+        note(f"the text is in the store's files until `trails vacuum`; {IN_OLDER_COPIES}")
     if report.left:
-        click.get_current_context().exit(1)
+        end(1)
+
+
+def _place_line(place: Place) -> str:
+    at = "" if place.index is None else f" {place.index}"
+    return f"{one_line(place.session_id or '-')} {place.kind}{at}"
 
 
 def _tell(report: Redaction) -> None:

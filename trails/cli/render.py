@@ -21,7 +21,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from trails import parts
-from trails.cli.text import clean, count, one_line, shorten
+from trails.cli.terminal import clean, count, one_line, shorten
 from trails.integrity import digests
 
 if TYPE_CHECKING:
@@ -106,6 +106,16 @@ def table(*columns: str, fold: Iterable[str] = (), right: Iterable[str] = ()) ->
         justify: JustifyMethod = "right" if name in numbers else "left"
         made.add_column(name, overflow="fold", no_wrap=name not in folding, justify=justify)
     return made
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, fold: Iterable[str] = (), right: Iterable[str] = ()
+) -> None:
+    """Print rows of bare texts as a table on stdout; see `table`."""
+    made = table(*columns, fold=fold, right=right)
+    for row in rows:
+        made.add_row(*(Text(clean(cell)) for cell in row))
+    screen().print(made)
 
 
 def grid(rows: Mapping[str, Any]) -> Table:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyoxigraph as ox
 
 from trails import vocab
-from trails.cli.text import clean_csv, escaped, shorten, to_json
+from trails.cli.terminal import clean_csv, escaped, shorten, to_json
 from trails.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import command, json_option, note, open_store, print_json
-from trails.cli.text import clean, count, one_line, shorten
+from trails.cli.base import answer, command, json_option, open_store
+from trails.cli.terminal import clean, count, one_line, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,10 +24,11 @@ _CELL = 60
 @click.option("--session", metavar="SESSION", help="Only those in this session, or asked for by it.")
 @json_option
 def runs(run: str | None, active: bool, session: str | None, as_json: bool) -> None:
-    """List the runs of sub-agents, or show one with what happened around it.
+    """List the runs of sub-agents, or show one of them.
 
-    RUN is a run's id, and SESSION an id, an IRI, a label or a session key. A run is running, ended, announcing (its
-    requester is being told), or done. One that was cleaned up or archived is not here any more.
+    One is shown with what happened around it. RUN is a run's id, and SESSION an id, an IRI, a label or a session key. A
+    run is running, ended, announcing (its requester is being told), or done. One that was cleaned up or archived is not
+    here any more.
     """
     from trails.runs import Runs
 
@@ -36,25 +37,23 @@ def runs(run: str | None, active: bool, session: str | None, as_json: bool) -> N
         if run is not None:
             found = registry.get(run)
             events = list(_events(store, found))
-            _show(found, events, as_json=as_json)
+            plain = [each | {"time": each["time"] and each["time"].isoformat()} for each in events]
+            answer(found.to_dict() | {"events": plain}, found, lambda found: _draw_run(found, events), as_json=as_json)
             return
         every = registry.list(active=active, session=None if session is None else _session(store, session))
-    if as_json:
-        print_json({"runs": [each.to_dict() for each in every]})
-    elif every:
-        _list([_row(each) for each in every])
-    else:
-        note("no active runs" if active else "no runs")
+    answer({"runs": every}, every, _draw_runs, empty="no active runs" if active else "no runs", as_json=as_json)
 
 
-def _list(rows: Sequence[Sequence[str]]) -> None:
+def _draw_runs(every: Sequence[Run]) -> None:
     """Print runs: as a table where it fits, else two lines each, so that an id is never cut."""
     from trails.cli import render
+
+    rows = [_row(each) for each in every]
 
     columns = ("id", "state", "asked for by", "started (UTC)", "took", "task")
     screen = render.screen()
     if sum(max(map(len, column)) for column in zip(columns, *rows, strict=True)) + 3 * len(columns) <= screen.width:
-        _print(columns, rows, right=("took",))
+        render.print_table(columns, rows, right=("took",))
         return
     for run_id, state, asked, started, took, task in rows:
         click.echo(clean(f"{run_id}  {task}"))
@@ -141,18 +140,14 @@ def _event(what: str, time: datetime | None, session_id: str, entry: int, how: s
     return {"what": what, "time": time, "session": session_id, "entry": entry, "how": how}
 
 
-def _show(run: Run, events: Sequence[dict[str, Any]], *, as_json: bool) -> None:
-    if as_json:
-        plain = [each | {"time": each["time"] and each["time"].isoformat()} for each in events]
-        print_json(run.to_dict() | {"events": plain})
-        return
+def _draw_run(run: Run, events: Sequence[dict[str, Any]]) -> None:
     from trails.cli import render
 
     screen = render.screen()
     screen.print(render.grid({name: value for name, value in _facts(run) if value}))
     if events:
         screen.print()
-        _print(
+        render.print_table(
             ("what", "time (UTC)", "session", "entry", "how"),
             [
                 (e["what"], _when(e["time"]), e["session"], str(e["entry"]), shorten(one_line(e["how"]), _CELL))
@@ -187,16 +182,3 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     yield "kept because", run.kept_because or ""
     yield "announced", _when(run.cleanup_completed)
     yield "archived at", _when(run.archive_at)
-
-
-def _print(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), fold: Sequence[str] = ()
-) -> None:
-    from rich.text import Text
-
-    from trails.cli import render
-
-    made = render.table(*columns, right=right, fold=fold)
-    for row in rows:
-        made.add_row(*(Text(clean(cell)) for cell in row))
-    render.screen().print(made)

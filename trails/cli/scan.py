@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import command, json_option, note, open_store, print_json, refuse
-from trails.cli.text import count, one_line
+from trails.cli.base import answer, command, echo_each, end, json_option, open_store, refuse
+from trails.cli.terminal import count, one_line
 
 if TYPE_CHECKING:
     from trails.secrets import Found
@@ -25,30 +25,27 @@ def described(found: Found) -> str:
 @click.argument("session", metavar="[SESSION]", required=False)
 @click.option("--all", "whole", is_flag=True, help="Look through the whole store.")
 @json_option
-def scan(*, session: str | None, whole: bool, as_json: bool) -> None:
-    """Look for API keys, tokens and passwords in a session, or with --all in the whole store.
+def find_secrets(*, session: str | None, whole: bool, as_json: bool) -> None:
+    """Look for API keys, tokens and passwords in what is stored.
 
-    SESSION is an id, an IRI or a label; the turns that it shares are looked through too. Each secret is named by its
-    kind, session, turn and place, and never shown. The exit code is 1 where any is found. `trails redact` takes the
-    content of a turn out; the extra `secrets` adds formats to those that are known without it.
+    It looks through a session, or with --all through the whole store. SESSION is an id, an IRI or a label; the turns
+    that it shares are looked through too. Each secret is named by its kind, session, turn and place, and never shown.
+    The exit code is 1 where any is found. `trails redact` takes the content of a turn out; the extra `secrets` adds
+    formats to those that are known without it.
     """
     from trails.cli import render
-    from trails.plumbing import scan as scanning
+    from trails.plumbing import scan
 
     if whole == (session is not None):
         refuse("name a session, or give --all")
     with open_store() as store:
         if session is not None:
-            report = scanning.scan(store, session)
+            report = scan.scan(store.workspace, session)
         else:
             with render.progress("scanning") as progress:
-                report = scanning.scan_all(store, progress)
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        for each in report.found:
-            click.echo(described(each))
-        said = count(len(report.found), "secret") if report.found else "no secrets"
-        note(f"{said} in {count(report.sessions, 'session')}")
+                report = scan.scan_all(store.workspace, progress)
+    found = count(len(report.found), "secret") if report.found else "no secrets"
+    said = f"{found} in {count(report.sessions, 'session')}"
+    answer(report, map(described, report.found), echo_each, said=said, as_json=as_json)
     if report.found:
-        click.get_current_context().exit(1)
+        end(1)

@@ -1,28 +1,17 @@
-"""Commands that find turns and where they come from: search, blame, bisect."""
+"""The command that finds turns: search."""
 
 from __future__ import annotations
 
-import json
-import shlex
-import subprocess
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import command, json_option, note, open_store, print_json, refuse
-from trails.cli.text import clean, count, one_line, shorten
+from trails.cli.base import answer, command, json_option, open_store, there_is_more
+from trails.cli.terminal import clean, one_line
 
 if TYPE_CHECKING:
-    from trails.model import Turn
     from trails.plumbing.search import Hit
-    from trails.session.bisect import Bisection
-    from trails.session.blame import Blame
-
-_SKIP: Final = 125
-_STOP: Final = 128
-"""From this exit code on, or where a signal ended it, a command stops the bisection, as with `git bisect run`."""
-_TEXT: Final = 60
 
 
 @command("search")
@@ -53,22 +42,12 @@ def search(
     with open_store() as store:
         session_id = None if session is None else store.resolve(session)
         page = store.search(text, tool=tool, session=session_id, role=role, author=author, limit=limit, cursor=cursor)
-    if as_json:
-        print_json({"turns": [hit.to_dict() for hit in page], "cursor": page.cursor})
-        return
-    if page:
-        _hit_table(page)
-    else:
-        note("nothing found")
-    if page.cursor:
-        options = {"--tool": tool, "--session": session, "--role": role, "--author": author}
-        options["--limit"] = None if limit == 50 else str(limit)
-        given = [shlex.quote(text)] if text is not None else []
-        given += [f"{name} {shlex.quote(value)}" for name, value in options.items() if value]
-        note(f"there is more: trails search {' '.join([*given, '--cursor', shlex.quote(page.cursor)])}")
+    options = {"tool": tool, "session": session, "role": role, "author": author}
+    more = there_is_more(page.cursor, "search", text, **options, limit=None if limit == 50 else str(limit))
+    answer({"turns": page, "cursor": page.cursor}, page, _draw_hits, empty="nothing found", said=more, as_json=as_json)
 
 
-def _hit_table(hits: Sequence[Hit]) -> None:
+def _draw_hits(hits: Sequence[Hit]) -> None:
     from rich.text import Text
 
     from trails.cli import render
@@ -84,123 +63,3 @@ def _hit_table(hits: Sequence[Hit]) -> None:
             Text(one_line(hit.snippet)),
         )
     render.screen().print(made)
-
-
-@command("blame")
-@click.argument("ref", metavar="REF")
-@click.option("--range", "turns", metavar="TURNS", help="Only these turns: an index (3) or a range (2:5).")
-@json_option
-def blame(ref: str, turns: str | None, as_json: bool) -> None:
-    """Say of each turn of a transcript which session it comes from, for whom, and who wrote it.
-
-    REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it. The column "from"
-    names the session that a copied turn was first written in, and the turn that a cherry-picked one repeats.
-    """
-    from trails.cli import ranges
-    from trails.plumbing import refs
-
-    with open_store() as store:
-        place = refs.place(store, ref)
-        loaded = store.load(place.session_id)
-        end = len(loaded) if place.end is None else place.end
-        wanted = range(end) if turns is None else ranges.indexes(turns, end)
-        chosen = set(wanted)
-        found = [each for each in loaded.blame(0, end) if each.index in chosen]
-        texts = {index: _text(loaded.turns[index]) for index in wanted}
-    if as_json:
-        print_json({"session": loaded.id, "turns": [each.to_dict() for each in found]})
-    elif found:
-        _blame_table(found, texts)
-    else:
-        note("there are no turns")
-
-
-def _text(turn: Turn) -> str:
-    from trails import parts
-
-    return "(redacted)" if turn.redacted else shorten(parts.plain_text(turn.content), _TEXT)
-
-
-def _blame_table(found: Sequence[Blame], texts: dict[int, str]) -> None:
-    from rich.text import Text
-
-    from trails.cli import render
-
-    columns = {
-        "turn": [str(each.index) for each in found],
-        "session": [each.session_id for each in found],
-        "principal": [each.principal for each in found],
-        "author": [each.author for each in found],
-        "model": [each.model or "" for each in found],
-        "time (UTC)": [render.moment(each.time) for each in found],
-        "from": [_origin(each) for each in found],
-        "text": [texts[each.index] for each in found],
-    }
-    shown = {name: cells for name, cells in columns.items() if any(cells)}
-    made = render.table(*shown, fold=("text", "from"), right=("turn",))
-    for cells in zip(*shown.values(), strict=True):
-        made.add_row(*(Text(clean(cell)) for cell in cells))
-    render.screen().print(made)
-
-
-def _origin(each: Blame) -> str:
-    quote = each.quoted_from
-    named = [each.copied_from or "", f"{quote.session_id}@{quote.index}" if quote else ""]
-    return ", ".join(filter(None, named))
-
-
-@command("bisect")
-@click.argument("ref", metavar="REF")
-@click.argument("run", metavar="-- COMMAND", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--good", type=click.IntRange(min=0), default=0, show_default=True, help="So many turns are good.")
-@click.option("--bad", type=click.IntRange(min=1), metavar="INTEGER", help="So many turns are bad; default: all.")
-@json_option
-def bisect(*, ref: str, run: tuple[str, ...], good: int, bad: int | None, as_json: bool) -> None:
-    """Find the turn with which an outcome flips from good to bad, by running a command on beginnings of a transcript.
-
-    REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it. COMMAND gets the
-    first turns on stdin, a JSON object a line. It ends with 0 where they are good, with 125 where it cannot tell, and
-    with any other code below 128 where they are bad; anything else stops, as with `git bisect run`. What it prints goes
-    to stderr.
-    """
-    from trails.plumbing import refs
-    from trails.session.bisect import bisect as search_flip
-
-    with open_store() as store:
-        place = refs.place(store, ref)
-        turns = store.load(place.session_id).turns[: place.end]
-    # the store is closed here: the command may use it
-
-    def is_good(prefix: Sequence[Turn]) -> bool | None:
-        answer = _run(run, prefix)
-        said = {True: "good", False: "bad", None: "cannot be told"}[answer]
-        note(f"the first {count(len(prefix), 'turn')}: {said}")
-        return answer
-
-    found = search_flip(turns, is_good, good=good, bad=len(turns) if bad is None else bad)
-    if as_json:
-        print_json({"session": place.session_id, **found.to_dict()})
-    else:
-        _verdict(place.session_id, found)
-    if found.turn is None:
-        note("which of these it is cannot be told: the turns between were skipped")
-        click.get_current_context().exit(1)
-
-
-def _run(run: Sequence[str], prefix: Sequence[Turn]) -> bool | None:
-    """Run a command on the first turns of a transcript; return whether it found them good, or None for a skip."""
-    lines = "".join(f"{json.dumps(turn.to_dict(), ensure_ascii=False)}\n" for turn in prefix)
-    try:
-        code = subprocess.run(run, input=lines.encode(), stdout=2, check=False).returncode  # noqa: S603 - what was asked for
-    except OSError as error:
-        refuse(f"{run[0]!r} cannot be run: {error.strerror or error}")
-    if code < 0 or code >= _STOP:
-        ended = f"signal {-code}" if code < 0 else f"exit code {code}"
-        raise click.ClickException(f"{shlex.join(run)} ended with {ended} on {count(len(prefix), 'turn')}; stopped")
-    return None if code == _SKIP else code == 0
-
-
-def _verdict(session_id: str, found: Bisection) -> None:
-    from trails.cli import render
-
-    render.transcript(render.screen(), session_id, found.candidates, full=False)

@@ -1,17 +1,17 @@
-"""Commands that show sessions and write nothing: list, show, tree, branches, replay."""
+"""Commands that show sessions: list, show, branches, replay."""
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import command, json_option, note, open_store, print_json, session_argument, time_option
+from trails.cli.base import answer, command, json_option, open_store, session_argument, there_is_more, time_option
 
 if TYPE_CHECKING:
-    from trails.model import SessionRecord
+    from trails.model import SessionRecord, Turn
 
 
 @command("list")
@@ -42,25 +42,23 @@ def list_sessions(
         page = store.list(
             principal=principal, agent=agent, label=label, since=since, until=until, limit=limit, cursor=cursor
         )
-    if as_json:
-        print_json({"sessions": [record.to_dict() for record in page], "cursor": page.cursor})
-        return
+    more = there_is_more(
+        page.cursor,
+        "list",
+        principal=principal,
+        agent=agent,
+        since=None if since is None else since.isoformat(),
+        until=None if until is None else until.isoformat(),
+        limit=None if limit == 50 else str(limit),
+    )
+    value = {"sessions": page, "cursor": page.cursor}
+    answer(value, page, _draw_sessions, empty="no sessions found", said=more, as_json=as_json)
+
+
+def _draw_sessions(records: Sequence[SessionRecord]) -> None:
     from trails.cli import render
 
-    if page:
-        render.sessions(render.screen(), page)
-    else:
-        note("no sessions found")
-    if page.cursor:
-        filters = {
-            "--principal": principal,
-            "--agent": agent,
-            "--since": since and since.isoformat(),
-            "--until": until and until.isoformat(),
-            "--limit": None if limit == 50 else str(limit),
-        }
-        given = " ".join(f"{name} {shlex.quote(value)} " for name, value in filters.items() if value)
-        note(f"there is more: trails list {given}--cursor {shlex.quote(page.cursor)}")
+    render.sessions(render.screen(), records)
 
 
 @command("show")
@@ -77,43 +75,18 @@ def show(ref: str, full: bool, as_json: bool) -> None:
     from trails.plumbing import refs
 
     with open_store() as store:
-        place = refs.place(store, ref)
+        place = refs.place(store.workspace, ref)
         loaded = store.load(place.session_id)
         record, turns, system = loaded.record, loaded.turns[: place.end], loaded.system
-    if as_json:
-        print_json({"session": record.to_dict(), "system": system, "turns": [turn.to_dict() for turn in turns]})
-        return
-    from trails.cli import render
 
-    console = render.screen()
-    render.session_head(console, record, turns, system, full=full)
-    render.transcript(console, record.id, turns, full=full)
+    def draw(turns: Sequence[Turn]) -> None:
+        from trails.cli import render
 
+        console = render.screen()
+        render.session_head(console, record, turns, system, full=full)
+        render.transcript(console, record.id, turns, full=full)
 
-@command("tree")
-@click.argument("session", metavar="[SESSION]", required=False)
-@json_option
-def tree(session: str | None, as_json: bool) -> None:
-    """Draw the forest of forks and spawned sessions.
-
-    Without SESSION (an id, an IRI or a label), all trees of the store. Each line gives: @ the index that a fork starts
-    at, or "spawned"; label and id; how many turns its transcript has, and how many of them it owns; the first 8 digits
-    of its head. A parent that was deleted or is missing is drawn as such.
-    """
-    from trails.cli import forest
-
-    with open_store() as store:
-        top = None if session is None else store.resolve(session)
-        trees = forest.plant(forest.read(store.reader), top)
-    if as_json:
-        print_json({"sessions": [twig.to_dict() for twig in forest.walk(trees)]})
-        return
-    from trails.cli import render
-
-    if trees:
-        render.forest(render.screen(), trees)
-    else:
-        note("the store holds no sessions")
+    answer({"session": record, "system": system, "turns": turns}, turns, draw, as_json=as_json)
 
 
 @command("branches")
@@ -127,15 +100,8 @@ def branches(session: str, as_json: bool) -> None:
     with open_store() as store:
         session_id = store.resolve(session)
         records: list[SessionRecord] = store.branches(session_id)
-    if as_json:
-        print_json({"session": session_id, "branches": [record.to_dict() for record in records]})
-        return
-    from trails.cli import render
-
-    if records:
-        render.sessions(render.screen(), records)
-    else:
-        note(f"session {session_id!r} has no forks")
+    empty = f"session {session_id!r} has no forks"
+    answer({"session": session_id, "branches": records}, records, _draw_sessions, empty=empty, as_json=as_json)
 
 
 @command("replay")
@@ -143,21 +109,22 @@ def branches(session: str, as_json: bool) -> None:
 @click.option("--up-to", type=click.IntRange(min=0), metavar="INDEX", help="Stop before the turn with this index.")
 @json_option
 def replay(ref: str, up_to: int | None, as_json: bool) -> None:
-    """Print what a model would be sent again: role and content of each turn, in order.
+    """Print what a model would be sent again, turn by turn.
 
-    REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it. Nothing
-    is shortened and nothing is written.
+    Printed are role and content of each turn, in order. REF is a session (an id, an IRI or a label), a tag, or such a
+    name with @ and how many turns of it. Nothing is shortened and nothing is written.
     """
     from trails.plumbing import refs
 
     with open_store() as store:
-        place = refs.place(store, ref)
+        place = refs.place(store.workspace, ref)
         session_id = place.session_id
         ends = [end for end in (up_to, place.end) if end is not None]
         turns = store.replay(session_id, up_to_index=min(ends, default=None))
-    if as_json:
-        print_json({"session": session_id, "turns": turns})
-        return
+    answer({"session": session_id, "turns": turns}, turns, _draw_replay, as_json=as_json)
+
+
+def _draw_replay(turns: Sequence[Mapping[str, Any]]) -> None:
     from trails.cli import render
 
     render.replay(render.screen(), turns)

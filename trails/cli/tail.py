@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from trails.cli.base import command, note, open_store, store_location
-from trails.cli.text import count, one_line, shorten, to_json
-from trails.errors import InvalidInput, SessionNotFound, StoreLocked, TrailsError
+from trails.cli.terminal import count, one_line, shorten, to_json
+from trails.errors import IntegrityError, InvalidInput, SessionNotFound, StoreLocked, TrailsError
 
 if TYPE_CHECKING:
     from trails import Repository
@@ -31,11 +31,11 @@ _TEXT: Final = 100
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
-    """Show the latest turns, forks and changes of state, as the store's log has them.
+    """Show the latest turns, forks and changes of state.
 
-    Without SESSION (an id, an IRI or a label), those of all sessions. With -f it goes on, also while another process
-    works with the store; Ctrl-C ends it. Texts are shown for the first lines only, and only where no other process has
-    the store open.
+    They are shown as the store's log has them. Without SESSION (an id, an IRI or a label), those of all sessions. With
+    -f it goes on, also while another process works with the store; Ctrl-C ends it. Texts are shown for the first lines
+    only, and only where no other process has the store open.
     """
     try:
         _tail(session, follow=follow, last=last, as_json=as_json)
@@ -80,7 +80,7 @@ def _notice(line: str) -> Notice | None:
 
     try:
         leaf, _ = leaves.parse(line)
-    except TrailsError as error:
+    except IntegrityError as error:
         note(str(error))
         return None
     return notice_of(leaf) if is_told(leaf) else None

@@ -12,6 +12,7 @@ from pyoxigraph import NamedNode
 
 from trails import iris, vocab
 from trails.model import SessionRecord, Turn
+from trails.plumbing.worktree import Worktree
 from trails.session import Repository
 from trails.session.session import Session
 
@@ -30,7 +31,7 @@ class Kept:
 
     def is_current(self, repository: Repository, chain: tuple[SessionRecord, ...]) -> bool:
         """Tell whether this is all that is stored: the last turn is still the last one, however many there are."""
-        if self.chain != chain or self.rewrites != repository.rewrites:
+        if self.chain != chain or self.rewrites != repository.workspace.rewrites:
             return False
         if repository.reader.owns(chain[0].id, len(self.turns)):
             return False
@@ -49,20 +50,21 @@ class Keeper:
         self._kept: OrderedDict[str, Kept] = OrderedDict()
 
     def load(self, repository: Repository, session_id: str) -> tuple[Session, int]:
-        """Return a handle of its own on all that is stored of a session, and `Repository.rewrites` from before that."""
-        rewrites = repository.rewrites
+        """Return a handle of its own on all that is stored of a session, and `Workspace.rewrites` from before that."""
+        rewrites = repository.workspace.rewrites
         with self._lock:
             kept = self._kept.pop(session_id, None)
         if kept is not None:
             chain = repository.reader.lineage(session_id)
             if kept.is_current(repository, chain):
-                made = Session(repository, chain[0], ancestors=chain[1:], turns=list(kept.turns), stored=True)
-                return made, rewrites
+                turns = list(kept.turns)
+                made = Worktree(repository.workspace, chain[0], ancestors=chain[1:], turns=turns, stored=True)
+                return Session(made), rewrites
         return repository.load(session_id), rewrites
 
     def keep(self, session: Session, turns: Sequence[Turn], rewrites: int) -> None:
         """Keep the turns of a session, all of them stored; `rewrites` is what `load` gave with it."""
-        kept = Kept((session.record, *session._ancestors), turns, rewrites)
+        kept = Kept(session.worktree.chain, turns, rewrites)
         with self._lock:
             self._kept[session.id] = kept
             while len(self._kept) > 1 and self._is_too_much():

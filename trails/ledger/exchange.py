@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any, Final
 
 from trails import vocab
+from trails.clock import Clock
 from trails.errors import InvalidInput, TrailsError
 from trails.ledger.writer import Book, change
 from trails.model import Turn
+from trails.plumbing import draft
 from trails.records.entries import Event, Exchange
 from trails.records.entry import Words
-from trails.session import Repository, draft
+from trails.session import Repository
 from trails.session.session import Session
 from trails.store.contract import PreconditionFailed
 
-Clock = Callable[[], datetime]
 _NO_ANSWERS: Final = frozenset({"user", "tool", "system", "summary"})
 """The roles of turns that are not sent out."""
 _ERROR: Final = 2000
@@ -44,7 +44,7 @@ class Running:
         self.session: Session
         """The session, with all that is stored of it; the messages are appended to it."""
         self.session, self._rewrites = book.runs.keeper.load(repository, exchange.session_id)
-        self.session._held = f"exchange {exchange.number}"
+        self.session.worktree.held = f"exchange {exchange.number}"
         self._began_at = len(self.session)
         self._head_before = self.session.head
         for message in messages:
@@ -99,7 +99,7 @@ class Running:
         if content is None:
             raise InvalidInput(f"the text of message {message.number} of session {self.session.id!r} was taken out")
         said = draft.make("user", content, author=message.author_iri, time=message.time)
-        self._said[message.number] = self.session.append_draft(said)  # an empty message came all the same
+        self._said[message.number] = self.session.worktree.append(said)  # an empty message came all the same
 
     # --- its end
 
@@ -109,7 +109,7 @@ class Running:
         if any(turns[said.index : said.index + 1] != (said,) for said in self._said.values()):
             raise InvalidInput(
                 f"exchange {self.exchange.number} of session {session_id!r} cannot be completed: its handler took back the "
-                "turns that say its messages (discard_pending, take_back, keep_as_fork)"
+                "turns that say its messages (discard_pending, keep_as_fork)"
             )
         done = self.exchange.model_copy(
             update={
@@ -125,11 +125,11 @@ class Running:
             made = [] if answer is None else [answer]
             also = change(session_id, made, [(self.exchange, done), *self._spoken(turns)])
             try:
-                self.session.persist(also)
+                self.session.worktree.persist(also)
             except PreconditionFailed as failure:
                 raise self._book.refusal(session_id, failure) from failure
             self._book.wrote(session_id, made)
-        self.session._held = None
+        self.session.worktree.held = None
         self._book.runs.keeper.keep(self.session, turns, self._rewrites)
         return done
 
@@ -175,7 +175,7 @@ class Running:
             kept = self.session.keep_as_fork()
             moved = self._spoken(kept.turns, keep_text=True)
         self.session.discard_pending()
-        self.session._held = None
+        self.session.worktree.held = None
         failed = self.exchange.model_copy(
             update={
                 "state": "failed",
@@ -205,7 +205,7 @@ def work(running: Running, handler: Handler, *, keep_partial: bool) -> Exchange:
     try:
         answer = handler(running)
         if answer is not None:
-            running.session.append_draft(draft.make("assistant", answer))  # it may be empty: so a model answered
+            running.session.worktree.append(draft.make("assistant", answer))  # it may be empty: so a model answered
         return running.complete()
     except BaseException as error:
         try:

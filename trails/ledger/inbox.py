@@ -13,9 +13,10 @@ from trails import iris, validate, vocab
 from trails.errors import InvalidInput
 from trails.ledger.writer import Book, change
 from trails.model import Turn
+from trails.plumbing import draft
 from trails.records.entries import Delivery, Entry, Event, Exchange, Mode, Outcome
 from trails.records.entry import Words
-from trails.session import Repository, draft
+from trails.session import Repository
 from trails.store.contract import Change, PreconditionFailed
 
 _LONGEST_ID: Final = 1000
@@ -243,7 +244,7 @@ def post(repository: Repository, book: Book, record: Delivery, number: int) -> D
     if made.words is not None and not made.words.withheld:
         plan = replace(plan, forbid=[*plan.forbid, redacted])
     try:
-        repository.commit(plan)
+        repository.store.commit(plan)
     except PreconditionFailed as failure:
         raise book.refusal(session_id, failure) from failure
     book.wrote(session_id, [made])

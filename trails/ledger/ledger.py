@@ -8,17 +8,19 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, Literal
 
 from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode, Quad
 
 from trails import iris, validate, vocab
+from trails.clock import Clock, time_of
 from trails.errors import ExchangeInterrupted, InvalidInput
 from trails.ledger import heads, queue
 from trails.ledger import inbox as posting
-from trails.ledger.exchange import Clock, Handler, Running, work
+from trails.ledger.exchange import Handler, Running, work
 from trails.ledger.heads import HeadMove
 from trails.ledger.writer import Book, change
 from trails.model import Turn
@@ -65,17 +67,12 @@ class Ledger:
         if debounce < timedelta(0):
             raise InvalidInput(f"debounce must not be negative, and is {debounce}")
         self._repository = store
-        self._clock_given = clock
+        self._now = partial(time_of, clock)
         self._debounce = debounce
         self._book = Book(store)
 
     def __repr__(self) -> str:
         return f"<Ledger of {self._repository!r}>"
-
-    def _now(self) -> datetime:
-        return (
-            datetime.now(UTC) if self._clock_given is None else validate.time(self._clock_given(), "the clock's time")
-        )
 
     def _id(self, session: str) -> str:
         return self._repository.record(session).id
@@ -429,7 +426,7 @@ class Ledger:
                 return self._forked_before(made, known)
             also = change(made.id, [event.model_copy(update={"number": 1})])
             row = Quad(NamedNode(made.iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG)  # not there yet: it comes with it
-            made.persist(posting.without(also, row))
+            made.worktree.persist(posting.without(also, row))
         return made
 
     def _forked_before(self, wanted: Session, known: Event) -> Session:

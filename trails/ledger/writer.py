@@ -162,7 +162,7 @@ class Book:
         if taken_out is not None:
             redaction_records.record(tx, [old.iri for old, _ in moved], place="ledger text", time=taken_out)
         put(tx, session_id, made, moved)
-        tx.commit(self._repository, otherwise=lambda failure: self.refusal(session_id, failure))
+        tx.commit(self._repository.store, otherwise=lambda failure: self.refusal(session_id, failure))
         self.wrote(session_id, made)
 
     def wrote(self, session_id: str, made: Sequence[Entry]) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails import iris, lineage, vocab
+from trails import iris, lineage, validate, vocab
 from trails.decoding import decodes
 from trails.errors import IntegrityError, TrailsError
 from trails.integrity import digests
@@ -155,6 +155,15 @@ def note_of(subject: str, quads: Iterable[Quad]) -> Note:
         salt=values[vocab.SALT],
         redacted=any(getattr(quad.object, "datatype", None) == vocab.REDACTED for quad in quads),
     )
+
+
+@decodes
+def find_tag(store: Matching, name: str) -> Tag | None:
+    """Return the tag with a name or an IRI, or None."""
+    plain = validate.text(name, "the tag's name")
+    subject = iris.tag(iris.tag_name(plain) or plain)
+    quads = about(store, subject)
+    return tag_of(subject, quads) if quads else None
 
 
 def about(store: Matching, subject: str) -> list[Quad]:

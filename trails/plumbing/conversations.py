@@ -34,7 +34,8 @@ from trails.records.conversations import (
     move_of,
     quads_as_written,
 )
-from trails.store.contract import Change, Matching, Pattern, QuadStore
+from trails.store.contract import Change, Matching, QuadStore
+from trails.store.pattern import Pattern
 
 # --- finding
 

@@ -25,7 +25,8 @@ from trails.plumbing import leaves
 from trails.plumbing.reader import Reader
 from trails.plumbing.transaction import Refusal, Transaction
 from trails.records import turns as mapping
-from trails.store.contract import Matching, Pattern, PreconditionFailed, QuadStore
+from trails.store.contract import Matching, PreconditionFailed, QuadStore
+from trails.store.pattern import Pattern
 
 _BATCH = 200
 """Turns copied in one commit."""

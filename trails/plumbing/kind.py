@@ -17,7 +17,8 @@ from trails import iris
 from trails.integrity.leaves import Leaf
 from trails.model import Finding, SessionRecord
 from trails.plumbing.taking import Taking
-from trails.store.contract import Matching, Pattern, QuadStore
+from trails.store.contract import Matching, QuadStore
+from trails.store.pattern import Pattern
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final
 
@@ -27,6 +27,10 @@ _WIDE: Final = 3
 _OPEN_END: Final = 2**53
 _JSON: Final = vocab.JSON.value
 _REDACTED: Final = vocab.REDACTED.value
+
+
+FAR_PAST: Final = datetime(1, 1, 1, tzinfo=UTC)
+FAR_FUTURE: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 class Reader:
@@ -102,11 +106,11 @@ class Reader:
         self,
         *,
         limit: int,
-        since: datetime,
-        until: datetime,
-        after: tuple[datetime, str],
-        principal: str | None,
-        agent: str | None,
+        since: datetime = FAR_PAST,
+        until: datetime = FAR_FUTURE,
+        after: tuple[datetime, str] = (FAR_FUTURE, "~"),
+        principal: str | None = None,
+        agent: str | None = None,
     ) -> list[SessionRecord]:
         """Return up to `limit` records by creation, newest first, after a (time, session IRI) where a page ended."""
         common = {"since": since, "until": until, "before": after[0], "last": after[1], "limit": limit}

@@ -7,14 +7,12 @@ meant: `plan@5` is the first five turns of `plan`. A whole name comes first, so 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from trails import iris, lineage, validate
 from trails.errors import InvalidInput, SessionNotFound
+from trails.plumbing import annotations as marks
 from trails.plumbing import tails
-
-if TYPE_CHECKING:
-    from trails.session.repository import Repository
+from trails.plumbing.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +24,7 @@ class Place:
     end: int | None = None
 
 
-def place(repository: Repository, ref: str) -> Place:
+def place(workspace: Workspace, ref: str) -> Place:
     """Return the place that a reference names.
 
     Raises `SessionNotFound` where no session, label or tag has the name, and `InvalidInput` for an index past the end or
@@ -35,25 +33,25 @@ def place(repository: Repository, ref: str) -> Place:
     >>> import trails
     >>> with trails.open(":memory:") as store:
     ...     plan = store.create(id="plan", label="trip"); _ = plan.append("user", "Plan a trip"); written = plan.persist()
-    ...     place(store, "trip@1")
+    ...     place(store.workspace, "trip@1")
     Place(ref='trip@1', session_id='plan', end=1)
     """
     wanted = validate.text(ref, "a reference")
-    whole = _named(repository, wanted)
+    whole = _named(workspace, wanted)
     if whole is not None:
         return whole
     name, at, index = wanted.rpartition("@")
     if not at or not name or not (index.isascii() and index.isdecimal()):
-        raise _unknown(repository, wanted)
-    found = _named(repository, name)
+        raise _unknown(workspace, wanted)
+    found = _named(workspace, name)
     if found is None:
-        raise _unknown(repository, name)
-    return Place(wanted, found.session_id, _end(repository, found, int(index)))
+        raise _unknown(workspace, name)
+    return Place(wanted, found.session_id, _end(workspace, found, int(index)))
 
 
-def _named(repository: Repository, name: str) -> Place | None:
+def _named(workspace: Workspace, name: str) -> Place | None:
     """Return the place that a name alone stands for: a session or a tag; one that is both is not guessed at."""
-    session_id, tagged = _session(repository, name), _tagged(repository, name)
+    session_id, tagged = _session(workspace, name), _tagged(workspace, name)
     if session_id is not None and tagged is not None:
         raise InvalidInput(
             f"{name!r} is the name of session {session_id!r} and of a tag; write {iris.session(session_id)} or "
@@ -64,9 +62,9 @@ def _named(repository: Repository, name: str) -> Place | None:
     return None if tagged is None else Place(name, *tagged)
 
 
-def _session(repository: Repository, name: str) -> str | None:
+def _session(workspace: Workspace, name: str) -> str | None:
     try:
-        return repository.resolve(name)
+        return workspace.resolve(name)
     except SessionNotFound:
         return None
     except InvalidInput:
@@ -75,28 +73,28 @@ def _session(repository: Repository, name: str) -> str | None:
         return None
 
 
-def _tagged(repository: Repository, name: str) -> tuple[str, int] | None:
+def _tagged(workspace: Workspace, name: str) -> tuple[str, int] | None:
     """Return the session and the index that a tag names, or None where there is no such tag."""
-    found = repository.tags.find(name)
+    found = marks.find_tag(workspace.store, name)
     return None if found is None else (found.session_id, found.length)
 
 
-def _end(repository: Repository, found: Place, index: int) -> int:
+def _end(workspace: Workspace, found: Place, index: int) -> int:
     """Return an index if the place reaches that far."""
-    runs = lineage.segments(repository.reader.lineage(found.session_id), found.end)
+    runs = lineage.segments(workspace.reader.lineage(found.session_id), found.end)
     owner = None if index == 0 else tails.owner_at(runs, index - 1)
-    if index == 0 or (owner is not None and repository.reader.owns(owner, index - 1)):
+    if index == 0 or (owner is not None and workspace.reader.owns(owner, index - 1)):
         return index
-    length = tails.length(repository.reader, runs)
+    length = tails.length(workspace.reader, runs)
     turns = f"{length} turn{'' if length == 1 else 's'}"
     raise InvalidInput(f"{found.ref!r} has {turns}, so there is no {found.ref}@{index}: @0 to @{length} is possible")
 
 
-def _unknown(repository: Repository, name: str) -> SessionNotFound | InvalidInput:
+def _unknown(workspace: Workspace, name: str) -> SessionNotFound | InvalidInput:
     possible = validate.is_session_id(name)
-    if possible and repository.reader.is_deleted(name):
-        return repository.reader.not_found(name)
-    newest = [record.label or record.id for record in repository.list(limit=5)]
+    if possible and workspace.reader.is_deleted(name):
+        return workspace.reader.not_found(name)
+    newest = [record.label or record.id for record in workspace.reader.page(limit=5)]
     there = f"the newest sessions are {', '.join(map(repr, newest))}" if newest else "the store holds no sessions"
     message = f"there is no session, label or tag {name!r}; {there}; `trails list` and `trails tags` show what there is"
     return SessionNotFound(message) if possible else InvalidInput(message)

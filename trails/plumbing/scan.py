@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, lineage, vocab
 from trails.model import Value
 from trails.plumbing import bundle
+from trails.plumbing.workspace import Workspace
 from trails.secrets import Found, Place, detector
-
-if TYPE_CHECKING:
-    from trails.session.repository import Repository
 
 _TURN_PART: Final = re.compile(r"urn:trails:session:[^/]+/([0-9]+)-[0-9a-f]+(?:/|$)")
 _LEDGER_PART: Final = re.compile(r"urn:trails:session:[^/]+/ledger/([0-9]+)(?:/|$)")
@@ -38,28 +36,28 @@ class Scan(Value):
         return {"sessions": self.sessions, "secrets": [each.to_dict() for each in self.found]}
 
 
-def scan(repository: Repository, session: str) -> Scan:
+def scan(workspace: Workspace, session: str) -> Scan:
     """Return the secrets in what a session says, the turns that it shares with its ancestors included.
 
     `session` is an id, an IRI or a label. Looked through are its turns with their tool calls and metadata, its system
     prompts, labels, metadata, tags, notes, ledger, entry and runs. Raises `SessionNotFound` where there is none.
     """
-    chain = repository.reader.lineage(repository.resolve(session))
-    found = own(repository, chain[0].id)
+    chain = workspace.reader.lineage(workspace.resolve(session))
+    found = own(workspace, chain[0].id)
     for run in lineage.segments(chain):
         if run.record.id != chain[0].id and run.end is not None:
-            inherited = _found(repository.store.quads((None, None, None, NamedNode(run.record.iri))))
+            inherited = _found(workspace.store.quads((None, None, None, NamedNode(run.record.iri))))
             found += [each for each in inherited if each.index is not None and run.start <= each.index < run.end]
     return Scan(sessions=1, found=tuple(sorted(found, key=_order)))
 
 
-def scan_all(repository: Repository, progress: Callable[[int, int, str], None] | None = None) -> Scan:
+def scan_all(workspace: Workspace, progress: Callable[[int, int, str], None] | None = None) -> Scan:
     """Return the secrets in a whole store: in every graph, those of sessions that are being deleted too, and the catalog.
 
     A turn that several sessions share is named once, in the session that owns it.
     """
-    store = repository.store
-    graphs = [row[0].value for row in repository.reader.select("graphs")]
+    store = workspace.store
+    graphs = [row[0].value for row in workspace.reader.select("graphs")]
     found: list[Found] = []
     for done, graph in enumerate(graphs):
         if progress:
@@ -73,9 +71,9 @@ def scan_all(repository: Repository, progress: Callable[[int, int, str], None] |
     return Scan(sessions=sessions, found=tuple(sorted(found, key=_order)))
 
 
-def own(repository: Repository, session_id: str) -> list[Found]:
+def own(workspace: Workspace, session_id: str) -> list[Found]:
     """Return the secrets in what a session itself holds, without the turns of its ancestors."""
-    store, record = repository.store, repository.reader.record(session_id)
+    store, record = workspace.store, workspace.reader.record(session_id)
     quads = bundle.session_quads(store, record)
     quads += store.quads((None, None, None, NamedNode(iris.session_entry(record.iri))))
     for run in store.quads((None, vocab.GENERATED, NamedNode(record.iri), vocab.CATALOG)):

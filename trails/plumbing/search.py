@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode, QuerySolution
 
@@ -14,12 +14,10 @@ from trails import iris, lineage, parts, validate, vocab
 from trails.decoding import decodes
 from trails.errors import InvalidInput
 from trails.model import Value
+from trails.plumbing import draft
+from trails.plumbing.workspace import Workspace
 from trails.records import turns
-from trails.session import draft
-
-if TYPE_CHECKING:
-    from trails.session.repository import Repository
-    from trails.store.contract import QuadStore
+from trails.store.contract import QuadStore
 
 MAX_PAGE: Final = 1000
 _MOST_ROWS: Final = 4000
@@ -74,7 +72,7 @@ class Wanted:
     author: str | None = None
 
 
-def search(repository: Repository, wanted: Wanted, *, limit: int, cursor: str | None) -> Hits:
+def search(workspace: Workspace, wanted: Wanted, *, limit: int, cursor: str | None) -> Hits:
     """Return one page of turns; see `Repository.search`."""
     text, tool, role, author = wanted.text, wanted.tool, wanted.role, wanted.author
     if text is None and tool is None and role is None and author is None:
@@ -93,18 +91,18 @@ def search(repository: Repository, wanted: Wanted, *, limit: int, cursor: str | 
         criteria["tool"] = validate.name(tool, "a tool's name")
     runs: dict[str, lineage.Segment] = {}
     if wanted.session is not None:
-        chain = repository.reader.lineage(repository.record(wanted.session).id)
+        chain = workspace.reader.lineage(workspace.record(wanted.session).id)
         runs = {run.record.iri: run for run in lineage.segments(chain)}
         criteria["sessions"] = [run.record.id for run in runs.values()]
     place = _START if cursor is None else _parse(cursor)
-    found = _rows(repository, name, criteria, wanted, runs=runs, place=place, count=limit + 1)
-    hits = [_hit(repository.store, row, wanted) for row in found[:limit]]
+    found = _rows(workspace, name, criteria, wanted, runs=runs, place=place, count=limit + 1)
+    hits = [_hit(workspace.store, row, wanted) for row in found[:limit]]
     return Hits(hits, _cursor(_place(found[limit - 1])) if len(found) > limit else None)
 
 
 @decodes
 def _rows(
-    repository: Repository,
+    workspace: Workspace,
     name: str,
     criteria: Mapping[str, Any],
     wanted: Wanted,
@@ -118,12 +116,12 @@ def _rows(
     Without, copies of a turn that is found elsewhere are left out, and always rows that hold the text in their JSON
     and not in what was said: few pages hold any, and SPARQL would ask for each row.
     """
-    store = repository.store
+    store = workspace.store
     found: list[QuerySolution] = []
     size = count
     while len(found) < count:
         limits = {"before": place[0], "last": place[1], "below": place[2], "limit": size}
-        rows = repository.reader.select(name, **criteria, **limits)
+        rows = workspace.reader.select(name, **criteria, **limits)
         for row in rows:
             if runs:
                 counts = _is_in(runs[row["session"].value], int(row["index"].value))

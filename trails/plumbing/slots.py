@@ -9,7 +9,8 @@ from pyoxigraph import Literal, NamedNode
 
 from trails import iris, vocab
 from trails.model import SessionRecord
-from trails.store.contract import Pattern, QuadStore
+from trails.store.contract import QuadStore
+from trails.store.pattern import Pattern
 
 
 def findings(records: Iterable[SessionRecord]) -> Iterator[tuple[str, str, str]]:

@@ -4,7 +4,7 @@
     tx.session("plan")                      # it is there, and was not deleted
     tx.new(quads)                           # nothing is said yet of what these are about
     tx.log(leaves.rows("change", ["plan"])) # what the log says of it
-    tx.commit(repository)
+    tx.commit(store)
 
 A precondition carries its own refusal; where one without any does not hold, `PreconditionFailed` is left to the caller.
 """
@@ -20,20 +20,13 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails import iris, vocab
 from trails.errors import InvalidInput
 from trails.integrity.leaves import Leaf
-from trails.store.contract import Change, Pattern, PreconditionFailed
+from trails.store.contract import Change, PreconditionFailed, QuadStore
+from trails.store.pattern import Pattern, matches
 from trails.store.preview import Preview
 
 _LeafMaker = Callable[[Preview], Sequence[Leaf]]
 Refusal = Callable[[PreconditionFailed], Exception]
 """Makes the error that a precondition means to the caller where it does not hold."""
-
-
-class Committing(Protocol):
-    """Whatever writes a commit: a store, or an open repository."""
-
-    def commit(self, change: Change) -> bool:
-        """Do a change whole; raise `PreconditionFailed` where it may not happen."""
-        ...
 
 
 class Wording(Protocol):
@@ -161,13 +154,13 @@ class Transaction:
     def _leaves(self, after: Preview) -> list[Leaf]:
         return [leaf for maker in self._makers for leaf in maker(after)]
 
-    def commit(self, target: Committing, otherwise: Refusal | None = None) -> bool:
+    def commit(self, store: QuadStore, otherwise: Refusal | None = None) -> bool:
         """Write it; return False where it had all happened before.
 
         Raises what the precondition that does not hold means, or `otherwise` where that says nothing.
         """
         try:
-            return target.commit(self.change())
+            return store.commit(self.change())
         except PreconditionFailed as failure:
             error = self.error(failure, otherwise)
             if error is failure:
@@ -176,10 +169,11 @@ class Transaction:
 
     def error(self, failure: PreconditionFailed, otherwise: Refusal | None = None) -> Exception:
         """Return the error that a failed precondition means: the failure itself where nothing says one."""
-        found = next((refusal for quad, refusal in self._require if failure.missing == quad), None)
-        for pattern, refusal in self._forbid:
-            if found is None and Change(forbid=[pattern]).asked_for(failure):
-                found = refusal
+        present = failure.present
+        if present is None:
+            found = next((refusal for quad, refusal in self._require if quad == failure.missing), None)
+        else:
+            found = next((refusal for pattern, refusal in self._forbid if matches(present, pattern)), None)
         found = found or otherwise
         return failure if found is None else found(failure)
 

@@ -315,20 +315,23 @@ class SpawnRequest(Value):
     cleanup: Cleanup = "keep"
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Read the parameters of `sessions_spawn`; wrong and unknown ones raise `RequestRefused`.
+    def of(
+        cls,
+        task: str,
+        *,
+        label: str | None = None,
+        agent_id: str | None = None,
+        model: str | None = None,
+        thinking: str | None = None,
+        run_timeout_seconds: float | None = 0,
+        cleanup: Cleanup | None = "keep",
+    ) -> Self:
+        """Check what is asked of a spawn; what is wrong raises `RequestRefused`, under its name in `sessions_spawn`.
 
-        `timeoutSeconds` is an old name of `runTimeoutSeconds`; seconds are floored, and at least 0 (without end) or, for
-        a fraction of one, 1. More than `MAX_TIMEOUT` is refused.
-
-        >>> SpawnRequest.from_json({"task": "look", "runTimeoutSeconds": 2.9, "thinking": "HIGH"}).run_timeout_seconds
-        2
+        Seconds are floored, and at least 0 (without end) or, for a fraction of one, 1. More than `MAX_TIMEOUT` is refused.
         """
-        fields = section(value, "sessions_spawn")
-        for name in fields:
-            if name not in _SPAWN_FIELDS:
-                raise RequestRefused(f"sessions_spawn has no parameter {name}; it has {', '.join(_SPAWN_FIELDS)}")
-        texts = {name: _parameter(fields, name) for name in ("task", "label", "agentId", "model", "thinking")}
+        given = {"task": task, "label": label, "agentId": agent_id, "model": model, "thinking": thinking}
+        texts = {name: _parameter(name, text) for name, text in given.items()}
         if not texts["task"]:
             raise RequestRefused("task required")
         return cls(
@@ -337,8 +340,31 @@ class SpawnRequest(Value):
             agent_id=normalize_agent_id(texts["agentId"]) if texts["agentId"] else None,
             model=texts["model"],
             thinking=_thinking(texts["thinking"]),
-            run_timeout_seconds=_seconds(fields),
-            cleanup=_cleanup(fields.get("cleanup")),
+            run_timeout_seconds=_seconds(run_timeout_seconds),
+            cleanup=_cleanup(cleanup),
+        )
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Read the parameters of `sessions_spawn`, as `of` does; unknown ones raise `RequestRefused`, too.
+
+        `timeoutSeconds` is an old name of `runTimeoutSeconds`.
+
+        >>> SpawnRequest.from_json({"task": "look", "runTimeoutSeconds": 2.9, "thinking": "HIGH"}).run_timeout_seconds
+        2
+        """
+        fields = section(value, "sessions_spawn")
+        for name in fields:
+            if name not in _SPAWN_FIELDS:
+                raise RequestRefused(f"sessions_spawn has no parameter {name}; it has {', '.join(_SPAWN_FIELDS)}")
+        return cls.of(
+            task=fields.get("task", ""),
+            label=fields.get("label"),
+            agent_id=fields.get("agentId"),
+            model=fields.get("model"),
+            thinking=fields.get("thinking"),
+            run_timeout_seconds=fields.get("runTimeoutSeconds", fields.get("timeoutSeconds")),
+            cleanup=fields.get("cleanup"),
         )
 
 
@@ -354,8 +380,7 @@ _SPAWN_FIELDS: Final = (
 )
 
 
-def _parameter(fields: Mapping[str, Any], name: str) -> str | None:
-    value = fields.get(name)
+def _parameter(name: str, value: object) -> str | None:
     if value is not None and not isinstance(value, str):
         raise RequestRefused(f"{name} must be a string")
     return trim(value) or None
@@ -368,8 +393,7 @@ def _thinking(value: str | None) -> str | None:
     return level
 
 
-def _seconds(fields: Mapping[str, Any]) -> int:
-    value: Any = fields.get("runTimeoutSeconds", fields.get("timeoutSeconds"))
+def _seconds(value: Any) -> int:
     if value is None:
         return 0
     if not is_number(value):

@@ -7,13 +7,12 @@ from datetime import datetime
 
 from trails import iris, keys
 from trails.errors import InvalidInput
-from trails.plumbing import conversations
+from trails.plumbing import conversations, draft
 from trails.records import turns
 from trails.records.conversations import Alias, Conversation, Move
 from trails.routing.decisions import Moving, Unplaced
 from trails.routing.directory import Keyring
 from trails.routing.moves import Plan, Step
-from trails.session import draft
 
 
 class Renaming:

@@ -28,7 +28,8 @@ from trails.records.conversations import Conversation
 from trails.records.entries import Entry, Event
 from trails.records.overrides import SessionEntry
 from trails.session import Repository, Session
-from trails.store.contract import Change, Pattern, PreconditionFailed
+from trails.store.contract import Change, PreconditionFailed
+from trails.store.pattern import Pattern
 
 OWN: Final = ("sessionId", "label")
 """The fields of an entry that are kept as what they are: the session's own id, the conversation's label."""
@@ -225,11 +226,11 @@ class Keyring:
         try:
             if stored:
                 there = Quad(NamedNode(session.iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
-                self.repository.commit(
+                self.repository.store.commit(
                     change.joined(Change(require=[there], leaves=leaves.rows("change", [session.id])))
                 )
             else:
-                session.persist(change)
+                session.worktree.persist(change)
         except PreconditionFailed as failure:
             if failure.present is not None and failure.present.predicate == vocab.LABEL:
                 raise RequestRefused(f"label already in use: {label}") from failure
@@ -294,7 +295,7 @@ class Keyring:
         if made:
             change = change.joined(writer.change(held.session_id, made))
         try:
-            self.repository.commit(change)
+            self.repository.store.commit(change)
         except PreconditionFailed as failure:
             if failure.present is not None and failure.present.predicate == vocab.LABEL:
                 raise RequestRefused(f"label already in use: {fields.get(_LABEL)}") from failure

@@ -23,7 +23,8 @@ from trails.records import conversations
 from trails.records.conversations import Alias, Conversation, Move
 from trails.routing.decisions import MovedSession, Moving
 from trails.routing.directory import Keyring
-from trails.store.contract import Change, Pattern, PreconditionFailed
+from trails.store.contract import Change, PreconditionFailed
+from trails.store.pattern import Pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ class Plan:
             leaves=leaves.rows("change", touched),
         )
         try:
-            self.keyring.repository.commit(change)
+            self.keyring.repository.store.commit(change)
         except PreconditionFailed as failure:
             raise InvalidInput(
                 f"another writer changed one of the keys meanwhile ({failure}); nothing was written, try again"

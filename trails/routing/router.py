@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from typing import Any, Final, Literal
 
 from trails import keys, policy, validate
+from trails.clock import Clock, time_of
 from trails.errors import InvalidInput, RequestRefused
 from trails.model import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES
 from trails.plumbing import conversations
@@ -24,7 +26,6 @@ from trails.routing.visibility import View
 from trails.session import Repository, Session
 from trails.store.contract import Result
 
-Clock = Callable[[], datetime]
 _List = list  # inside the class, `list` is the method
 _NOBODY: Final = "\0"
 """No session's key."""
@@ -67,7 +68,7 @@ class Router:
         """
         self._settings = RouterSettings.from_json(config, zone=zone, fold_case=fold_case)
         self._repository = store
-        self._clock = clock
+        self._now = partial(time_of, clock)
         self._models = models
         self._keyring = Keyring(store)
         self._arrivals = Arrivals(self._keyring, lambda: self._settings, self._now)
@@ -78,9 +79,6 @@ class Router:
 
     def __repr__(self) -> str:
         return f"<Router of {self._repository!r}>"
-
-    def _now(self) -> datetime:
-        return datetime.now(UTC) if self._clock is None else validate.time(self._clock(), "the clock's time")
 
     # --- keys
 

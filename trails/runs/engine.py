@@ -7,13 +7,14 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode
 
 from trails import iris, keys, validate, vocab
+from trails.clock import Clock, time_of
 from trails.errors import InvalidInput, SessionNotFound
 from trails.ledger import Ledger
 from trails.ledger.exchange import Running
@@ -27,7 +28,6 @@ from trails.runs import answers
 from trails.runs.addresses import Places
 from trails.runs.host import (
     Answer,
-    Clock,
     Context,
     Host,
     Interrupted,
@@ -102,7 +102,7 @@ class Core:
 
     def now(self) -> datetime:
         """Return the clock's time, cut to milliseconds."""
-        moment = datetime.now(UTC) if self.clock is None else validate.time(self.clock(), "the clock's time")
+        moment = time_of(self.clock)
         return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
     def is_active(self, session_id: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -22,7 +21,6 @@ from trails.records.run import How, Origin, Run
 from trails.runs.lanes import Lane
 from trails.session.session import Session
 
-Clock = Callable[[], datetime]
 Interrupted = Literal["fail", "retry", "refuse"]
 """What becomes of work that was under way when its process died."""
 

@@ -125,7 +125,7 @@ class Registry:
         """Enter a run, or raise `InvalidInput` where its id is known."""
         index = self._index
         try:
-            self._repository.commit(run_rows.registered(run))
+            self._repository.store.commit(run_rows.registered(run))
         except PreconditionFailed as failure:
             raise known(run.run_id) from failure
         index.note(run)
@@ -144,7 +144,7 @@ class Registry:
                 return None
             new, change = run_rows.changed(run, run.model_copy(update=fields))
             try:
-                self._repository.commit(change if also is None else change.joined(also(new)))
+                self._repository.store.commit(change if also is None else change.joined(also(new)))
             except PreconditionFailed as failure:
                 if failure.missing in change.require:
                     continue
@@ -160,7 +160,7 @@ class Registry:
             if run is None:
                 return False
             try:
-                self._repository.commit(run_rows.removed(run, at))
+                self._repository.store.commit(run_rows.removed(run, at))
             except PreconditionFailed:
                 continue
             index.forget(run_id)
@@ -178,7 +178,7 @@ class Registry:
             tx.add(add)
             redaction_records.record(tx, [run.iri], place="run", time=datetime.now(UTC))
             try:
-                tx.commit(self._repository)
+                tx.commit(self._repository.store)
             except PreconditionFailed:
                 continue
             return True

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from trails import validate
+from trails.clock import Clock
 from trails.errors import InvalidInput
 from trails.policy.patches import ModelHost
 from trails.policy.prompts import SubagentBrief, subagent_prompt
@@ -17,10 +18,10 @@ from trails.records.run import Cleanup, Run, RunStatus
 from trails.runs import runs_json, sending, spawning, tools
 from trails.runs.announcing import Announcer
 from trails.runs.engine import Core
-from trails.runs.host import Agent, Announcement, Clock, Host, Interrupted, Outgoing, Settings, Waiter, uuid
+from trails.runs.host import Agent, Announcement, Host, Interrupted, Outgoing, Settings, Waiter, uuid
 from trails.runs.lanes import Lane, Lanes, LaneThreads
 from trails.runs.runs_json import Imported
-from trails.runs.sending import DEFAULT_TIMEOUT, Sent
+from trails.runs.sending import DEFAULT_TIMEOUT, SendRequest, Sent
 from trails.runs.spawning import Spawned
 from trails.runs.upkeep import Ticked, Upkeep
 from trails.session import Repository
@@ -152,18 +153,22 @@ class Runs:
 
         Raises `RequestRefused` for parameters that cannot be read.
         """
-        given = {"label": label, "agentId": agent_id, "model": model, "thinking": thinking}
-        fields = {name: value for name, value in given.items() if value is not None}
-        limits = {"runTimeoutSeconds": run_timeout_seconds, "cleanup": cleanup}
-        return self.spawn_tool(requester, {"task": task, **fields, **limits}, origin=origin)
+        request = SpawnRequest.of(
+            task,
+            label=label,
+            agent_id=agent_id,
+            model=model,
+            thinking=thinking,
+            run_timeout_seconds=run_timeout_seconds,
+            cleanup=cleanup,
+        )
+        return spawning.spawn(self._core, requester, request, origin)
 
     def spawn_tool(
         self, requester: str, parameters: Mapping[str, Any], *, origin: Mapping[str, Any] | None = None
     ) -> Spawned:
         """Start a sub-agent by a tool call's parameters, named as in `sessions_spawn` (see `trails.runs.tools`)."""
-        request = SpawnRequest.from_json(parameters)
-        validate.text(request.task, "the task")
-        return spawning.spawn(self._core, requester, request, origin)
+        return spawning.spawn(self._core, requester, SpawnRequest.from_json(parameters), origin)
 
     # --- working
 
@@ -272,10 +277,16 @@ class Runs:
 
         Raises `RequestRefused` for parameters that cannot be read, `SessionNotFound` for a requester that is not there.
         """
-        given = {"sessionKey": session_key, "label": label, "agentId": agent_id}
-        fields = {name: value for name, value in given.items() if value is not None}
-        parameters = {"message": message, **fields, "timeoutSeconds": timeout_seconds}
-        return self.send_tool(requester, parameters, sandboxed=sandboxed, channel=channel)
+        request = SendRequest.of(
+            message,
+            session_key=session_key,
+            label=label,
+            agent_id=agent_id,
+            timeout_seconds=timeout_seconds,
+            sandboxed=sandboxed,
+            requester_channel=channel,
+        )
+        return sending.send(self._core, requester, request)
 
     def send_tool(
         self,
@@ -286,7 +297,8 @@ class Runs:
         channel: str | None = None,
     ) -> Sent:
         """Send a message by a tool call's parameters, named as in `sessions_send` (see `trails.runs.tools`)."""
-        return sending.send(self._core, requester, tools.read_send(parameters, sandboxed=sandboxed, channel=channel))
+        request = tools.read_send(parameters, sandboxed=sandboxed, channel=channel)
+        return sending.send(self._core, requester, request)
 
     # --- files
 

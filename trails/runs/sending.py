@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from trails import keys, validate
 from trails.errors import RequestRefused, SessionNotFound
+from trails.keys.script import is_number
 from trails.model import SessionRecord, Value
 from trails.policy.agents import (
     ANNOUNCE_SKIP,
@@ -63,7 +64,7 @@ class Sent(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SendRequest:
     """What is to be sent, and how the target is named."""
 
     message: str
@@ -75,6 +76,41 @@ class Request:
     """Whether the requester sees only itself and what it spawned."""
     requester_channel: str | None = None
 
+    @classmethod
+    def of(
+        cls,
+        message: str,
+        *,
+        session_key: str | None = None,
+        label: str | None = None,
+        agent_id: str | None = None,
+        timeout_seconds: float = DEFAULT_TIMEOUT,
+        sandboxed: bool = False,
+        requester_channel: str | None = None,
+    ) -> Self:
+        """Check what is to be sent; what is wrong raises `RequestRefused`, under its name in `sessions_send`."""
+        for name, given in (("sessionKey", session_key), ("label", label), ("agentId", agent_id), ("message", message)):
+            if given is not None and not isinstance(given, str):
+                raise RequestRefused(f"{name} must be a string")
+        if not message:
+            raise RequestRefused("message required")
+        return cls(
+            message=message,
+            session_key=session_key,
+            label=label,
+            agent_id=agent_id,
+            timeout_seconds=whole_seconds(timeout_seconds),
+            sandboxed=sandboxed,
+            requester_channel=requester_channel,
+        )
+
+
+def whole_seconds(value: float) -> int:
+    """Return a time-out in whole seconds: floored, 0 to a day; what is no finite number raises `RequestRefused`."""
+    if not is_number(value):
+        raise RequestRefused("timeoutSeconds must be a number")
+    return max(0, min(86_400, int(value)))
+
 
 class _RefusedError(Exception):
     """A sending that is refused, and how the tool says so."""
@@ -85,7 +121,7 @@ class _RefusedError(Exception):
         self.key = key
 
 
-def send(core: Core, requester: str | None, request: Request) -> Sent:
+def send(core: Core, requester: str | None, request: SendRequest) -> Sent:
     """Send a message to a session, and wait for its answer as long as the request says."""
     message = validate.text(request.message, "the message")
     run_id = core.host.new_id()
@@ -124,7 +160,7 @@ def send(core: Core, requester: str | None, request: Request) -> Sent:
 # --- the target
 
 
-def _target(core: Core, requester_key: str | None, asking: SessionRecord | None, request: Request) -> str:
+def _target(core: Core, requester_key: str | None, asking: SessionRecord | None, request: SendRequest) -> str:
     """Return the key of the session that is meant and may be sent to, or raise `_RefusedError`."""
     label, named = (request.label or "").strip() or None, (request.session_key or "").strip() or None
     if label and named:
@@ -205,7 +241,9 @@ def _wait(core: Core, session_id: str, number: int, seconds: int) -> Reply | Non
 class Talk:
     """What follows a sending: the two answer each other a few times, then the target may tell its channel."""
 
-    def __init__(self, core: Core, run_id: str, requester_key: str | None, target_key: str, request: Request) -> None:
+    def __init__(
+        self, core: Core, run_id: str, requester_key: str | None, target_key: str, request: SendRequest
+    ) -> None:
         self._core = core
         self._run_id = run_id
         self._target_key = target_key

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from trails import keys
+from trails import keys, validate
 from trails.errors import InvalidInput, RequestRefused
 from trails.ledger import inbox
 from trails.model import SessionRecord, Value
@@ -49,6 +49,7 @@ class Spawned(Value):
 
 def spawn(core: Core, requester: str, request: SpawnRequest, origin: Mapping[str, Any] | None = None) -> Spawned:
     """Start a sub-agent for a session; `origin` says where the request came from (channel, to, accountId, threadId)."""
+    validate.text(request.task, "the task")
     key, record = core.places.named(requester)
     try:
         target = spawn_target(key, request.agent_id, settings=core.settings.spawn)

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from trails.errors import RequestRefused
-from trails.keys.script import is_number
 from trails.policy.fields import section
-from trails.runs.sending import DEFAULT_TIMEOUT, Request
+from trails.runs.sending import DEFAULT_TIMEOUT, SendRequest
 
 _TEXT: Final = {"type": "string"}
 
@@ -50,7 +49,7 @@ SEND: Final[Mapping[str, Any]] = {
 }
 
 
-def read_send(parameters: Mapping[str, Any], *, sandboxed: bool, channel: str | None) -> Request:
+def read_send(parameters: Mapping[str, Any], *, sandboxed: bool, channel: str | None) -> SendRequest:
     """Read the parameters of `sessions_send`; wrong and unknown ones raise `RequestRefused`.
 
     >>> read_send({"message": "Hello", "label": "desk", "timeoutSeconds": 2.9}, sandboxed=False, channel=None).timeout_seconds
@@ -61,29 +60,12 @@ def read_send(parameters: Mapping[str, Any], *, sandboxed: bool, channel: str | 
     for name in fields:
         if name not in names:
             raise RequestRefused(f"sessions_send has no parameter {name}; it has {', '.join(names)}")
-    texts = {name: _text(fields, name) for name in ("sessionKey", "label", "agentId", "message")}
-    if not texts["message"]:
-        raise RequestRefused("message required")
-    return Request(
-        message=texts["message"],
-        session_key=texts["sessionKey"],
-        label=texts["label"],
-        agent_id=texts["agentId"],
-        timeout_seconds=seconds(fields.get("timeoutSeconds", DEFAULT_TIMEOUT)),
+    return SendRequest.of(
+        message=fields.get("message", ""),
+        session_key=fields.get("sessionKey"),
+        label=fields.get("label"),
+        agent_id=fields.get("agentId"),
+        timeout_seconds=fields.get("timeoutSeconds", DEFAULT_TIMEOUT),
         sandboxed=sandboxed,
         requester_channel=channel,
     )
-
-
-def _text(fields: Mapping[str, Any], name: str) -> str | None:
-    value = fields.get(name)
-    if value is not None and not isinstance(value, str):
-        raise RequestRefused(f"{name} must be a string")
-    return value
-
-
-def seconds(value: Any) -> int:
-    """Return a time-out in whole seconds: floored, 0 to a day; what is no finite number raises `RequestRefused`."""
-    if not is_number(value):
-        raise RequestRefused("timeoutSeconds must be a number")
-    return max(0, min(86_400, int(value)))

@@ -10,7 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pyoxigraph import QuerySolution
 
@@ -25,10 +25,8 @@ from trails.model import NO_FACTS, Compaction, Facts, SessionRecord, ToolCall, T
 from trails.parts import calls_in, results_in
 from trails.plumbing.reader import Reader
 from trails.plumbing.transcript import LazyTurns, SummaryMark, latest_summary, stored_length, summaries
+from trails.plumbing.worktree import Worktree
 from trails.store.contract import Solutions
-
-if TYPE_CHECKING:
-    from trails.session.session import Session
 
 _OPEN_END: Final = 2**53
 _JSON: Final = vocab.JSON.value
@@ -63,8 +61,8 @@ def _start(index: int, kept: int | None) -> int:
     return index if kept is None else max(0, min(kept, index))
 
 
-def of_session(
-    session: Session,
+def of_worktree(
+    tree: Worktree,
     *,
     query: object = None,
     max_tokens: int | None = None,
@@ -74,16 +72,16 @@ def of_session(
     counter: Counter | None = None,
 ) -> Context:
     """Return the context of a session as it is in memory, pending turns and all: see `Session.context`."""
-    window = session.window
+    window = tree.window
     if window is not None:
         max_tokens = window.max_tokens if max_tokens is None else max_tokens
         pinned_count = window.pinned_count if pinned_count is None else pinned_count
         counter = counter or window.counter
-    summary, turns = since_summary(session._turns)
-    told = session._repository.reader.told((session.record, *session._ancestors))
+    summary, turns = since_summary(tree.turns)
+    told = tree.workspace.reader.told(tree.chain)
     return assemble(
         turns,
-        system=session.system,
+        system=tree.system,
         brief=told.task if brief is None else brief,
         background=told.context if background is None else background,
         summary=summary,

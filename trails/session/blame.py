@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyoxigraph import NamedNode
 
@@ -12,10 +12,8 @@ from trails import iris, validate, vocab
 from trails.decoding import decodes
 from trails.errors import InvalidInput
 from trails.model import Quote, SessionRecord, Turn, Value
+from trails.plumbing.worktree import Worktree
 from trails.store.contract import QuadStore
-
-if TYPE_CHECKING:
-    from trails.session.session import Session
 
 
 class Blame(Value):
@@ -44,13 +42,13 @@ class Blame(Value):
         return plain | {"session": self.session_id, "time": self.time.isoformat() if self.time else None}
 
 
-def blame_session(session: Session, start: int, end: int | None) -> list[Blame]:
+def of_worktree(tree: Worktree, start: int, end: int | None) -> list[Blame]:
     """Return where turns of a session come from, pending ones too; see `Session.blame`."""
-    last = len(session) if end is None else validate.index(end, "end")
-    if not validate.index(start, "start") <= last <= len(session):
-        raise InvalidInput(f"session {session.id!r} has {len(session)} turns, so no range from {start} to {last}")
-    store, chain = session._repository.store, (session._record, *session._ancestors)
-    return blame(store, chain, session.turns[start:last], stored=len(session) - session.pending)
+    length = len(tree.turns)
+    last = length if end is None else validate.index(end, "end")
+    if not validate.index(start, "start") <= last <= length:
+        raise InvalidInput(f"session {tree.id!r} has {length} turns, so no range from {start} to {last}")
+    return blame(tree.workspace.store, tree.chain, tree.turns[start:last], stored=tree.first_pending)
 
 
 @decodes

@@ -9,20 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from pyoxigraph import NamedNode, Quad
-
-from trails import iris, validate, vocab
+from trails import validate
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import Quote, Turn
-from trails.records import turns as mapping
-from trails.session.draft import Draft
-from trails.store.contract import PreconditionFailed
-
-if TYPE_CHECKING:
-    from trails.session.session import Session
+from trails.plumbing.draft import Draft
+from trails.plumbing.worktree import Worktree
 
 
 def picked(turns: Sequence[Turn], indexes: int | Iterable[int], *, whole_calls: bool, source_id: str) -> list[Turn]:
@@ -97,38 +90,15 @@ def drafts(turns: Iterable[Turn]) -> Iterator[Draft]:
 
 
 def pick(
-    target: Session, source: Session | str, indexes: int | Iterable[int], *, whole_calls: bool
+    target: Worktree, source: Worktree | str, indexes: int | Iterable[int], *, whole_calls: bool
 ) -> tuple[Turn, ...]:
     """Append turns of another session, or of the target itself, to a session; see `Session.cherry_pick`."""
-    repository = target._repository
+    workspace = target.workspace
     if isinstance(source, str):
-        name, turns = source, repository.reader.turns(repository.reader.lineage(repository.record(source).id))
-    elif source._repository is not repository:
+        name, turns = source, workspace.reader.turns(workspace.reader.lineage(workspace.record(source).id))
+    elif source.workspace is not workspace:
         raise InvalidInput(f"session {source.id!r} is of another store; import an export of it here first")
     else:
-        name, turns = source.id, list(source.turns[: len(source) - source.pending])
+        name, turns = source.id, list(source.turns[: source.first_pending])
     found = picked(turns, indexes, whole_calls=whole_calls, source_id=name)
-    return tuple(target.append_draft(made) for made in drafts(found))
-
-
-def sources(turns: Iterable[Turn]) -> list[Quad]:
-    """Return the quads by which the turns that new ones quote are as they were read: none was redacted meanwhile."""
-    return [
-        Quad(
-            NamedNode(turn.quoted_from.iri),
-            vocab.VALUE,
-            mapping.content_literal(turn),
-            NamedNode(iris.session(turn.quoted_from.session_id)),
-        )
-        for turn in turns
-        if turn.quoted_from is not None
-    ]
-
-
-def source_gone(failure: PreconditionFailed) -> InvalidInput:
-    """Return the error for a quoted turn that is not there any more as it was when picked."""
-    turn = str(getattr(getattr(failure.missing, "subject", None), "value", ""))
-    return InvalidInput(
-        f"turn {iris.turn_index(turn)} of session {iris.session_id(turn)!r}, which was picked, was redacted or deleted "
-        "meanwhile; nothing was written. Give the picked turns up with discard_pending()"
-    )
+    return tuple(target.append(made) for made in drafts(found))

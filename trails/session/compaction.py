@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from trails import validate
 from trails.context import compacting
@@ -31,12 +31,11 @@ from trails.errors import (
     TrailsError,
 )
 from trails.model import Compaction, Turn
-from trails.session import draft
+from trails.plumbing import draft
+from trails.plumbing.draft import Draft
+from trails.plumbing.worktree import Worktree
+from trails.session import assembly
 from trails.session.assembly import since_summary
-from trails.session.draft import Draft
-
-if TYPE_CHECKING:
-    from trails.session.session import Session
 
 Summarise = Callable[[SummaryRequest], "str | Summary | Awaitable[str | Summary]"]
 """The host's summariser: is given what to summarise, and returns the text, or a `Summary`; it may be a coroutine."""
@@ -113,13 +112,13 @@ class Options:
     clock: Clock = time.monotonic
 
 
-def compact(session: Session, summarise: Summarise, options: Options) -> Steps[Turn]:
+def compact(tree: Worktree, summarise: Summarise, options: Options) -> Steps[Turn]:
     """Yield the call of the summariser, then store the summary and return its turn."""
     trigger = compacting.trigger_name(options.trigger)
     request = compacting.REQUEST if options.request is None else validate.text(options.request, "request")
-    counter = options.counter or (session.window.counter if session.window else estimate)
-    with session._alone.patiently():
-        previous, turns = since_summary(session._turns)
+    counter = options.counter or (tree.window.counter if tree.window else estimate)
+    with tree.alone.patiently():
+        previous, turns = since_summary(tree.turns)
         plan = compacting.plan(
             list(turns),
             previous,
@@ -144,19 +143,19 @@ def compact(session: Session, summarise: Summarise, options: Options) -> Steps[T
         max_summary_rule=rule,
         duration_ms=took,
     )
-    return _Storing(session, plan, known, counter).store(_summary(session, answer, limit, counter), options)
+    return _Storing(tree, plan, known, counter).store(_summary(tree, answer, limit, counter), options)
 
 
-def _summary(session: Session, answer: object, limit: int | None, counter: Counter) -> Summary:
+def _summary(tree: Worktree, answer: object, limit: int | None, counter: Counter) -> Summary:
     made = answer if isinstance(answer, Summary) else Summary(validate.text(answer, "the summary"))
     if not validate.text(made.text, "the summary").strip():
-        raise InvalidInput(f"the summariser returned no text for session {session.id!r}; nothing was written")
+        raise InvalidInput(f"the summariser returned no text for session {tree.id!r}; nothing was written")
     tokens = counted(counter, made.text)
     if limit is not None and tokens > (
         limit * 3 // 2 if counter is estimate else limit
     ):  # an estimate may be that far off
         raise InvalidInput(
-            f"the summary of session {session.id!r} takes {tokens:,} tokens, and at most {limit:,} were asked for; nothing "
+            f"the summary of session {tree.id!r} takes {tokens:,} tokens, and at most {limit:,} were asked for; nothing "
             "was written. Let the summariser keep to the request's max_tokens, or allow more (max_summary_tokens)"
         )
     return made
@@ -165,8 +164,8 @@ def _summary(session: Session, answer: object, limit: int | None, counter: Count
 class _Storing:
     """Putting a summary at the end of a session as it is by now."""
 
-    def __init__(self, session: Session, plan: Plan, known: Compaction, counter: Counter) -> None:
-        self._session = session
+    def __init__(self, tree: Worktree, plan: Plan, known: Compaction, counter: Counter) -> None:
+        self._tree = tree
         self._plan = plan
         self._known = known
         self._counter = counter
@@ -187,39 +186,39 @@ class _Storing:
             stop_reason=summary.stop_reason,
             compaction=self._known,
         )
-        with self._session._alone.patiently():
+        with self._tree.alone.patiently():
             return self._stored(made)
 
     def _stored(self, made: Draft) -> Turn:
-        session = self._session
+        tree = self._tree
         for _ in range(_RETRIES):
-            alone = not session.pending and not session._new_prompts
+            alone = not tree.pending and not tree.has_new_prompts
             turn = self._append(made)
-            if session._held is not None or session.record.kind == "worker":
+            if tree.held is not None or tree.record.kind == "worker":
                 return turn
             try:
-                session.persist()
+                tree.persist()
             except HeadConflict:
                 if not alone:
                     raise
-                session.discard_pending()
-                session._reload()
+                tree.discard_pending()
+                tree.reload()
             except (InvalidInput, SessionNotFound):
-                session.take_back()
+                tree.take_back()
                 raise
             else:
                 return turn
         raise TrailsError(
-            f"session {session.id!r} was appended to {_RETRIES} times while its summary was being stored; nothing "
+            f"session {tree.id!r} was appended to {_RETRIES} times while its summary was being stored; nothing "
             "was written. Try again"
         )
 
     def _append(self, made: Draft) -> Turn:
         """Append the summary, with what stays beside it as things are now."""
-        through, turns = self._plan.summarised_through, self._session._turns
+        through, turns = self._plan.summarised_through, self._tree.turns
         if len(turns) <= through or turns[through].digest != self._plan.summarise[-1].digest:
             raise InvalidInput(
-                f"turns of session {self._session.id!r} that were to be summarised were taken back meanwhile; nothing was "
+                f"turns of session {self._tree.id!r} that were to be summarised were taken back meanwhile; nothing was "
                 "written"
             )
         since = turns[through + 1 :]
@@ -233,7 +232,7 @@ class _Storing:
             }
         )
         facts = made.facts.model_copy(update={"compaction": compaction})
-        return self._session.append_draft(made._replace(facts=facts))
+        return self._tree.append(made._replace(facts=facts))
 
 
 # --- calling a model
@@ -244,7 +243,7 @@ IsOverflow = type[Exception] | tuple[type[Exception], ...] | Callable[[Exception
 
 
 def call_model(
-    session: Session,
+    tree: Worktree,
     call: Callable[[Context], Any],
     summarise: Summarise,
     options: Options,
@@ -258,33 +257,33 @@ def call_model(
     if policy.window is not None and (options.keep_tokens, options.keep_turns, options.keep) == (None, None, None):
         fitting = (policy.window - policy.reserve) // 2
         options = replace(options, keep_tokens=min(compacting.KEEP_TOKENS, fitting))
-    context = session.context(**shown)
+    context = assembly.of_worktree(tree, **shown)
     due = policy.due(context.tokens, len(context.turns) + len(context.dropped))
     if due is not None:
         try:
-            yield from compact(session, summarise, replace(options, trigger=due))
+            yield from compact(tree, summarise, replace(options, trigger=due))
         except NothingToSummarise:
             pass  # all of it is to be kept: the model says whether that is too much
         else:
-            context = session.context(**shown)
+            context = assembly.of_worktree(tree, **shown)
     try:
         return (yield partial(call, context))
     except Exception as error:
         if not _is_overflow(error, overflow):
             raise
         try:
-            yield from compact(session, summarise, replace(options, trigger="overflow"))
+            yield from compact(tree, summarise, replace(options, trigger="overflow"))
         except NothingToSummarise as nothing:
             what = "does not fit the model's context window, and there is nothing left to summarise"
-            raise _overflow(session, what, context) from nothing
-        context = session.context(**shown)
+            raise _overflow(tree, what, context) from nothing
+        context = assembly.of_worktree(tree, **shown)
     try:
         return (yield partial(call, context))
     except Exception as error:
         if not _is_overflow(error, overflow):
             raise
         what = "does not fit the model's context window, also after it was compacted"
-        raise _overflow(session, what, context) from error
+        raise _overflow(tree, what, context) from error
 
 
 def _is_overflow(error: Exception, overflow: IsOverflow) -> bool:
@@ -293,8 +292,8 @@ def _is_overflow(error: Exception, overflow: IsOverflow) -> bool:
     return bool(overflow(error))
 
 
-def _overflow(session: Session, what: str, context: Context) -> ContextOverflow:
+def _overflow(tree: Worktree, what: str, context: Context) -> ContextOverflow:
     return ContextOverflow(
-        f"session {session.id!r} {what}: about {context.tokens:,} tokens are shown; keep less (keep_tokens, max_tokens), or "
+        f"session {tree.id!r} {what}: about {context.tokens:,} tokens are shown; keep less (keep_tokens, max_tokens), or "
         "use a model with a larger window"
     )

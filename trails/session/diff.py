@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from trails import diff, lineage
 from trails.diff.align import Tail, of_tails
@@ -13,15 +13,13 @@ from trails.integrity import digests
 from trails.lineage import Segment
 from trails.model import Turn
 from trails.plumbing import refs, tails
-from trails.session.session import Session
-
-if TYPE_CHECKING:
-    from trails.session.repository import Repository
+from trails.plumbing.workspace import Workspace
+from trails.plumbing.worktree import Worktree
 
 
-def diff_of(repository: Repository, left: Session | str, right: Session | str) -> diff.Diff:
+def diff_of(workspace: Workspace, left: Worktree | str, right: Worktree | str) -> diff.Diff:
     """Return what differs between two sessions, each a reference into a store or an open handle (with pending turns)."""
-    return between(_side(repository, left), _side(repository, right))
+    return between(_side(workspace, left), _side(workspace, right))
 
 
 def between(left: Side, right: Side) -> diff.Diff:
@@ -51,7 +49,7 @@ class Side(Protocol):
         ...
 
     @property
-    def repository(self) -> Repository:
+    def workspace(self) -> Workspace:
         """The store that the session belongs to: lineages of two stores have nothing to do with each other."""
         ...
 
@@ -73,21 +71,21 @@ class Side(Protocol):
         ...
 
 
-def _side(repository: Repository, given: Session | str) -> Side:
-    if isinstance(given, Session):
+def _side(workspace: Workspace, given: Worktree | str) -> Side:
+    if isinstance(given, Worktree):
         return Held(given)
     if isinstance(given, str):
-        return Stored(repository, refs.place(repository, given))
+        return Stored(workspace, refs.place(workspace, given))
     raise InvalidInput(f"a diff is of sessions: give a Session or a reference, not {type(given).__name__}")
 
 
 class Stored:
     """A side that stands in the store."""
 
-    def __init__(self, repository: Repository, place: refs.Place) -> None:
+    def __init__(self, workspace: Workspace, place: refs.Place) -> None:
         """Look its lineage up; nothing of its turns is read."""
-        self.name, self.session_id, self.repository = place.ref, place.session_id, repository
-        self._reader = repository.reader
+        self.name, self.session_id, self.workspace = place.ref, place.session_id, workspace
+        self._reader = workspace.reader
         self.runs = lineage.segments(self._reader.lineage(place.session_id), place.end)
 
     def digest(self, index: int) -> str | None:
@@ -106,12 +104,12 @@ class Stored:
 class Held:
     """A side that a handle holds, with what is pending."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, tree: Worktree) -> None:
         """Take the handle's turns as they are now."""
-        self.name, self.session_id, self.repository = session.label or session.id, session.id, session._repository
-        self._turns = session.turns
-        self._stored = len(self._turns) - session.pending
-        self.runs = lineage.segments((session._record, *session._ancestors), self._stored)
+        self.name, self.session_id, self.workspace = tree.record.label or tree.id, tree.id, tree.workspace
+        self._turns = tree.all_turns()
+        self._stored = tree.first_pending
+        self.runs = lineage.segments(tree.chain, self._stored)
 
     def digest(self, index: int) -> str | None:
         """Return the digest of the turn at an index."""
@@ -131,7 +129,7 @@ class Held:
 
 def _ancestor(left: Side, right: Side) -> Ancestor | None:
     """Return where two sides last agree: as far as lineage says, then as far as digests do."""
-    by_lineage = _shared_by_lineage(left, right) if left.repository is right.repository else 0
+    by_lineage = _shared_by_lineage(left, right) if left.workspace is right.workspace else 0
     if by_lineage:
         _check_fork_heads(left, right, by_lineage)
     common = _shared_by_digests(left, right, by_lineage)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import secrets
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from trails import iris, validate
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import Note
 from trails.plumbing import annotations as marks
-from trails.plumbing import leaves
+from trails.plumbing import draft, leaves
 from trails.plumbing.transaction import Transaction
+from trails.plumbing.workspace import Workspace
 from trails.records import turns
-from trails.session import draft, unmarking
-
-if TYPE_CHECKING:
-    from trails.session.repository import Repository
+from trails.session import unmarking
 
 _Notes = list[Note]  # inside the class, `list` is the method
 
@@ -29,9 +26,9 @@ class Notes:
     inherit it, and what `detach` and `flatten` copied.
     """
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         """Not for callers: `store.notes` is there."""
-        self._repository = repository
+        self._workspace = workspace
 
     def add(self, session: str, index: int, text: str, *, by: str | None = None) -> Note:
         """Write a note on a turn and return it; stored at once. A turn may have many.
@@ -51,8 +48,8 @@ class Notes:
         if not validate.text(text, "a note").strip():
             raise InvalidInput("a note needs a text that is more than spaces")
         author = draft.author_iri(by)
-        reader = self._repository.reader
-        chain = reader.lineage(self._repository.record(session).id)
+        reader = self._workspace.reader
+        chain = reader.lineage(self._workspace.record(session).id)
         turn = marks.turn_at(reader, chain, validate.index(index, "index"))
         if turn is None:
             raise InvalidInput(f"session {chain[0].id!r} has no turn {index} that is stored")
@@ -75,13 +72,13 @@ class Notes:
         tx.add([marks.author_type(made.author_iri)])
         tx.log(leaves.rows("change", [made.session_id]))
         gone = f"turn {index} of session {chain[0].id!r} was deleted meanwhile"
-        tx.commit(self._repository, otherwise=lambda _: InvalidInput(gone))
+        tx.commit(self._workspace.store, otherwise=lambda _: InvalidInput(gone))
         return made
 
     def find(self, note_id: str) -> Note | None:
         """Return the note with an id, or None."""
         subject = iris.note(validate.text(note_id, "the note's id"))
-        quads = marks.about(self._repository.store, subject)
+        quads = marks.about(self._workspace.store, subject)
         return marks.note_of(subject, quads) if quads else None
 
     def get(self, note_id: str) -> Note:
@@ -96,14 +93,14 @@ class Notes:
 
         `session` is an id or an IRI; inherited turns count. Raises `InvalidInput` where there is no turn `index`.
         """
-        reader = self._repository.reader
-        chain = reader.lineage(self._repository.record(session).id)
+        reader = self._workspace.reader
+        chain = reader.lineage(self._workspace.record(session).id)
         if index is not None:
             turn = marks.turn_at(reader, chain, validate.index(index, "index"))
             if turn is None:
                 raise InvalidInput(f"session {chain[0].id!r} has no turn {index} that is stored")
-            return marks.notes_on(self._repository.store, turn.digest)
-        return marks.notes_in(self._repository.store, reader, chain)
+            return marks.notes_on(self._workspace.store, turn.digest)
+        return marks.notes_in(self._workspace.store, reader, chain)
 
     def remove(self, note_id: str, *, by: str | None = None) -> Note:
         """Remove a note and return what it was; a record stays of who removed it when, and nothing of its text.
@@ -112,5 +109,5 @@ class Notes:
         where there is no such note.
         """
         gone = self.get(note_id)
-        unmarking.take_away(self._repository, gone, by)
+        unmarking.take_away(self._workspace, gone, by)
         return gone

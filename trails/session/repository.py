@@ -3,38 +3,58 @@
 from __future__ import annotations
 
 import atexit
+import os
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from uuid import uuid4
 
-from pyoxigraph import Literal as RdfLiteral
-from pyoxigraph import NamedNode, Quad
-
-from trails import iris, outside, queries, validate, vocab
-from trails.errors import HasChildren, InvalidInput, SessionNotFound, StoreFailed
-from trails.model import SessionRecord
-from trails.plumbing import conversations, deletion, leaves
-from trails.plumbing import detach as rerooting
-from trails.plumbing.reader import Reader
-from trails.plumbing.transaction import Transaction, there
+from trails import iris, outside, queries, validate
+from trails.errors import HasChildren, InvalidInput, SessionNotFound
+from trails.integrity.proofs import ConsistencyProof, TurnProof
+from trails.model import SessionRecord, VerifyReport
+from trails.plumbing import (
+    checkpoints,
+    deletion,
+    detach,
+    labels,
+    log_events,
+    pruning,
+    purge,
+    redaction,
+    search,
+    sweep,
+    verify,
+)
+from trails.plumbing.pruning import Pruning
+from trails.plumbing.purge import TextRedaction
+from trails.plumbing.reader import FAR_FUTURE, FAR_PAST
+from trails.plumbing.redaction import Redaction
+from trails.plumbing.search import Hits
+from trails.plumbing.workspace import Workspace
+from trails.plumbing.worktree import Worktree, new_prompt
 from trails.records import turns
-from trails.session.session import Session, new_prompt
-from trails.session.upkeep import RepositoryUpkeep
-from trails.session.verbs import RepositoryVerbs
-from trails.store.contract import Change, QuadStore, Result
+from trails.session import session as sessions
+from trails.session.notes import Notes
+from trails.session.session import Session
+from trails.session.tags import Tags
+from trails.store import dumping
+from trails.store.contract import QuadStore, Result
+from trails.store.embedded import EmbeddedStore
+from trails.store.maintenance import Vacuumed
 
 if TYPE_CHECKING:
     from trails.compare.comparison import Comparison
+    from trails.context import Context
+    from trails.context.tokens import Counter
     from trails.diff import Diff
     from trails.plumbing.watch import Callback, Changes, Feed, Subscription
 
-_FAR_PAST: Final = datetime(1, 1, 1, tzinfo=UTC)
-_FAR_FUTURE: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 MAX_PAGE: Final = 1000
 
 Children = Literal["refuse", "cascade", "detach"]
@@ -59,15 +79,14 @@ def _close_at_exit() -> None:
         repository.close()
 
 
-class Repository(RepositoryVerbs, RepositoryUpkeep):
+class Repository:
     """A store of sessions. Get one from `trails.open`, and close it with `with` or `close`."""
 
     def __init__(self, store: QuadStore) -> None:
         """Wrap a store of quads; `trails.open` does this for the stores that ship."""
-        self._store = store
-        self.reader = Reader(store)
-        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
-        self._closed = False
+        self.workspace = Workspace(store)
+        """The store as the other parts of this package work on it (internal)."""
+        self.reader = self.workspace.reader
         self._feed: Feed | None = None
         _OPEN.add(self)
         try:
@@ -77,7 +96,7 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
             raise
 
     def __repr__(self) -> str:
-        return f"<Repository {self._store.location}>"
+        return f"<Repository {self.store.location}>"
 
     def __enter__(self) -> Self:
         return self
@@ -89,44 +108,27 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
 
     def close(self) -> None:
         """Close the store. Turns that were appended and not persisted warn (`PendingTurnsWarning`); they are not written."""
-        if not self._closed:
-            self._closed = True
+        if not self.workspace.closed:
+            self.workspace.closed = True
             try:
-                for session in list(self._sessions):
-                    session.warn_if_pending()
+                for holder in list(self.workspace.holders):
+                    holder.warn_if_pending()
                 if self._feed is not None:
                     self._feed.close()
             finally:
-                self._store.close()
+                self.store.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._store.location != ":memory:":
+        workspace = getattr(self, "workspace", None)
+        if workspace is not None and not workspace.closed and self.store.location != ":memory:":
             warnings.warn(f"{self!r} was not closed; use `with trails.open(...)`", ResourceWarning, stacklevel=2)
-            self._closed = True
-            self._store.close()
+            workspace.closed = True
+            self.store.close()
 
     @property
     def store(self) -> QuadStore:
         """The store of quads below: the place to read raw quads; writing past the session layer breaks its promises."""
-        return self._store
-
-    def _watch(self, session: Session) -> None:
-        self._sessions.add(session)
-
-    def _forget(self, session: Session) -> None:
-        self._sessions.discard(session)
-
-    def check_open(self, session_id: str) -> None:
-        """Raise `StoreFailed` where the store is closed: nothing more of a session could be kept (internal)."""
-        if self._closed:
-            raise StoreFailed(
-                f"session {session_id!r} takes nothing more: its store {self._store.location} is closed; open that again "
-                "and load the session"
-            )
-
-    def commit(self, change: Change) -> bool:
-        """Write a change made by this package (internal)."""
-        return self._store.commit(change)
+        return self.workspace.store
 
     # --- sessions
 
@@ -172,37 +174,44 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
             meta_json=validate.meta(meta),
         )
         prompt = None if system is None else new_prompt(session_id, validate.text(system, "system"), 1, 0)
-        return Session(self, record, stored=False, prompt=prompt)._windowed(max_tokens, pinned_count, counter)
+        made = Worktree(self.workspace, record, stored=False, prompt=prompt)
+        made.give_window(max_tokens, pinned_count, counter)
+        return Session(made)
+
+    def load(
+        self,
+        session: str,
+        *,
+        max_tokens: int | None = None,
+        pinned_count: int = 1,
+        counter: Counter | None = None,
+    ) -> Session:
+        """Return a session with its whole transcript, inherited turns stitched in, ready to append to.
+
+        `session` is an id or a session IRI. With `max_tokens` (1 or more) the session has a `window`: the first
+        `pinned_count` turns and the newest that fit, by a `counter` of the tokens of a text. Only those are read then,
+        the newest first, and others when something asks for them.
+
+        Raises `SessionNotFound`, `ParentMissing`, `ForkCycle`, `ForkDepthExceeded`, `IndexGap` or `IntegrityError`; a
+        transcript that is not whole is never returned. Turns that are read later raise the last two then.
+        """
+        return sessions.load(self.workspace, session, max_tokens=max_tokens, pinned_count=pinned_count, counter=counter)
 
     def replay(self, session: str, *, up_to_index: int | None = None) -> list[dict[str, Any]]:
         """Return a session's stored transcript as plain dicts with role, content, index and branch; write nothing.
 
         `session` is an id or a graph IRI; `up_to_index` is exclusive.
         """
-        end = None if up_to_index is None else validate.index(up_to_index, "up_to_index")
-        chain = self.reader.lineage(self._id_of(session))
-        return [
-            {"role": turn.role, "content": turn.content, "index": turn.index, "branch": turn.branch}
-            for turn in self.reader.turns(chain, up_to=end)
-        ]
-
-    def _id_of(self, session: object) -> str:
-        if isinstance(session, NamedNode):
-            session = session.value
-        if isinstance(session, str) and session.startswith("urn:trails:"):
-            if not iris.is_session(session):
-                raise InvalidInput(f"{session!r} is not the IRI of a session")
-            return iris.session_id(session)
-        return validate.session_id(session)
+        return sessions.replay(self.workspace, session, up_to_index)
 
     def __contains__(self, session: object) -> bool:
         """Tell whether a session with this id is stored."""
-        session_id = self._id_of(session)
+        session_id = self.workspace.session_id(session)
         return session_id in self.reader.records([session_id])
 
     def record(self, session: str) -> SessionRecord:
         """Return a session's record without its turns; raise `SessionNotFound` where there is none."""
-        return self.reader.record(self._id_of(session))
+        return self.workspace.record(session)
 
     def branches(self, session: str) -> list[SessionRecord]:
         """Return the records of a session's direct forks, oldest first."""
@@ -210,22 +219,7 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
 
     def resolve(self, name: str) -> str:
         """Return the id of the session that an id, a session IRI or a label names; raise `SessionNotFound` for none."""
-        if name.startswith("urn:trails:"):
-            return self.record(name).id
-        found = self.reader.labelled(validate.text(name, "the name"))
-        try:
-            session_id = self._id_of(name)
-        except InvalidInput:
-            if found is None:
-                raise
-            return found
-        if session_id in self.reader.records([session_id]):
-            if found not in (None, session_id):
-                raise InvalidInput(f"{name!r} is the id of one session and the label of {found!r}; name it by its IRI")
-            return session_id
-        if found is None:
-            raise self.reader.not_found(session_id)
-        return found
+        return self.workspace.resolve(name)
 
     def list(
         self,
@@ -247,22 +241,22 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         """
         if not 1 <= validate.index(limit, "limit") <= MAX_PAGE:
             raise InvalidInput(f"limit must be 1 to {MAX_PAGE}, not {limit}")
-        start = _FAR_PAST if since is None else validate.time(since, "since")
-        end = _FAR_FUTURE if until is None else validate.time(until, "until")
+        start = FAR_PAST if since is None else validate.time(since, "since")
+        end = FAR_FUTURE if until is None else validate.time(until, "until")
         if label is not None:
             return self._labelled_page(validate.label(label), principal, agent, start, end)
         records = self.reader.page(
             limit=limit + 1,
             since=start,
             until=end,
-            after=(_FAR_FUTURE, "~") if cursor is None else _parse_cursor(cursor),
+            after=(FAR_FUTURE, "~") if cursor is None else _parse_cursor(cursor),
             principal=None if principal is None else validate.name(principal, "principal"),
             agent=None if agent is None else validate.name(agent, "agent"),
         )
         if len(records) <= limit:
             return Page(records, None)
         last = records[limit - 1]
-        return Page(records[:limit], f"{(last.created or _FAR_PAST).isoformat()} {last.iri}")
+        return Page(records[:limit], f"{(last.created or FAR_PAST).isoformat()} {last.iri}")
 
     def _labelled_page(
         self, label: str, principal: str | None, agent: str | None, since: datetime, until: datetime
@@ -275,31 +269,14 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
                 for record in records
                 if principal in (None, record.principal)
                 and agent in (None, record.agent)
-                and since <= (record.created or _FAR_PAST) < until
+                and since <= (record.created or FAR_PAST) < until
             ],
             None,
         )
 
-    def label(self, session: str, label: str | None) -> None:
+    def set_label(self, session: str, label: str | None) -> None:
         """Give a session a label that no other session has, or take its label away with None."""
-        wanted = None if label is None else validate.label(label)
-        record = self.record(session)
-        if record.label == wanted:
-            return
-        node = NamedNode(record.iri)
-        tx = Transaction(self.reader)
-        if (named := self.reader.conversation(record.id)) is not None:
-            conversations.relabel(tx, named, wanted)
-        else:
-            tx.require([there(record.id)])
-            if record.label is not None:
-                tx.take([Quad(node, vocab.LABEL, RdfLiteral(record.label), vocab.CATALOG)])
-            if wanted is not None:
-                tx.add([Quad(node, vocab.LABEL, RdfLiteral(wanted), vocab.CATALOG)])
-                tx.label(wanted)
-        tx.log(leaves.rows("change", [record.id]))
-        changed = f"session {record.id!r} was changed by another writer; try again"
-        tx.commit(self, otherwise=lambda _: InvalidInput(changed))
+        labels.set_label(self.workspace, session, label)
 
     def delete(self, session: str, *, children: Children = "refuse", by: str | None = None) -> _Ids:
         """Delete a session, leaving a tombstone; return the ids of all sessions that were deleted.
@@ -316,35 +293,27 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         who = record.principal if by is None else validate.name(by, "by")
         while True:
             if children == "detach":
-                deletion.refuse_tagged(self._store, record.id)
+                deletion.refuse_tagged(self.store, record.id)
                 for branch in self.reader.branches(record.id):
                     with suppress(SessionNotFound):  # deleted meanwhile
                         self.detach(branch.id)
             try:
-                deleted = deletion.delete(self._store, self.reader, record.id, by=who, cascade=children == "cascade")
+                deleted = deletion.delete(self.store, self.reader, record.id, by=who, cascade=children == "cascade")
                 break
             except HasChildren:
                 if children != "detach" or not self.reader.branches(record.id):
                     raise  # else another fork was made meanwhile
-        deletion.sweep_pending(self._store)
-        self.rewrites += 1
+        deletion.sweep_pending(self.store)
+        self.workspace.rewrites += 1
         return deleted
 
     def detach(self, session: str) -> None:
         """Copy to a fork what it inherits and cut it loose from its parent; a root is left as it is."""
-        rerooting.detach(self._store, self.reader, self.record(session).id)
+        detach.detach(self.store, self.reader, self.record(session).id)
 
-    def flatten(self, session: str, *, new_id: str | None = None, label: str | None = None) -> Session:
+    def flatten(self, session: str, *, id: str | None = None, label: str | None = None) -> Session:  # noqa: A002 - the public name
         """Return a new root session with a copy of a session's whole transcript."""
-        chain = self.reader.lineage(self._id_of(session))
-        made = rerooting.flatten(
-            self._store,
-            self.reader,
-            chain,
-            new_id=uuid4().hex if new_id is None else validate.session_id(new_id),
-            label=None if label is None else validate.label(label),
-        )
-        return self.load(made)
+        return sessions.flatten(self.workspace, session, id=id, label=label)
 
     def diff(self, a: Session | str, b: Session | str) -> Diff:
         """Return what differs between two sessions: the prefix that they share, and their tails aligned turn by turn.
@@ -364,7 +333,85 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         """
         from trails.session.diff import diff_of  # noqa: PLC0415 - only those who compare need it
 
-        return diff_of(self, a, b)
+        return diff_of(self.workspace, sessions.place(a), sessions.place(b))
+
+    def context(
+        self,
+        session: str,
+        query: object = None,
+        *,
+        max_tokens: int | None = None,
+        pinned_count: int = 1,
+        brief: str | None = None,
+        background: str | None = None,
+        counter: Counter | None = None,
+    ) -> Context:
+        """Return what a model is shown of a stored session, as `Session.context` does, reading only what is shown.
+
+        `session` is an id or an IRI. After a compaction, or with `max_tokens`, the turns before those shown are not
+        read, so this takes no longer for a long session than for a short one. Raises as `load` does for what it reads.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="plan", system="Be brief."); _ = s.append("user", "Plan a trip"); written = s.persist()
+        ...     [message["content"] for message in store.context("plan", "To the Alps").openai()]
+        ['Be brief.', 'Plan a trip', 'To the Alps']
+        """
+        from trails.session import assembly  # noqa: PLC0415 - only those who ask for a context need it
+
+        return assembly.of_stored(
+            self.reader,
+            self.reader.lineage(self.workspace.session_id(session)),
+            query=query,
+            max_tokens=max_tokens,
+            pinned_count=pinned_count,
+            brief=brief,
+            background=background,
+            counter=counter,
+        )
+
+    # --- names, notes, finding
+
+    @property
+    def tags(self) -> Tags:
+        """The tags: names for a session at an index that never come to name anything else."""
+        return Tags(self.workspace)
+
+    @property
+    def notes(self) -> Notes:
+        """The notes on turns."""
+        return Notes(self.workspace)
+
+    def search(
+        self,
+        text: str | None = None,
+        *,
+        tool: str | None = None,
+        session: str | None = None,
+        role: str | None = None,
+        author: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Hits:
+        """Return one page of the stored turns that hold a text, newest first; those without a time come last.
+
+        `text` is looked for as it is, upper and lower case alike ("ß" and "SS" too), in what the content says, not in how
+        its JSON is written, and in the arguments of tool calls.
+        `tool` is the exact name of a tool that the turn calls; with both, the text stands in the content or in that
+        call's arguments. `session` (an id or an IRI) limits the search to its transcript, inherited turns included;
+        without it, a turn that was copied is found once. `author` is a principal or an agent, `agent:NAME` an agent.
+        `limit` is 1 to 1,000; `cursor` is the `cursor` of the page before: turns added meanwhile do not shift the pages.
+
+        Raises `InvalidInput` where nothing is asked for, or for a cursor that no page gave.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     plan = store.create(id="plan"); _ = plan.append("user", "Plan a trip to the Alps"); written = plan.persist()
+        ...     [(hit.session_id, hit.index, hit.snippet) for hit in store.search("alps")]
+        [('plan', 0, 'Plan a trip to the Alps')]
+        """
+        wanted = search.Wanted(text=text, tool=tool, session=session, role=role, author=author)
+        return search.search(self.workspace, wanted, limit=limit, cursor=cursor)
 
     # --- who follows
 
@@ -376,19 +423,21 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         It gets a `Notice` once the commit is logged, on a thread of the feed; what it raises is logged and stops nothing.
         `kinds` (of `trails.plumbing.watch.KINDS`) and `session`, an id or an IRI, say which; all by default.
         """
-        session_id = None if session is None else self._id_of(session)
+        session_id = None if session is None else self.workspace.session_id(session)
         return self._following().subscribe(callback, kinds=kinds, session_id=session_id)
 
     def changes(self, *, kinds: Collection[str] | None = None, session: str | None = None) -> Changes:
         """Return an async iterator over the same notices, until the store closes: `async for notice in store.changes():`."""
         from trails.plumbing.watch import Changes  # noqa: PLC0415 - asyncio takes a while to import
 
-        return Changes(self._following(), kinds=kinds, session_id=None if session is None else self._id_of(session))
+        return Changes(
+            self._following(), kinds=kinds, session_id=None if session is None else self.workspace.session_id(session)
+        )
 
     def _following(self) -> Feed:
         from trails.plumbing.watch import Feed  # noqa: PLC0415 - asyncio takes a while to import
 
-        self._feed = self._feed or Feed(self._store.log)
+        self._feed = self._feed or Feed(self.store.log)
         return self._feed
 
     # --- questions
@@ -450,12 +499,200 @@ class Repository(RepositoryVerbs, RepositoryUpkeep):
         """
         if validate.text(text, "the query") in queries.load_all():
             bound = queries.find(text).bind(**parameters)
-            return outside.on_thread(lambda: self._store.query(bound), len(bound))
+            return outside.on_thread(lambda: self.store.query(bound), len(bound))
         if text.replace("_", "").replace("-", "").isalnum():
             queries.find(text)  # raises, naming what there is
         if parameters:
             raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
-        return outside.answer(text, lambda: self._store.query(text, union=union))
+        return outside.answer(text, lambda: self.store.query(text, union=union))
+
+    # --- erasure
+
+    def redact(self, session: str, index: int, *, by: str | None = None, reason: str | None = None) -> Redaction:
+        """Take the content out of a turn and of all its copies for good; return what was done, and what may repeat it.
+
+        `index` is of the session's transcript, inherited turns included. The turn keeps its place and digest, so the
+        chain still verifies; tool calls lose their arguments, and the turn its metadata. `by` names the principal who
+        redacts (the session's unless given) and `reason` says why; both stay. A turn that is redacted stays as it is.
+        The text stays in the store's files until `vacuum`, and in backups and exports; sessions that are loaded already
+        keep it in memory.
+
+        Raises `SessionNotFound`, or `InvalidInput` where there is no such turn.
+        """
+        chain = self.reader.lineage(self.workspace.session_id(session))
+        try:
+            return redaction.redact(
+                self.store,
+                self.reader,
+                chain,
+                validate.index(index, "index"),
+                by=chain[0].principal if by is None else validate.name(by, "by"),
+                reason=None if reason is None else validate.text(reason, "reason"),
+            )
+        finally:
+            self.workspace.rewrites += 1  # after the commit: what was read before it is told from what is read now
+            self.store.flush()  # the record of the commit says what it took out
+
+    def redact_matching(
+        self, text: str, *, dry_run: bool = False, by: str | None = None, reason: str | None = None
+    ) -> TextRedaction:
+        """Take a text out wherever it stands, in one commit; return where it stood, and where it still does.
+
+        It is looked for exactly (upper and lower case apart), in JSON in all its escaped forms: in turns and what is
+        said with them, authors' names, system prompts, metadata, labels, tags, notes, keys, aliases, entries, ledgers,
+        runs, reasons. A value that holds it goes whole: a turn loses its content, call arguments and metadata together, a
+        name becomes `redacted`, a label goes, a key gets another word in the text's place. Ids of sessions and runs
+        stay: see `left`. With `dry_run`, nothing is changed. `by` names the principal who redacts and `reason` says why;
+        both stay. The text is in the store's files until `vacuum`, in backups, dumps and exports whatever one does.
+
+        What is proven afterwards: content, arguments and metadata leave their salted digests, so the turn's own digest
+        proves the rest, as after `redact`. An author's name, a role and facts without a digest of their own (model, usage,
+        stop reason, tool names, ids) enter that digest in clear, and whoever guesses them can still confirm them by it.
+        Where a fact went, the digest over all facts stays and the turn's digest proves the rest. Where the author or the
+        role went, the turn's own digest cannot be made again: the logged redaction carries a digest over the turn as it
+        stands since, the turn before it included, and `verify` holds it against that.
+
+        Raises `InvalidInput` for a text of fewer than 2 characters, or where `by` or `reason` hold it; `IntegrityError`
+        where a turn that would lose more than its texts does not verify. Nothing is changed then.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="s", label="for Eve"); _ = s.append("user", "I am Eve"); _ = s.persist()
+        ...     [(place.session_id, place.kind, place.index) for place in store.redact_matching("Eve").places]
+        [('s', 'content', 0), ('s', 'label', None)]
+        """
+        try:
+            return purge.purge(
+                self.store,
+                text,
+                by=None if by is None else validate.name(by, "by"),
+                reason=None if reason is None else validate.text(reason, "reason"),
+                dry_run=dry_run,
+            )
+        finally:
+            self.workspace.rewrites += 1
+            if not dry_run:
+                self.store.flush()  # the record of the commit says what it took out
+
+    def prune(
+        self,
+        *,
+        older_than: timedelta | None = None,
+        keep_count: int | None = None,
+        keep_bytes: int | None = None,
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> Pruning:
+        """Delete sessions that nobody uses any more, the longest unused first; return which went, or would go.
+
+        Sessions go whose last turn is older than `older_than`; then the oldest, until at most `keep_count` are left and
+        the turns' texts have at most `keep_bytes` in UTF-8. A session that one which stays was forked from or spawned
+        by stays, and one that a tag names; one whose times are all unknown stays too. `by` names the principal who
+        deletes (else each session's own). What `delete` says of tombstones and of the store's files holds here.
+
+        Raises `InvalidInput` where no limit is given.
+        """
+        return pruning.prune(
+            self.store,
+            self.reader,
+            older_than=older_than,
+            keep_count=None if keep_count is None else validate.index(keep_count, "keep_count"),
+            keep_bytes=None if keep_bytes is None else validate.index(keep_bytes, "keep_bytes"),
+            dry_run=dry_run,
+            by=None if by is None else validate.name(by, "by"),
+        )
+
+    # --- upkeep
+
+    def vacuum(self) -> Vacuumed:
+        """Rebuild the store's files so that nothing deleted or redacted is in any of them; return their sizes.
+
+        Takes as much free space again as the store has; other threads read on meanwhile. Backups, dumps and exports
+        that were made before still hold the text. In memory there is nothing to do.
+        """
+        deletion.sweep_pending(self.store)
+        sweep.sweep_names(self.store)
+        return self._embedded("vacuum").vacuum()
+
+    def backup(self, destination: str | os.PathLike[str]) -> None:
+        """Write a whole copy of the store as it is now into a new folder, while other threads go on.
+
+        A backup is a store: `trails.session.restore.restore` copies it back, and it can be opened where it stands.
+        Raises `InvalidInput` where something stands at `destination`, or for a store in memory.
+        """
+        self._embedded("back up").backup(Path(destination))
+
+    def dump(
+        self, file: str | os.PathLike[str], *, replace: bool = False, progress: dumping.Progress | None = None
+    ) -> int:
+        """Write everything to a gzip file of sorted N-Quads and return how many; equal stores give equal files.
+
+        `trails.session.restore.load` makes a store of it. The log is not in it: see `backup`. Raises `InvalidInput`
+        where the file is there and `replace` is False.
+        """
+        return dumping.dump(self._embedded("dump"), Path(file), progress, replace=replace)
+
+    def _embedded(self, what: str) -> EmbeddedStore:
+        if not isinstance(self.store, EmbeddedStore):
+            raise InvalidInput(f"{self.store.location} is no store of this process: {what} it where it is kept")
+        return self.store
+
+    # --- what can be proved
+
+    def verify(
+        self, session: str | None = None, *, checkpoint: str | None = None, verifiers: Iterable[str] = ()
+    ) -> VerifyReport:
+        """Check digests, indices and lineage of one session (with its ancestors) or of all, and report what is wrong.
+
+        With a `checkpoint` that was kept elsewhere, and the log's public keys in `verifiers`, also that nothing of what
+        was stored when it was signed has been rewritten since; the report's `history` then says what of it was changed,
+        deleted or redacted, as the log tells. Without one, whoever owns the disk can rewrite everything unnoticed.
+        Raises `IntegrityError` where none of the keys signed the checkpoint.
+        """
+        wanted = None if session is None else self.workspace.session_id(session)
+        keys = list(verifiers)
+        if checkpoint is None and keys:
+            raise InvalidInput("verifier keys are to check a checkpoint, and none was given")
+        kept = None if checkpoint is None else checkpoints.opened(checkpoint, keys)
+        rewritten = [] if kept is None else checkpoints.findings(self.store, kept)
+        since = None if kept is None else kept.size
+        report = verify.verify(self.store, self.reader, wanted, since=since)
+        if not report.ok:
+            with self.store.hold():  # half of what another thread was writing looks like damage: what stays is real
+                report = verify.verify(self.store, self.reader, wanted, since=since)
+        if kept is None:
+            return report
+        only = None if wanted is None else {record.id for record in self.reader.lineage(wanted)}
+        told = () if rewritten else log_events.since(self.store, kept.size, only)
+        return report.model_copy(update={"findings": (*rewritten, *report.findings), "history": told})
+
+    def info(self) -> dict[str, Any]:
+        """Return counts and facts about the store: location, quads, sessions, forks, turns, tombstones."""
+        counts = self.store.query(queries.find("counts").bind())
+        row = counts.to_dicts()[0]  # type: ignore[union-attr] # a SELECT of one row
+        return {"location": self.store.location, "quads": len(self.store), **row}
+
+    # --- proofs for others
+
+    def checkpoint(self, signer: str) -> str:
+        """Return a signed note of the log as it stands, once all of it is on disk: keep it where others own the disk.
+
+        `signer` is the secret key of `trails.integrity.note.new_key`, whose name is the log's. Needs `cryptography`.
+        """
+        return checkpoints.make(self.store, signer)
+
+    def prove_turn(self, session: str, index: int, checkpoint_note: str, *, reveal: bool = True) -> TurnProof:
+        """Return the proof, to be verified without the store, that a turn stood in a transcript at a checkpoint.
+
+        With `reveal` False, the proof holds the content's digest instead of the content. Raises `InvalidInput` where
+        there is no such turn or it was written after the checkpoint, `IntegrityError` where store and log disagree.
+        """
+        session_id = self.workspace.session_id(session)
+        return checkpoints.prove_turn(self.store, self.reader, session_id, index, checkpoint_note, reveal=reveal)
+
+    def prove_growth(self, old_note: str, new_note: str) -> ConsistencyProof:
+        """Return the proof that between two checkpoints the log only grew: nothing that the old one covers was changed."""
+        return checkpoints.prove_growth(self.store, old_note, new_note)
 
 
 def _parse_cursor(cursor: str) -> tuple[datetime, str]:

@@ -2,160 +2,134 @@
 
 from __future__ import annotations
 
-import secrets
-import warnings
-from collections.abc import Iterable, Mapping, MutableSequence, Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+import time as clocks
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from uuid import uuid4
 
-from pyoxigraph import NamedNode
-
-from trails import lineage, validate, vocab
-from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning
-from trails.integrity import digests
-from trails.integrity.leaves import Kind
-from trails.model import MAX_FORK_DEPTH, Compaction, SealedTurn, SessionRecord, SystemPrompt, ToolCall, Turn
-from trails.plumbing import leaves
-from trails.plumbing.transaction import Transaction, id_in_use, there
-from trails.records import turns as mapping
-from trails.session import cherry_pick, draft
-from trails.session.draft import Draft
-from trails.session.thread_guard import OneThread
-from trails.session.verbs import SessionVerbs
-from trails.store.contract import Change, PreconditionFailed
+from trails import lineage, validate
+from trails.errors import ContextOverflow, InvalidInput
+from trails.model import MAX_FORK_DEPTH, Compaction, SessionRecord, SystemPrompt, ToolCall, Turn
+from trails.plumbing import detach, draft, labels
+from trails.plumbing.workspace import Workspace
+from trails.plumbing.worktree import Worktree
+from trails.session import bisect, blame, cherry_pick
 
 if TYPE_CHECKING:
+    from trails.context import CompactionPolicy, Context, TokenWindow
+    from trails.context.compacting import Keep, MaxTokens
+    from trails.context.tokens import Counter
     from trails.diff import Diff
-    from trails.session.repository import Repository
+    from trails.session.bisect import Bisection, Predicate
+    from trails.session.blame import Blame
+    from trails.session.compaction import IsOverflow, Summarise
+
+_Answer = TypeVar("_Answer")
 
 
-class Session(SessionVerbs):
+class Session:
     """A session: an editable chain of immutable turns. Made by `Repository.create`, `Repository.load` and `fork`.
 
     What is appended stays in memory until `persist` writes it, all in one commit.
     """
 
-    def __init__(
-        self,
-        repository: Repository,
-        record: SessionRecord,
-        *,
-        ancestors: Sequence[SessionRecord] = (),
-        turns: Sequence[Turn] = (),
-        stored: bool,
-        prompt: SystemPrompt | None = None,
-    ) -> None:
-        """Not for callers: `stored` tells whether the session's row is in the store, `ancestors` its lineage above it."""
-        self._repository = repository
-        self._record = record
-        self._ancestors = tuple(ancestors)
-        self._turns: MutableSequence[Turn] = turns if isinstance(turns, MutableSequence) else list(turns)
-        self._drafts: list[Draft] = []
-        self._stored = stored
-        self._new_prompts: list[SystemPrompt] = [prompt] if prompt else []
-        self._as_tuple: tuple[Turn, ...] | None = None
-        self._alone = OneThread(record.id)
-        self._held: str | None = None
-        """What stores the turns of this handle in its own commit, so that nothing else may; None for nothing."""
-        self._seen: int | None = None
-        self._writer = object()
-        """What the store had removed when the row and the last stored turn were last seen there."""
-        repository._watch(self)
+    def __init__(self, worktree: Worktree) -> None:
+        """Not for callers: `Repository.create`, `Repository.load` and `fork` make sessions."""
+        self.worktree = worktree
+        """The session as the other parts of this package work on it (internal)."""
 
     # --- what it is
 
     @property
     def id(self) -> str:
         """The session's id."""
-        return self._record.id
+        return self.worktree.record.id
 
     @property
     def iri(self) -> str:
         """The session's IRI, which is its graph's IRI too."""
-        return self._record.iri
+        return self.worktree.record.iri
 
     @property
     def record(self) -> SessionRecord:
         """The session's row, as it is or will be stored."""
-        return self._record
+        return self.worktree.record
 
     @property
     def parent_session_id(self) -> str | None:
         """The id of the session that this one was forked from; None for a root."""
-        return self._record.parent_session_id
+        return self.worktree.record.parent_session_id
 
     @property
     def forked_at_index(self) -> int | None:
         """The first index that the fork owns itself; None for a root."""
-        return self._record.forked_at_index
+        return self.worktree.record.forked_at_index
 
     @property
     def branch(self) -> str:
         """`main`, or `fork-` and 8 hex digits."""
-        return self._record.branch
+        return self.worktree.record.branch
 
     @property
     def label(self) -> str | None:
         """The session's unique label, where it has one."""
-        return self._record.label
+        return self.worktree.record.label
 
     @property
     def agent(self) -> str:
         """The agent that runs the session."""
-        return self._record.agent
+        return self.worktree.record.agent
 
     @property
     def meta(self) -> dict[str, Any]:
         """The session's metadata (a fresh copy each time)."""
-        return dict(self._record.meta)
+        return dict(self.worktree.record.meta)
 
     @property
     def principal(self) -> str:
         """Whom the session runs for. It can be assigned until the session is first persisted."""
-        return self._record.principal
+        return self.worktree.record.principal
 
     @principal.setter
     def principal(self, name: str) -> None:
-        if self._stored:
+        if self.worktree.stored:
             raise InvalidInput(
                 f"session {self.id!r} is stored with the principal {self.principal!r}, which its turns are attributed to; "
                 "fork it with another principal instead"
             )
-        self._record = self._record.model_copy(update={"principal": validate.name(name, "principal")})
-        self._redo_pending()
+        self.worktree.change_record(principal=validate.name(name, "principal"))
 
     @property
     def turns(self) -> tuple[Turn, ...]:
         """All turns of the transcript, those inherited from ancestors first, pending ones last."""
-        if self._as_tuple is None or len(self._as_tuple) != len(self._turns):
-            self._as_tuple = tuple(self._turns)
-        return self._as_tuple
+        return self.worktree.all_turns()
 
     def __len__(self) -> int:
-        return len(self._turns)
+        return len(self.worktree.turns)
 
     def __bool__(self) -> bool:
         """A session is there, also without turns."""
         return True
 
     def __repr__(self) -> str:
-        pending = f", {len(self._drafts)} pending" if self._drafts else ""
+        pending = f", {self.pending} pending" if self.pending else ""
         return f"<Session {self.id!r} {self.branch}: {len(self)} turns{pending}>"
 
     @property
     def pending(self) -> int:
         """How many turns are appended and not persisted."""
-        return len(self._drafts)
-
-    @property
-    def holds_anything(self) -> bool:
-        """Whether there is anything in this handle that `persist` would write."""
-        return bool(not self._stored or self._drafts or self._new_prompts)
+        return self.worktree.pending
 
     @property
     def head(self) -> str:
         """The digest of the last turn, which commits to all turns before it; provisional while turns are pending."""
-        return self._turns[-1].digest if self._turns else digests.GENESIS
+        return self.worktree.head
+
+    @property
+    def window(self) -> TokenWindow[Turn] | None:
+        """The window that the session was created or loaded with (`max_tokens`); what is appended enters it."""
+        return self.worktree.window
 
     # --- writing
 
@@ -213,166 +187,33 @@ class Session(SessionVerbs):
             raise InvalidInput(
                 f"the turn for session {self.id!r} is empty: give it a text, parts, or the tool calls that it makes"
             )
-        return self.append_draft(made)
-
-    def append_draft(self, made: Draft) -> Turn:
-        """Add a turn that `draft.make` has checked already (what importers use) and return it; it may be empty."""
-        with self._alone:
-            self._repository.check_open(self.id)
-            turn = made.turn(self._record, len(self._turns), self.head)
-            self._entered(turn)  # first: where the window's counter raises, nothing is appended
-            self._drafts.append(made)
-            self._turns.append(turn)
-            return turn
+        return self.worktree.append(made)
 
     def discard_pending(self) -> int:
         """Forget the turns that were appended and not persisted; return how many."""
-        with self._alone:
-            count = len(self._drafts)
-            if count:
-                del self._turns[-count:]
-            self._drafts.clear()
-            self._as_tuple = None
-            return count
-
-    def take_back(self) -> None:
-        """Forget the last turn that was appended and not persisted, where there is one."""
-        with self._alone:
-            if self._drafts:
-                self._drafts.pop()
-                self._turns.pop()
-            self._as_tuple = None
-
-    def _redo_pending(self) -> None:
-        """Make the pending turns anew, after what they chain to or are attributed to has changed."""
-        del self._turns[len(self._turns) - len(self._drafts) :]
-        self._as_tuple = None
-        for made in self._drafts:
-            self._turns.append(made.turn(self._record, len(self._turns), self.head))
+        return self.worktree.discard_pending()
 
     def set_system(self, text: str) -> SystemPrompt:
         """Set the system prompt from the next turn on, as a new version; it is stored by the next `persist`."""
-        self._repository.check_open(self.id)
-        current = self.system_prompt
-        made = new_prompt(
-            self.id, validate.text(text, "the system prompt"), (current.version if current else 0) + 1, len(self)
-        )
-        self._new_prompts.append(made)
-        return made
+        return self.worktree.set_system(text)
 
     @property
     def system_prompt(self) -> SystemPrompt | None:
         """The version of the system prompt in force, own or inherited, or None."""
-        if self._new_prompts:
-            return self._new_prompts[-1]
-        if not self._stored and not self._record.system_version:
-            return None
-        return self._repository.reader.prompt((self._record, *self._ancestors))
+        return self.worktree.system_prompt
 
     @property
     def system(self) -> str | None:
         """The text of the system prompt in force, or None."""
-        prompt = self.system_prompt
-        return prompt.text if prompt and not prompt.redacted else None
+        return self.worktree.system
 
-    def persist(self, also: Change | None = None) -> int:
+    def persist(self) -> int:
         """Write what is new in one commit, all or nothing; return the number of turns written.
 
         Raises `HeadConflict` when another writer moved the head: nothing is written, and nothing here is lost.
-        Repeating a `persist` whose outcome is unknown is safe. `also` is for this package: what goes into the same commit.
+        Repeating a `persist` whose outcome is unknown is safe.
         """
-        with self._alone:
-            if self._stored and not self._drafts and not self._new_prompts and also is None:
-                return 0
-            if self._held is not None and also is None:
-                raise InvalidInput(
-                    f"the turns of session {self.id!r} are stored by {self._held} when that is completed, and not before: "
-                    "leave persist() and fork() to what comes after it, or load the session again for what is stored"
-                )
-            if self._drafts and self._record.kind == "worker":
-                raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
-            first = len(self._turns) - len(self._drafts)
-            removals = self._repository.store.removals
-            tx = self._transaction(first)
-            # This handle's last turn was seen there by its last commit, quoted ones were not.
-            quotes = any(turn.quoted_from is not None for turn in self._turns[first:])
-            change = tx.change(seen=None if quotes else self._seen, writer=self._writer)
-            writer, self._writer = self._writer, object()  # an interrupted commit's outcome has to be looked up
-            try:
-                self._repository.commit(change if also is None else change.joined(also))
-            except PreconditionFailed as failure:
-                if also is not None and also.asked_for(failure):
-                    raise
-                raise tx.error(failure, otherwise=lambda _: self._moved_on(first)) from failure
-            self._seen, self._writer = removals, writer
-            written = len(self._drafts)
-            self._stored = True
-            self._drafts.clear()
-            self._new_prompts.clear()
-            return written
-
-    def _transaction(self, first: int) -> Transaction:
-        """Return the commit that stores what is new; `first` is the index of the first pending turn."""
-        tx = Transaction(self._repository.reader)
-        if self._stored:
-            tx.session(self.id)
-        else:
-            self._make_row(tx)
-        if first > 0:
-            tx.require([mapping.turn_type(self._turns[first - 1])])
-        for made, turn in zip(self._drafts, self._turns[first:], strict=True):
-            tx.add(mapping.turn_quads(SealedTurn.trusted({"turn": turn, "salt": made.salt}), self._answers(turn)))
-        if self._drafts:
-            tx.forbid((None, vocab.INDEX, vocab.integer(first), NamedNode(self.iri)))
-            tx.require(cherry_pick.sources(self._turns[first:]), cherry_pick.source_gone)
-        for prompt in self._new_prompts:
-            tx.new(mapping.prompt_quads(prompt), None if self._stored else lambda _: self._taken())
-        tx.log(self._leaves())
-        return tx
-
-    def _make_row(self, tx: Transaction) -> None:
-        record = self._record
-        tx.add(mapping.session_quads(record))
-        tx.forbid_id(self.id)
-        if record.label is not None:
-            tx.label(record.label)
-        if record.parent_session_id is not None:
-            tx.session(record.parent_session_id)
-        if record.spawned_by is not None:
-            tx.require([there(record.spawned_by)])
-
-    def _taken(self) -> InvalidInput:
-        return id_in_use(self._repository.reader, self.id)
-
-    def _leaves(self) -> leaves.LeafMaker:
-        """Return the maker of the leaves for what is new."""
-        batch = [leaves.turns(self.id, len(self._turns), self.head)] if self._drafts else []
-        if self._stored and not self._new_prompts:
-            return lambda _: batch
-        fork = self._record.parent_session_id is not None
-        kind: Kind = "change" if self._stored else "fork" if fork else "create"
-        start = 0 if self._stored else self._record.starts_at
-        return lambda store: [*leaves.row_leaves(store, kind, self.id, start), *batch]
-
-    def _answers(self, turn: Turn) -> dict[str, str]:
-        """Return the IRIs of the tool calls that a turn answers, by call id: the latest call with that id before it."""
-        if not turn.tool_results:
-            return {}
-        return lineage.answered_calls(self._turns, turn)
-
-    def _moved_on(self, first: int) -> HeadConflict:
-        """Return the error for a session to which another writer has added since this handle read it."""
-        reader = self._repository.reader
-        stored = reader.turns(reader.lineage(self.id)) if self._stored else []
-        expected = self._turns[first - 1].digest if first else digests.GENESIS
-        actual = stored[-1].digest if stored else digests.GENESIS
-        return HeadConflict(
-            f"session {self.id!r} moved on while this handle held it: its head is {actual[:16]} after {len(stored)} turns, "
-            f"expected {expected[:16]} after {first}; nothing was written. Load it again and append there, or keep this "
-            "tail with keep_as_fork()",
-            expected=expected,
-            actual=actual,
-        )
+        return self.worktree.persist()
 
     def keep_as_fork(self, *, id: str | None = None) -> Session:  # noqa: A002 - the public name
         """Store the pending turns as a fork at the point where this handle last agreed with the store; return the fork.
@@ -380,17 +221,15 @@ class Session(SessionVerbs):
         This is the remedy for `HeadConflict`: nothing that either writer wrote is lost. This handle then holds no
         pending turns; load the session again to go on with what the other writer wrote.
         """
-        with self._alone:
-            first = len(self._turns) - len(self._drafts)
-            drafts = self._drafts
-            fork = self._child(first, id=id, turns=self._turns[:first])
-            for made in drafts:
-                fork.append_draft(made)
-            fork.persist()
-            self._drafts = []
-            del self._turns[first:]
-            self._as_tuple = None
-            return fork
+        return Session(self.worktree.keep_as_fork(id))
+
+    def set_label(self, label: str | None) -> None:
+        """Give the session a label that no other session has, or take it away with None; stored at once if it is."""
+        tree = self.worktree
+        if tree.stored:
+            labels.set_label(tree.workspace, self.id, label)
+        wanted = None if label is None else validate.label(label)
+        tree.record = tree.record.model_copy(update={"label": wanted})
 
     # --- forks
 
@@ -425,12 +264,13 @@ class Session(SessionVerbs):
         ...     written, [t.content for t in f.turns], f.forked_at_index
         (1, ['Plan a trip', 'How long?'], 1)
         """
-        index = validate.fork_index(len(self._turns) if at is None else at, len(self._turns), self.id)
-        if len(self._ancestors) >= MAX_FORK_DEPTH:
+        tree, length = self.worktree, len(self)
+        index = validate.fork_index(length if at is None else at, length, self.id)
+        if len(tree.ancestors) >= MAX_FORK_DEPTH:
             raise lineage.depth_exceeded(f"a fork of {self.id}")
-        made = self._child(
+        made = tree.child(
             index,
-            turns=self._turns[:index],
+            turns=tree.turns[:index],
             id=id,
             principal=principal,
             agent=agent,
@@ -442,48 +282,14 @@ class Session(SessionVerbs):
             kind=kind,
         )
         self.persist()
-        prompt = self._repository.reader.prompt((self._record, *self._ancestors), at=index)
+        prompt = tree.workspace.reader.prompt(tree.chain, at=index)
         if prompt is not None:
-            made._record = made._record.model_copy(update={"system_version": prompt.version})
-        return made
-
-    def _child(
-        self,
-        index: int,
-        *,
-        turns: Sequence[Turn],
-        id: str | None = None,  # noqa: A002 - the public name
-        principal: str | None = None,
-        agent: str | None = None,
-        label: str | None = None,
-        meta: Mapping[str, Any] | None = None,
-        created: datetime | None = None,
-        source_session: str | None = None,
-        key: str | None = None,
-        kind: str | None = None,
-    ) -> Session:
-        branch = f"fork-{secrets.token_hex(4)}"
-        record = SessionRecord(
-            id=branch_id(self.id, branch) if id is None else validate.session_id(id),
-            parent_session_id=self.id,
-            forked_at_index=index,
-            fork_head=turns[-1].digest if turns else digests.GENESIS,
-            branch=branch,
-            principal=self.principal if principal is None else validate.name(principal, "principal"),
-            agent=self.agent if agent is None else validate.name(agent, "agent"),
-            created=datetime.now(UTC) if created is None else validate.time(created, "created"),
-            source_session=None if source_session is None else validate.text(source_session, "source_session"),
-            label=None if label is None else validate.label(label),
-            key=None if key is None else validate.name(key, "key"),
-            kind=None if kind is None else validate.name(kind, "kind"),
-            meta_json=validate.meta(meta),
-        )
-        above = (self._record, *self._ancestors)
-        return Session(self._repository, record, ancestors=above, turns=turns, stored=False)._windowed_as(self)
+            made.record = made.record.model_copy(update={"system_version": prompt.version})
+        return Session(made)
 
     def branches(self) -> list[SessionRecord]:
         """Return the records of the direct forks of this session, oldest first."""
-        return self._repository.reader.branches(self.id)
+        return self.worktree.workspace.reader.branches(self.id)
 
     def diff(self, other: Session | str) -> Diff:
         """Return what differs between this session and another: the prefix they share, and their tails turn by turn.
@@ -499,7 +305,7 @@ class Session(SessionVerbs):
         """
         from trails.session.diff import diff_of  # noqa: PLC0415 - only those who compare need it
 
-        return diff_of(self._repository, self, other)
+        return diff_of(self.worktree.workspace, self.worktree, place(other))
 
     def detach(self) -> Session:
         """Copy the inherited turns into this fork and cut it loose from its parent; return the fork itself.
@@ -509,8 +315,9 @@ class Session(SessionVerbs):
         A root is left as it is.
         """
         self.persist()
-        self._repository.detach(self.id)
-        self._reload()
+        workspace = self.worktree.workspace
+        detach.detach(workspace.store, workspace.reader, self.id)
+        self.worktree.reload()
         return self
 
     def flatten(self, *, id: str | None = None, label: str | None = None) -> Session:  # noqa: A002 - the public name
@@ -519,55 +326,270 @@ class Session(SessionVerbs):
         Pending turns are persisted first. Copies are made as by `detach`.
         """
         self.persist()
-        return self._repository.flatten(self.id, new_id=id, label=label)
-
-    def _reload(self) -> None:
-        fresh = self._repository.load(self.id)
-        self._record, self._ancestors, self._turns = fresh._record, fresh._ancestors, fresh._turns
-        self._as_tuple = None
-        self._repository._forget(fresh)
+        return flatten(self.worktree.workspace, self.id, id=id, label=label)
 
     def replay(self, up_to_index: int | None = None) -> list[dict[str, Any]]:
         """Return what is stored of this session as plain dicts (role, content, index, branch), below `up_to_index`."""
-        return self._repository.replay(self.id, up_to_index=up_to_index)
+        return replay(self.worktree.workspace, self.id, up_to_index)
 
-    def set_label(self, label: str | None) -> None:
-        """Give the session a label that no other session has, or take it away with None; stored at once if it is."""
-        if self._stored:
-            self._repository.label(self.id, label)
-        wanted = None if label is None else validate.label(label)
-        self._record = self._record.model_copy(update={"label": wanted})
+    # --- turns of its own and others' transcripts
 
-    def warn_if_pending(self) -> None:
-        """Warn about turns that were appended and never persisted."""
-        if self._drafts and self._record.kind != "worker":  # a worker's turns are never stored
-            warnings.warn(
-                f"session {self.id!r} is left with {len(self._drafts)} turns that were appended and not persisted; "
-                "call persist() before the store closes",
-                PendingTurnsWarning,
-                stacklevel=3,
-            )
+    def cherry_pick(
+        self, source: Session | str, indexes: int | Iterable[int], *, whole_calls: bool = False
+    ) -> tuple[Turn, ...]:
+        """Add turns of another session's transcript at the end as new turns and return them; stored by `persist`.
+
+        `source` is a session of the same store, its id or IRI; `indexes` is one index of its stored transcript or
+        several in ascending order. Text, author, model and tool calls are repeated; index, time and digest are new, and
+        `prov:wasQuotedFrom` names the turn that is repeated. A tool call and its answer are picked together or not at
+        all: where one is missing this is refused, or with `whole_calls` that one is picked too.
+
+        Raises `InvalidInput` for turns that are not there, redacted, summaries, or parted; nothing is added then.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     plan = store.create(id="plan"); _ = plan.append("user", "Plan a trip"); _ = plan.append("user", "By train")
+        ...     written = plan.persist()
+        ...     other = store.create(id="other")
+        ...     [(turn.index, turn.content, turn.quoted_from.index) for turn in other.cherry_pick("plan", 1)]
+        ...     other.persist()
+        [(0, 'By train', 1)]
+        1
+        """
+        return cherry_pick.pick(self.worktree, place(source), indexes, whole_calls=whole_calls)
+
+    def blame(self, start: int = 0, end: int | None = None) -> list[Blame]:
+        """Return where the turns from `start` to `end` (exclusive; default all) come from, one entry a turn.
+
+        Each names the session that owns the turn, its principal, the author, model and time, the session that a copy
+        was made from, and the turn that a cherry-picked one repeats. Raises `InvalidInput` for a range that is not there.
+        """
+        return blame.of_worktree(self.worktree, start, end)
+
+    def bisect(self, predicate: Predicate, *, good: int = 0, bad: int | None = None) -> Bisection:
+        """Return with which turn of the transcript an outcome flips, in about log2(n) calls of the predicate.
+
+        `predicate` gets the first n turns and returns True (good), False (bad) or None (cannot be told: skip). `good`
+        and `bad` are numbers of turns, the first shorter; the defaults are none and all. Both ends are tried first.
+
+        Raises `InvalidInput` where the ends are not what they are said to be.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create()
+        ...     turns = [s.append("user", text) for text in ("a", "b", "oops", "c")]
+        ...     found = s.bisect(lambda prefix: all(turn.content != "oops" for turn in prefix))
+        ...     s.persist(), found.turn.index, found.turn.content
+        (4, 2, 'oops')
+        """
+        return bisect.bisect(self.turns, predicate, good=good, bad=len(self) if bad is None else bad)
+
+    # --- what a model is shown
+
+    def context(
+        self,
+        query: object = None,
+        *,
+        max_tokens: int | None = None,
+        pinned_count: int | None = None,
+        brief: str | None = None,
+        background: str | None = None,
+        counter: Counter | None = None,
+    ) -> Context:
+        """Return what a model is shown of the session: system prompt, latest summary, the turns since, and the query.
+
+        Pending turns are shown too. After a compaction, turns are shown from the first that the latest summary kept.
+        `query` is text, a list of parts or a turn that is not appended yet. `max_tokens` (default: the window's, else
+        no limit) leaves out the oldest turns, after the first `pinned_count` (default 1; none beside a summary), and a
+        tool call always together with its answers; what is left out, and why it may still be too much, stands in the
+        context. A session that another one spawned, and a fork of it, is shown its task and what it was told beside it
+        as they are stored, after the system prompt; `brief` and `background` are shown in their place.
+        `counter` counts the tokens of a text; the default estimates.
+
+        `openai()` and `anthropic()` give the messages in those APIs' shapes, with every tool call answered once, right
+        after it. Nothing that is stored changes by that.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(); _ = s.append("user", "Plan a trip"); _ = s.append("assistant", "Where to?")
+        ...     shown = s.context("To the Alps"); written = s.persist()
+        ...     [(message["role"], message["content"]) for message in shown.openai()], shown.tokens
+        ([('user', 'Plan a trip'), ('assistant', 'Where to?'), ('user', 'To the Alps')], 21)
+        """
+        from trails.session import assembly  # noqa: PLC0415 - only those who ask for a context need it
+
+        return assembly.of_worktree(
+            self.worktree,
+            query=query,
+            max_tokens=max_tokens,
+            pinned_count=pinned_count,
+            brief=brief,
+            background=background,
+            counter=counter,
+        )
+
+    def compact(
+        self,
+        summarise: Summarise,
+        *,
+        keep_tokens: int | None = None,
+        keep_turns: int | None = None,
+        keep: Keep | None = None,
+        trigger: str = "manual",
+        request: str | None = None,
+        model: str | None = None,
+        max_summary_tokens: MaxTokens = None,
+        counter: Counter | None = None,
+        author: str | None = None,
+        clock: Callable[[], float] = clocks.monotonic,
+    ) -> Turn:
+        """Let older turns be summarised, add the summary as a turn at the end, persist it and return it.
+
+        `summarise` is called with a `SummaryRequest` (the request, the turns to summarise and the summary before, the
+        greatest length) and returns text, or a `trails.context.Summary` that also names model and usage. Nothing is
+        written until it has returned; turns that are appended meanwhile, here or by another writer, are kept. All turns
+        stay in the history; from now on `context` shows the summary in their place.
+
+        Kept as they are: the newest turns of up to `keep_tokens` (default 30,000), or the newest `keep_turns`, or as many
+        as `keep` returns for the turns that could be summarised; a tool call never without its answer. A later summary
+        is made from the one before and the turns since. `max_summary_tokens` is a number, "dynamic" (a tenth of what is
+        summarised, 256 to 8,192) or a function of its tokens. `trigger` is overflow (or context_limit), threshold,
+        manual or periodic. `clock` gives seconds. Request, limit and duration are recorded with the turn.
+
+        Raises `NothingToSummarise` where all turns are kept; what `summarise` raises; and `HeadConflict` where this
+        handle has pending turns and another writer was quicker: those and the summary then stay pending.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(); _ = s.append("user", "Plan a trip"); _ = s.append("assistant", "Where to?")
+        ...     turn = s.compact(lambda asked: f"{len(asked.turns)} turn: a trip is wanted", keep_turns=1)
+        ...     turn.index, turn.content, turn.compaction.first_kept, [t.index for t in s.context().turns]
+        (2, '1 turn: a trip is wanted', 1, [1])
+        """
+        from trails.session import compaction  # noqa: PLC0415 - only those who compact need it
+
+        options = compaction.Options(
+            keep_tokens, keep_turns, keep, trigger, request, model, max_summary_tokens, counter, author, clock
+        )
+        return compaction.run(compaction.compact(self.worktree, summarise, options))
+
+    async def acompact(self, summarise: Summarise, **options: Any) -> Turn:
+        """Compact as `compact` does, with a summariser that may be a coroutine; `options` are the same."""
+        from trails.session import compaction  # noqa: PLC0415 - only those who compact need it
+
+        steps = compaction.compact(self.worktree, summarise, compaction.Options(**options))
+        return await compaction.arun(steps)
+
+    def run_with_compaction(
+        self,
+        call: Callable[[Context], _Answer],
+        summarise: Summarise,
+        *,
+        query: object = None,
+        policy: CompactionPolicy | None = None,
+        overflow: IsOverflow = ContextOverflow,
+        max_tokens: int | None = None,
+        **options: Any,
+    ) -> _Answer:
+        """Call a model with the session's context and return its answer, compacting where that is needed to fit.
+
+        `call` gets the context (with `query`). Where `policy` says that a compaction is due, it comes first. Where the
+        call raises what `overflow` names (types of errors, or a function of an error), the session is compacted, and
+        the same message is tried once more. `options` are those of `compact`; with a policy's window, what is kept is at
+        most half of it. Nothing but the summary is written: append the answer yourself.
+
+        Raises `ContextOverflow` where the second try overflows too or nothing is left to summarise; any other error of
+        `call` or `summarise` as it is.
+        """
+        from trails.session import compaction  # noqa: PLC0415 - only those who compact need it
+
+        steps = compaction.call_model(
+            self.worktree,
+            call,
+            summarise,
+            compaction.Options(**options),
+            policy=policy,
+            overflow=overflow,
+            shown={"query": query, "max_tokens": max_tokens, "counter": options.get("counter")},
+        )
+        return cast("_Answer", compaction.run(steps))
+
+    async def arun_with_compaction(
+        self,
+        call: Callable[[Context], Awaitable[_Answer]],
+        summarise: Summarise,
+        *,
+        query: object = None,
+        policy: CompactionPolicy | None = None,
+        overflow: IsOverflow = ContextOverflow,
+        max_tokens: int | None = None,
+        **options: Any,
+    ) -> _Answer:
+        """Do as `run_with_compaction` does, with a model's call and a summariser that may be coroutines."""
+        from trails.session import compaction  # noqa: PLC0415 - only those who compact need it
+
+        steps = compaction.call_model(
+            self.worktree,
+            call,
+            summarise,
+            compaction.Options(**options),
+            policy=policy,
+            overflow=overflow,
+            shown={"query": query, "max_tokens": max_tokens, "counter": options.get("counter")},
+        )
+        return cast("_Answer", await compaction.arun(steps))
 
 
-def branch_id(parent_id: str, branch: str) -> str:
-    """Return the id that a fork gets when none is given: its root's name and its branch, never too long.
-
-    >>> branch_id("plan", "fork-00ff00ff"), branch_id("plan~fork-00ff00ff", "fork-11111111")
-    ('plan~fork-00ff00ff', 'plan~fork-11111111')
-    """
-    stem = parent_id.partition("~fork-")[0]
-    return f"{stem[: validate.MAX_ID - len(branch) - 1]}~{branch}"
+def place(given: Session | str) -> Worktree | str:
+    """Return what the parts below take in the place of a session: what is worked on, or the reference as it is."""
+    return given.worktree if isinstance(given, Session) else given
 
 
-def new_prompt(session_id: str, text: str, version: int, effective_from: int) -> SystemPrompt:
-    """Return a version of a session's system prompt, salted and digested."""
-    salt = digests.new_salt()
-    return SystemPrompt(
-        session_id=session_id,
-        version=version,
-        text=text,
-        effective_from=effective_from,
-        time=datetime.now(UTC),
-        digest=digests.prompt_digest(text, salt, version=version, effective_from=effective_from),
-        salt=salt,
+def load(
+    workspace: Workspace,
+    session: str,
+    *,
+    max_tokens: int | None = None,
+    pinned_count: int = 1,
+    counter: Counter | None = None,
+) -> Session:
+    """Return a stored session with its transcript; see `Repository.load`."""
+    reader = workspace.reader
+    chain = reader.lineage(workspace.session_id(session))
+    if max_tokens is None:
+        turns = reader.turns(chain)
+        return Session(Worktree(workspace, chain[0], ancestors=chain[1:], turns=turns, stored=True))
+    from trails.plumbing.transcript import LazyTurns, stored_length  # noqa: PLC0415 - only loads with a window need it
+
+    lazy = LazyTurns(reader, chain, stored_length(reader, chain))
+    made = Worktree(workspace, chain[0], ancestors=chain[1:], turns=lazy, stored=True)
+    made.give_window(max_tokens, pinned_count, counter)
+    return Session(made)
+
+
+def replay(workspace: Workspace, session: str, up_to_index: int | None) -> list[dict[str, Any]]:
+    """Return what is stored of a session as plain dicts; see `Repository.replay`."""
+    end = None if up_to_index is None else validate.index(up_to_index, "up_to_index")
+    chain = workspace.reader.lineage(workspace.session_id(session))
+    return [
+        {"role": turn.role, "content": turn.content, "index": turn.index, "branch": turn.branch}
+        for turn in workspace.reader.turns(chain, up_to=end)
+    ]
+
+
+def flatten(
+    workspace: Workspace,
+    session: str,
+    *,
+    id: str | None = None,  # noqa: A002 - the public name
+    label: str | None = None,
+) -> Session:
+    """Return a new root session with a copy of a session's whole transcript; see `Repository.flatten`."""
+    made = detach.flatten(
+        workspace.store,
+        workspace.reader,
+        workspace.reader.lineage(workspace.session_id(session)),
+        new_id=uuid4().hex if id is None else validate.session_id(id),
+        label=None if label is None else validate.label(label),
     )
+    return load(workspace, made)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from trails import iris, validate
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import SessionRecord, Tag, Turn
 from trails.plumbing import annotations as marks
-from trails.plumbing import leaves, refs
+from trails.plumbing import draft, leaves, refs
 from trails.plumbing.reader import Reader
 from trails.plumbing.transaction import Transaction
+from trails.plumbing.workspace import Workspace
 from trails.records import turns as mapping
-from trails.session import draft, unmarking
+from trails.session import unmarking
 from trails.store.contract import PreconditionFailed
-
-if TYPE_CHECKING:
-    from trails.session.repository import Repository
 
 _Tags = list[Tag]  # inside the class, `list` is the method
 
@@ -30,9 +27,9 @@ class Tags:
     not moved by what is appended afterwards, nor by `detach`.
     """
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         """Not for callers: `store.tags` is there."""
-        self._repository = repository
+        self._workspace = workspace
 
     def add(self, name: str, ref: str, *, by: str | None = None) -> Tag:
         """Make a tag and return it; making the same again changes nothing and returns the one that is there.
@@ -54,8 +51,8 @@ class Tags:
         """
         wanted = validate.tag_name(name)
         author = draft.author_iri(by)
-        target = refs.place(self._repository, ref)
-        reader = self._repository.reader
+        target = refs.place(self._workspace, ref)
+        reader = self._workspace.reader
         chain = reader.lineage(target.session_id)
         length, last = _head(reader, chain, target.end)
         made = Tag(
@@ -70,7 +67,7 @@ class Tags:
 
     def _add(self, made: Tag, last: Turn | None) -> Tag:
         self._refuse_taken(made.name)
-        reader = self._repository.reader
+        reader = self._workspace.reader
         tx = Transaction(reader)
         tx.session(made.session_id)
         if last is not None:
@@ -79,13 +76,13 @@ class Tags:
         tx.add([marks.author_type(made.author_iri)])
         tx.log(leaves.rows("change", [made.session_id]))
         try:
-            tx.commit(self._repository)
+            tx.commit(self._workspace.store)
         except PreconditionFailed:  # another writer was first
             return self._same(made)
         return made
 
     def _refuse_taken(self, name: str) -> None:
-        reader = self._repository.reader
+        reader = self._workspace.reader
         if reader.labelled(name) is not None:
             raise InvalidInput(f"{name!r} is the label of session {reader.labelled(name)!r}; choose another name")
         if not validate.is_session_id(name):
@@ -105,10 +102,7 @@ class Tags:
 
     def find(self, name: str) -> Tag | None:
         """Return the tag with a name or an IRI, or None."""
-        plain = validate.text(name, "the tag's name")
-        subject = iris.tag(iris.tag_name(plain) or plain)
-        quads = marks.about(self._repository.store, subject)
-        return marks.tag_of(subject, quads) if quads else None
+        return marks.find_tag(self._workspace.store, name)
 
     def get(self, name: str) -> Tag:
         """Return the tag with a name; raise `InvalidInput` where there is none."""
@@ -119,8 +113,8 @@ class Tags:
 
     def list(self, session: str | None = None) -> _Tags:
         """Return the tags of one session (an id or an IRI), or of all, by name."""
-        wanted = None if session is None else self._repository.record(session).id
-        return marks.tags(self._repository.store, wanted)
+        wanted = None if session is None else self._workspace.record(session).id
+        return marks.tags(self._workspace.store, wanted)
 
     def remove(self, name: str, *, by: str | None = None) -> Tag:
         """Remove a tag and return what it was; the turns stay, and so does a record of who removed it when.
@@ -128,7 +122,7 @@ class Tags:
         The name may then be used again. `by` is as for `add`. Raises `InvalidInput` where there is no such tag.
         """
         gone = self.get(name)
-        unmarking.take_away(self._repository, gone, by)
+        unmarking.take_away(self._workspace, gone, by)
         return gone
 
 

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import secrets
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from trails import iris
 from trails.errors import InvalidInput
 from trails.model import Note, Tag
 from trails.plumbing import annotations as marks
-from trails.plumbing import leaves
+from trails.plumbing import draft, leaves
 from trails.plumbing.transaction import Transaction
-from trails.session import draft
-
-if TYPE_CHECKING:
-    from trails.session.repository import Repository
+from trails.plumbing.workspace import Workspace
 
 
-def take_away(repository: Repository, gone: Tag | Note, by: str | None) -> None:
+def take_away(workspace: Workspace, gone: Tag | Note, by: str | None) -> None:
     """Remove a tag or a note that is stored; `by` is who does it, the principal of the session that it names for None.
 
     Raises `InvalidInput` where another writer was first.
     """
-    who = draft.author_iri(by) or iris.principal(repository.record(gone.session_id).principal)
+    who = draft.author_iri(by) or iris.principal(workspace.record(gone.session_id).principal)
     quads = marks.tag_quads(gone) if isinstance(gone, Tag) else marks.note_quads(gone)
     record = marks.removal_quads(gone, who, datetime.now(UTC), secrets.token_hex(4))
     name = f"the tag {gone.name!r}" if isinstance(gone, Tag) else f"the note {gone.id!r}"
@@ -31,4 +27,4 @@ def take_away(repository: Repository, gone: Tag | Note, by: str | None) -> None:
     tx.take(quads, lambda _: InvalidInput(f"{name} was removed by another writer meanwhile"))
     tx.add([*record, marks.author_type(who)])
     tx.log(leaves.rows("change", [gone.session_id]))
-    tx.commit(repository)
+    tx.commit(workspace.store)

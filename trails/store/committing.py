@@ -18,9 +18,10 @@ from trails.errors import InvalidInput
 from trails.integrity.leaves import Leaf
 from trails.store import frames
 from trails.store.commitlog import Leaves
-from trails.store.contract import Change, Pattern, PreconditionFailed
+from trails.store.contract import Change, PreconditionFailed
 from trails.store.frames import Record
 from trails.store.leaflog import LeafLog
+from trails.store.pattern import Pattern
 from trails.store.preview import Preview
 
 BULK_FROM: Final = 4_000

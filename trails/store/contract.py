@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
+from typing import Any, Literal, Protocol, overload
 
 import pyoxigraph as ox
 
@@ -14,18 +14,13 @@ from trails import vocab
 from trails.errors import TrailsError
 from trails.integrity.leaves import Leaf
 from trails.store.leaflog import LeafLog
-
-if TYPE_CHECKING:
-    from trails.store.preview import Preview
+from trails.store.pattern import Pattern, matches
+from trails.store.preview import Preview
 
 Durability = Literal["disk", "process"]
 """`disk`: a commit returns when it survives a power cut. `process`: when it survives the death of this process."""
 
 Term = ox.NamedNode | ox.Literal | ox.BlankNode | ox.Triple
-Pattern = tuple[
-    ox.NamedNode | None, ox.NamedNode | None, ox.NamedNode | ox.Literal | None, ox.NamedNode | ox.DefaultGraph | None
-]
-"""Subject, predicate, object, graph; None matches anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +58,7 @@ class Change:
         """Tell whether a precondition that did not hold was one of this change's own."""
         if failure.present is None:
             return failure.missing in self.require
-        found = (failure.present.subject, failure.present.predicate, failure.present.object, failure.present.graph_name)
-        return any(
-            all(part is None or part == there for part, there in zip(pattern, found, strict=True))
-            for pattern in self.forbid
-        )
+        return any(matches(failure.present, pattern) for pattern in self.forbid)
 
 
 class PreconditionFailed(TrailsError):

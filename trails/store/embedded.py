@@ -32,12 +32,13 @@ from trails.store import maintenance, manifest, marker, tsv
 from trails.store.applying import Applier
 from trails.store.commitlog import CommitLog
 from trails.store.committing import Batch, Settled, Waiting, matching
-from trails.store.contract import Change, Durability, Pattern, Result, Solutions
+from trails.store.contract import Change, Durability, Result, Solutions
 from trails.store.frames import BULK, RELAXED, Record
 from trails.store.gate import Gate
 from trails.store.leaflog import NOTHING, LeafLog
 from trails.store.lockfile import LockFile
 from trails.store.maintenance import Vacuumed
+from trails.store.pattern import Pattern
 from trails.store.replay import drop_engine_log, replay, update_text
 from trails.store.syncing import sync_folder
 

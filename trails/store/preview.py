@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pyoxigraph as ox
 
-from trails.store.contract import Pattern
+from trails.store.pattern import Pattern, matches
 
 
 class Preview:
@@ -29,7 +29,7 @@ class Preview:
 
     def quads(self, pattern: Pattern) -> list[ox.Quad]:
         """Return all quads that match a pattern once the change is written."""
-        added = [quad for quad in self._candidates(pattern[3]) if _matches(quad, pattern)]
+        added = [quad for quad in self._candidates(pattern[3]) if matches(quad, pattern)]
         known = set(added)
         return [q for q in self._stored(pattern) if q not in self._removed and q not in known] + added
 
@@ -58,13 +58,3 @@ class Preview:
             for quad in self._given:
                 self._places[quad.graph_name][quad] = None
         return self._places
-
-
-def _matches(quad: ox.Quad, pattern: Pattern) -> bool:
-    subject, predicate, value, graph = pattern
-    return (
-        (predicate is None or quad.predicate == predicate)
-        and (subject is None or quad.subject == subject)
-        and (value is None or quad.object == value)
-        and (graph is None or quad.graph_name == graph)
-    )

@@ -11,8 +11,8 @@ from typing import Any
 
 from trails import validate
 from trails.errors import InvalidInput
-from trails.session import draft
-from trails.session.draft import Draft
+from trails.plumbing import draft
+from trails.plumbing.draft import Draft
 from trails.transcripts import jsonl
 from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript
 

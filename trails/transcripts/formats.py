@@ -198,7 +198,7 @@ def _import_group(
     if name in _RDF.values():
         report = rdf.import_rdf(repository, files[0].read_bytes(), name, restore=restore)
         for session in (*report.sessions_created, *report.forks_created, *report.grown):
-            report.secrets += scan.own(repository, session)
+            report.secrets += scan.own(repository.workspace, session)
         return report
     known = next(each for each in TRANSCRIPTS if each.name == name)
     transcript = known.parse([(str(file), file.read_bytes()) for file in files])

@@ -412,7 +412,7 @@ def append_all(session: Session, turns: Iterable[SourceTurn], withholding: Withh
     count, found = 0, list[Found]()
     for turn in turns:
         found += withholding.in_turn(turn, session.id, len(session))
-        session.append_draft(checked.drafted(withholding.turn(turn)))
+        session.worktree.append(checked.drafted(withholding.turn(turn)))
         count += 1
     return count, found
 

@@ -24,8 +24,9 @@ from trails.plumbing.bundle import prompts, session_quads
 from trails.plumbing.reader import Reader
 from trails.plumbing.transaction import Transaction
 from trails.session import Repository
-from trails.store.contract import Change, Pattern, QuadStore
+from trails.store.contract import Change, QuadStore
 from trails.store.embedded import EmbeddedStore
+from trails.store.pattern import Pattern
 from trails.store.preview import Preview
 from trails.transcripts.report import FileProblem, ImportReport
 
@@ -477,7 +478,7 @@ class _Import:
 
     def _commit(self, tx: Transaction) -> None:
         changed = "another writer changed it, its parent or its label meanwhile; import again"
-        tx.commit(self._target, otherwise=lambda _: InvalidInput(changed))
+        tx.commit(self._target.store, otherwise=lambda _: InvalidInput(changed))
 
 
 def _tombstone(store: QuadStore, node: NamedNode) -> list[Quad]:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, TypeVar, cast
 
 from pyoxigraph import NamedNode
 
 from trails import iris, validate, vocab
+from trails.clock import Clock, time_of
 from trails.errors import HeadConflict, IllegalTransition, InvalidInput, LimitReached, SessionNotFound, TrailsError
 from trails.model import SessionRecord
-from trails.plumbing import entries
+from trails.plumbing import draft, entries
+from trails.plumbing.worktree import Worktree, new_prompt
 from trails.policy.times import time_after
 from trails.records import turns
 from trails.records.tree_entries import ENDED, Cancellation, Status, TreeState
-from trails.session import Repository, draft
-from trails.session.session import Session, new_prompt
+from trails.session import Repository
+from trails.session.session import Session
 from trails.store.contract import PreconditionFailed
 from trails.tree import limits as rules
 from trails.tree.index import Live, Runtime, runtime_of
@@ -25,7 +27,6 @@ from trails.tree.limits import Kind, Limits
 from trails.tree.results import Report, SessionResult, of_entries
 from trails.tree.transaction import Step, holding, state, told_by
 
-Clock = Callable[[], datetime]
 _TRIES: Final = 5
 """How often something is tried again after another writer came between."""
 _KEEPER: Final = iris.agent("trails")
@@ -56,9 +57,7 @@ class Core:
 
     def now(self, given: datetime | None = None) -> datetime:
         """Return the time: the one given, or the clock's."""
-        if given is not None:
-            return validate.time(given, "now")
-        return datetime.now(UTC) if self._clock is None else validate.time(self._clock(), "the clock's time")
+        return time_of(self._clock) if given is None else validate.time(given, "now")
 
     def limits_of(self, agent: str) -> Limits:
         """Return the limits of an agent's trees."""
@@ -98,7 +97,7 @@ class Core:
         One that holds nothing is loaded anew where others (a message loop) have stored turns meanwhile.
         """
         known = self.runtime.sessions.get(live.id)
-        if known is None or (not known.holds_anything and self.repository.reader.owns(live.id, len(known))):
+        if known is None or (not known.worktree.has_news and self.repository.reader.owns(live.id, len(known))):
             known = self.runtime.sessions[live.id] = self.repository.load(live.id)
         return known
 
@@ -128,7 +127,7 @@ class Core:
         """Do a commit, with the turns of the session `flush` that are not stored, and take note of what it did."""
         session = None if flush is None else self.runtime.sessions.get(flush.id)
         if session is None or flush is None or flush.kind == "worker":
-            self.repository.commit(step.change())
+            self.repository.store.commit(step.change())
         else:
             self._flush(step, flush, session)
         for session_id, made in step.entries.items():
@@ -143,10 +142,10 @@ class Core:
 
     def _flush(self, step: Step, live: Live, session: Session) -> None:
         try:
-            session.persist(step.change())
+            session.worktree.persist(step.change())
         except HeadConflict:  # another writer's turns stand where these were to go: they are kept beside
             step.kept_as(live.id, session.keep_as_fork().id)
-            self.repository.commit(step.change())
+            self.repository.store.commit(step.change())
 
     def _let_go(self, session_id: str) -> None:
         session = self.runtime.sessions.get(session_id)
@@ -283,7 +282,7 @@ class Core:
             except PreconditionFailed as failure:
                 self._refuse_known(record, failure)
                 raise
-        self.runtime.sessions[record.id] = Session(self.repository, record, stored=True)
+        self.runtime.sessions[record.id] = Session(Worktree(self.repository.workspace, record, stored=True))
         self.runtime.touched[record.id] = now
         return record
 
@@ -298,8 +297,9 @@ class Core:
 
     # --- changing states
 
-    def suspend(self, session_id: str, *, by: str | None, now: datetime) -> None:
+    def suspend(self, session_id: str, *, by: str | None) -> None:
         """Store a branch's turns, free its slot and let it rest."""
+        now = self.now()
 
         def work() -> None:
             live = self.live(session_id, "suspended")
@@ -317,8 +317,9 @@ class Core:
 
         self.attempt(work)
 
-    def resume(self, session_id: str, *, by: str | None, now: datetime) -> None:
+    def resume(self, session_id: str, *, by: str | None) -> None:
         """Let a suspended branch go on, in a slot that is free."""
+        now = self.now()
 
         def work() -> None:
             live = self.live(session_id, "active")
@@ -341,25 +342,27 @@ class Core:
         after: TreeState,
         status: Status,
         *,
-        said: Callable[[Live], Report] = lambda _: Report(),
+        said: Callable[[], Report] = Report,
         error: str | None = None,
         by: str | None = None,
-        now: datetime,
+        now: datetime | None = None,
     ) -> SessionResult:
         """End a session: store its turns, hand over its result, and see to its children; return the result."""
+        at = self.now(now)
 
         def work() -> SessionResult:
             live = self.live(session_id, after)
             rules.check_transition(live.id, live.kind, live.state, after)
-            with self.step(told_by(self.runtime.index, live), now, self.by(by, live.agent)) as step:
-                step.end(live, after, status, grace=self.grace, said=said(live), error=error)
+            with self.step(told_by(self.runtime.index, live), at, self.by(by, live.agent)) as step:
+                step.end(live, after, status, grace=self.grace, said=said(), error=error)
                 self.commit(step, flush=live)
             return cast(SessionResult, of_entries(live.parent, step.entries[live.id]))
 
         return self.attempt(work)
 
-    def cancel(self, session_id: str, *, reason: str, by: str | None, now: datetime) -> None:
+    def cancel(self, session_id: str, *, reason: str, by: str | None) -> None:
         """Ask an active session to end within the grace; a suspended one, which cannot wrap up, expires at once."""
+        now = self.now()
 
         def work() -> None:
             live = self.live(session_id, "failed")

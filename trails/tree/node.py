@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from trails import validate
+from trails.errors import HeadConflict, InvalidInput
 from trails.model import SessionRecord, Turn
+from trails.plumbing import briefs
 from trails.records.tree_entries import Cancellation, Transition, TreeState
 from trails.session.session import Session
+from trails.tree import outcomes, results, spawning, standing
+from trails.tree.lifecycle import Core
 from trails.tree.limits import Kind
 from trails.tree.results import ArtifactLike, SessionResult
 
 if TYPE_CHECKING:
     from trails.context import Context
     from trails.context.tokens import Counter
-    from trails.tree.tree import Tree
 
 
 class Node:
@@ -24,15 +28,17 @@ class Node:
     What a session is never changes, and its state is looked up each time.
     """
 
-    __slots__ = ("_record", "_tree")
+    __slots__ = ("_core", "_record")
 
-    def __init__(self, tree: Tree, record: SessionRecord) -> None:
+    def __init__(self, core: Core, record: SessionRecord) -> None:
         """Not for callers: see `Tree.get`."""
-        self._tree = tree
+        self._core = core
         self._record = record
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Node) and other._record.id == self._record.id and other._tree.store is self._tree.store
+        if not isinstance(other, Node):
+            return False
+        return other.id == self.id and other._core.repository is self._core.repository
 
     def __hash__(self) -> int:
         return hash(self._record.id)
@@ -91,44 +97,59 @@ class Node:
     @property
     def state(self) -> TreeState:
         """`active`, `suspended`, `completed`, `failed` or `expired`."""
-        return self._tree.state(self)
+        live = self._core.runtime.index.get(self.id)
+        return live.state if live is not None else cast(TreeState, self._core.record(self.id).state)
 
     @property
     def depth(self) -> int:
         """How many spawns it is away from its main."""
-        return self._tree.depth(self)
+        store = self._core.repository
+        record, depth = self._core.record(self.id), 0
+        while record.spawned_by is not None and record.spawned_by in store:
+            record, depth = store.record(record.spawned_by), depth + 1
+        return depth
 
     @property
     def cancelled(self) -> Cancellation | None:
         """The request to end by a time; None while there is none. A session at work asks for it between its steps."""
-        return self._tree.cancellation(self)
+        live = self._core.runtime.index.get(self.id)
+        if live is not None and live.ends_by is None:
+            return None  # what is asked most often, and needs no look at the store
+        return next((each for each in self.history if isinstance(each, Cancellation)), None)
 
     @property
     def task(self) -> str | None:
         """What it was made for; None where that was taken out, or for a main without a task."""
-        return self._tree.told(self).get("task")
+        return self._told().task
 
     @property
     def context_summary(self) -> str | None:
         """What its parent told it of itself; None for nothing, which is all that a worker gets."""
-        return self._tree.told(self).get("context")
+        return self._told().context
 
     @property
     def result(self) -> SessionResult | None:
         """How it ended; None while it has not."""
-        return self._tree.result(self)
+        return standing.result(self._core, self.id)
 
     @property
     def history(self) -> list[Transition | Cancellation]:
         """Every change of its state, and the request to end, in order."""
-        return self._tree.history(self)
+        return standing.history(self._core.repository.store, self.id)
+
+    def _told(self) -> briefs.Told:
+        return briefs.told(self._core.repository.store, [self._core.record(self.id)])
 
     # --- its turns
 
     @property
     def session(self) -> Session:
         """The session with its turns: while it is active the one handle that holds those that are not stored."""
-        return self._tree.session(self)
+        with self._core.runtime.lock:
+            live = self._core.runtime.index.get(self.id)
+            if live is None or live.state != "active":
+                return self._core.repository.load(self.id)
+            return self._core.session(live)
 
     def append(self, role: str, content: str | Sequence[Any], **recorded: Any) -> Turn:
         """Append a turn, as `Session.append` does, and return it.
@@ -136,11 +157,32 @@ class Node:
         A main stores it at once. A branch keeps it in memory until it is suspended, ends, or `persist` is called; a
         worker's turns are never stored. Raises `InvalidInput` for a session that is not active.
         """
-        return self._tree.append(self, role, content, **recorded)
+        runtime = self._core.runtime
+        with runtime.lock:
+            state = self.state
+            if state != "active":
+                remedy = "resume it first" if state == "suspended" else "spawn another one"
+                raise InvalidInput(f"session {self.id!r} is {state} and takes no turns; {remedy}")
+            now = self._core.now()
+            recorded.setdefault("time", now)
+            handle = self.session
+            turn = handle.append(role, content, **recorded)
+            runtime.touched[self.id] = now
+            if handle.record.kind == "main":
+                try:
+                    handle.persist()
+                except HeadConflict:
+                    handle.worktree.take_back()
+                    runtime.forget(self.id)  # the next handle is loaded anew
+                    raise
+            return turn
 
     def persist(self) -> int:
         """Store the turns that are in memory, and return how many; raise `InvalidInput` for a worker."""
-        return self._tree.persist(self)
+        with self._core.runtime.lock:
+            if self._core.record(self.id).kind == "worker":
+                raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
+            return self.session.persist()
 
     def context(
         self, query: object = None, *, max_tokens: int | None = None, counter: Counter | None = None
@@ -149,12 +191,12 @@ class Node:
 
         The parameters are those of `Session.context`.
         """
-        told = self._tree.told(self)
+        told = self._told()
         return self.session.context(
-            query, max_tokens=max_tokens, brief=told.get("task"), background=told.get("context"), counter=counter
+            query, max_tokens=max_tokens, brief=told.task, background=told.context, counter=counter
         )
 
-    # --- what it may do
+    # --- its children
 
     def spawn(
         self,
@@ -165,16 +207,27 @@ class Node:
         tier: str | None = None,
         **more: Any,
     ) -> Node:
-        """Make a child, as `Tree.spawn` does."""
-        return self._tree.spawn(self, kind, task, context_summary, ttl, tier, **more)
+        """Make a child and return its handle: all else is as for `Tree.spawn`."""
+        options = spawning.SpawnOptions(
+            kind=kind, task=task, context_summary=context_summary, ttl=ttl, tier=tier, **more
+        )
+        return Node(self._core, spawning.spawn(self._core, self.id, options))
 
     def children(self) -> list[Node]:
         """Return its children that have not ended, by id."""
-        return self._tree.children(self)
+        return nodes(self._core, (each.id for each in self._core.runtime.index.children(self.id)))
 
     def results(self) -> list[SessionResult]:
-        """Return the results of its children that it has not decided on, in the order in which they came."""
-        return self._tree.results(self)
+        """Return the results of its children that it has not decided on, in the order in which they came.
+
+        One whose session was deleted meanwhile is a message in the inbox, and nothing here.
+        """
+        waiting = outcomes.waiting(self._core, self.id)
+        known = self._core.repository.reader.records([each.event_id or "" for each in waiting])
+        found = [standing.result(self._core, each.event_id) for each in waiting if each.event_id in known]
+        return [each for each in found if each is not None]
+
+    # --- ends, and rests
 
     def complete(
         self,
@@ -184,8 +237,15 @@ class Node:
         memory_ids: Iterable[str] = (),
         by: str | None = None,
     ) -> SessionResult:
-        """End it with success, as `Tree.complete` does."""
-        return self._tree.complete(self, summary, artifacts=artifacts, memory_ids=memory_ids, by=by)
+        """End it with success and return its result, which goes to its parent in the same commit.
+
+        `summary` says what it found; `artifacts` are what it created, modified or deleted: (uri, change, sha256) or
+        `Artifact`s; `memory_ids` name what it wrote into the agent's memory, and a worker has none. Its active children
+        are asked to end within the grace, its suspended ones expire. A branch's turns are stored.
+
+        Raises `IllegalTransition`, which names both states, for a session that is not active.
+        """
+        return self._end("completed", summary, artifacts, memory_ids, error=None, by=by)
 
     def fail(
         self,
@@ -196,17 +256,55 @@ class Node:
         memory_ids: Iterable[str] = (),
         by: str | None = None,
     ) -> SessionResult:
-        """End it without success, as `Tree.fail` does."""
-        return self._tree.fail(self, error, summary=summary, artifacts=artifacts, memory_ids=memory_ids, by=by)
+        """End it without success and return its result; `error` says why. All else is as for `complete`.
 
-    def suspend(self, *, by: str | None = None) -> None:
-        """Let a branch rest, as `Tree.suspend` does."""
-        self._tree.suspend(self, by=by)
+        Raises `InvalidInput` for an error that says nothing.
+        """
+        if not validate.text(error, "error").strip():
+            raise InvalidInput(f"the error of session {self.id!r} is empty: say why it failed")
+        return self._end("failed", summary, artifacts, memory_ids, error=error, by=by)
 
-    def resume(self, *, by: str | None = None) -> None:
-        """Let a suspended branch go on, as `Tree.resume` does."""
-        self._tree.resume(self, by=by)
+    def _end(
+        self,
+        how: Literal["completed", "failed"],
+        summary: str | None,
+        artifacts: Iterable[ArtifactLike],
+        memory_ids: Iterable[str],
+        *,
+        error: str | None,
+        by: str | None,
+    ) -> SessionResult:
+        made = list(artifacts)  # read once: another try reads them again
+        ids = memory_ids if isinstance(memory_ids, str) else list(memory_ids)
+
+        def said() -> results.Report:
+            return results.report(self.kind, summary, made, ids, self.id)
+
+        return self._core.end(self.id, how, how, said=said, error=error, by=by)
 
     def cancel(self, reason: str | None = None, *, by: str | None = None) -> None:
-        """Ask it to end, as `Tree.cancel` does."""
-        self._tree.cancel(self, reason, by=by)
+        """Ask it to end within the grace while it is active; a suspended one, which cannot wrap up, expires at once.
+
+        The request is stored and goes to those who asked for it (`Tree.on_cancel`). The session may still complete or
+        fail; else the first sweep after the grace ends it as failed, with the result "cancelled".
+        """
+        why = "cancelled" if reason is None else validate.text(reason, "reason")
+        self._core.cancel(self.id, reason=why, by=by)
+
+    def suspend(self, *, by: str | None = None) -> None:
+        """Let an active branch rest: its turns are stored, its slot is free, and its time to live goes on.
+
+        Raises `IllegalTransition` for another kind, another state, or a branch that was asked to end.
+        """
+        self._core.suspend(self.id, by=by)
+
+    def resume(self, *, by: str | None = None) -> None:
+        """Let a suspended branch go on; raise `LimitReached` where its parent or agent has no slot free."""
+        self._core.resume(self.id, by=by)
+
+
+def nodes(core: Core, session_ids: Iterable[str]) -> list[Node]:
+    """Return the handles of those sessions that are there, by id."""
+    with core.runtime.lock:
+        found = core.repository.reader.records(sorted(session_ids))
+    return [Node(core, found[each]) for each in sorted(found)]

@@ -13,8 +13,8 @@ from trails.errors import InvalidInput
 from trails.ledger import Ledger
 from trails.ledger.writer import change
 from trails.model import Turn
+from trails.plumbing import draft
 from trails.records.entries import Event, Exchange
-from trails.session import draft
 from trails.store.contract import PreconditionFailed
 from trails.tree.index import Live
 from trails.tree.lifecycle import Core
@@ -74,7 +74,7 @@ def _say(core: Core, parent: Live, made: draft.Draft, event: Event, now: datetim
     session, book = core.session(parent), core.runtime.book
     before = session.head
     with book.at(parent.id) as number:
-        turn = session.append_draft(made)
+        turn = session.worktree.append(made)
         exchange = Exchange(
             session_id=parent.id,
             number=number,
@@ -91,9 +91,9 @@ def _say(core: Core, parent: Live, made: draft.Draft, event: Event, now: datetim
         words = None if event.words is None else event.words.gone(withheld=event.words.withheld)
         said = event.model_copy(update={"waiting": False, "turn_iris": (turn.iri,), "words": words})
         try:
-            session.persist(change(parent.id, [exchange], [(event, said)]))
+            session.worktree.persist(change(parent.id, [exchange], [(event, said)]))
         except BaseException as error:
-            session.take_back()
+            session.worktree.take_back()
             if not isinstance(error, PreconditionFailed) and parent.kind == "main":
                 core.runtime.forget(parent.id)  # the handle is behind the store: the next one is loaded anew
             raise

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
 from uuid import uuid4
 
 from trails import iris, validate
@@ -16,7 +16,8 @@ from trails.tree.lifecycle import Core
 from trails.tree.limits import Kind
 
 
-class Wanted(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpawnOptions:
     """What a host asks of a spawn."""
 
     kind: str
@@ -33,7 +34,7 @@ class Wanted(NamedTuple):
     by: str | None = None
 
 
-def spawn(core: Core, parent_id: str | None, wanted: Wanted) -> SessionRecord:
+def spawn(core: Core, parent_id: str | None, wanted: SpawnOptions) -> SessionRecord:
     """Make a session and return its row, or raise with nothing changed: see `Tree.spawn`."""
     kind, now = rules.kind(wanted.kind), core.now()
     if kind == "main":
@@ -57,7 +58,7 @@ def spawn(core: Core, parent_id: str | None, wanted: Wanted) -> SessionRecord:
     return core.make_child(parent_id, row, kind=kind, told=told, by=wanted.by, now=now)
 
 
-def _row(kind: Kind, wanted: Wanted, now: datetime) -> SessionRecord:
+def _row(kind: Kind, wanted: SpawnOptions, now: datetime) -> SessionRecord:
     """Return the row of a session as far as its parent plays no part in it."""
     return SessionRecord(
         id=uuid4().hex if wanted.id is None else validate.session_id(wanted.id),
@@ -71,7 +72,9 @@ def _row(kind: Kind, wanted: Wanted, now: datetime) -> SessionRecord:
     )
 
 
-def _main(core: Core, parent_id: str | None, wanted: Wanted, blank: SessionRecord, now: datetime) -> SessionRecord:
+def _main(
+    core: Core, parent_id: str | None, wanted: SpawnOptions, blank: SessionRecord, now: datetime
+) -> SessionRecord:
     if parent_id is not None:
         raise InvalidInput(f"a main has no parent, and {parent_id!r} was given")
     if wanted.context_summary is not None:
@@ -87,7 +90,7 @@ def _main(core: Core, parent_id: str | None, wanted: Wanted, blank: SessionRecor
     return core.make_main(blank.model_copy(update=ours), system=system, told=told, by=wanted.by, now=now)
 
 
-def _told(kind: Kind, wanted: Wanted) -> dict[str, str]:
+def _told(kind: Kind, wanted: SpawnOptions) -> dict[str, str]:
     """Return what a branch or a worker is told, or raise for what it may not be given."""
     for name in ("channel", "principal", "system"):
         if getattr(wanted, name) is not None:

@@ -21,7 +21,8 @@ from trails.records import turns
 from trails.records.entries import Entry, Event
 from trails.records.entry import Words
 from trails.records.tree_entries import ArtifactEntry, Brief, Cancellation, Result, Status, Transition, TreeState
-from trails.store.contract import Change, Pattern, QuadStore
+from trails.store.contract import Change, QuadStore
+from trails.store.pattern import Pattern
 from trails.store.preview import Preview
 from trails.tree import results
 from trails.tree.index import Index, Live

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from trails import iris, validate
-from trails.errors import HeadConflict, InvalidInput
+from trails.clock import Clock
 from trails.ledger import Ledger
 from trails.model import Turn, Value
-from trails.plumbing import briefs
 from trails.plumbing.watch import Notice, Subscription
 from trails.records.entries import Event
-from trails.records.tree_entries import ENDED, Cancellation, Transition, TreeState
+from trails.records.tree_entries import ENDED, Cancellation
 from trails.session import Repository
-from trails.session.session import Session
-from trails.tree import outcomes, recovery, results, spawning, standing
-from trails.tree.lifecycle import Clock, Core
+from trails.tree import outcomes, recovery, spawning, standing
+from trails.tree.lifecycle import Core
 from trails.tree.limits import GRACE, Limits
-from trails.tree.node import Node
-from trails.tree.results import ArtifactLike, SessionResult
+from trails.tree.node import Node, nodes
+from trails.tree.results import SessionResult
 from trails.tree.snapshot import HOURLY, Exporter
 
 _LONG_AGO: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -170,180 +168,39 @@ class Tree:
         (300.0, 'cheapest', 1)
         ('children', 1, 2)
         """
-        wanted = spawning.Wanted(
-            kind, task, context_summary, ttl, tier, agent, channel, principal, system, id, label, by
+        options = spawning.SpawnOptions(
+            kind=kind,
+            task=task,
+            context_summary=context_summary,
+            ttl=ttl,
+            tier=tier,
+            agent=agent,
+            channel=channel,
+            principal=principal,
+            system=system,
+            id=id,
+            label=label,
+            by=by,
         )
-        return Node(self, spawning.spawn(self._core, None if parent is None else self._id(parent), wanted))
+        parent_id = None if parent is None else self._id(parent)
+        return Node(self._core, spawning.spawn(self._core, parent_id, options))
 
     # --- finding sessions
 
     def get(self, session: Node | str) -> Node:
         """Return the handle of a session of the tree, ended or not; raise `SessionNotFound` or `InvalidInput` for others."""
-        return Node(self, self._core.record(self._id(session)))
+        return Node(self._core, self._core.record(self._id(session)))
 
     def mains(self) -> list[Node]:
         """Return the mains that have not ended, by id."""
-        return self._nodes(each.id for each in self._core.runtime.index if each.kind == "main")
-
-    def children(self, session: Node | str) -> list[Node]:
-        """Return the children of a session that have not ended, by id."""
-        return self._nodes(each.id for each in self._core.runtime.index.children(self._id(session)))
+        return nodes(self._core, (each.id for each in self._core.runtime.index if each.kind == "main"))
 
     def at_work(self, agent: str) -> list[Node]:
         """Return the branches and workers of an agent that are active, by id: those that take its slots."""
-        return self._nodes(each.id for each in self._core.runtime.index.at_work(validate.name(agent, "agent")))
-
-    def _nodes(self, ids: Iterable[str]) -> list[Node]:
-        with self._core.runtime.lock:
-            found = self.store.reader.records(sorted(ids))
-        return [Node(self, found[each]) for each in sorted(found)]
-
-    def state(self, session: Node | str) -> TreeState:
-        """Return the state that a session is in."""
-        session_id = self._id(session)
-        live = self._core.runtime.index.get(session_id)
-        return live.state if live is not None else cast(TreeState, self._core.record(session_id).state)
-
-    def depth(self, session: Node | str) -> int:
-        """Return how many spawns a session is away from the top of its tree."""
-        record, depth = self._core.record(self._id(session)), 0
-        while record.spawned_by is not None and record.spawned_by in self.store:
-            record, depth = self.store.record(record.spawned_by), depth + 1
-        return depth
-
-    def told(self, session: Node | str) -> dict[str, str]:
-        """Return what a session was told when it was made: its "task", and the "context" that its parent summed up."""
-        told = briefs.told(self.store.store, [self._core.record(self._id(session))])
-        return {what: text for what, text in told._asdict().items() if text is not None}
-
-    def history(self, session: Node | str) -> list[Transition | Cancellation]:
-        """Return every change of a session's state, and the request to end, in order."""
-        return standing.history(self.store.store, self._id(session))
-
-    def cancellation(self, session: Node | str) -> Cancellation | None:
-        """Return the request to a session to end by a time, or None."""
-        session_id = self._id(session)
-        live = self._core.runtime.index.get(session_id)
-        if live is not None and live.ends_by is None:
-            return None  # what is asked most often, and needs no look at the store
-        found = [each for each in self.history(session_id) if isinstance(each, Cancellation)]
-        return found[0] if found else None
-
-    def result(self, session: Node | str) -> SessionResult | None:
-        """Return how a session ended; None while it has not."""
-        return standing.result(self._core, self._id(session))
-
-    # --- turns
-
-    def session(self, session: Node | str) -> Session:
-        """Return a session with its turns: while it is active the one handle that holds those that are not stored."""
-        session_id = self._id(session)
-        with self._core.runtime.lock:
-            live = self._core.runtime.index.get(session_id)
-            if live is None or live.state != "active":
-                return self.store.load(session_id)
-            return self._core.session(live)
-
-    def append(self, session: Node | str, role: str, content: str | Sequence[Any], **recorded: Any) -> Turn:
-        """Append a turn to an active session and return it: see `Node.append`."""
-        session_id = self._id(session)
-        with self._core.runtime.lock:
-            state = self.state(session_id)
-            if state != "active":
-                remedy = "resume it first" if state == "suspended" else "spawn another one"
-                raise InvalidInput(f"session {session_id!r} is {state} and takes no turns; {remedy}")
-            now = self._core.now()
-            recorded.setdefault("time", now)
-            handle = self.session(session_id)
-            turn = handle.append(role, content, **recorded)
-            self._core.runtime.touched[session_id] = now
-            if handle.record.kind == "main":
-                try:
-                    handle.persist()
-                except HeadConflict:
-                    handle.take_back()
-                    self._core.runtime.forget(session_id)  # the next handle is loaded anew
-                    raise
-            return turn
-
-    def persist(self, session: Node | str) -> int:
-        """Store the turns of a main or branch that are in memory, and return how many; raise `InvalidInput` for a worker."""
-        session_id = self._id(session)
-        with self._core.runtime.lock:
-            if self._core.record(session_id).kind == "worker":
-                raise InvalidInput(f"session {session_id!r} is a worker, and the turns of workers are never stored")
-            return self.session(session_id).persist()
+        working = self._core.runtime.index.at_work(validate.name(agent, "agent"))
+        return nodes(self._core, (each.id for each in working))
 
     # --- ends, and rests
-
-    def complete(
-        self,
-        session: Node | str,
-        summary: str | None = None,
-        *,
-        artifacts: Iterable[ArtifactLike] = (),
-        memory_ids: Iterable[str] = (),
-        by: str | None = None,
-    ) -> SessionResult:
-        """End an active session with success and return its result, which goes to its parent in the same commit.
-
-        `summary` says what it found; `artifacts` are what it created, modified or deleted: (uri, change, sha256) or
-        `Artifact`s; `memory_ids` name what it wrote into the agent's memory, and a worker has none. Its active children
-        are asked to end within the grace, its suspended ones expire. A branch's turns are stored.
-
-        Raises `IllegalTransition`, which names both states, for a session that is not active.
-        """
-        listed, ids = list(artifacts), memory_ids if isinstance(memory_ids, str) else list(memory_ids)
-        return self._end(session, "completed", summary, listed, ids, error=None, by=by)
-
-    def fail(
-        self,
-        session: Node | str,
-        error: str,
-        *,
-        summary: str | None = None,
-        artifacts: Iterable[ArtifactLike] = (),
-        memory_ids: Iterable[str] = (),
-        by: str | None = None,
-    ) -> SessionResult:
-        """End an active session without success and return its result; `error` says why. All else is as for `complete`.
-
-        Raises `InvalidInput` for an error that says nothing.
-        """
-        if not validate.text(error, "error").strip():
-            raise InvalidInput(f"the error of session {self._id(session)!r} is empty: say why it failed")
-        listed, ids = list(artifacts), memory_ids if isinstance(memory_ids, str) else list(memory_ids)
-        return self._end(session, "failed", summary, listed, ids, error=error, by=by)
-
-    def _end(
-        self,
-        session: Node | str,
-        after: TreeState,
-        summary: str | None,
-        artifacts: list[ArtifactLike],
-        memory_ids: Iterable[str],
-        *,
-        error: str | None,
-        by: str | None,
-    ) -> SessionResult:
-        return self._core.end(
-            self._id(session),
-            after,
-            "completed" if after == "completed" else "failed",
-            said=lambda live: results.report(live.kind, summary, artifacts, memory_ids, live.id),
-            error=error,
-            by=by,
-            now=self._core.now(),
-        )
-
-    def cancel(self, session: Node | str, reason: str | None = None, *, by: str | None = None) -> None:
-        """Ask an active session to end within the grace; a suspended one, which cannot wrap up, expires at once.
-
-        The request is stored and goes to those who asked for it (`on_cancel`). The session may still complete or fail;
-        else the first sweep after the grace ends it as failed, with the result "cancelled".
-        """
-        why = "cancelled" if reason is None else validate.text(reason, "reason")
-        self._core.cancel(self._id(session), reason=why, by=by, now=self._core.now())
 
     def on_cancel(
         self, callback: Callable[[Cancellation], object], *, session: Node | str | None = None
@@ -351,24 +208,12 @@ class Tree:
         """Call a function with every request to end from now on (or those to one session), as `Repository.subscribe` does."""
 
         def told(notice: Notice) -> None:
-            found = [each for each in self.history(notice.session_id) if each.number == notice.count]
-            for each in found:
-                if isinstance(each, Cancellation):
+            for each in standing.history(self.store.store, notice.session_id):
+                if isinstance(each, Cancellation) and each.number == notice.count:
                     callback(each)
 
         wanted = None if session is None else self._id(session)
         return self.store.subscribe(told, kinds=["cancel"], session=wanted)
-
-    def suspend(self, session: Node | str, *, by: str | None = None) -> None:
-        """Let an active branch rest: its turns are stored, its slot is free, and its time to live goes on.
-
-        Raises `IllegalTransition` for another kind, another state, or a branch that was asked to end.
-        """
-        self._core.suspend(self._id(session), by=by, now=self._core.now())
-
-    def resume(self, session: Node | str, *, by: str | None = None) -> None:
-        """Let a suspended branch go on; raise `LimitReached` where its parent or agent has no slot free."""
-        self._core.resume(self._id(session), by=by, now=self._core.now())
 
     def suspend_idlest(self, count: int, *, agent: str | None = None, by: str | None = None) -> list[str]:
         """Suspend the active branches (of an agent) that did nothing for the longest time; return their ids, idlest first.
@@ -387,7 +232,7 @@ class Tree:
             ]
             found.sort(key=lambda each: (runtime.touched.get(each.id, _LONG_AGO), each.id))
             for each in found[:wanted]:
-                self.suspend(each.id, by=by)
+                self._core.suspend(each.id, by=by)
         return [each.id for each in found[:wanted]]
 
     # --- the clock
@@ -407,16 +252,6 @@ class Tree:
         return Tick(ended=tuple(ended), exported=None if self._exporter is None else self._exporter.tick(at))
 
     # --- between parent and child
-
-    def results(self, parent: Node | str) -> list[SessionResult]:
-        """Return the results that a session was told and has not decided on, in the order in which they came.
-
-        One whose session was deleted meanwhile is a message in the inbox, and nothing here.
-        """
-        waiting = outcomes.waiting(self._core, self._id(parent))
-        known = self.store.reader.records([each.event_id or "" for each in waiting])
-        found = [standing.result(self._core, each.event_id) for each in waiting if each.event_id in known]
-        return [each for each in found if each is not None]
 
     def incorporate(
         self, result: SessionResult, content: str | Sequence[Any] | None = None, *, role: str = "user"

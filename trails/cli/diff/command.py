@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from trails import files
-from trails.cli.base import command, json_option, note, open_store, print_json, refuse
-from trails.cli.text import to_json
+from trails.cli.base import NEW_FILE, command, end, json_option, note, open_store, print_json, refuse
+from trails.cli.terminal import to_json
 
 if TYPE_CHECKING:
     from trails import Diff
@@ -25,7 +25,7 @@ _FORMATS = ("text", "markdown", "html", "patch", "json")
     "--format", "format_", type=click.Choice(_FORMATS), help="What to write; default: text, coloured on a terminal."
 )
 @json_option
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The file to write.")
+@click.option("-o", "--output", type=NEW_FILE, help="The file to write.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 @click.option("--full", is_flag=True, help="Whole texts in the text output; the other formats always have them.")
 @click.option("--exit-code", is_flag=True, help="End with 1 where something differs.")
@@ -64,7 +64,7 @@ def diff(
 
         (screen.side_by_side if side_by_side else screen.unified)(render.screen(), found, full=full)
     if exit_code and found:
-        click.get_current_context().exit(1)
+        end(1)
 
 
 def _form(format_: str | None, output: Path | None, *, as_json: bool, side_by_side: bool) -> str:
@@ -80,10 +80,11 @@ def _form(format_: str | None, output: Path | None, *, as_json: bool, side_by_si
 
 
 def _document(found: Diff, form: str) -> str:
-    from trails.cli.diff import page
-    from trails.cli.diff import text as diff_text
+    from trails.cli.diff.markdown import markdown
+    from trails.cli.diff.page import page
+    from trails.cli.diff.patch import patch
 
-    return {"markdown": diff_text.markdown, "html": page.page, "patch": diff_text.patch}[form](found)
+    return {"markdown": markdown, "html": page, "patch": patch}[form](found)
 
 
 def _save(found: Diff, form: str, output: Path) -> None:

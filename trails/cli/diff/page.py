@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Final, Literal
 
-from trails.cli.diff import text as diff_text
-from trails.cli.diff.text import Block
-from trails.cli.text import clean, count, one_line
+from trails.cli.diff.blocks import Block, blocks_of, count_rows, place, runs, summary, title
+from trails.cli.terminal import clean, count, one_line
 
 if TYPE_CHECKING:
     from trails.diff import Diff, Entry, Span
@@ -60,9 +59,9 @@ def page(diff: Diff) -> str:
     lines = ["<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">']
     lines += ['<meta name="viewport" content="width=device-width, initial-scale=1">']
     lines += ["<title>", heading, "</title>", f"<style>{_STYLE}</style>", "</head>", "<body>", f"<h1>{heading}</h1>"]
-    lines += [f"<p>{_text(line)}</p>" for line in diff_text.summary(diff)]
+    lines += [f"<p>{_text(line)}</p>" for line in summary(diff)]
     lines += _table(diff)
-    for run in diff_text.runs(diff.entries):
+    for run in runs(diff.entries):
         lines += [f'<p class="gap">{count(run, "equal turn")}</p>'] if isinstance(run, int) else _entry(run[0])
     return "\n".join([*lines, "</body>", "</html>"]) + "\n"
 
@@ -73,16 +72,16 @@ def _text(text: str) -> str:
 
 def _table(diff: Diff) -> Iterator[str]:
     yield "<table>"
-    yield f"<tr><th></th><th>{_text(diff_text.title(diff.left))}</th><th>{_text(diff_text.title(diff.right))}</th></tr>"
-    for name, mine, other in diff_text.count_rows(diff):
+    yield f"<tr><th></th><th>{_text(title(diff.left))}</th><th>{_text(title(diff.right))}</th></tr>"
+    for name, mine, other in count_rows(diff):
         yield f"<tr><td>{_text(name)}</td><td>{mine}</td><td>{other}</td></tr>"
     yield "</table>"
 
 
 def _entry(entry: Entry) -> Iterator[str]:
     yield '<section class="entry">'
-    yield f"<h2>{diff_text.place(entry)} <b>{_text(entry.role)}</b> {_WORDS[entry.kind]}</h2>"
-    blocks = diff_text.blocks(entry)
+    yield f"<h2>{place(entry)} <b>{_text(entry.role)}</b> {_WORDS[entry.kind]}</h2>"
+    blocks = blocks_of(entry)
     if entry.kind == "equal":
         yield f'<div class="side equal">{"".join(_block(block, None) for block in blocks)}</div>'
     else:

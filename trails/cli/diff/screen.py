@@ -9,14 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from trails.cli import render
-from trails.cli.diff import text as diff_text
-from trails.cli.text import clean, count, one_line, shorten
+from trails.cli.diff.blocks import Block, blocks_of, count_rows, marked, place, runs, summary, title
+from trails.cli.terminal import clean, count, one_line, shorten
 from trails.diff.words import Span
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trails.cli.diff.text import Block
     from trails.diff import Diff, Entry
 
 _STYLES: Final = {"equal": "dim", "changed": "yellow", "left": "red", "right": "green"}
@@ -32,7 +31,7 @@ _QUIET: Final = 240
 def unified(console: Console, diff: Diff, *, full: bool) -> None:
     """Print a diff, one turn after the other."""
     _head(console, diff)
-    for run in diff_text.runs(diff.entries):
+    for run in runs(diff.entries):
         console.print()
         if isinstance(run, int):
             console.print(Text(f"  … {count(run, 'equal turn')}", style="dim italic"))
@@ -55,7 +54,7 @@ def side_by_side(console: Console, diff: Diff, *, full: bool) -> None:
     table.add_column(ratio=1, overflow="fold")
     table.add_column(width=1)
     table.add_column(ratio=1, overflow="fold")
-    for run in diff_text.runs(diff.entries):
+    for run in runs(diff.entries):
         if isinstance(run, int):
             table.add_row(Text(f"… {count(run, 'equal turn')}", style="dim italic"), "", "")
         else:
@@ -65,13 +64,13 @@ def side_by_side(console: Console, diff: Diff, *, full: bool) -> None:
 
 
 def _head(console: Console, diff: Diff) -> None:
-    console.print(Text(f"--- {diff_text.title(diff.left)}", style="bold red"), soft_wrap=True)
-    console.print(Text(f"+++ {diff_text.title(diff.right)}", style="bold green"), soft_wrap=True)
-    for line in diff_text.summary(diff):
+    console.print(Text(f"--- {title(diff.left)}", style="bold red"), soft_wrap=True)
+    console.print(Text(f"+++ {title(diff.right)}", style="bold green"), soft_wrap=True)
+    for line in summary(diff):
         console.print(Text(one_line(line)), soft_wrap=True)
     if diff.entries:
         counts = render.table("", "left", "right", right=("left", "right"))
-        for row in diff_text.count_rows(diff):
+        for row in count_rows(diff):
             counts.add_row(*(Text(one_line(cell)) for cell in row))
         console.print()
         console.print(counts)
@@ -79,19 +78,19 @@ def _head(console: Console, diff: Diff) -> None:
 
 def _title(entry: Entry) -> str:
     words = {"equal": "", "changed": "  changed", "left": "  only left", "right": "  only right"}
-    return f"{diff_text.place(entry)}  {one_line(entry.role)}{words[entry.kind]}"
+    return f"{place(entry)}  {one_line(entry.role)}{words[entry.kind]}"
 
 
 def _shown(entry: Entry, console: Console, *, full: bool) -> Iterable[Block]:
     """Yield an entry's blocks, shortened for reading unless all is asked for."""
-    for block in diff_text.blocks(entry):
+    for block in blocks_of(entry):
         if full:
             yield block
         elif entry.kind == "equal":
             text = "".join(span.text for span in block.spans)
-            yield diff_text.Block(block.label, (Span("equal", shorten(text, max(20, min(console.width, 160) - 8))),))
+            yield Block(block.label, (Span("equal", shorten(text, max(20, min(console.width, 160) - 8))),))
         else:
-            yield diff_text.Block(block.label, tuple(_short(span) for span in block.spans))
+            yield Block(block.label, tuple(_short(span) for span in block.spans))
 
 
 def _short(span: Span) -> Span:
@@ -121,7 +120,7 @@ def _coloured(spans: Sequence[Span], console: Console, *, marks: bool) -> Text:
     made = Text()
     bare = marks and (console.no_color or not console.is_terminal)
     for span in spans:
-        text = clean(diff_text.marked([span]) if bare else span.text)
+        text = clean(marked([span]) if bare else span.text)
         made.append(text, style="dim" if span.side == "equal" and len(spans) == 1 else _span_style(span))
     return made
 

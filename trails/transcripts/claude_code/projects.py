@@ -13,8 +13,8 @@ from typing import Any, Final
 from trails import validate
 from trails.errors import InvalidInput
 from trails.transcripts import jsonl, outline
-from trails.transcripts.claude_code.chain import Branch, Entry, branches
 from trails.transcripts.claude_code import records
+from trails.transcripts.claude_code.chain import Branch, Entry, branches
 from trails.transcripts.claude_code.records import Record
 from trails.transcripts.claude_code.turns import open_end, turns_of
 from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript

@@ -24,7 +24,8 @@ from trails.records import conversations, overrides
 from trails.records.conversations import Conversation
 from trails.routing.directory import Held, Keyring, source_id
 from trails.session import Repository
-from trails.store.contract import Change, Pattern, PreconditionFailed
+from trails.store.contract import Change, PreconditionFailed
+from trails.store.pattern import Pattern
 
 _TRIES: Final = 20
 _LABEL: Final = "label"
@@ -116,7 +117,7 @@ class Binder:
         return Bound("moved", (f"begun anew: it names {record.id!r} now, and named {held.session_id!r} before", *says))
 
     def _commit(self, change: Change, session_id: str) -> None:
-        self._repository.commit(change.joined(Change(leaves=leaves.rows("change", [session_id]))))
+        self._repository.store.commit(change.joined(Change(leaves=leaves.rows("change", [session_id]))))
 
     def _made(self, made: Conversation) -> Change:
         """Return the commit that makes a conversation for a key that has none."""
@@ -173,7 +174,7 @@ class Binder:
             return f"{spawner_key!r}, which spawned it, comes from it itself"
         node, parent = NamedNode(record.iri), NamedNode(iris.session(spawner))
         try:
-            self._repository.commit(
+            self._repository.store.commit(
                 Change(
                     add=[Quad(node, vocab.SPAWNED_BY, parent, vocab.CATALOG)],
                     require=[Quad(parent, vocab.TYPE, vocab.SESSION, vocab.CATALOG)],

@@ -32,9 +32,9 @@ from trails.runs.registry import Registry
 from trails.session import Repository
 from trails.store.contract import Change, PreconditionFailed
 from trails.transcripts.merge import Progress, compare, merge, session_id
+from trails.transcripts.openclaw import files
 from trails.transcripts.openclaw.bindings import Binder
 from trails.transcripts.openclaw.files import Folder, Layout, Named, find, listed
-from trails.transcripts.openclaw import files
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript
 from trails.transcripts.withholding import Withholding
@@ -195,7 +195,7 @@ class _Import:
         gone = list(before - after)
         change = Change(add=list(after - before), remove=gone, require=gone, leaves=leaves.rows("create", [name]))
         with contextlib.suppress(PreconditionFailed):  # another import does the same
-            self._repository.commit(change)
+            self._repository.store.commit(change)
 
     def _loose(self, folder: Folder, named: set[str]) -> None:
         loose = [f"{stem}.jsonl" for stem in folder.sessions if stem not in named]

@@ -36,7 +36,7 @@ from trails import parts, validate
 from trails.context.messages import DELIVERY
 from trails.errors import InvalidInput
 from trails.model import Compaction, Value
-from trails.session import draft
+from trails.plumbing import draft
 from trails.transcripts.checked import text_time
 from trails.transcripts.source import Piece, SourceTurn
 

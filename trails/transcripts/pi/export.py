@@ -23,8 +23,9 @@ from typing import Any, Final
 
 from trails import iris, parts, validate
 from trails.model import SessionRecord, ToolCall, Turn
+from trails.plumbing import draft
 from trails.records.turns import DEFAULT_PRINCIPAL
-from trails.session import Repository, draft
+from trails.session import Repository
 from trails.transcripts.merge import session_id as imported_id
 from trails.transcripts.pi import entry as pi_entries
 from trails.transcripts.pi import session_file

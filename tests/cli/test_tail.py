@@ -1,0 +1,303 @@
+"""`trails tail` and the other commands that look at ledgers; also while another process has the store open."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import trails
+from tests.ledger.test_ledger import echo, session_of
+from tests.support.places import IMPORTED
+from trails import Ledger, Repository
+from trails.cli import main
+from trails.integrity import leaves
+from trails.integrity.leaves import Leaf
+
+WAIT = 30.0
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A store in which `main` (labelled front) has answered a message, whose delivery failed once; another one waits."""
+    folder = tmp_path / "store"
+    with trails.open(folder, create=True, durability="process") as store:
+        session_of(store)
+        store.set_label("main", "front")
+        ledger = Ledger(store)
+        ledger.receive("main", "Is it open?", source="mail", event_id="m-1", channel="smtp", peer="eve")
+        ledger.process("main", lambda running: "Until six.")
+        answer = ledger.events("main", direction="outbound")[0]
+        ledger.delivered(answer, outcome="failed", reason="mailbox full")
+        ledger.receive("main", "And \x1b[31mnow\x1b[0m?", source="mail", event_id="m-2")
+        session_of(store, "alone", name="other")
+    return folder
+
+
+def run(place: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["--store", str(place), *arguments], catch_exceptions=False)
+
+
+def loaded(place: Path, *arguments: str) -> Any:
+    result = run(place, *arguments, "--json")
+    assert result.exit_code == 0
+    return json.loads(result.stdout)
+
+
+# --- the ledger's commands
+
+
+def test_head_shows_the_last_turn_and_how_it_got_there(place: Path) -> None:
+    result = run(place, "head", "front", "--moves")
+    assert "1 " in result.stdout
+    assert "assistant: Until six." in result.stdout
+    plain = loaded(place, "head", "front", "--moves")
+    assert plain["head"]["content"] == "Until six."
+    assert [(move["length"], move["exchange"]) for move in plain["moves"]] == [(2, 2)]
+    assert "moves" not in loaded(place, "head", "front")
+
+
+def test_inbox_shows_what_waits_and_nothing_steers_the_terminal(place: Path) -> None:
+    result = run(place, "inbox", "front")
+    assert "And ␛[31mnow␛[0m?" in result.stdout
+    assert "\x1b" not in result.stdout
+    (message,) = loaded(place, "inbox", "front")["messages"]
+    assert (message["number"], message["event_id"], message["mode"]) == (5, "m-2", "followup")
+
+
+def test_exchanges_shows_how_each_ended(place: Path) -> None:
+    assert "completed" in run(place, "exchanges", "main").stdout
+    (exchange,) = loaded(place, "exchanges", "main")["exchanges"]
+    assert (exchange["state"], exchange["events"], exchange["interrupted"]) == ("completed", [1], False)
+    assert loaded(place, "exchanges", "main", "--state", "failed")["exchanges"] == []
+
+
+def test_events_shows_messages_answers_and_deliveries(place: Path) -> None:
+    text = run(place, "events", "main").stdout
+    for part in ("Is it open?", "Until six.", "attempt 1: failed: mailbox full", "mail smtp eve"):
+        assert part in text
+    plain = loaded(place, "events", "main")
+    assert [(each["direction"], each["content"]) for each in plain["events"]] == [
+        ("inbound", "Is it open?"),
+        ("outbound", "Until six."),
+        ("inbound", "And \x1b[31mnow\x1b[0m?"),
+    ]
+    assert [each["outcome"] for each in plain["deliveries"]] == ["failed"]
+
+
+@pytest.mark.parametrize("name", ["head", "inbox", "exchanges", "events"])
+def test_a_session_without_a_ledger_says_so_on_stderr(place: Path, name: str) -> None:
+    with trails.open(place, durability="process") as store:
+        store.create(id="empty").persist()
+    result = run(place, name, "empty")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "'empty'" in result.stderr
+    assert "'empty'" not in run(place, name, "empty", "--json").stderr
+
+
+# --- tail
+
+
+def test_tail_shows_the_last_lines_with_texts_where_the_store_is_free(place: Path) -> None:
+    assert run(place, "tail", "-n", "4").stdout.splitlines() == [
+        "main  delivery 4 noted",
+        "main  message 5 received",
+        "other  created",
+        f"other  1 turn, head {head_of(place, 'other')[:8]}",
+        "    user: alone",
+    ]
+
+
+def head_of(place: Path, session: str) -> str:
+    with trails.open(place, durability="process") as store:
+        return store.load(session).head
+
+
+def test_tail_of_a_session_by_its_label_in_full(place: Path) -> None:
+    assert run(place, "tail", "front", "-n", "99").stdout.splitlines() == [
+        "main  created",
+        "main  its row changed",
+        "main  message 1 received",
+        "main  exchange 2 pending",
+        "main  exchange 2 streaming",
+        f"main  2 turns, head {head_of(place, 'main')[:8]}",
+        "    user: Is it open?",
+        "    assistant: Until six.",
+        "main  answer 3 made",
+        "main  exchange 2 completed",
+        "main  delivery 4 noted",
+        "main  message 5 received",
+    ]
+    assert run(place, "tail", "-n", "0").stdout == ""
+
+
+def test_tail_as_json_is_an_object_a_line(place: Path) -> None:
+    lines = [json.loads(line) for line in run(place, "tail", "main", "-n", "2", "--json").stdout.splitlines()]
+    assert [(line["kind"], line["session"], line["count"]) for line in lines] == [
+        ("delivered", "main", 4),
+        ("received", "main", 5),
+    ]
+
+
+def test_tail_of_a_store_that_another_one_has_open_shows_no_texts(place: Path) -> None:
+    with trails.open(place, durability="process"):
+        result = run(place, "tail", "main", "-n", "99")
+        assert result.exit_code == 0
+        assert "    user" not in result.stdout
+        assert "main  answer 3 made" in result.stdout
+        labelled = CliRunner().invoke(main, ["--store", str(place), "tail", "front"])
+        assert (labelled.exit_code, "not its label" in labelled.stderr) == (1, True)
+
+
+def test_tail_shows_the_turns_of_a_deleted_session_without_their_texts(place: Path) -> None:
+    with trails.open(place, durability="process") as store:
+        store.delete("other")
+    lines = run(place, "tail", "-n", "2").stdout.splitlines()
+    assert lines[1:] == ["other  deleted"]
+    assert lines[0].startswith("other  1 turn, head ")
+
+
+def test_tail_where_there_is_no_store_says_so(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["--store", str(tmp_path / "nothing"), "tail"])
+    assert (result.exit_code, "no Trails store" in result.stderr) == (2, True)
+
+
+class Follower:
+    """A `trails tail -f` in a process of its own, whose lines can be waited for."""
+
+    def __init__(self, place: Path, *arguments: str) -> None:
+        environment = os.environ | {"PYTHONPATH": str(IMPORTED), "PYTHONUNBUFFERED": "1"}
+        command = [sys.executable, "-m", "trails", "--store", str(place), "tail", "-f", *arguments]
+        self.process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+
+    def wait_for(self, condition: Callable[[list[str]], bool]) -> None:
+        deadline = time.monotonic() + WAIT
+        while not condition(self.lines):
+            assert self.process.poll() is None, self.process.stderr and self.process.stderr.read()
+            assert time.monotonic() < deadline, self.lines
+            time.sleep(0.02)
+
+    def interrupt(self) -> tuple[int, str]:
+        self.process.send_signal(signal.SIGINT)
+        code = self.process.wait(WAIT)
+        self._reader.join(WAIT)
+        assert self.process.stderr is not None
+        return code, self.process.stderr.read()
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+@pytest.fixture
+def follow(place: Path) -> Iterator[Callable[..., Follower]]:
+    made: list[Follower] = []
+
+    def start(*arguments: str) -> Follower:
+        made.append(Follower(place, *arguments))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+
+
+def write(store: Repository) -> None:
+    session = store.load("other")
+    session.append("assistant", "no more")
+    session.persist()
+    session.fork(at=1, id="branch").persist()
+    Ledger(store).process("main", echo)
+
+
+def test_tail_follows_what_another_process_writes_and_ctrl_c_ends_it(
+    place: Path, follow: Callable[..., Follower]
+) -> None:
+    with trails.open(place, durability="process") as store:
+        follower = follow("-n", "1")
+        follower.wait_for(lambda lines: len(lines) == 1)
+        write(store)
+        follower.wait_for(lambda lines: len(lines) == 8)
+        other, main_head = store.load("other").head, store.load("main").head
+        assert (
+            follower.lines[1:]
+            == [
+                f"other  2 turns, head {other[:8]}",
+                "branch  forked at 1",
+                "main  exchange 6 pending",
+                "main  exchange 6 streaming",
+                f"main  4 turns, head {main_head[:8]}",
+                "main  answer 7 made",
+                "main  exchange 6 completed",
+            ]
+            or follower.lines[1:]
+        )
+        assert store.verify().ok
+    assert follower.interrupt() == (0, "")
+
+
+def test_tail_follows_one_session_as_json(place: Path, follow: Callable[..., Follower]) -> None:
+    with trails.open(place, durability="process") as store:
+        follower = follow("other", "-n", "1", "--json")
+        follower.wait_for(lambda lines: len(lines) == 1)
+        write(store)
+        follower.wait_for(lambda lines: len(lines) == 2)
+        assert json.loads(follower.lines[1])["count"] == 2
+    assert follower.interrupt() == (0, "")
+
+
+def test_tail_never_shows_half_a_line(place: Path, follow: Callable[..., Follower]) -> None:
+    follower = follow("-n", "1")
+    follower.wait_for(lambda lines: len(lines) >= 1)  # by then it has read what was there
+    first = len(follower.lines)
+    log = place / "log"
+    before = log.read_text().splitlines()[-1]
+    line = Leaf("delete", "urn:trails:session:other", 0, "ab" * 32).line(leaves.link(before))
+    size = log.stat().st_size
+    with log.open("a") as out:  # no process has the store open: what a writer does in two steps
+        for part in (f"{line}\n"[:30], f"{line}\n"[30:]):
+            time.sleep(0.5)  # two looks at the log
+            out.write(part)
+            out.flush()
+    follower.wait_for(lambda lines: lines[first:] == ["other  deleted"])
+    os.truncate(log, size)  # what opening does with lines that were not on disk; others come in their place
+    with trails.open(place, durability="process") as store:
+        session = store.load("other")
+        session.append("user", "more")
+        session.persist()
+        follower.wait_for(lambda lines: len(lines) == first + 2)
+        assert follower.lines[first + 1] == f"other  2 turns, head {session.head[:8]}"
+    assert follower.interrupt() == (0, "")
+
+
+def test_tail_ends_with_an_error_when_the_store_goes_away(place: Path, follow: Callable[..., Follower]) -> None:
+    follower = follow("-n", "1")
+    follower.wait_for(lambda lines: len(lines) >= 1)
+    (place / "log").rename(place / "elsewhere")
+    assert follower.process.wait(WAIT) == 2
+    assert follower.process.stderr is not None
+    assert "gone or was replaced" in follower.process.stderr.read()

@@ -1,0 +1,467 @@
+"""Whatever is altered, added, removed, reordered, truncated or rolled back in a closed store's files, `verify` finds it.
+
+The tampering goes past Trails, straight into the engine's files, as anyone with the folder could do it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyoxigraph as ox
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad
+
+import trails
+from tests.support.killed import left_by_a_kill
+from tests.support.machines import Size
+from tests.test_queries import fill
+from trails import Compaction, Repository, vocab
+from trails.plumbing import run_rows
+from trails.records.run import Origin, Run, Said
+from trails.store import Change
+
+NOT_STORED = frozenset({"STRING", "INTEGER", "DECIMAL", "DOUBLE", "BOOLEAN", "DATE_TIME", "JSON", "REDACTED"}) | {
+    "PENDING_SWEEP",  # only while turns of a deleted session are still to be swept
+    "UNFINISHED_COPY",  # only while a session is copied
+}
+"""Terms that are datatypes, and those that a store holds only in between."""
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A closed store, and older copies of its quads, each from before a leaf that was synced later."""
+
+    store: Path
+    older: tuple[Path, ...]
+
+
+def _conversation(store: Repository) -> None:
+    root = store.create(
+        id="root", principal="alice", agent="planner", system="Be brief", label="the plan", meta={"k": 1}
+    )
+    root.append("user", "Plan a trip")
+    root.append("assistant", "Where?", model="m", usage={"input_tokens": 2, "output_tokens": 1}, meta={"k": [1]})
+    root.append("assistant", [{"type": "tool_use", "id": "t1", "name": "ls", "input": {"a": 1}}])
+    root.append("tool", [{"type": "tool_result", "tool_use_id": "t1", "content": "files"}])
+    root.persist()
+
+
+def _forks(store: Repository) -> None:
+    fork = store.load("root").fork(at=3, id="fork")
+    fork.append("tool", "other files", tool_call_id="t1", is_error=True)
+    fork.persist()
+    deep = fork.fork(at=2, id="deep", principal="bob")
+    deep.append("user", "Elsewhere")
+    deep.set_system("Be long")
+    deep.persist()
+
+
+def _more_turns(store: Repository) -> None:
+    for name in ("root", "fork", "plain"):
+        session = store.load(name) if name in store else store.create(id=name)
+        for number in range(6):
+            session.append("user", f"turn {number}")
+            session.persist()
+
+
+def _rows(store: Repository) -> None:
+    store.set_label("fork", "a fork")
+    store.load("deep").detach()
+    store.load("fork").flatten(id="flat", label="a copy")
+
+
+def _deletion(store: Repository) -> None:
+    gone = store.load("plain").fork(at=2, id="gone")
+    gone.append("user", "never mind")
+    gone.persist()
+    store.delete("gone")
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Victim:
+    folder, older = tmp_path / "store", []
+    for step in (_conversation, _forks, _more_turns, _rows, _deletion):
+        if folder.exists():
+            older.append(tmp_path / f"before{step.__name__}")
+            shutil.copytree(folder / "quads", older[-1])
+        with trails.open(folder, create=True) as store:
+            step(store)
+    return Victim(folder, tuple(older))
+
+
+class Tamperer:
+    """Random alterations of the quads in a folder. Each returns what it did, or None where chance left nothing changed."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+
+    def alter(self, quads: ox.Store) -> str | None:
+        quad = self._any(quads)
+        changed = Quad(quad.subject, quad.predicate, self.other(quad), quad.graph_name)
+        quads.remove(quad)
+        quads.add(changed)
+        return f"altered {quad} to {changed}"
+
+    def add(self, quads: ox.Store) -> str | None:
+        quad = self._any(quads)
+        extra = Quad(quad.subject, quad.predicate, self.other(quad), quad.graph_name)
+        if extra in quads:
+            return None
+        quads.add(extra)
+        return f"added {extra}"
+
+    def retype(self, quads: ox.Store) -> str | None:
+        quad = self._any(quads)
+        text = str(getattr(quad.object, "value", quad.object))
+        kind = self._chance.choice((vocab.STRING, vocab.JSON, NamedNode("urn:example:type")))
+        changed = Quad(quad.subject, quad.predicate, Literal(text, datatype=kind), quad.graph_name)
+        if changed == quad:
+            return None
+        quads.remove(quad)
+        quads.add(changed)
+        return f"retyped {quad} to {changed}"
+
+    def add_elsewhere(self, quads: ox.Store) -> str | None:
+        quad, other = self._any(quads), self._any(quads)
+        extra = Quad(quad.subject, other.predicate, other.object, quad.graph_name)
+        if extra in quads:
+            return None
+        quads.add(extra)
+        return f"added {extra}"
+
+    def remove(self, quads: ox.Store) -> str | None:
+        quad = self._any(quads)
+        quads.remove(quad)
+        return f"removed {quad}"
+
+    def remove_row(self, quads: ox.Store) -> str | None:
+        row = self._chance.choice(
+            sorted({str(quad.subject) for quad in quads.quads_for_pattern(None, None, None, vocab.CATALOG)})
+        )
+        for quad in list(quads.quads_for_pattern(NamedNode(row[1:-1]), None, None, vocab.CATALOG)):
+            quads.remove(quad)
+        return f"removed the row of {row}"
+
+    def reorder(self, quads: ox.Store) -> str | None:
+        first = self._any(quads)
+        others = [
+            quad
+            for quad in quads.quads_for_pattern(None, first.predicate, None, first.graph_name)
+            if quad.object != first.object and quad.subject != first.subject
+        ]
+        if not others:
+            return None
+        second = self._chance.choice(sorted(others, key=str))
+        for one, two in ((first, second), (second, first)):
+            quads.remove(one)
+            quads.add(Quad(one.subject, one.predicate, two.object, one.graph_name))
+        return f"exchanged the objects of {first} and {second}"
+
+    def move(self, quads: ox.Store) -> str | None:
+        quad, other = self._any(quads), self._any(quads)
+        if quad.graph_name == other.graph_name:
+            return None
+        quads.remove(quad)
+        quads.add(Quad(quad.subject, quad.predicate, quad.object, other.graph_name))
+        return f"moved {quad} to {other.graph_name}"
+
+    def truncate(self, quads: ox.Store) -> str | None:
+        graph = self._chance.choice(sorted(quads.named_graphs(), key=str))
+        indices = [(int(q.object.value), q.subject) for q in quads.quads_for_pattern(None, vocab.INDEX, None, graph)]  # type: ignore[union-attr] # literals
+        last = max(indices, key=lambda each: each[0])[1]
+        for quad in list(quads.quads_for_pattern(last, None, None, graph)):
+            quads.remove(quad)
+        return f"removed the last turn of {graph}"
+
+    def _any(self, quads: ox.Store) -> Quad:
+        return self._chance.choice(sorted(quads.quads_for_pattern(None, None, None, None), key=str))
+
+    def other(self, quad: Quad) -> NamedNode | Literal:
+        if not isinstance(quad.object, Literal):
+            return NamedNode(str(getattr(quad.object, "value", "urn")) + self._chance.choice("x1"))
+        value = quad.object.value
+        if quad.object.datatype in (vocab.INTEGER, vocab.DECIMAL):
+            return Literal(str(int(float(value)) + self._chance.choice((1, 7))), datatype=quad.object.datatype)
+        if quad.object.datatype == vocab.DATE_TIME:
+            return Literal(value.replace("20", "19", 1), datatype=vocab.DATE_TIME)
+        if quad.object.datatype == vocab.BOOLEAN:
+            return Literal("false" if value == "true" else "true", datatype=vocab.BOOLEAN)
+        return Literal(
+            self._chance.choice((value + "0", value[1:] or "a", value.swapcase() + "A")), datatype=quad.object.datatype
+        )
+
+
+def _tamper(store: Path, older: tuple[Path, ...], chance: random.Random) -> str | None:
+    """Tamper once with a store's quads; return how, or None where nothing came of it."""
+    hand = Tamperer(chance)
+    kinds: tuple[Callable[[ox.Store], str | None] | None, ...] = (
+        hand.alter,
+        hand.alter,
+        hand.add,
+        hand.retype,
+        hand.add_elsewhere,
+        hand.remove,
+        hand.remove,
+        hand.remove_row,
+        hand.reorder,
+        hand.move,
+        hand.truncate,
+        None,
+    )
+    kind = chance.choice(kinds)
+    if kind is None:
+        old = chance.choice(older)
+        shutil.rmtree(store / "quads")
+        shutil.copytree(old, store / "quads")
+        return f"rolled back to {old.name}"
+    quads = ox.Store(str(store / "quads"))
+    done = kind(quads)
+    quads.flush()
+    del quads
+    gc.collect()
+    return done
+
+
+def test_every_single_tampering_with_a_closed_store_is_found(victim: Victim, tmp_path: Path, size: Size) -> None:
+    seed = int(os.environ.get("TRAILS_SEED", "20260730"))
+    chance = random.Random(seed)
+    wanted, done, unnoticed = {"quick": 15, "all": 60, "long": 1000}[size], 0, []
+    while done < wanted:
+        copy = tmp_path / "copy"
+        shutil.copytree(victim.store, copy)
+        what = _tamper(copy, victim.older, chance)
+        if what is not None:
+            done += 1
+            with trails.open(copy) as store:
+                if store.verify().ok:
+                    unnoticed.append(f"{done}: {what}")
+        shutil.rmtree(copy)
+    assert not unnoticed, f"seed {seed}: {unnoticed}"
+
+
+def test_a_store_that_nobody_tampered_with_has_no_findings_however_often_it_is_opened(
+    victim: Victim, tmp_path: Path
+) -> None:
+    for number in range(5):
+        copy = tmp_path / f"copy{number}"
+        shutil.copytree(victim.store, copy)
+        quads = ox.Store(str(copy / "quads"))
+        quads.optimize()  # the files change, what is in them does not
+        del quads
+        gc.collect()
+        with trails.open(copy) as store:
+            report = store.verify()
+            assert report.ok, report.findings
+            assert report.sessions == 5
+
+
+def test_deleting_a_session_that_holds_copies_is_no_tampering(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s", create=True) as store:
+        _conversation(store)
+        store.load("root").fork(at=2, id="copy").detach()
+        store.delete("copy")
+        assert store.verify().ok
+    with trails.open(tmp_path / "s") as store:
+        assert store.verify().ok
+
+
+def test_a_deletion_that_was_rolled_back_is_found_also_after_a_crash(tmp_path: Path) -> None:
+    store = trails.open(tmp_path / "s", create=True)
+    _conversation(store)
+    store.store.flush()
+    store.close()
+    shutil.copytree(tmp_path / "s" / "quads", tmp_path / "older")
+    store = trails.open(tmp_path / "s")
+    store.delete("root")
+    store.store.flush()
+    # Without the engine's own files, which it goes on tidying while they are copied; older ones take their place.
+    shutil.copytree(tmp_path / "s", tmp_path / "crashed", ignore=shutil.ignore_patterns("quads"))
+    store.close()
+    shutil.copytree(tmp_path / "older", tmp_path / "crashed" / "quads")
+    with trails.open(tmp_path / "crashed") as rolled_back:
+        assert not rolled_back.verify().ok
+
+
+# --- every kind of thing, every property
+
+
+def everything(store: Repository) -> None:
+    """Fill a store with something of every kind that is stored, also what is left of things that were taken away."""
+    fill(store)
+    store.redact("recipes", 0, by="dave", reason="too salty")
+    store.load("tail").flatten(id="copy", label="a copy")
+    store.load("pi:01~b").detach()
+    router = trails.Router(store, config={"session": {"dmScope": "per-peer"}})
+    kim, lou = (router.route(trails.Inbound(channel="chat", peer=peer, content="Hello")) for peer in ("kim", "lou"))
+    router.alias("boss", kim.key, by="dave")
+    router.alias("chief", kim.key)
+    router.unalias("chief", by="dave")
+    router.promote(lou.key, "agent:main:lou", by="dave")
+    named = router.route(trails.Inbound(channel="chat", peer="max", content="Hello"))
+    store.set_label(named.session_id or "", "front")
+    undone = router.promote(named.key, "agent:main:max", by="dave")
+    router.undo(undone.operation or "", by="dave")
+    told = store.create(id="told", label="for Zenobia")
+    told.append("user", "I am here", author="Zenobia")
+    told.append("assistant", "Hello", model="Zenobia-1")
+    told.persist()
+    store.redact_matching("Zenobia", by="dave")
+    _every_field(store)
+    store.store.commit(run_rows.registered(Run(run_id="r9", agent="clerk", said=Said.of("task"))))
+    stored = run_rows.read_one(store.store, "r9")
+    assert stored is not None
+    store.store.commit(run_rows.removed(stored, datetime(2026, 3, 28, tzinfo=UTC)))
+
+
+def _every_field(store: Repository) -> None:
+    """A turn, a summary, a run, a failed exchange and an ended worker with all that each can have."""
+    usage = {"input_tokens": 1, "cache_creation_input_tokens": 2, "total_tokens": 3}
+    full = store.create(id="full")
+    full.append("assistant", "x", model="m", usage=usage, stop_reason="end", meta={"k": 1})
+    how = {"summarised_from": 0, "summarised_turns": 1, "request": "Be short", "max_summary_tokens": 9}
+    done = Compaction(summarised_through=0, max_summary_rule="fixed", duration_ms=5, **how)  # type: ignore[arg-type] # as named
+    full.append("summary", "x was said", compaction=done)
+    full.persist()
+    origin = Origin(channel="chat", to="kim", account_id="a", thread_id=7)
+    run = Run(run_id="r3", child_session="full", said=Said.of("task", "error", '{"x":1}'), requester_origin=origin)
+    more = {"requester_display_key": "main", "model": "m", "thinking": "high", "run_timeout_seconds": 5}
+    when = datetime(2026, 3, 29, tzinfo=UTC)
+    told = {"archive_at": when, "announced_as": "urn:trails:session:desk/ledger/1", "announced_how": "direct"}
+    store.store.commit(run_rows.registered(run.model_copy(update={**more, **told, "kept_because": "a fork needs it"})))
+    ledger = trails.Ledger(store)
+    ledger.receive("full", "Hello", account="a")
+    with pytest.raises(RuntimeError):
+        ledger.process("full", _half, keep_partial=True)
+    lead = trails.Tree(store).main("chief", "phone", id="phone")
+    lead.spawn("branch", "Look it up", id="looker").complete("done", memory_ids=["m1", "m2"])
+
+
+def _half(running: Any) -> str:
+    running.append("assistant", "Half an answer")
+    raise RuntimeError("no model")
+
+
+def kind_of(store: Repository, quad: Quad) -> tuple[str, str, str]:
+    """What a quad's subject is, its property, and what kind of graph it stands in."""
+    types = sorted(str(each.object) for each in store.store.quads((quad.subject, vocab.TYPE, None, quad.graph_name)))  # type: ignore[arg-type] # IRIs
+    place = "catalog" if quad.graph_name == vocab.CATALOG else str(quad.graph_name).rpartition("/")[2][:6]
+    return " ".join(types), quad.predicate.value, place if place in ("catalog", "ledger", "entry>") else "graph"
+
+
+def alterations(hand: Tamperer, quad: Quad) -> list[Change]:
+    """A quad taken out, altered, doubled with another value, and given another type."""
+    other = Quad(quad.subject, quad.predicate, hand.other(quad), quad.graph_name)
+    text = str(getattr(quad.object, "value", quad.object))
+    retyped = Quad(quad.subject, quad.predicate, Literal(text, datatype=NamedNode("urn:example:type")), quad.graph_name)
+    return [
+        Change(remove=[quad]),
+        Change(add=[other], remove=[quad]),
+        Change(add=[other]),
+        Change(add=[retyped], remove=[quad]),
+    ]
+
+
+def test_a_store_of_everything_holds_every_kind_and_property_that_is_written(memory: Repository) -> None:
+    everything(memory)
+    assert memory.verify().findings == ()
+    quads = memory.store.quads((None, None, None, None))
+    written = {quad.predicate.value for quad in quads} | {str(getattr(quad.object, "value", "")) for quad in quads}
+    terms = {node.value for name, node in vars(vocab).items() if isinstance(node, NamedNode) and name not in NOT_STORED}
+    assert terms - written == set()
+
+
+def test_what_says_that_somebody_whom_only_a_run_names_is_an_agent_is_missed(memory: Repository) -> None:
+    memory.store.commit(run_rows.registered(Run(run_id="r1", agent="ops", said=Said.of("task"))))
+    [kind] = memory.store.quads((NamedNode("urn:trails:agent:ops"), vocab.TYPE, None, vocab.CATALOG))
+    assert memory.verify().ok
+    memory.store.commit(Change(remove=[kind]))
+    assert [finding.code for finding in memory.verify().findings] == ["missing"]
+
+
+def test_no_quad_of_any_kind_and_property_is_altered_removed_or_added_unnoticed(memory: Repository, size: Size) -> None:
+    everything(memory)
+    chance = random.Random(int(os.environ.get("TRAILS_SEED", "20260730")))
+    hand, by_kind = Tamperer(chance), dict[tuple[str, str, str], list[Quad]]()
+    for quad in sorted(memory.store.quads((None, None, None, None)), key=str):
+        by_kind.setdefault(kind_of(memory, quad), []).append(quad)
+    assert len(by_kind) > 250
+    chosen = [quad for quads in by_kind.values() for quad in (quads if size == "long" else [chance.choice(quads)])]
+    unnoticed = []
+    for quad in chosen if size == "long" else chance.sample(chosen, 60 if size == "all" else 15):
+        changes = alterations(hand, quad)
+        for change in changes if size == "long" else [chance.choice(changes)]:
+            memory.store.commit(change)
+            if memory.verify().ok:
+                unnoticed.append(f"{kind_of(memory, quad)}: {change}")
+            memory.store.commit(Change(add=change.remove, remove=change.add))
+    assert unnoticed == []
+    assert memory.verify().ok
+
+
+@pytest.fixture
+def ended(tmp_path: Path) -> dict[str, tuple[Path, set[Quad]]]:
+    """A store with everything in it, as its process left it when it was killed, and a backup that was made in use; each
+    with its quads. What stands in the killed one partly is in the engine's files, partly in records only.
+    """
+    with trails.open(tmp_path / "store", create=True) as store:
+        everything(store)
+        store.store.flush()
+        late = store.load("root") if "root" in store else store.create(id="late", principal="zoe", label="late")
+        late.append("user", "Just in time")
+        late.persist()
+        store.notes.add(late.id, 0, "Is that so?", by="bob")
+        store.backup(tmp_path / "backup")
+        left_by_a_kill(tmp_path / "store", tmp_path / "killed")
+        quads = set(store.store.quads((None, None, None, None)))
+    return {"killed": (tmp_path / "killed", quads), "backup": (tmp_path / "backup", quads)}
+
+
+def altered_behind_its_back(folder: Path, change: Change) -> None:
+    """Change a store's quads as the owner of its disk can: straight in the engine's files."""
+    engine = ox.Store(str(folder / "quads"))
+    for quad in change.remove:
+        engine.remove(quad)
+    engine.extend(change.add)
+    engine.flush()
+    del engine
+    gc.collect()
+
+
+@pytest.mark.parametrize("how", ["killed", "backup"])
+def test_tampering_with_a_killed_store_or_with_a_backup_made_in_use_is_found_or_undone(
+    ended: dict[str, tuple[Path, set[Quad]]], tmp_path: Path, how: str, size: Size
+) -> None:
+    """Opening believes the records: what one of them says is put right, anything else is a finding."""
+    folder, before = ended[how]
+    chance = random.Random(int(os.environ.get("TRAILS_SEED", "20260730")))
+    hand, unnoticed = Tamperer(chance), []
+    chosen = sorted(before, key=str)
+    for number, quad in enumerate(chosen if size == "long" else chance.sample(chosen, 12 if size == "all" else 4)):
+        changes = alterations(hand, quad)
+        for change in changes if size == "long" else [chance.choice(changes)]:
+            copy = tmp_path / f"copy{number}"
+            shutil.copytree(folder, copy)
+            altered_behind_its_back(copy, change)
+            with trails.open(copy) as store:
+                if store.verify().ok and set(store.store.quads((None, None, None, None))) != before:
+                    unnoticed.append(str(change))
+            shutil.rmtree(copy)
+    assert unnoticed == []
+
+
+@pytest.mark.parametrize("how", ["killed", "backup"])
+def test_a_killed_store_and_a_backup_made_in_use_that_nobody_tampered_with_have_no_findings(
+    ended: dict[str, tuple[Path, set[Quad]]], how: str
+) -> None:
+    folder, before = ended[how]
+    with trails.open(folder) as store:
+        assert store.verify().findings == ()
+        assert set(store.store.quads((None, None, None, None))) == before

@@ -1,0 +1,455 @@
+"""Sub-agents' runs: records, restarts, announcements and prompts. The shared cases, and each rule by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.session_cases import load
+from trails.errors import InvalidInput, RequestRefused
+from trails.keys import subagent_key
+from trails.policy import (
+    NO_REPLY,
+    PROMPT_PARTS,
+    RUN_FIELDS,
+    Exchange,
+    RunOutcome,
+    RunRecord,
+    RunStats,
+    SpawnRequest,
+    SpawnSettings,
+    SubagentBrief,
+    announce_context,
+    announce_route,
+    announce_text,
+    archive_at,
+    begin_cleanup,
+    count_words,
+    duration_words,
+    end_run,
+    finish_cleanup,
+    is_due,
+    message_context,
+    new_run,
+    outcome_words,
+    read_runs,
+    reply_context,
+    resume_action,
+    run_record,
+    spawn_target,
+    stats_line,
+    subagent_prompt,
+    time_out_run,
+    usd_words,
+    write_runs,
+)
+from trails.runs.sending import whole_seconds
+
+REGISTRY = load("openclaw_subagent_registry")
+JSON = dict[str, Any]
+CHILD, MAIN = "agent:main:subagent:test", "agent:main:main"
+
+
+def case(name: str) -> Any:
+    return next(one for one in REGISTRY["cases"] if one["name"] == name)
+
+
+def a_run(**more: Any) -> RunRecord:
+    run = new_run(run_id="r", child_session_key=CHILD, requester_session_key=MAIN, task="look", now=1000)
+    return run.model_copy(update=more)
+
+
+# --- the shared cases
+
+
+def test_the_shared_case_of_registering_and_resuming_holds(shared: Path) -> None:
+    told, given = case("persist + resume")["expected"], case("persist + resume")["input"]["register"]
+    run = new_run(
+        run_id=given["runId"],
+        child_session_key=given["childSessionKey"],
+        requester_session_key=given["requesterSessionKey"],
+        requester_origin=given["requesterOrigin"],
+        requester_display_key=given["requesterDisplayKey"],
+        task=given["task"],
+        cleanup=given["cleanup"],
+        now=1000,
+    )
+    file = write_runs({run.run_id: run})
+    assert told["file_has"] in file["runs"]
+    restored = read_runs(file).runs["run-1"]
+    assert restored == run
+    assert restored.requester_origin == told["requesterOrigin"]
+    assert resume_action(restored) == "wait"
+    ended = end_run(restored, {"status": "ok"}, now=2000)
+    assert (resume_action(ended), ended.child_session_key) == ("announce", given["childSessionKey"])
+
+
+def test_the_shared_case_of_version_1_holds(shared: Path) -> None:
+    told, given = case("v1 legacy mapping")["expected"], case("v1 legacy mapping")["input"]
+    read = read_runs({"version": given["version"], "runs": {"run-legacy": given["record"]}})
+    record = read.runs["run-legacy"]
+    assert record.cleanup_handled is told["cleanupHandled"]
+    assert record.cleanup_completed_at == told["cleanupCompletedAt"]
+    assert record.requester_origin == told["requesterOrigin"]
+    written = write_runs(read.runs)
+    assert written["version"] == told["file_version_after"]
+    assert not {"announceHandled", "requesterChannel", "announceCompletedAt"} & set(written["runs"]["run-legacy"])
+
+
+def test_the_shared_cases_of_spawning_hold(shared: Path) -> None:
+    told = case("spawn from subagent")
+    with pytest.raises(RequestRefused) as refused:
+        spawn_target(told["input"]["requester"])
+    assert (refused.value.code.lower(), str(refused.value)) == (told["expected"]["status"], told["expected"]["error"])
+    for name in ("cross-agent star", "cross-agent refused"):
+        given, expected = case(name)["input"], case(name)["expected"]
+        agents = {"list": [{"id": given["requester"], "subagents": {"allowAgents": given["allowAgents"]}}]}
+        settings = SpawnSettings.from_json({"agents": agents})
+        if expected["status"] == "accepted":
+            target = spawn_target(given["requester"], given["agentId"], settings=settings)
+            assert subagent_key(target, "1") == f"{expected['childKeyPrefix']}1"
+        else:
+            with pytest.raises(RequestRefused) as refused:
+                spawn_target(given["requester"], given["agentId"], settings=settings)
+            assert (refused.value.code, str(refused.value)) == ("FORBIDDEN", expected["error"])
+
+
+def test_a_record_has_every_field_of_the_shared_list(shared: Path) -> None:
+    told = [name for kind in ("required", "optional") for name in REGISTRY["record_fields"][kind]]
+    assert {name.split("(")[0].split("{")[0] for name in told} == set(RUN_FIELDS.values())
+
+
+# --- records
+
+
+def test_a_file_of_an_unknown_version_has_no_runs_and_says_so() -> None:
+    for version in (3, None, "2", True):
+        read = read_runs({"version": version, "runs": {"r": {"runId": "r"}}})
+        assert read.runs == {}
+        assert "unknown" in read.dropped[0]
+    read = read_runs({"version": 2, "runs": {"a": {"runId": 7}, "b": [], "c": {"runId": "c", "task": "t"}}})
+    assert set(read.runs) == {"c"}
+    assert [text.split(":")[0] for text in read.dropped] == ["a", "b"]
+    with pytest.raises(InvalidInput):
+        read_runs([])
+
+
+def test_fields_that_nobody_knows_are_kept() -> None:
+    given = {
+        "runId": "r",
+        "childSessionKey": CHILD,
+        "requesterSessionKey": MAIN,
+        "requesterDisplayKey": "main",
+        "task": "look",
+        "cleanup": "delete",
+        "createdAt": 5,
+        "endedAt": 9,
+        "outcome": {"status": "error", "error": "no model"},
+        "later": {"a": [1]},
+    }
+    assert run_record(given).to_json() == given
+
+
+def test_in_version_1_a_completed_run_counts_as_handled() -> None:
+    def handled(record: JSON) -> bool | None:
+        return run_record({"runId": "r", **record}, legacy=True).cleanup_handled
+
+    assert handled({"announceCompletedAt": 9}) is True
+    assert handled({"announceCompletedAt": 9, "announceHandled": False}) is False
+    assert handled({}) is False
+    assert handled({"cleanupHandled": False, "announceHandled": True}) is False
+    assert run_record({"runId": "r", "announceHandled": True}).cleanup_handled is None
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"),
+    [
+        (None, 3_600_000),
+        (0.5, 60_000),
+        (2.9, 120_000),
+        (0, None),
+        (-1, None),
+        (float("nan"), None),
+        (float("inf"), None),
+    ],
+)
+def test_a_run_is_archived_after_an_hour_or_as_configured(minutes: float | None, expected: int | None) -> None:
+    assert archive_at(0, minutes) == expected
+
+
+def test_a_run_is_due_from_its_moment_on() -> None:
+    run = a_run(archive_at_ms=5000)
+    assert [is_due(run, now) for now in (4999, 5000, 5001)] == [False, True, True]
+    assert not is_due(a_run(archive_at_ms=None), 10**15)
+
+
+# --- ends, claims, restarts
+
+
+def test_only_ok_and_error_end_a_run_and_the_first_end_stands() -> None:
+    run = a_run()
+    for nothing in (None, {"status": "timeout"}, {"status": "lost"}, "ok"):
+        assert end_run(run, nothing, now=2000) == run
+    ended = end_run(run, {"status": "error", "error": "no model"}, now=2000)
+    assert (ended.ended_at, ended.outcome) == (2000, RunOutcome(status="error", error="no model"))
+    assert end_run(ended, {"status": "ok"}, now=3000) == ended
+    late = time_out_run(run, now=4000)
+    assert (late.ended_at, late.outcome) == (4000, RunOutcome(status="timeout"))
+    assert time_out_run(ended, now=4000) == ended
+
+
+def test_an_announcement_is_claimed_once_and_given_back_after_a_failure() -> None:
+    ended = end_run(a_run(), {"status": "ok"}, now=2000)
+    claimed = begin_cleanup(ended)
+    assert claimed is not None
+    assert begin_cleanup(claimed) is None
+    assert resume_action(claimed) == "nothing"
+    failed = finish_cleanup(claimed, announced=False, now=3000)
+    assert failed is not None
+    assert resume_action(failed) == "announce"
+    claimed = begin_cleanup(failed)
+    assert claimed is not None
+    done = finish_cleanup(claimed, announced=True, now=4000)
+    assert done is not None
+    assert (done.cleanup_completed_at, resume_action(done), begin_cleanup(done)) == (4000, "nothing", None)
+    assert finish_cleanup(claimed.model_copy(update={"cleanup": "delete"}), announced=True, now=4000) is None
+
+
+@given(st.lists(st.sampled_from(["end", "claim", "fail", "done", "restart"]), max_size=12))
+def test_a_run_is_announced_at_most_once_whatever_happens_when(steps: list[str]) -> None:
+    run, announced = a_run(), 0
+    claim: RunRecord | None = None
+    for step in steps:
+        if step == "end":
+            run = end_run(run, {"status": "ok"}, now=2000)
+        elif step == "restart":
+            run = read_runs(write_runs({"r": run})).runs["r"]
+        elif step == "claim" and resume_action(run) == "announce":
+            claim = begin_cleanup(run)
+            run = claim or run
+        elif claim is not None and step in ("fail", "done"):
+            run = finish_cleanup(run, announced=step == "done", now=3000) or run
+            announced += step == "done"
+            claim = None
+    assert announced <= 1
+    assert (run.cleanup_completed_at is not None) == (announced == 1)
+
+
+# --- the spawn's parameters
+
+
+def test_a_spawns_parameters_are_read() -> None:
+    read = SpawnRequest.from_json(
+        {
+            "task": " look ",
+            "label": "l",
+            "agentId": "Beta One",
+            "model": " m ",
+            "thinking": "MAX",
+            "runTimeoutSeconds": 2.9,
+            "cleanup": "delete",
+        }
+    )
+    assert read.model_dump() == {
+        "task": "look",
+        "label": "l",
+        "agent_id": "beta-one",
+        "model": "m",
+        "thinking": "high",
+        "run_timeout_seconds": 2,
+        "cleanup": "delete",
+    }
+    plain = SpawnRequest.from_json({"task": "look", "timeoutSeconds": -5})
+    assert (plain.run_timeout_seconds, plain.cleanup, plain.agent_id) == (0, "keep", None)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"task": "  "},
+        {"task": 1},
+        {"task": "t", "cleanup": "burn"},
+        {"task": "t", "runTimeoutSeconds": "5"},
+        {"task": "t", "thinking": "loud"},
+        {"task": "t", "depth": 2},
+        {"task": "t", "label": 5},
+    ],
+)
+def test_a_spawn_with_a_wrong_parameter_is_refused(wrong: JSON) -> None:
+    with pytest.raises(RequestRefused):
+        SpawnRequest.from_json(wrong)
+
+
+# --- announcing
+
+
+@pytest.mark.parametrize(
+    ("mode", "active", "can_steer", "expected"),
+    [
+        ("steer", True, None, "steer"),
+        ("steer", True, False, "queue"),
+        ("steer", False, None, "direct"),
+        ("steer+backlog", True, None, "steer"),
+        ("steer-backlog", True, False, "queue"),
+        ("followup", True, None, "queue"),
+        ("collect", True, None, "queue"),
+        ("interrupt", True, None, "queue"),
+        ("collect", False, None, "direct"),
+        (None, True, None, "direct"),
+        ("queue", True, None, "steer"),
+    ],
+)
+def test_an_announcement_goes_by_the_queue_mode(
+    mode: str | None, active: bool, can_steer: bool | None, expected: str
+) -> None:
+    assert announce_route(mode, active=active, can_steer=can_steer) == expected
+
+
+def test_an_announcement_says_what_ended_how_with_what_and_what_to_do() -> None:
+    text = announce_text(
+        task="look for trains",
+        label="trains",
+        outcome=RunOutcome(status="ok"),
+        findings="Take the 9:05.",
+        stats=RunStats(runtime_ms=65_000, input_tokens=1200, output_tokens=34, cost=0.012),
+    )
+    assert text.splitlines()[:6] == [
+        'A background task "trains" just completed successfully.',
+        "",
+        "Findings:",
+        "Take the 9:05.",
+        "",
+        "Stats: runtime 1m5s • tokens 1.2k (in 1.2k / out 34) • est $0.01",
+    ]
+    assert "Summarize this naturally for the user" in text
+    assert NO_REPLY in text
+    empty = announce_text(task="look", outcome=RunOutcome(status="timeout"), findings=" \n")
+    assert empty.startswith('A background task "look" just timed out.\n\nFindings:\n(no output)\n')
+
+
+def test_outcomes_are_told_in_words() -> None:
+    assert [outcome_words(RunOutcome(status="error")), outcome_words(RunOutcome(status="unknown"))] == [
+        "failed: unknown error",
+        "finished with unknown status",
+    ]
+
+
+def test_figures_are_short() -> None:
+    assert [duration_words(ms) for ms in (None, -5, 400, 1499, 1500, 59_999, 3_600_000)] == [
+        "n/a",
+        "n/a",
+        "0s",
+        "1s",
+        "2s",
+        "1m0s",
+        "1h0m",
+    ]
+    assert [count_words(count) for count in (0, 12, 999.5, 1000, 1050, 12_345, 1_250_000)] == [
+        "0",
+        "12",
+        "1000",
+        "1.0k",
+        "1.1k",
+        "12.3k",
+        "1.3m",
+    ]
+    assert [usd_words(cost) for cost in (0.5, 12.345, 0.01, 0.00999)] == ["$0.50", "$12.35", "$0.01", "$0.0100"]
+    assert stats_line(RunStats(), ["session s"]) == "Stats: runtime n/a • tokens n/a • session s"
+    assert stats_line(RunStats(total_tokens=5)) == "Stats: runtime n/a • tokens 5"
+    assert stats_line(RunStats(input_tokens=5)) == "Stats: runtime n/a • tokens 5 (in 5 / out 0)"
+
+
+# --- prompts
+
+
+def test_the_prompt_of_a_sub_agent_has_all_its_parts() -> None:
+    brief = SubagentBrief(
+        task="Find\n trains",
+        child_session_key=CHILD,
+        requester_session_key=MAIN,
+        requester_channel="slack",
+        label="trains",
+    )
+    prompt = subagent_prompt(brief)
+    for line in (
+        "# Subagent Context",
+        "You are a **subagent** spawned by the main agent.",
+        "- You were created to handle: Find trains",
+        "- Complete this task. That's your entire purpose.",
+        "## Rules",
+        "1. Stay focused - Do your assigned task, nothing else",
+        "2. Complete the task - Your final message will be reported to the main agent",
+        "3. Don't initiate - No heartbeats, no proactive actions, no side quests",
+        "- You do not start sub-agents",
+        "- Label: trains",
+        "- Requester session: agent:main:main",
+        "- Requester channel: slack",
+        "- Your session: agent:main:subagent:test",
+    ):
+        assert line in prompt.splitlines(), line
+    assert list(PROMPT_PARTS) == ["context", "role", "rules", "output", "limits", "session"]
+
+
+def test_parts_of_the_prompt_are_replaced_left_out_and_added_by_name() -> None:
+    brief = SubagentBrief(child_session_key=CHILD)
+    assert "- You were created to handle: the task that you are given" in subagent_prompt(brief)
+    parts: Any = dict.fromkeys(PROMPT_PARTS)
+    assert subagent_prompt(
+        brief, parts={**parts, "rules": lambda brief: "Be quick.", "more": lambda brief: "Bye."}
+    ) == ("Be quick.\n\nBye.")
+    assert "## Rules" not in subagent_prompt(brief, parts={"rules": None})
+
+
+def test_two_agents_are_told_who_they_are_and_how_to_stop() -> None:
+    exchange = Exchange(
+        target_session_key="agent:b:main",
+        requester_session_key="agent:a:main",
+        requester_channel="slack",
+        target_channel="x",
+    )
+    first = message_context(exchange)
+    assert "agent:a:main" in first
+    assert "agent:b:main" in first
+    turn = reply_context(exchange, role="requester", turn=1, turns=5)
+    assert "agent 1 (requester)" in turn
+    assert "turn 1 of 5" in turn
+    assert '"REPLY_SKIP"' in turn
+    last = announce_context(exchange, original="Hi", first_reply="Hello", latest_reply=" ")
+    assert "Original request: Hi" in last
+    assert "First reply: Hello" in last
+    assert "Latest reply: (not available)" in last
+    assert '"ANNOUNCE_SKIP"' in last
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(0, 0), (-1, 0), (-0.5, 0), (1e-9, 1), (0.5, 1), (1, 1), (2.9, 2), (315_360_000, 315_360_000)],
+)
+def test_a_runs_time_is_floored_and_a_fraction_of_a_second_is_not_without_end(given: float, kept: int) -> None:
+    assert SpawnRequest.from_json({"task": "look", "runTimeoutSeconds": given}).run_timeout_seconds == kept
+
+
+@pytest.mark.parametrize("given", [315_360_001, 315_360_000.5, 10**12, 10**20, 1e300])
+def test_a_run_of_more_than_ten_years_is_refused(given: float) -> None:
+    with pytest.raises(RequestRefused, match=r"at most 315,360,000 \(ten years\)"):
+        SpawnRequest.from_json({"task": "look", "runTimeoutSeconds": given})
+
+
+@pytest.mark.parametrize("minutes", [10**10, 10**20, 1e300])
+def test_a_run_is_archived_at_the_end_of_the_calendar_at_the_latest(minutes: float) -> None:
+    # 9999-12-31T23:59:59.999Z in milliseconds since 1970.
+    assert archive_at(0, minutes) == 253_402_300_799_999
+
+
+@pytest.mark.parametrize("given", [10**400, -(10**400), float("inf"), float("nan")])
+def test_what_javascript_takes_for_infinite_is_no_number_of_seconds(given: float) -> None:
+    with pytest.raises(RequestRefused, match="runTimeoutSeconds must be a number"):
+        SpawnRequest.from_json({"task": "look", "runTimeoutSeconds": given})
+    with pytest.raises(RequestRefused, match="timeoutSeconds must be a number"):
+        whole_seconds(given)
+    assert archive_at(0, given) is None

@@ -1,0 +1,220 @@
+"""A disk that fails or is full is reported as `StoreFailed`, loses nothing acknowledged, and opening again goes on.
+
+The faults are real: the kernel's own answer to the call (strace injects it), and a real file system that is full.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import trails
+from tests.support.machines import Size
+from trails import StoreFailed
+
+_WRITER = """
+import json, sys, trails
+trails.open(":memory:").close()
+
+def tell(*what):
+    print(json.dumps(what), flush=True)
+
+try:
+    with trails.open(sys.argv[1]) as store:
+        session = store.load("s")
+        for number in range(len(session), len(session) + int(sys.argv[2])):
+            session.append("user", f"turn {number}" + "x" * int(sys.argv[3]))
+            session.persist()
+            tell("acknowledged", number)
+            if number % 7 == 3:
+                store.store.flush()
+    tell("closed")
+except trails.StoreFailed as error:
+    tell("StoreFailed", str(error))
+"""
+
+
+def _missing(reason: str) -> None:
+    """Skip for a reason, or fail where nothing may be left out."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{reason}, and CI must have it")
+    pytest.skip(reason)
+
+
+def _new_store(folder: Path) -> None:
+    with trails.open(folder, create=True) as store:
+        store.create(id="s").persist()
+
+
+def _write(store: Path, turns: int, size: int, *, under: tuple[str, ...] = ()) -> list[list[object]]:
+    """Write turns in another process and return what it told; it may only end as it means to."""
+    command = [*under, sys.executable, "-c", _WRITER, str(store), str(turns), str(size)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def _check(folder: Path, told: list[list[object]], size: int) -> None:
+    """What was acknowledged is there, at most one turn more, and going on by what is there loses and doubles nothing."""
+    acknowledged = [what[1] for what in told if what[0] == "acknowledged"]
+    with trails.open(folder) as store:
+        session = store.load("s")
+        assert len(session) - len(acknowledged) in (0, 1)
+        assert store.verify().ok, store.verify().findings
+        wanted = [f"turn {number}" + "x" * size for number in range(len(acknowledged) + 2)]
+        for content in wanted[len(session) :]:
+            session.append("user", content)
+        session.persist()
+        assert [turn.content for turn in store.load("s").turns] == wanted
+        assert store.verify().ok
+    with trails.open(folder) as store:
+        assert store.verify().ok
+
+
+@pytest.fixture
+def strace() -> str:
+    found = shutil.which("strace")
+    if found is None:
+        _missing("strace is not installed (on Debian and Ubuntu: apt-get install strace)")
+    assert found is not None
+    return found
+
+
+def test_a_failing_sync_is_reported_whichever_sync_it_is(tmp_path: Path, strace: str, size: Size) -> None:
+    """Each sync of a run fails once: the fifth, say, of the calls to fdatasync (ours) or to fsync (the engine's too)."""
+    turns, failed = 10, 0
+    of_ours, of_all, at_least = {"quick": (3, 1, 3), "all": (14, 6, 14), "long": (24, 30, 35)}[size]
+    for call, last in (("fdatasync", of_ours), ("fsync", of_all)):
+        for when in range(1, last + 1):
+            store = tmp_path / f"{call}{when}"
+            _new_store(store)
+            rule = f"inject={call}:error=EIO:when={when}"
+            told = _write(
+                store, turns, 10, under=(strace, "-f", "-qq", "-o", os.devnull, "-e", f"trace={call}", "-e", rule)
+            )
+            last_word = told[-1][0]
+            assert last_word in ("StoreFailed", "closed"), (call, when, told)
+            if last_word == "StoreFailed":
+                failed += 1
+            else:  # nothing was lost by the time that nothing more was asked for
+                assert len(told) == turns + 1, (call, when, told)
+            _check(store, told, 10)
+            shutil.rmtree(store)
+    assert failed >= at_least
+
+
+def test_after_a_failed_sync_no_later_commit_is_acknowledged(tmp_path: Path, strace: str) -> None:
+    """The system reports a failed write-back once and forgets the data: a second sync that succeeds proves nothing."""
+    _new_store(tmp_path / "s")
+    code = """
+import sys, trails
+store = trails.open(sys.argv[1])
+session = store.load("s")
+for text in ("one", "two"):
+    session.append("user", text)
+    try:
+        session.persist()
+        print("acknowledged")
+    except trails.StoreFailed:
+        print("refused")
+session.discard_pending()
+"""
+    rule = "inject=fdatasync:error=EIO:when=1"
+    log = [part for name in ("0", "1") for part in ("-P", str(tmp_path / "s" / "commits" / name))]
+    command = [strace, "-f", "-qq", "-o", os.devnull, *log, "-e", "trace=fdatasync", "-e", rule]
+    ended = subprocess.run(
+        [*command, sys.executable, "-c", code, str(tmp_path / "s")], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.split() == ["refused", "refused"]
+
+
+def test_a_new_store_is_synced_with_its_folder_and_the_folder_above(tmp_path: Path, strace: str) -> None:
+    code = "import sys, trails; trails.open(sys.argv[1], create=True).close()"
+    trace = tmp_path / "trace"
+    command = [
+        strace,
+        "-f",
+        "-y",
+        "-qq",
+        "-o",
+        str(trace),
+        "-e",
+        "trace=fsync",
+        sys.executable,
+        "-c",
+        code,
+        str(tmp_path / "s"),
+    ]
+    subprocess.run(command, check=True)
+    synced = {line.partition("<")[2].partition(">")[0] for line in trace.read_text().splitlines() if "fsync(" in line}
+    assert {str(tmp_path), str(tmp_path / "s"), str(tmp_path / "s" / "quads")} <= synced
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        _missing("mounting a small file system needs root")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(folder)], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        _missing(f"a small file system cannot be mounted here ({mounted.stderr.decode().strip()})")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_is_reported_and_once_there_is_room_the_store_goes_on(small_disk: Path) -> None:
+    store, size = small_disk / "store", 20_000
+    _new_store(store)
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(4_000_000))
+    told = _write(store, 1000, size)
+    assert told[-1][0] == "StoreFailed"
+    assert 10 < len(told) < 1000
+    assert "close it, open it again" in str(told[-1][1])
+    again = _write(store, 1000, size)
+    assert again[-1][0] == "StoreFailed"  # still full: refused, also where it is only noticed on opening
+    ballast.unlink()
+    _check(store, [*told, *again], size)
+
+
+def _fill(session: trails.Session) -> None:
+    for number in range(1000):
+        session.append("user", f"turn {number}" + "x" * 20_000)
+        session.persist()
+
+
+def test_a_retry_on_the_same_handle_in_a_store_that_failed_is_refused_and_loses_no_pending_turn(
+    small_disk: Path,
+) -> None:
+    _new_store(small_disk / "store")
+    store = trails.open(small_disk / "store")
+    session = store.load("s")
+    (small_disk / "ballast").write_bytes(bytes(7_000_000))
+    with pytest.raises(StoreFailed):
+        _fill(session)
+    for _ in range(2):
+        with pytest.raises(StoreFailed, match="takes no more work"):
+            session.persist()
+    assert session.pending == 1
+    pending = session.turns[-1].content
+    session.discard_pending()
+    (small_disk / "ballast").unlink()
+    store.close()
+    with trails.open(small_disk / "store") as store:
+        again = store.load("s")
+        if again.turns[-1].content != pending:
+            again.append("user", pending)
+            assert again.persist() == 1
+        assert store.load("s").turns[-1].content == pending
+        assert len(store.load("s")) == len(session) + 1
+        assert store.verify().ok

@@ -1,0 +1,332 @@
+"""The documents are true: what they show runs and gives what they show, and what they list is what there is."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pyoxigraph as ox
+import pytest
+
+import trails
+from tests.support.places import IMPORTED, ROOT
+from tests.test_queries import lint
+from trails import errors, queries, vocab
+from trails.cli.guide import PAGES, read_page
+from trails.transcripts.formats import TRANSCRIPTS
+
+README = (ROOT / "README.md").read_text("utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
+GUIDE = {name: read_page(name).text for name in PAGES}
+SHOWN = {"README": README, **GUIDE}
+"""The documents whose examples run, each by itself, from its first example to its last."""
+DOCUMENTS = {"README": README, "CONTRIBUTING": CONTRIBUTING, "CHANGELOG": CHANGELOG, **GUIDE}
+every_example = pytest.mark.parametrize("document", SHOWN)
+every_document = pytest.mark.parametrize("document", DOCUMENTS)
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """Return the fenced blocks of a language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def sample() -> Path:
+    """A transcript that ships with the package."""
+    found = sorted((Path(trails.__file__).parent / "_samples").rglob("*.jsonl"))
+    return next(path for path in found if "subagents" not in path.parts)
+
+
+# --- Python
+
+
+def examples(name: str) -> doctest.DocTest:
+    """Return the Python examples of a document, which share their names from the first to the last."""
+    source = "\n".join(blocks(SHOWN[name], "python"))
+    return doctest.DocTestParser().get_doctest(source, {}, name, f"{name}.md", 0)
+
+
+@every_example
+def test_the_python_blocks_of_a_document_give_what_they_show(
+    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(sample(), tmp_path / "conversation.jsonl")
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    runner.run(examples(document), out=report.append)
+    assert runner.failures == 0, "".join(report)
+
+
+def test_the_documents_show_many_examples() -> None:
+    assert len(examples("README").examples) > 20
+    assert sum(len(examples(name).examples) for name in SHOWN) > 150
+
+
+@every_example
+def test_a_python_block_has_nothing_that_is_not_run(document: str) -> None:
+    for block in blocks(SHOWN[document], "python"):
+        shown = [line for line in block.splitlines() if line.strip()]
+        assert shown[0].startswith(">>> ")
+    assert "```py\n" not in SHOWN[document]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_no_block_that_is_not_tested(page: str) -> None:
+    fences = re.findall(r"^```(.*)$", GUIDE[page], re.MULTILINE)
+    assert set(fences[::2]) <= {"python", "console", *(["trig"] if page == "graph" else [])}
+    assert set(fences[1::2]) == {""}
+    for block in blocks(GUIDE[page], "console"):
+        assert all(line.startswith("$ trails ") for line in block.splitlines())
+
+
+def test_a_store_that_was_put_back_to_an_earlier_state_is_found_by_its_log(tmp_path: Path) -> None:
+    place, earlier = tmp_path / "a.trails", tmp_path / "earlier"
+    with trails.open(place, create=True) as store:
+        session = store.create(id="plan")
+        session.append("user", "Plan a trip")
+        session.persist()
+    shutil.copytree(place / "quads", earlier)
+    with trails.open(place) as store:
+        session = store.load("plan")
+        session.append("assistant", "Where to?")
+        session.persist()
+        assert store.verify().ok
+    shutil.rmtree(place / "quads")
+    shutil.copytree(earlier, place / "quads")
+    with trails.open(place) as store:
+        assert [finding.session_id for finding in store.verify().findings] == ["plan"]
+
+
+def test_a_rewritten_session_passes_verify_and_has_another_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit that the documents name: salts and times are fixed here, so that only the text can make a difference."""
+    monkeypatch.setattr("trails.integrity.digests.new_salt", lambda: "00" * 16)
+    moment, heads = datetime(2026, 3, 1, tzinfo=UTC), []
+    for text in ("Plan a trip", "Plan a trip", "Plan a heist"):
+        with trails.open(":memory:") as store:
+            session = store.create(id="plan", created=moment)
+            session.append("user", text, time=moment)
+            session.append("assistant", "Where to?", time=moment)
+            session.persist()
+            assert store.verify().ok
+            heads.append(session.head)
+    assert heads[0] == heads[1] != heads[2]
+
+
+# --- the command line
+
+
+def commands_in(text: str) -> list[str]:
+    return [
+        line[2:] for block in blocks(text, "console") for line in block.splitlines() if line.startswith("$ trails ")
+    ]
+
+
+@pytest.mark.slow
+@every_example
+def test_the_commands_of_a_document_run_one_after_the_other(document: str, tmp_path: Path) -> None:
+    commands = commands_in(SHOWN[document])
+    if find_spec("cryptography") is None:  # the extra that the page on proofs names for these
+        commands = [line for line in commands if not re.search(r"checkpoint|proof", line)]
+    if find_spec("matplotlib") is None:
+        commands = [line for line in commands if "--plot" not in line]
+    script = "\n".join(["set -eu -o pipefail", f'trails() {{ "{sys.executable}" -m trails "$@"; }}', *commands])
+    environment = {name: value for name, value in os.environ.items() if name != "TRAILS_STORE"}
+    environment["PYTHONPATH"] = str(IMPORTED)
+    done = subprocess.run(
+        ["bash", "-xc", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_the_page_on_the_command_line_shows_every_command() -> None:
+    import click
+
+    from trails.cli import main
+
+    shown = {line.split()[1] for line in commands_in(GUIDE["command-line"])}
+    assert shown == set(main.list_commands(click.Context(main)))
+
+
+# --- the graph
+
+
+def normal(quads: set[tuple[str, str, str, str]]) -> set[tuple[str, str, str, str]]:
+    """Return quads as text without what is drawn by lot: digests, salts and the digest's part of a turn's IRI."""
+    plain = set()
+    for subject, predicate, value, graph in quads:
+        drawn = predicate in (str(vocab.DIGEST), str(vocab.SALT), str(vocab.LEAF_SALT))
+        plain.add((re.sub(r"/0-[0-9a-f]{16}>$", "/0>", subject), predicate, "" if drawn else value, graph))
+    return plain
+
+
+def as_text(quads: list[ox.Quad]) -> set[tuple[str, str, str, str]]:
+    return {(str(q.subject), str(q.predicate), str(q.object), str(q.graph_name)) for q in quads}
+
+
+def test_the_triples_of_the_page_on_the_graph_are_those_that_are_written() -> None:
+    (shown,) = blocks(GUIDE["graph"], "trig")
+    moment = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    with trails.open(":memory:") as store:
+        session = store.create(id="plan", principal="alice", agent="planner", created=moment)
+        session.append("user", "Plan a trip", time=moment)
+        session.persist()
+        written = store.store.quads((None, None, None, None))
+    assert normal(as_text(list(ox.parse(shown, format=ox.RdfFormat.TRIG)))) == normal(as_text(written))
+
+
+def test_the_page_on_the_graph_lists_the_catalogue() -> None:
+    (table,) = re.findall(
+        r"^\| query \| parameters \| what it answers \|\n\|[-|]+\|\n((?:\|.*\n)+)", GUIDE["graph"], re.MULTILINE
+    )
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.*?) \| (.+) \|$", table, re.MULTILINE)
+    assert len(rows) == len(table.splitlines())
+    expected = []
+    for query in queries.catalogue().values():
+        names = [f"[{p.name}]" if p.optional else p.name for p in query.parameters]
+        expected.append((query.name, ", ".join(names), query.purpose))
+    assert rows == expected
+
+
+def test_the_page_on_transcripts_lists_the_formats_that_can_be_imported() -> None:
+    listed = re.findall(
+        r"^- `([a-z-]+)`: .+$", GUIDE["transcripts"].partition("## Formats")[2].partition("##")[0], re.MULTILINE
+    )
+    assert listed == [*(known.name for known in TRANSCRIPTS), "openclaw"]
+
+
+# --- the reference of the Python API
+
+
+def rows_of(title: str) -> list[list[str]]:
+    """Return the cells of the table under a heading of the page on Python, without its two first lines."""
+    section = GUIDE["python"].partition(f"## {title}\n")[2].partition("\n## ")[0]
+    table = [line for line in section.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+
+
+def test_the_page_on_python_lists_every_error() -> None:
+    raised = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, Exception) and not issubclass(value, Warning)
+    }
+    listed = [row[0].strip("`") for row in rows_of("Errors")]
+    assert sorted(listed) == sorted(raised)
+
+
+def test_dir_lists_the_public_names_in_order_before_any_is_used() -> None:
+    code = "import trails; print(*dir(trails))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == sorted(trails.__all__)
+
+
+def test_the_page_on_python_lists_every_public_name() -> None:
+    listed = [name for row in rows_of("Public names") for name in re.findall(r"`(\w+)`", row[0])]
+    told = {name for name in trails.__all__ if name.endswith("Warning")} | {
+        row[0].strip("`") for row in rows_of("Errors")
+    }
+    assert sorted(listed) == sorted(set(trails.__all__) - told)
+    assert all(f"`{name}`" in GUIDE["python"] for name in told)
+
+
+# --- the guide
+
+
+def test_the_readme_lists_the_pages_in_their_order_with_their_first_lines() -> None:
+    rows = re.findall(r"^\| \[([a-z-]+)\]\(trails/guide/([a-z-]+)\.md\) \| (.+) \|$", README, re.MULTILINE)
+    assert rows == [(name, name, read_page(name).summary) for name in PAGES]
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 230
+
+
+# --- how the house is laid out
+
+
+def layers_of_the_contract() -> list[set[str]]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    (contract,) = [each for each in project["tool"]["importlinter"]["contracts"] if each["type"] == "layers"]
+    return [set(re.split(r"\s*[|:]\s*", layer)) for layer in contract["layers"]]
+
+
+def test_the_layers_of_contributing_are_those_of_the_contract() -> None:
+    table = re.findall(r"^\| (`.*?`) \|", CONTRIBUTING, re.MULTILINE)
+    assert [set(re.findall(r"`(\w+)`", row)) for row in table] == layers_of_the_contract()
+
+
+def test_every_layer_of_the_contract_is_there() -> None:
+    package = Path(trails.__file__).parent
+    for layer in layers_of_the_contract():
+        for name in layer:
+            assert (package / name).is_dir() or (package / f"{name}.py").is_file(), name
+
+
+def test_the_example_of_a_query_file_keeps_the_rules_and_answers() -> None:
+    (text,) = blocks(CONTRIBUTING, "sparql")
+    query = queries.parse("example", "catalogue", text)
+    assert lint(query) == []
+    with trails.open(":memory:") as store:
+        for name in ("one", "two", "three"):
+            session = store.create(id=name)
+            session.append("user", "hello")
+            session.append("assistant", "hi")
+            session.persist()
+        rows: Any = store.store.query(query.bind(session="two", role="assistant"))
+        assert [int(row["index"].value) for row in rows] == [1]
+        rows = store.store.query(query.bind(session="two"))
+        assert [int(row["index"].value) for row in rows] == [0, 1]
+
+
+# --- files
+
+
+@every_document
+def test_a_document_names_no_make_target_that_is_not_there(document: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^\$ )make ([a-z-]+)", DOCUMENTS[document], re.MULTILINE))
+    assert named <= targets
+
+
+def linked(document: str, target: str) -> Path:
+    """Return the file that a document links to: pages and the ontology may stand in an installed package."""
+    package = Path(trails.__file__).parent
+    if document in GUIDE:
+        return package / "guide" / target
+    if target.startswith("trails/"):
+        return package.parent / target
+    return queries.folder().parent / target if target.startswith("ontology/") else ROOT / target
+
+
+def anchors(text: str) -> set[str]:
+    """Return what a link to a heading of a text may end in after its `#`."""
+    return {
+        re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    }
+
+
+@every_document
+def test_a_document_links_only_to_files_and_headings_that_are_there(document: str) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", DOCUMENTS[document]):
+        file = linked(document, target)
+        assert not target or file.is_file(), target
+        assert not anchor or anchor in anchors(file.read_text("utf-8") if target else DOCUMENTS[document]), anchor
+
+
+def test_the_changelog_has_the_version_that_is_installed() -> None:
+    assert re.search(rf"^## {re.escape(trails.__version__)}\b", CHANGELOG, re.MULTILINE)
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (Path(trails.__file__).parent / "py.typed").is_file()

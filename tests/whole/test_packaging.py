@@ -1,0 +1,105 @@
+"""What is given out is whole: the source distribution has all that the Makefile needs, the lock file pins all of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tarfile
+import tomllib
+import zipfile
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.support.places import ROOT
+from trails.cli.guide import PAGES
+
+NEEDED = {
+    *("pyproject.toml", "Makefile", "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "PKG-INFO"),
+    *(".ci/run", ".ci/requirements.txt", "trails/__init__.py", "trails/cli/__init__.py", "trails/py.typed"),
+    *("trails/_samples/release-plan.jsonl", "ontology/trails.ttl", "queries/catalogue/forest.rq"),
+    *("trails/guide/graph.md", "trails/guide/python.md"),
+    *("queries/core/lineage.rq", "tests/__init__.py", "tests/conftest.py", "tests/cli/test_cli.py"),
+    *("tests/support/writer.py", "tests/support/session_cases.py", "tests/support/formats/make.py"),
+    *("tests/support/formats/format-1.tar.gz", "tests/whole/test_packaging.py"),
+    *("benchmarks/__main__.py", "benchmarks/scan.rq", "benchmarks/README.md", "benchmarks/RESULTS.md"),
+    *("benchmarks/TRUST.md", "benchmarks/scenarios/append.py"),
+}
+"""Some of each kind of file that `make demo`, `make test`, `make lint` and `make bench` read, named by hand."""
+
+
+@pytest.fixture(scope="module")
+def distributed(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Return the names of the files in a source distribution that is built here."""
+    if not (ROOT / "trails").is_dir():
+        pytest.skip("the sources are not beside these tests")
+    if os.environ.get("CI"):
+        import_module("hatchling")  # CI must have it
+    sdist = pytest.importorskip("hatchling.builders.sdist", reason="the build backend is not installed")
+    folder = tmp_path_factory.mktemp("sdist")
+    (built,) = sdist.SdistBuilder(str(ROOT)).build(directory=str(folder))
+    with tarfile.open(built) as archive:
+        return {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
+
+
+def test_the_source_distribution_has_what_the_makefile_needs(distributed: set[str]) -> None:
+    assert NEEDED - distributed == set()
+
+
+def test_the_source_distribution_is_the_checkout(distributed: set[str]) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("these sources are no checkout")
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    found = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    assert distributed == {name for name in found if (ROOT / name).exists()} | {"PKG-INFO"}
+
+
+def test_the_wheel_has_every_page_of_the_guide(tmp_path: Path) -> None:
+    if not (ROOT / "trails").is_dir():
+        pytest.skip("the sources are not beside these tests")
+    if os.environ.get("CI"):
+        import_module("hatchling")  # CI must have it
+    wheel = pytest.importorskip("hatchling.builders.wheel", reason="the build backend is not installed")
+    (built,) = wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(built) as archive:
+        names = archive.namelist()
+    assert {name for name in names if name.endswith(".md")} == {f"trails/guide/{page}.md" for page in PAGES}
+
+
+# --- what continuous integration installs
+
+
+def locked() -> dict[str, list[str]]:
+    """Return the hashes that the lock file gives for each `name==version`."""
+    file = ROOT / ".ci" / "requirements.txt"
+    if not file.is_file():
+        pytest.skip("the lock file is not beside these tests")
+    found: dict[str, list[str]] = {}
+    for entry in re.sub(r"^#.*\n", "", file.read_text("utf-8"), flags=re.MULTILINE).replace("\\\n", "").splitlines():
+        name, *hashes = entry.split()
+        found[name] = hashes
+    return found
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_every_package_of_continuous_integration_is_pinned_by_its_hashes() -> None:
+    assert len(locked()) > 40
+    for name, hashes in locked().items():
+        assert re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*", name)
+        assert hashes, name
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes), name
+    assert "://" not in (ROOT / ".ci" / "requirements.txt").read_text("utf-8")
+
+
+def test_all_that_the_project_names_is_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    groups = project["dependency-groups"]
+    named = [*project["build-system"]["requires"], *project["project"]["dependencies"], "pip"]
+    named += [each for group in ("test", "lint", "dev") for each in groups[group] if isinstance(each, str)]
+    pinned = {normal(name.partition("==")[0]) for name in locked()}
+    assert {normal(re.split(r"[<>=!~ \[]", each)[0]) for each in named} - pinned == set()

@@ -1,0 +1,172 @@
+"""What a diff shows, whatever it is written as: an entry's blocks, its place, and what is summed up above them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trails import parts
+from trails.cli.terminal import count, one_line
+from trails.diff.words import Span
+
+if TYPE_CHECKING:
+    from trails.diff import CallChange, Diff, Edit, End, Entry
+    from trails.model import Turn
+
+CONTEXT: Final = 3
+"""How many lines of a patch stand before and after a difference, and equal turns elsewhere, as in git."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of an entry: what it is ("" for the text itself), and its spans."""
+
+    label: str
+    spans: tuple[Span, ...]
+
+
+def blocks_of(entry: Entry) -> tuple[Block, ...]:
+    """Return what an entry shows: a turn's text on one side, or all that differs between the two."""
+    if entry.kind == "changed":
+        return tuple(_changes(entry))
+    turn = entry.left or entry.right
+    side = entry.kind
+    return (Block("", (Span(side, readable(turn)),)),) if turn else ()
+
+
+def readable(turn: Turn) -> str:
+    """Return what a person reads of a turn: its text, then the tool calls that do not stand in it."""
+    if turn.redacted:
+        return "(redacted)"
+    content = turn.content
+    inside = {call.id for call in parts.calls_in(content)} if turn.structured else set()
+    calls = (
+        f"[calls {call.name} {'(redacted)' if call.arguments is None else call.arguments}]"
+        for call in turn.tool_calls
+        if call.id not in inside
+    )
+    return "\n".join(filter(None, (parts.plain_text(content), *calls)))
+
+
+def _changes(entry: Entry) -> Iterator[Block]:
+    detail = entry.detail
+    if detail.withheld:
+        yield Block("redacted, so not compared", _sides(*(_state(turn) for turn in (entry.left, entry.right))))
+    if detail.text or not (detail.parts or detail.withheld):
+        yield from _text_block(entry, detail.text)
+    for edit in detail.parts:
+        yield Block(edit.path, _edit_spans(edit))
+    for call in detail.calls:
+        yield from _call_blocks(call)
+    if detail.answers:
+        yield Block("answers", _sides(*(", ".join(names) for names in detail.answers)))
+    if detail.form and not detail.text:
+        forms = ("parts" if turn and turn.structured else "plain text" for turn in (entry.left, entry.right))
+        yield Block("form", _sides(*forms))
+
+
+def _text_block(entry: Entry, text: tuple[Span, ...]) -> Iterator[Block]:
+    """Yield the word diff, or the text that both turns have: what else differs is easier to read below it."""
+    if not text and entry.left is not None:
+        content = entry.left.content
+        same = content if isinstance(content, str) else [part for part in content if not parts.calls_in([part])]
+        text = (Span("equal", parts.plain_text(same)),)
+    if text and text[0].text:
+        yield Block("", text)
+
+
+def _state(turn: Turn | None) -> str:
+    if turn is None:
+        return ""
+    return "(redacted)" if turn.redacted else readable(turn)
+
+
+def _sides(left: str, right: str) -> tuple[Span, ...]:
+    if left == right:
+        return (Span("equal", left),)
+    return tuple(span for span in (Span("left", left), Span("right", right)) if span.text)
+
+
+def _edit_spans(edit: Edit) -> tuple[Span, ...]:
+    return edit.words or _sides(edit.left or "", edit.right or "")
+
+
+def _call_blocks(call: CallChange) -> Iterator[Block]:
+    title = f"calls {call.name}"
+    if call.kind == "changed" and call.edits:
+        for edit in call.edits:
+            yield Block(f"{title} {edit.path}", _edit_spans(edit))
+        return
+    left, right = (None if each is None else each.arguments or "(redacted)" for each in (call.left, call.right))
+    if call.kind == "equal":
+        yield Block(title, (Span("equal", left or ""),))
+    elif call.kind == "changed":
+        yield Block(f"{title}, arguments", _sides(left or "", right or ""))
+    else:
+        yield Block(title, (Span(call.kind, left or right or ""),))
+
+
+def place(entry: Entry) -> str:
+    """Return an entry's indices: `4` where both sides have the same one, `4/6` where not."""
+    indices = [turn.index for turn in (entry.left, entry.right) if turn is not None]
+    return "/".join(str(index) for index in dict.fromkeys(indices))
+
+
+def summary(diff: Diff) -> list[str]:
+    """Return what the two sides share and how their tails compare, in one or two sentences."""
+    ancestor = diff.ancestor
+    shared = "they share no turns"
+    if ancestor:
+        last = f"the last is turn {ancestor.turns - 1} of {ancestor.session_id}, {ancestor.digest[:8]}"
+        shared = f"they share {count(ancestor.turns, 'turn')} by {ancestor.found_by}; {last}"
+    kinds = diff.kinds
+    if not diff.entries:
+        return [shared, "nothing differs"]
+    words = {"equal": "equal", "changed": "changed", "left": "only left", "right": "only right"}
+    counted = ", ".join(f"{number} {words[kind]}" for kind, number in kinds.items() if number)
+    return [shared, f"after that: {counted}" if diff else f"nothing differs: {counted}"]
+
+
+def count_rows(diff: Diff) -> list[tuple[str, str, str]]:
+    """Return what is counted in each tail: a name, the left side's number, the right side's; tools by name."""
+    left, right = diff.left.counts, diff.right.counts
+    rows = [("turns", f"{left.turns:,}", f"{right.turns:,}")]
+    if left.input_tokens or right.input_tokens or left.output_tokens or right.output_tokens:
+        rows.append(("input tokens", f"{left.input_tokens:,}", f"{right.input_tokens:,}"))
+        rows.append(("output tokens", f"{left.output_tokens:,}", f"{right.output_tokens:,}"))
+    if left.cost or right.cost:
+        rows.append(("cost", f"{left.cost:f}", f"{right.cost:f}"))
+    mine, other = left.tools, right.tools
+    return rows + [
+        (f"calls {name}", str(mine.get(name, 0)), str(other.get(name, 0))) for name in sorted({*mine, *other})
+    ]
+
+
+def title(end: End) -> str:
+    """Return a side's name, its length and its head, on one clean line."""
+    head = f", {end.head[:8]}" if end.head and end.turns else ""
+    return one_line(f"{end.name} ({count(end.turns, 'turn')}{head})")
+
+
+def runs(entries: Sequence[Entry]) -> Iterator[tuple[Entry, ...] | int]:
+    """Yield entries in order, one a tuple; a number stands for equal turns that are far from any difference."""
+    differ = [number for number, entry in enumerate(entries) if entry.kind != "equal"]
+    near = {close for number in differ for close in range(number - CONTEXT, number + CONTEXT + 1)}
+    hidden = 0
+    for number, entry in enumerate(entries):
+        if number in near or len(entries) <= 2 * CONTEXT:
+            if hidden:
+                yield hidden
+                hidden = 0
+            yield (entry,)
+        else:
+            hidden += 1
+    if hidden:
+        yield hidden
+
+
+def marked(spans: Sequence[Span]) -> str:
+    """Return spans as one text, with `[-...-]` around what is only left and `{+...+}` around what is only right."""
+    marks = {"equal": ("", ""), "left": ("[-", "-]"), "right": ("{+", "+}")}
+    return "".join(f"{marks[span.side][0]}{span.text}{marks[span.side][1]}" for span in spans)

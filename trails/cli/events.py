@@ -1,0 +1,197 @@
+"""Commands that show what happens around turns and write nothing: head, inbox, exchanges, events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trails.cli.base import answer, command, json_option, open_store, session_argument
+from trails.cli.terminal import clean, count, shorten
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from trails.ledger.heads import HeadMove
+    from trails.model import Turn
+    from trails.records.entries import Delivery, Event, Exchange
+
+_CELL = 60
+
+
+@command("head")
+@session_argument
+@click.option("--moves", is_flag=True, help="Also how the head got there, one line a commit.")
+@json_option
+def head(session: str, moves: bool, as_json: bool) -> None:
+    """Show a session's current turn: the last one stored.
+
+    SESSION is an id, an IRI or a label. With --moves, each move of the head: from which digest to which, when, and by
+    which exchange.
+    """
+    from trails.ledger import Ledger
+
+    with open_store() as store:
+        session_id = store.resolve(session)
+        ledger = Ledger(store)
+        turn = ledger.head(session_id)
+        made = ledger.head_moves(session_id) if moves else None
+    value: dict[str, Any] = {"session": session_id, "head": turn} | ({} if made is None else {"moves": made})
+    empty = f"session {session_id!r} has no turns"
+    answer(value, turn, lambda turn: _draw_head(turn, made), empty=empty, as_json=as_json)
+
+
+def _draw_head(turn: Turn, moves: Sequence[HeadMove] | None) -> None:
+    from trails.cli import render
+
+    text = "[redacted]" if turn.redacted else turn.text
+    click.echo(f"{turn.index} {turn.digest} {clean(turn.role)}: {shorten(text, _CELL)}")
+    if moves is not None:
+        rows = [(str(m.length), m.before[:16], m.after[:16], _when(m.time), _number(m.exchange)) for m in moves]
+        render.print_table(("turns", "from", "to", "when (UTC)", "exchange"), rows, right=("turns", "exchange"))
+
+
+@command("inbox")
+@session_argument
+@json_option
+def inbox(session: str, as_json: bool) -> None:
+    """List the messages of a session that wait for an exchange.
+
+    SESSION is an id, an IRI or a label.
+    """
+    from trails.ledger import Ledger
+
+    with open_store() as store:
+        session_id = store.resolve(session)
+        events = Ledger(store).inbox(session_id)
+    empty = f"no message waits in the inbox of session {session_id!r}"
+    answer({"session": session_id, "messages": events}, events, _draw_inbox, empty=empty, as_json=as_json)
+
+
+def _draw_inbox(events: Sequence[Event]) -> None:
+    from trails.cli import render
+
+    rows = [(str(e.number), e.mode or "", _when(e.received), _address(e), _text(e)) for e in events]
+    render.print_table(
+        ("entry", "mode", "received (UTC)", "from", "message"), rows, right=("entry",), fold=("message",)
+    )
+
+
+@command("exchanges")
+@session_argument
+@click.option(
+    "--state",
+    type=click.Choice(["pending", "streaming", "completed", "failed"]),
+    help="Only those in this state.",
+)
+@json_option
+def exchanges(session: str, state: Any, as_json: bool) -> None:
+    """List a session's exchanges, and how each of them ended.
+
+    An exchange is the work on a message, or several. SESSION is an id, an IRI or a label. An exchange that is streaming
+    here was interrupted: its process died.
+    """
+    from trails.ledger import Ledger
+
+    with open_store() as store:
+        session_id = store.resolve(session)
+        found = Ledger(store).exchanges(session_id, state=state)
+    empty = f"session {session_id!r} has no exchanges{f' that are {state}' if state else ''}"
+    answer({"session": session_id, "exchanges": found}, found, _draw_exchanges, empty=empty, as_json=as_json)
+
+
+def _draw_exchanges(found: Sequence[Exchange]) -> None:
+    from trails.cli import render
+
+    columns = ("entry", "state", "took up", "queued (UTC)", "ended (UTC)", "what")
+    rows = [(str(e.number), _state(e), _numbers(e.events), _when(e.queued), _when(e.ended), _how(e)) for e in found]
+    render.print_table(columns, rows, right=("entry",), fold=("what",))
+
+
+@command("events")
+@session_argument
+@json_option
+def events(session: str, as_json: bool) -> None:
+    """List the messages that came to a session, and its answers.
+
+    SESSION is an id, an IRI or a label. The attempts to deliver an answer are listed too.
+    """
+    from trails.ledger import Ledger
+
+    with open_store() as store:
+        session_id = store.resolve(session)
+        ledger = Ledger(store)
+        found = ledger.events(session_id)
+        said = {event.number: ledger.content(event) for event in found}
+        attempts = ledger.deliveries(session_id)
+    events = [event.to_dict() | {"content": said[event.number]} for event in found]
+    value = {"session": session_id, "events": events, "deliveries": attempts}
+    rows: list[Event | Delivery] = [*found, *attempts]
+    empty = f"session {session_id!r} has no events"
+    answer(value, rows, lambda rows: _draw_events(rows, said), empty=empty, as_json=as_json)
+
+
+def _draw_events(entries: Iterable[Event | Delivery], said: Mapping[int, Any]) -> None:
+    from trails.cli import render
+    from trails.records.entries import Event
+
+    columns = ("entry", "what", "time (UTC)", "where", "id", "text")
+    ordered = sorted(entries, key=lambda each: each.number)
+    rows = [_event_row(e, said[e.number]) if isinstance(e, Event) else _sent_row(e) for e in ordered]
+    render.print_table(columns, rows, right=("entry",), fold=("text",))
+
+
+def _event_row(event: Event, said: Any) -> tuple[str, ...]:
+    what = "in" if event.direction == "inbound" else "out"
+    text = "[taken out]" if said is None else _cell(said)
+    return str(event.number), what, _when(event.received or event.time), _address(event), event.event_id or "", text
+
+
+def _sent_row(each: Delivery) -> tuple[str, ...]:
+    why = f": {each.reason}" if each.reason else ""
+    what = f"attempt {each.attempt}: {each.outcome}{why}"
+    text = "[taken out]" if each.words is not None and each.words.withheld else each.text or ""
+    return str(each.number), what, _when(each.time), each.channel, "", shorten(text, _CELL)
+
+
+def _state(exchange: Exchange) -> str:
+    return "interrupted" if exchange.interrupted else exchange.state
+
+
+def _how(exchange: Exchange) -> str:
+    retried = f"again after {exchange.retry_of}; " if exchange.retry_of is not None else ""
+    kept = f"; kept as {exchange.kept_as}" if exchange.kept_as is not None else ""
+    match exchange.state:
+        case "completed":
+            return f"{retried}{count(len(exchange.turn_iris), 'turn')}, head {(exchange.head_after or '')[:8]}"
+        case "failed":
+            return f"{retried}{shorten(exchange.error or '[taken out]', _CELL)}{kept}"
+        case _:
+            return retried.removesuffix("; ")
+
+
+def _address(event: Event) -> str:
+    return " ".join(each for each in (event.source, event.channel, event.account, event.peer) if each)
+
+
+def _text(event: Event) -> str:
+    return "[taken out]" if event.content is None else _cell(event.content)
+
+
+def _cell(content: Any) -> str:
+    return shorten(content if isinstance(content, str) else str(content), _CELL)
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _number(number: int | None) -> str:
+    return "" if number is None else str(number)
+
+
+def _when(time: datetime | None) -> str:
+    from trails.cli import render
+
+    return render.moment(time, seconds=True)

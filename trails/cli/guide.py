@@ -1,0 +1,129 @@
+"""`trails guide`: the pages of the guide, which ships inside the package."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from trails.cli.base import json_option, note, print_json
+from trails.errors import InvalidInput
+
+FOLDER: Final = Path(__file__).parent.parent / "guide"
+PAGES: Final = (
+    *("python", "command-line", "branches", "context"),
+    *("messages", "agents", "keys"),
+    *("graph", "transcripts", "proofs", "redaction", "durability"),
+)
+"""In the order in which one would read them."""
+_WIDTH: Final = 120
+"""No line of a page is wider: longer ones are hard to read."""
+_LINK: Final = re.compile(r"\[([^\]]+)\]\(([a-z-]+)\.md\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of the guide: Markdown that opens with a title and a line that says what the page is for."""
+
+    name: str
+    text: str
+
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return self.text.split("\n", 1)[0].removeprefix("# ")
+
+    @property
+    def summary(self) -> str:
+        """The line under the heading."""
+        return self.text.split("\n", 3)[2]
+
+
+def read_page(name: str) -> Page:
+    """Return a page by its name, or raise `InvalidInput` with the names there are and the nearest of them."""
+    if name not in PAGES:
+        raise InvalidInput(f"the guide has no page {name!r}{_nearest(name)}; its pages are: {', '.join(PAGES)}")
+    return Page(name, (FOLDER / f"{name}.md").read_text("utf-8"))
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches
+
+    found = get_close_matches(name.lower(), PAGES, n=1, cutoff=0.5)
+    return f" (did you mean {found[0]!r}?)" if found else ""
+
+
+def with_commands(text: str) -> str:
+    """Return a page whose links to other pages are the commands that show them: a terminal cannot follow the links.
+
+    >>> with_commands("told in [proofs](proofs.md), and [how to delete](redaction.md)")
+    'told in `trails guide proofs`, and how to delete (`trails guide redaction`)'
+    """
+    return _LINK.sub(_as_command, text)
+
+
+def _as_command(link: re.Match[str]) -> str:
+    words, name = link.groups()
+    shown = f"`trails guide {name}`"
+    return shown if words == name else f"{words} ({shown})"
+
+
+def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in PAGES if name.startswith(incomplete)]
+
+
+@click.command("guide")
+@click.argument("page", metavar="[PAGE]", required=False, shell_complete=_complete)
+@json_option
+def guide(page: str | None, as_json: bool) -> None:
+    """Show a page of the guide, or list the pages.
+
+    A page is about one task, with examples. On a terminal it is laid out for reading; in a pipe it is Markdown.
+    """
+    if page is None:
+        _list([read_page(name) for name in PAGES], as_json=as_json)
+    else:
+        _show(read_page(page), as_json=as_json)
+
+
+def _list(pages: list[Page], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"pages": [_described(each) for each in pages]})
+        return
+    from trails.cli import render
+
+    table = render.table("page", "what it is for", fold=("what it is for",))
+    for each in pages:
+        table.add_row(each.name, each.summary)
+    render.screen().print(table)
+    note("`trails guide PAGE` shows a page")
+
+
+def _show(page: Page, *, as_json: bool) -> None:
+    if as_json:
+        print_json(_described(page) | {"text": page.text})
+    elif sys.stdout.isatty():
+        _lay_out(page)
+    else:
+        click.echo(page.text, nl=False)
+
+
+def _described(page: Page) -> dict[str, Any]:
+    return {"name": page.name, "title": page.title, "summary": page.summary}
+
+
+def _lay_out(page: Page) -> None:
+    from rich.markdown import Markdown
+    from rich.theme import Theme
+
+    from trails.cli import render
+
+    screen = render.screen()
+    sessions = with_commands(page.text).replace("```python\n", "```pycon\n")  # lines after >>>, and what they give
+    laid_out = Markdown(sessions, code_theme="ansi_dark")  # on the terminal's own background, whatever it is
+    with screen.use_theme(Theme({"markdown.code": "bold cyan"})):
+        screen.print(laid_out, width=min(screen.width, _WIDTH))

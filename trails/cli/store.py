@@ -1,0 +1,116 @@
+"""Commands about the store itself: init, info, vacuum, upgrade, doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trails.cli.base import (
+    IN_OLDER_COPIES,
+    answer,
+    command,
+    echo_each,
+    end,
+    json_option,
+    note,
+    open_store,
+    store_location,
+)
+from trails.cli.terminal import count, one_line
+
+if TYPE_CHECKING:
+    from trails.store.doctor import Check
+
+
+@command("init")
+def init() -> None:
+    """Create an empty store.
+
+    The folder is the one that --store or TRAILS_STORE names. A store that is there already is left as it is.
+    """
+    with open_store(create=True) as store:
+        sessions = store.info()["sessions"]
+    note(f"the store {store_location()} is ready and holds {count(sessions, 'session')}")
+
+
+@command("info")
+@json_option
+def info(as_json: bool) -> None:
+    """Say where the store is and what it holds."""
+    with open_store() as store:
+        facts = store.info()
+    answer(facts, facts, _draw_facts, as_json=as_json)
+
+
+def _draw_facts(facts: Mapping[str, Any]) -> None:
+    from trails.cli import render
+
+    shown = {name: f"{value:,}" if type(value) is int else value for name, value in facts.items()}
+    render.screen().print(render.grid(shown))
+
+
+@command("vacuum")
+@json_option
+def vacuum(as_json: bool) -> None:
+    """Rebuild the store without what was deleted or redacted.
+
+    Then no file of it holds any of that. It needs as much free space again as the store has. Cut short, it leaves the
+    store as it was or rebuilt.
+    """
+    from trails.cli import render
+
+    with open_store() as store, render.working("rebuilding"):
+        report = store.vacuum()
+    sizes = f"{report.bytes_before:,} bytes before, {report.bytes_after:,} after"
+    answer(report, sizes, click.echo, as_json=as_json)
+    note(f"what was deleted or redacted is in no file of the store any more; {IN_OLDER_COPIES}")
+
+
+@command("upgrade")
+@click.option(
+    "--backup",
+    "backup_folder",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Where the backup goes; default: beside.",
+)
+@json_option
+def upgrade_store(backup_folder: Path | None, as_json: bool) -> None:
+    """Bring a store of an older format up to this version's.
+
+    A backup is made first. A store that is there already is left as it is. Cut short, it goes on when it is run again.
+    """
+    from trails.plumbing.migrations import upgrade
+
+    report = upgrade(Path(store_location() or ""), backup=backup_folder)
+    said = f"the store has format {report.after} now; as it was, it is at {report.backup}"
+    if report.backup is None:
+        said = f"the store has format {report.before}, the newest; nothing was to do"
+    answer(report, (*report.steps, *report.notes), echo_each, said=said, as_json=as_json)
+
+
+@command("doctor")
+@json_option
+def check_machine(as_json: bool) -> None:
+    """Say what is wrong with this machine or the store.
+
+    It says what to do about it too. It changes nothing, and may run while the store is open elsewhere. The exit code is
+    1 where something is wrong.
+    """
+    from trails.store.doctor import doctor
+
+    checks = doctor(Path(store_location() or ""))
+    well = all(check.ok for check in checks)
+    answer({"ok": well, "checks": checks}, checks, _draw_checks, as_json=as_json)
+    if not well:
+        end(1)
+
+
+def _draw_checks(checks: Iterable[Check]) -> None:
+    for check in checks:
+        click.echo(f"{'ok' if check.ok else 'wrong':<6} {check.name:<12} {one_line(check.message)}")
+        if check.remedy:
+            click.echo(f"{'':<6} {'':<12} -> {one_line(check.remedy)}")

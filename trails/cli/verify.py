@@ -1,0 +1,130 @@
+"""Commands that find out whether what is stored, or proven, was altered: verify, verify-proof."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trails.cli.base import EXISTING_FILE, answer, command, end, json_option, open_store, refuse
+from trails.cli.checkpoint import note_option, verifier_option
+from trails.cli.terminal import one_line, shorten
+from trails.errors import IntegrityError, InvalidInput
+
+if TYPE_CHECKING:
+    from trails.integrity.note import Checkpoint
+    from trails.integrity.proofs import ConsistencyProof, TurnProof
+    from trails.model import VerifyReport
+
+
+@command("verify")
+@click.argument("session", metavar="[SESSION]", required=False)
+@note_option("--checkpoint", "A checkpoint that was kept elsewhere: find what was rewritten since.")
+@verifier_option
+@json_option
+def verify(*, session: str | None, checkpoint: str | None, verifiers: list[str], as_json: bool) -> None:
+    """Check that what is stored is whole and was not altered.
+
+    All sessions, or SESSION (an id, an IRI or a label) with its ancestors. The exit code is 1 where something was
+    found. Whoever owns the disk can rewrite everything so that nothing is found; with --checkpoint (and --verifier, the
+    log's public key) that is found too: what the checkpoint covers is as it was, but for what is then listed as changed,
+    detached, deleted, brought back or redacted since. What may change of a session is its label, key, metadata, state,
+    spawner, system prompts, tags, notes and entry.
+    """
+    from trails.cli import render
+
+    with open_store() as store, render.working("verifying"):
+        wanted = None if session is None else store.resolve(session)
+        report = store.verify(wanted, checkpoint=checkpoint, verifiers=verifiers)
+    answer_report(report, as_json=as_json)
+
+
+def answer_report(report: VerifyReport, *, as_json: bool) -> None:
+    """Answer with what was verified; the exit code is 1 where something was found."""
+    from trails.cli import render
+
+    answer(report, report, lambda report: render.verdict(render.screen(), report), as_json=as_json)
+    if not report.ok:
+        end(1)
+
+
+@click.command("verify-proof")
+@click.argument("file", metavar="FILE", type=EXISTING_FILE)
+@verifier_option
+@note_option("--kept", "For a proof of growth: the older checkpoint, as it was kept.")
+@json_option
+def verify_proof(*, file: Path, verifiers: list[str], kept: str | None, as_json: bool) -> None:
+    """Check a proof, without any store.
+
+    FILE is what `trails proof` wrote. The exit code is 0 where the proof holds, 1 where it does not, 2 for wrong usage.
+    A proof holds if the log's own key signed its checkpoint, and the checkpoint covers what is proven. It says nothing
+    of whether the times and names that were recorded are true.
+    """
+    if not verifiers:
+        refuse("without the log's public key no signature can be trusted; give --verifier KEY")
+    try:
+        shown = _verified(file.read_bytes(), verifiers, kept)
+    except IntegrityError as wrong:
+        why = str(wrong)
+        answer({"valid": False, "reason": why}, f"not valid: {one_line(why)}", click.echo, as_json=as_json)
+        end(1)
+    answer({"valid": True} | shown, shown, _draw_proven, as_json=as_json)
+
+
+def _draw_proven(shown: Mapping[str, Any]) -> None:
+    from trails.cli import render
+
+    click.echo("valid")
+    said = {name.replace("_", " "): _plain(value) for name, value in shown.items() if value is not None}
+    render.screen().print(render.grid(said))
+
+
+def _verified(data: bytes, verifiers: list[str], kept: str | None) -> dict[str, Any]:
+    """Return what a proof proves, or raise IntegrityError where it does not hold."""
+    from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
+
+    try:
+        found = read_proof(data)
+    except InvalidInput as wrong:  # a proof with a byte altered may be no JSON any more: it is not valid either way
+        raise IntegrityError(str(wrong)) from wrong
+    if isinstance(found, ConsistencyProof):
+        if kept is None:
+            refuse("this proves growth since an older checkpoint; give the one that was kept with --kept FILE")
+        return _growth_shown(found, found.verify(kept, verifiers))
+    if kept is not None:
+        refuse("--kept goes with a proof of growth, and this is none; leave it out")
+    state = found.verify(verifiers)
+    if isinstance(found, TurnProof):
+        return _turn_shown(found, state)
+    leaf = found.leaf.decode(errors="replace")
+    return {"proves": "leaf", "leaf": leaf, "leaf_index": found.index, "log": state.origin, "size": state.size}
+
+
+def _growth_shown(proof: ConsistencyProof, state: Checkpoint) -> dict[str, Any]:
+    return {"proves": "growth", "log": state.origin, "old_size": proof.old_size, "size": state.size}
+
+
+def _turn_shown(proof: TurnProof, state: Checkpoint) -> dict[str, Any]:
+    turn, said = proof.turn, proof.content
+    return {
+        "proves": "turn",
+        "session": proof.session_id,
+        "index": turn.index,
+        "branch": turn.branch,
+        "role": turn.role,
+        "author": turn.author,
+        "time": turn.time and turn.time.isoformat(),
+        "content": said and said.text,
+        "structured": said and said.structured,
+        "facts": proof.facts or None,
+        "digest": proof.digest,
+        "leaf_index": proof.leaf_index,
+        "log": state.origin,
+        "size": state.size,
+    }
+
+
+def _plain(value: Any) -> str:
+    return shorten(str(value), 500)

@@ -1,0 +1,76 @@
+"""An open store as sessions share it: its quads, how they are read, and the handles that may hold something unwritten."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Protocol
+
+from pyoxigraph import NamedNode
+
+from trails import iris, validate
+from trails.errors import InvalidInput, StoreFailed
+from trails.model import SessionRecord
+from trails.plumbing.reader import Reader
+from trails.store.contract import QuadStore
+
+
+class Holder(Protocol):
+    """What may hold turns that are not written when the store closes."""
+
+    def warn_if_pending(self) -> None:
+        """Warn of them."""
+        ...
+
+
+class Workspace:
+    """What all handles on the sessions of one open store have in common."""
+
+    def __init__(self, store: QuadStore) -> None:
+        """Nothing is read yet."""
+        self.store = store
+        self.reader = Reader(store)
+        self.closed = False
+        self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+        self.rewrites = 0
+        """How often stored text was taken out since the store was opened: turns that were read before may hold it."""
+
+    def check_open(self, session_id: str) -> None:
+        """Raise `StoreFailed` where the store is closed: nothing more of a session could be kept."""
+        if self.closed:
+            raise StoreFailed(
+                f"session {session_id!r} takes nothing more: its store {self.store.location} is closed; open that again "
+                "and load the session"
+            )
+
+    def session_id(self, session: object) -> str:
+        """Return the id that a session's id or IRI says, whether or not such a session is stored."""
+        if isinstance(session, NamedNode):
+            session = session.value
+        if isinstance(session, str) and session.startswith("urn:trails:"):
+            if not iris.is_session(session):
+                raise InvalidInput(f"{session!r} is not the IRI of a session")
+            return iris.session_id(session)
+        return validate.session_id(session)
+
+    def record(self, session: str) -> SessionRecord:
+        """Return the record of a session, an id or an IRI, without its turns; raise `SessionNotFound` where there is none."""
+        return self.reader.record(self.session_id(session))
+
+    def resolve(self, name: str) -> str:
+        """Return the id of the session that an id, an IRI or a label names; raise `SessionNotFound` for none."""
+        if name.startswith("urn:trails:"):
+            return self.record(name).id
+        found = self.reader.labelled(validate.text(name, "the name"))
+        try:
+            session_id = self.session_id(name)
+        except InvalidInput:
+            if found is None:
+                raise
+            return found
+        if session_id in self.reader.records([session_id]):
+            if found not in (None, session_id):
+                raise InvalidInput(f"{name!r} is the id of one session and the label of {found!r}; name it by its IRI")
+            return session_id
+        if found is None:
+            raise self.reader.not_found(session_id)
+        return found

@@ -1,0 +1,390 @@
+"""A session as it is worked on: its stored turns in memory, the pending ones after them, and the commit that stores those.
+
+Git's word for it is the working tree. `trails.session.Session` is what users hold of it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import warnings
+from collections.abc import Mapping, MutableSequence, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pyoxigraph import NamedNode
+
+from trails import lineage, validate, vocab
+from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning
+from trails.integrity import digests
+from trails.integrity.leaves import Kind
+from trails.model import SealedTurn, SessionRecord, SystemPrompt, Turn
+from trails.plumbing import leaves, quotes
+from trails.plumbing.draft import Draft
+from trails.plumbing.thread_guard import OneThread
+from trails.plumbing.transaction import Transaction, id_in_use, there
+from trails.plumbing.workspace import Workspace
+from trails.records import turns as mapping
+from trails.store.contract import Change, PreconditionFailed
+
+if TYPE_CHECKING:
+    from trails.context import TokenWindow
+    from trails.context.tokens import Counter
+
+
+class Worktree:
+    """The turns of one session: those that are stored, and those that are appended and not stored yet.
+
+    What is appended stays in memory until `persist` writes it, all in one commit.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        record: SessionRecord,
+        *,
+        ancestors: Sequence[SessionRecord] = (),
+        turns: Sequence[Turn] = (),
+        stored: bool,
+        prompt: SystemPrompt | None = None,
+    ) -> None:
+        """Take a session up: `stored` tells whether its row is in the store, `ancestors` is the lineage above it."""
+        self.workspace = workspace
+        self.record = record
+        """The session's row, as it is or will be stored."""
+        self.ancestors = tuple(ancestors)
+        self.turns: MutableSequence[Turn] = turns if isinstance(turns, MutableSequence) else list(turns)
+        """All turns of the transcript, those inherited from ancestors first, pending ones last."""
+        self.stored = stored
+        self.alone = OneThread(record.id)
+        self.held: str | None = None
+        """What stores the turns of this handle in its own commit, so that nothing else may; None for nothing."""
+        self._drafts: list[Draft] = []
+        self._new_prompts: list[SystemPrompt] = [prompt] if prompt else []
+        self._window: TokenWindow[Turn] | None = None
+        self._as_tuple: tuple[Turn, ...] | None = None
+        self._seen: int | None = None
+        self._writer = object()
+        """What the store had removed when the row and the last stored turn were last seen there."""
+        workspace.holders.add(self)
+
+    # --- what it is
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.record.id
+
+    @property
+    def chain(self) -> tuple[SessionRecord, ...]:
+        """The session's record, and those of its ancestors, the nearest first."""
+        return (self.record, *self.ancestors)
+
+    @property
+    def pending(self) -> int:
+        """How many turns are appended and not persisted."""
+        return len(self._drafts)
+
+    @property
+    def first_pending(self) -> int:
+        """The index of the first turn that is not persisted: how many turns are stored."""
+        return len(self.turns) - len(self._drafts)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything that `persist` would write."""
+        return bool(not self.stored or self._drafts or self._new_prompts)
+
+    @property
+    def has_new_prompts(self) -> bool:
+        """Whether a system prompt was set and is not persisted."""
+        return bool(self._new_prompts)
+
+    @property
+    def head(self) -> str:
+        """The digest of the last turn, which commits to all turns before it; provisional while turns are pending."""
+        return self.turns[-1].digest if self.turns else digests.GENESIS
+
+    def all_turns(self) -> tuple[Turn, ...]:
+        """Return all turns, as a value that does not change with what is appended later."""
+        if self._as_tuple is None or len(self._as_tuple) != len(self.turns):
+            self._as_tuple = tuple(self.turns)
+        return self._as_tuple
+
+    # --- its window
+
+    @property
+    def window(self) -> TokenWindow[Turn] | None:
+        """The window over its turns, where it has one; what is appended enters it."""
+        window = self._window
+        if window is not None:
+            newest = self.turns[-1] if len(self.turns) else None
+            if window.seen != len(self.turns) or (newest is not None and window.turns[-1] is not newest):
+                window.fill(self.turns)  # turns were discarded, or made anew
+        return window
+
+    def give_window(self, max_tokens: int | None, pinned_count: int, counter: Counter | None = None) -> None:
+        """Give it a window, where `max_tokens` is given."""
+        if max_tokens is not None:
+            from trails.context import TokenWindow, estimate  # noqa: PLC0415 - only sessions with a window need it
+
+            self._window = TokenWindow(max_tokens, pinned_count, counter=counter or estimate)
+            self._window.fill(self.turns)
+
+    # --- pending turns
+
+    def append(self, made: Draft) -> Turn:
+        """Add a turn that `draft.make` has checked already and return it; it may be empty."""
+        with self.alone:
+            self.workspace.check_open(self.id)
+            turn = made.turn(self.record, len(self.turns), self.head)
+            if self._window is not None:
+                self._window.append(turn)  # first: where the window's counter raises, nothing is appended
+            self._drafts.append(made)
+            self.turns.append(turn)
+            return turn
+
+    def discard_pending(self) -> int:
+        """Forget the turns that were appended and not persisted; return how many."""
+        with self.alone:
+            count = len(self._drafts)
+            if count:
+                del self.turns[-count:]
+            self._drafts.clear()
+            self._as_tuple = None
+            return count
+
+    def take_back(self) -> None:
+        """Forget the last turn that was appended and not persisted, where there is one."""
+        with self.alone:
+            if self._drafts:
+                self._drafts.pop()
+                self.turns.pop()
+            self._as_tuple = None
+
+    def change_record(self, **changes: Any) -> None:
+        """Change what the row will say, and make the pending turns anew, which are attributed by it."""
+        self.record = self.record.model_copy(update=changes)
+        del self.turns[self.first_pending :]
+        self._as_tuple = None
+        for made in self._drafts:
+            self.turns.append(made.turn(self.record, len(self.turns), self.head))
+
+    def warn_if_pending(self) -> None:
+        """Warn about turns that were appended and never persisted."""
+        if self._drafts and self.record.kind != "worker":  # a worker's turns are never stored
+            warnings.warn(
+                f"session {self.id!r} is left with {len(self._drafts)} turns that were appended and not persisted; "
+                "call persist() before the store closes",
+                PendingTurnsWarning,
+                stacklevel=3,
+            )
+
+    # --- its system prompt
+
+    def set_system(self, text: str) -> SystemPrompt:
+        """Set the system prompt from the next turn on, as a new version; it is stored by the next `persist`."""
+        self.workspace.check_open(self.id)
+        current = self.system_prompt
+        version = (current.version if current else 0) + 1
+        made = new_prompt(self.id, validate.text(text, "the system prompt"), version, len(self.turns))
+        self._new_prompts.append(made)
+        return made
+
+    @property
+    def system_prompt(self) -> SystemPrompt | None:
+        """The version of the system prompt in force, own or inherited, or None."""
+        if self._new_prompts:
+            return self._new_prompts[-1]
+        if not self.stored and not self.record.system_version:
+            return None
+        return self.workspace.reader.prompt(self.chain)
+
+    @property
+    def system(self) -> str | None:
+        """The text of the system prompt in force, or None."""
+        prompt = self.system_prompt
+        return prompt.text if prompt and not prompt.redacted else None
+
+    # --- the commit
+
+    def persist(self, also: Change | None = None) -> int:
+        """Write what is new in one commit, all or nothing; return the number of turns written.
+
+        `also` goes into the same commit, and its own preconditions are the caller's to explain.
+        """
+        with self.alone:
+            if self.stored and not self._drafts and not self._new_prompts and also is None:
+                return 0
+            if self.held is not None and also is None:
+                raise InvalidInput(
+                    f"the turns of session {self.id!r} are stored by {self.held} when that is completed, and not before: "
+                    "leave persist() and fork() to what comes after it, or load the session again for what is stored"
+                )
+            if self._drafts and self.record.kind == "worker":
+                raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
+            first = self.first_pending
+            removals = self.workspace.store.removals
+            tx = self._transaction(first)
+            # This handle's last turn was seen there by its last commit, quoted ones were not.
+            quotes_some = any(turn.quoted_from is not None for turn in self.turns[first:])
+            change = tx.change(seen=None if quotes_some else self._seen, writer=self._writer)
+            writer, self._writer = self._writer, object()  # an interrupted commit's outcome has to be looked up
+            try:
+                self.workspace.store.commit(change if also is None else change.joined(also))
+            except PreconditionFailed as failure:
+                if also is not None and also.asked_for(failure):
+                    raise
+                raise tx.error(failure, otherwise=lambda _: self._moved_on(first)) from failure
+            self._seen, self._writer = removals, writer
+            written = len(self._drafts)
+            self.stored = True
+            self._drafts.clear()
+            self._new_prompts.clear()
+            return written
+
+    def _transaction(self, first: int) -> Transaction:
+        """Return the commit that stores what is new; `first` is the index of the first pending turn."""
+        tx = Transaction(self.workspace.reader)
+        if self.stored:
+            tx.session(self.id)
+        else:
+            self._make_row(tx)
+        if first > 0:
+            tx.require([mapping.turn_type(self.turns[first - 1])])
+        for made, turn in zip(self._drafts, self.turns[first:], strict=True):
+            tx.add(mapping.turn_quads(SealedTurn.trusted({"turn": turn, "salt": made.salt}), self._answers(turn)))
+        if self._drafts:
+            tx.forbid((None, vocab.INDEX, vocab.integer(first), NamedNode(self.record.iri)))
+            tx.require(quotes.sources(self.turns[first:]), quotes.source_gone)
+        for prompt in self._new_prompts:
+            tx.new(mapping.prompt_quads(prompt), None if self.stored else lambda _: self._taken())
+        tx.log(self._leaves())
+        return tx
+
+    def _make_row(self, tx: Transaction) -> None:
+        record = self.record
+        tx.add(mapping.session_quads(record))
+        tx.forbid_id(self.id)
+        if record.label is not None:
+            tx.label(record.label)
+        if record.parent_session_id is not None:
+            tx.session(record.parent_session_id)
+        if record.spawned_by is not None:
+            tx.require([there(record.spawned_by)])
+
+    def _taken(self) -> InvalidInput:
+        return id_in_use(self.workspace.reader, self.id)
+
+    def _leaves(self) -> leaves.LeafMaker:
+        """Return the maker of the leaves for what is new."""
+        batch = [leaves.turns(self.id, len(self.turns), self.head)] if self._drafts else []
+        if self.stored and not self._new_prompts:
+            return lambda _: batch
+        fork = self.record.parent_session_id is not None
+        kind: Kind = "change" if self.stored else "fork" if fork else "create"
+        start = 0 if self.stored else self.record.starts_at
+        return lambda store: [*leaves.row_leaves(store, kind, self.id, start), *batch]
+
+    def _answers(self, turn: Turn) -> dict[str, str]:
+        """Return the IRIs of the tool calls that a turn answers, by call id: the latest call with that id before it."""
+        if not turn.tool_results:
+            return {}
+        return lineage.answered_calls(self.turns, turn)
+
+    def _moved_on(self, first: int) -> HeadConflict:
+        """Return the error for a session to which another writer has added since this handle read it."""
+        reader = self.workspace.reader
+        stored = reader.turns(reader.lineage(self.id)) if self.stored else []
+        expected = self.turns[first - 1].digest if first else digests.GENESIS
+        actual = stored[-1].digest if stored else digests.GENESIS
+        return HeadConflict(
+            f"session {self.id!r} moved on while this handle held it: its head is {actual[:16]} after {len(stored)} turns, "
+            f"expected {expected[:16]} after {first}; nothing was written. Load it again and append there, or keep this "
+            "tail with keep_as_fork()",
+            expected=expected,
+            actual=actual,
+        )
+
+    def reload(self) -> None:
+        """Take the session up anew as it is stored by now; nothing may be pending."""
+        chain = self.workspace.reader.lineage(self.id)
+        turns = self.workspace.reader.turns(chain)
+        self.record, self.ancestors, self.turns = chain[0], chain[1:], turns
+        self._as_tuple = None
+
+    # --- forks
+
+    def child(
+        self,
+        index: int,
+        *,
+        turns: Sequence[Turn],
+        id: str | None = None,  # noqa: A002 - the public name
+        principal: str | None = None,
+        agent: str | None = None,
+        label: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        created: datetime | None = None,
+        source_session: str | None = None,
+        key: str | None = None,
+        kind: str | None = None,
+    ) -> Worktree:
+        """Return a fork at an index, whose first turns are given, with a window like this one's; nothing is stored."""
+        branch = f"fork-{secrets.token_hex(4)}"
+        own = self.record
+        record = SessionRecord(
+            id=branch_id(self.id, branch) if id is None else validate.session_id(id),
+            parent_session_id=self.id,
+            forked_at_index=index,
+            fork_head=turns[-1].digest if turns else digests.GENESIS,
+            branch=branch,
+            principal=own.principal if principal is None else validate.name(principal, "principal"),
+            agent=own.agent if agent is None else validate.name(agent, "agent"),
+            created=datetime.now(UTC) if created is None else validate.time(created, "created"),
+            source_session=None if source_session is None else validate.text(source_session, "source_session"),
+            label=None if label is None else validate.label(label),
+            key=None if key is None else validate.name(key, "key"),
+            kind=None if kind is None else validate.name(kind, "kind"),
+            meta_json=validate.meta(meta),
+        )
+        made = Worktree(self.workspace, record, ancestors=self.chain, turns=turns, stored=False)
+        if (window := self._window) is not None:
+            made.give_window(window.max_tokens, window.pinned_count, window.counter)
+        return made
+
+    def keep_as_fork(self, id: str | None) -> Worktree:  # noqa: A002 - the public name
+        """Store the pending turns as a fork at the point where this handle last agreed with the store; return the fork."""
+        with self.alone:
+            first = self.first_pending
+            fork = self.child(first, id=id, turns=self.turns[:first])
+            for made in self._drafts:
+                fork.append(made)
+            fork.persist()
+            self._drafts = []
+            del self.turns[first:]
+            self._as_tuple = None
+            return fork
+
+
+def branch_id(parent_id: str, branch: str) -> str:
+    """Return the id that a fork gets when none is given: its root's name and its branch, never too long.
+
+    >>> branch_id("plan", "fork-00ff00ff"), branch_id("plan~fork-00ff00ff", "fork-11111111")
+    ('plan~fork-00ff00ff', 'plan~fork-11111111')
+    """
+    stem = parent_id.partition("~fork-")[0]
+    return f"{stem[: validate.MAX_ID - len(branch) - 1]}~{branch}"
+
+
+def new_prompt(session_id: str, text: str, version: int, effective_from: int) -> SystemPrompt:
+    """Return a version of a session's system prompt, salted and digested."""
+    salt = digests.new_salt()
+    return SystemPrompt(
+        session_id=session_id,
+        version=version,
+        text=text,
+        effective_from=effective_from,
+        time=datetime.now(UTC),
+        digest=digests.prompt_digest(text, salt, version=version, effective_from=effective_from),
+        salt=salt,
+    )
