@@ -190,8 +190,13 @@ def change(session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, 
 
 def put(tx: Transaction, session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, Entry]] = ()) -> None:
     """Make entries and move others on, each only from the state that it was read in, while their session is there."""
-    leaves: list[Leaf] = []
     tx.session(session_id)
+    enter(tx, session_id, made, moved)
+
+
+def enter(tx: Transaction, session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, Entry]] = ()) -> None:
+    """Do the same in the ledger of a session that comes with the same commit."""
+    leaves: list[Leaf] = []
     for entry in made:
         if entry.number == 1:
             tx.add(entries.head_quads(session_id))

@@ -18,7 +18,7 @@ from trails.decoding import decodes
 from trails.errors import TrailsError
 from trails.model import Finding, SessionRecord
 from trails.plumbing.kind import Arriving, Checks, Evidence, Kind, Leaving
-from trails.plumbing.transaction import Transaction
+from trails.plumbing.transaction import Refusal, Transaction
 from trails.records.conversations import (
     REMOVAL,
     TYPES,
@@ -100,7 +100,7 @@ def _iri(quad: Quad) -> str:
 # --- writing
 
 
-def relabel(tx: Transaction, made: Conversation, label: str | None) -> None:
+def relabel(tx: Transaction, made: Conversation, label: str | None, refusal: Refusal | None = None) -> None:
     """Give a conversation a label, or take it away with None; what is logged of it is the caller's."""
     if label == made.label:
         return
@@ -108,7 +108,7 @@ def relabel(tx: Transaction, made: Conversation, label: str | None) -> None:
     tx.move(conversation_quads(made), conversation_quads(after))
     tx.require([current(made.key, made.session_id)])
     if label is not None:
-        tx.label(label)
+        tx.label(label, refusal)
 
 
 def relabelling(made: Conversation, label: str | None) -> Change:
