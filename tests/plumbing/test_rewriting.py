@@ -422,7 +422,7 @@ Act = Callable[[Repository], object]
 @pytest.mark.parametrize(
     "act",
     [
-        lambda store: store.label("plan", "x"),
+        lambda store: store.load("plan").set_label("x"),
         lambda store: store.load("plan").flatten(id="flat"),
         lambda store: store.load("dinner").detach(),
         lambda store: store.delete("plan", children="cascade"),

@@ -335,8 +335,7 @@ def test_a_commit_that_is_interrupted_before_its_record_is_written_leaves_nothin
         session.append("user", "one")
         session.persist()
         session.append("user", "two")
-        made: Callable[..., Change] = session.worktree._change
-        change = made(1)
+        change = session.worktree._transaction(1).change()
         with pytest.raises(KeyboardInterrupt):
             store.store.commit(Change(add=change.add, require=change.require, forbid=change.forbid, leaves=interrupt))  # type: ignore[arg-type] # that is the test
         assert [turn.content for turn in store.load("s").turns] == ["one"]

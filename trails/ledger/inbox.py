@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, get_args
 
-from pyoxigraph import Literal, NamedNode, Quad
+from pyoxigraph import Literal, NamedNode
 
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput
@@ -17,7 +17,7 @@ from trails.plumbing import draft
 from trails.records.entries import Delivery, Entry, Event, Exchange, Mode, Outcome
 from trails.records.entry import Words
 from trails.session import Repository
-from trails.store.contract import Change, PreconditionFailed
+from trails.store.contract import PreconditionFailed
 
 _LONGEST_ID: Final = 1000
 """Characters of an event's id: a Message-ID may be that long (RFC 5322 has 998 a line)."""
@@ -249,8 +249,3 @@ def post(repository: Repository, book: Book, record: Delivery, number: int) -> D
         raise book.refusal(session_id, failure) from failure
     book.wrote(session_id, [made])
     return made
-
-
-def without(plan: Change, quad: Quad) -> Change:
-    """Return a change that does not require a quad."""
-    return replace(plan, require=[each for each in plan.require if each != quad])

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from pyoxigraph import Literal as RdfLiteral
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import NamedNode
 
 from trails import iris, validate, vocab
 from trails.clock import Clock, time_of
@@ -22,8 +22,9 @@ from trails.ledger import heads, queue
 from trails.ledger import inbox as posting
 from trails.ledger.exchange import Handler, Running, work
 from trails.ledger.heads import HeadMove
-from trails.ledger.writer import Book, change
+from trails.ledger.writer import Book, enter
 from trails.model import Turn
+from trails.plumbing.transaction import Transaction
 from trails.records.entries import Delivery, Event, Exchange, Mode, Outcome, State
 from trails.records.entry import Words
 from trails.session import Repository
@@ -424,9 +425,9 @@ class Ledger:
             known = posting.known(self._repository, self._book, event)
             if known is not None:
                 return self._forked_before(made, known)
-            also = change(made.id, [event.model_copy(update={"number": 1})])
-            row = Quad(NamedNode(made.iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG)  # not there yet: it comes with it
-            made.worktree.persist(posting.without(also, row))
+            tx = Transaction()
+            enter(tx, made.id, [event.model_copy(update={"number": 1})])
+            made.worktree.persist(tx.change())
         return made
 
     def _forked_before(self, wanted: Session, known: Event) -> Session:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from weakref import WeakKeyDictionary
 
-from pyoxigraph import Literal, NamedNode, Quad
+from pyoxigraph import Literal, NamedNode
 
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput
@@ -16,11 +16,11 @@ from trails.integrity.leaves import Leaf
 from trails.ledger.cache import Keeper
 from trails.plumbing import entries as ledgerbook
 from trails.plumbing import redaction_records
+from trails.plumbing.transaction import Transaction, there
 from trails.records import entries
 from trails.records.entries import Entry, Event, Exchange
 from trails.session import Repository
 from trails.store.contract import Change, PreconditionFailed
-from trails.store.pattern import Pattern
 
 Plan = tuple[Sequence[Entry], Sequence[tuple[Entry, Entry]]]
 """Entries to make, and pairs of entries as they are and as they become."""
@@ -158,14 +158,11 @@ class Book:
 
         With a time in `taken_out`, those that move on lose their texts for good: that is recorded.
         """
-        plan = change(session_id, made, moved)
+        tx = Transaction()
         if taken_out is not None:
-            parts = [old.iri for old, _ in moved]
-            plan = redaction_records.recorded(plan, parts, place="ledger text", time=taken_out)
-        try:
-            self._repository.store.commit(plan)
-        except PreconditionFailed as failure:
-            raise self.refusal(session_id, failure) from failure
+            redaction_records.record(tx, [old.iri for old, _ in moved], place="ledger text", time=taken_out)
+        put(tx, session_id, made, moved)
+        tx.commit(self._repository.store, otherwise=lambda failure: self.refusal(session_id, failure))
         self.wrote(session_id, made)
 
     def wrote(self, session_id: str, made: Sequence[Entry]) -> None:
@@ -176,7 +173,7 @@ class Book:
     def refusal(self, session_id: str, failure: PreconditionFailed) -> Exception:
         """Return the error that a failed precondition means to the caller."""
         self.runtime.wrote(session_id, None)
-        if failure.missing == row_of(session_id):
+        if failure.missing == there(session_id):
             return self._repository.reader.not_found(session_id)
         return InvalidInput(
             f"the ledger of session {session_id!r} was changed by another writer meanwhile ({failure}); nothing was "
@@ -184,33 +181,35 @@ class Book:
         )
 
 
-def row_of(session_id: str) -> Quad:
-    """Return the quad that says that a session is there."""
-    return Quad(NamedNode(iris.session(session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
-
-
 def change(session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, Entry]] = ()) -> Change:
     """Return the commit that makes entries and moves others on, each only from the state that it was read in."""
-    add: list[Quad] = []
-    remove: list[Quad] = []
-    require = [row_of(session_id)]
-    forbid: list[Pattern] = []
+    tx = Transaction()
+    put(tx, session_id, made, moved)
+    return tx.change()
+
+
+def put(tx: Transaction, session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, Entry]] = ()) -> None:
+    """Make entries and move others on, each only from the state that it was read in, while their session is there."""
+    tx.session(session_id)
+    enter(tx, session_id, made, moved)
+
+
+def enter(tx: Transaction, session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, Entry]] = ()) -> None:
+    """Do the same in the ledger of a session that comes with the same commit."""
     leaves: list[Leaf] = []
     for entry in made:
-        add += entries.head_quads(session_id) if entry.number == 1 else []
+        if entry.number == 1:
+            tx.add(entries.head_quads(session_id))
         said = entries.quads(entry)
-        add += said
+        tx.new(said)
         leaves.append(entries.leaf(entry, said))
         leaves += entries.leaves_of(entry)[1:]
-        forbid.append((NamedNode(entry.iri), None, None, entries.graph_of(session_id)))
     for old, new in moved:
-        before, after = set(entries.quads(old)), set(entries.quads(new))
-        add += after - before
-        remove += before - after
-        require += before - after
-        require += [quad for quad in before if quad.predicate == vocab.STATE]
+        before = set(entries.quads(old))
+        tx.move(before, entries.quads(new))
+        tx.require(quad for quad in before if quad.predicate == vocab.STATE)
     leaves += [entries.leaf(new) for old, new in moved if entries.row_digest(old) != entries.row_digest(new)]
     for old, new in moved:
         turns = entries.said_leaf(new)
         leaves += [turns] if turns is not None and turns != entries.said_leaf(old) else []
-    return Change(add=add, remove=remove, require=require, forbid=forbid, leaves=lambda _: leaves)
+    tx.log_leaves(leaves)

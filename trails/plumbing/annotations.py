@@ -311,11 +311,6 @@ def _growing(store: QuadStore, file: QuadStore, session_id: str, _: bool) -> Gro
     return Growth(add=found.quads if is_new else (), said=found.said)
 
 
-def rows_of(session_ids: Iterable[str]) -> list[Quad]:
-    """Return the quads that say that sessions are there."""
-    return [Quad(NamedNode(iris.session(each)), vocab.TYPE, vocab.SESSION, vocab.CATALOG) for each in session_ids]
-
-
 def _other_owner(store: QuadStore, note: Note, doomed: Collection[str]) -> str | None:
     """Return a session that stays and has a copy of a note's turn among its own turns, or None."""
     for quad in store.quads((None, vocab.DIGEST, Literal(note.turn_digest), None)):

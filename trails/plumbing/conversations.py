@@ -18,6 +18,7 @@ from trails.decoding import decodes
 from trails.errors import TrailsError
 from trails.model import Finding, SessionRecord
 from trails.plumbing.kind import Arriving, Checks, Evidence, Kind, Leaving
+from trails.plumbing.transaction import Refusal, Transaction
 from trails.records.conversations import (
     REMOVAL,
     TYPES,
@@ -99,18 +100,22 @@ def _iri(quad: Quad) -> str:
 # --- writing
 
 
-def relabelling(made: Conversation, label: str | None) -> Change:
-    """Return the commit that gives a conversation a label, or takes it away with None; without leaves."""
+def relabel(tx: Transaction, made: Conversation, label: str | None, refusal: Refusal | None = None) -> None:
+    """Give a conversation a label, or take it away with None; what is logged of it is the caller's."""
     if label == made.label:
-        return Change()
+        return
     after = made.model_copy(update={"label": label, "revision": made.revision + 1})
-    old, new = set(conversation_quads(made)), set(conversation_quads(after))
-    return Change(
-        add=list(new - old),
-        remove=list(old - new),
-        require=[*(old - new), current(made.key, made.session_id)],
-        forbid=[] if label is None else [(None, vocab.LABEL, Literal(label), vocab.CATALOG)],
-    )
+    tx.move(conversation_quads(made), conversation_quads(after))
+    tx.require([current(made.key, made.session_id)])
+    if label is not None:
+        tx.label(label, refusal)
+
+
+def relabelling(made: Conversation, label: str | None) -> Change:
+    """Return the commit that does so, without leaves."""
+    tx = Transaction()
+    relabel(tx, made, label)
+    return tx.change()
 
 
 def handing_over(record: SessionRecord, key: str) -> Change:

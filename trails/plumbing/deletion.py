@@ -15,9 +15,9 @@ from trails.plumbing import detach, kinds, sweep
 from trails.plumbing import leaves as logbook
 from trails.plumbing.kind import Kind
 from trails.plumbing.reader import Reader
+from trails.plumbing.transaction import Transaction, there
 from trails.records import turns
-from trails.store.contract import Change, PreconditionFailed, QuadStore, Solutions
-from trails.store.pattern import Pattern
+from trails.store.contract import PreconditionFailed, QuadStore, Solutions
 from trails.store.preview import Preview
 
 
@@ -46,32 +46,29 @@ def _delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, casca
     if not cascade:
         refuse_tagged(store, session_id)
     doomed = list(dict.fromkeys([session_id, *(child for child, _ in dependants)]))
-    add: list[Quad] = []
-    forbid: list[Pattern] = []
+    tx = Transaction(reader)
+    tx.session(session_id)
+    # One that depended on it and was deleted by another writer, or a tag: the next look sees it.
+    tx.require(map(there, doomed[1:]), lambda _: _Newcomer(session_id))
     now = datetime.now(UTC)
     for doomed_id in doomed:
         node = NamedNode(iris.session(doomed_id))
-        add += turns.tombstone_quads(doomed_id, now, by)
-        add.append(Quad(node, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG))
+        tx.add(turns.tombstone_quads(doomed_id, now, by))
+        tx.add([Quad(node, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG)])
         if not cascade:
-            forbid += [(None, vocab.PARENT_SESSION, node, vocab.CATALOG), (None, vocab.SPAWNED_BY, node, vocab.CATALOG)]
-            forbid.append((None, vocab.TAG_OF, node, vocab.CATALOG))
-    rows = [Quad(NamedNode(iris.session(d)), vocab.TYPE, vocab.SESSION, vocab.CATALOG) for d in doomed]
-    try:
-        _commit(store, doomed, Change(add=add, require=rows, forbid=forbid))
-    except PreconditionFailed as failure:
-        if failure.present is None:
-            if failure.missing not in rows[:1]:
-                raise _Newcomer(session_id) from failure  # one that depended on it was deleted by another writer
-            raise reader.not_found(session_id) from failure
-        if failure.present.predicate == vocab.TAG_OF:
-            raise _Newcomer(session_id) from failure  # the next look names the tag
-        child = iris.session_id(str(failure.present.subject.value))  # type: ignore[union-attr] # a session's IRI
-        raise has_children(session_id, [child]) from failure
+            tx.forbid((None, vocab.PARENT_SESSION, node, vocab.CATALOG), lambda found: _has_child(session_id, found))
+            tx.forbid((None, vocab.SPAWNED_BY, node, vocab.CATALOG), lambda found: _has_child(session_id, found))
+            tx.forbid((None, vocab.TAG_OF, node, vocab.CATALOG), lambda _: _Newcomer(session_id))
+    _commit(store, doomed, tx)
     return doomed
 
 
-def _commit(store: QuadStore, doomed: list[str], change: Change) -> None:
+def _has_child(session_id: str, failure: PreconditionFailed) -> HasChildren:
+    child = None if failure.present is None else failure.present.subject
+    return has_children(session_id, [iris.session_id(str(getattr(child, "value", child)))])
+
+
+def _commit(store: QuadStore, doomed: list[str], tx: Transaction) -> None:
     """Commit a deletion with what becomes of the records of its sessions, also of those made in between."""
     logged, rows = _nothing_new(doomed), _rows(store, doomed)
     seen: dict[Kind, set[str]] = {kind: set() for kind in kinds.KINDS}
@@ -79,18 +76,20 @@ def _commit(store: QuadStore, doomed: list[str], change: Change) -> None:
         left = [kind.leaving(store, doomed, memory) for kind, memory in seen.items()]
         going = [quad for each in left for quad in each.remove]
         homes = [home for each in left for home in each.rows]
-        whole = Change(
-            add=[*change.add, *(quad for each in left for quad in each.add)],
-            remove=[*rows, *going],
-            require=[*change.require, *rows, *going, *marks.rows_of(homes)],
-            forbid=[*change.forbid, *(pattern for each in left for pattern in each.forbid)],
-            leaves=_all(logged, logbook.rows("change", homes), _given([leaf for each in left for leaf in each.leaves])),
-        )
+        whole = Transaction()
+        whole.join(tx)
+        whole.take([*rows, *going])
+        whole.require(map(there, homes))
+        whole.log(logged)
+        whole.log(logbook.rows("change", homes))
+        for each in left:
+            whole.add(each.add)
+            for pattern in each.forbid:
+                whole.forbid(pattern)
+        whole.log_leaves([leaf for each in left for leaf in each.leaves])
         try:
-            store.commit(whole)
-        except PreconditionFailed as failure:
-            if change.asked_for(failure):
-                raise
+            whole.commit(store)
+        except PreconditionFailed:
             rows = _rows(store, doomed)
             continue  # a row or a record was changed meanwhile, or the session that one was to move to
         sweep.sweep_names(store, sweep.names_in([*rows, *going]))
@@ -98,7 +97,7 @@ def _commit(store: QuadStore, doomed: list[str], change: Change) -> None:
         if not rows and not any(kind.leaving(store, doomed, memory).remove for kind, memory in seen.items()):
             return
         altered = {iris.session_id(str(quad.subject.value)) for quad in rows}  # type: ignore[union-attr] # IRIs
-        change, logged = Change(), logbook.rows("delete", sorted(altered))
+        tx, logged = Transaction(), logbook.rows("delete", sorted(altered))
 
 
 def _nothing_new(doomed: list[str]) -> logbook.LeafMaker:
@@ -133,14 +132,6 @@ def _rows(store: QuadStore, doomed: list[str], *, deleted: bool = False) -> list
 
 
 _OF_TOMBSTONE: Final = frozenset({vocab.DELETED_AT, vocab.INVALIDATED_BY, vocab.PENDING_SWEEP, vocab.LEAF_SALT})
-
-
-def _all(*makers: logbook.LeafMaker) -> logbook.LeafMaker:
-    return lambda store: [leaf for maker in makers for leaf in maker(store)]
-
-
-def _given(leaves: list[Leaf]) -> logbook.LeafMaker:
-    return lambda _: leaves
 
 
 def has_children(session_id: str, children: list[str]) -> HasChildren:
@@ -178,5 +169,7 @@ def sweep_pending(store: QuadStore) -> int:
         names = sweep.names_in_graphs(store, every)
         removed += sum(store.drop_graph(each) for each in every)
         sweep.sweep_names(store, names)
-        store.commit(Change(remove=[Quad(graph, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG)]))
+        done = Transaction()
+        done.remove([Quad(graph, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG)])
+        done.commit(store)
     return removed

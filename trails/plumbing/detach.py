@@ -21,11 +21,11 @@ from trails.errors import InvalidInput, TrailsError
 from trails.integrity import digests
 from trails.integrity.leaves import Leaf
 from trails.model import MAIN, SealedTurn, SessionRecord, Turn
-from trails.plumbing import annotations as marks
 from trails.plumbing import leaves
 from trails.plumbing.reader import Reader
+from trails.plumbing.transaction import Refusal, Transaction
 from trails.records import turns as mapping
-from trails.store.contract import Change, Matching, PreconditionFailed, QuadStore
+from trails.store.contract import Matching, PreconditionFailed, QuadStore
 from trails.store.pattern import Pattern
 
 _BATCH = 200
@@ -41,18 +41,20 @@ _RUNNING: Final[WeakKeyDictionary[QuadStore, set[tuple[str, object]]]] = WeakKey
 
 
 @contextmanager
-def _copying(store: QuadStore, session_id: str, require: Sequence[Quad], forbid: Sequence[Pattern]) -> Iterator[Quad]:
+def _copying(store: QuadStore, session_id: str, tx: Transaction, otherwise: Refusal) -> Iterator[Quad]:
     """Mark a session as one that turns are copied into, and give the mark, which the last commit takes away.
 
-    Whatever ends it before that, refusal or Ctrl-C, takes the copies out again. Raises `PreconditionFailed` where
-    `require` or `forbid` do not hold, or somebody else copies into that session.
+    Whatever ends it before that, refusal or Ctrl-C, takes the copies out again. `tx` is the commit of the mark; where it
+    may not be, or somebody else copies into that session, the error is that one's or `otherwise`.
     """
     sweep_copies(store)
     running, token = _RUNNING.setdefault(store, set()), (session_id, object())
     mark = _mark(session_id)
     try:
         running.add(token)  # before the mark is there: a sweep in another thread must find both or none
-        store.commit(Change(add=[mark], require=require, forbid=[_pattern(mark), *forbid]))
+        tx.add([mark])
+        tx.forbid(_pattern(mark))
+        tx.commit(store, otherwise)
         yield mark
     except BaseException:
         running.discard(token)
@@ -95,9 +97,16 @@ def _take_out(store: QuadStore, mark: Quad) -> int:
     with suppress(PreconditionFailed):  # the mark is gone: the copy was finished, or another sweep was quicker
         for first in range(0, len(turns), _STEP):
             doomed = [quad for turn in turns[first : first + _STEP] for quad in turn]
-            store.commit(Change(remove=doomed, require=[mark]))
-        store.commit(Change(remove=[mark], require=[mark]))
+            _take_out_while(store, doomed, mark)
+        _take_out_while(store, [mark], mark)
     return sum(map(len, turns))
+
+
+def _take_out_while(store: QuadStore, quads: Sequence[Quad], mark: Quad) -> None:
+    tx = Transaction()
+    tx.remove(quads)
+    tx.require([mark])
+    tx.commit(store)
 
 
 # --- copies
@@ -119,16 +128,13 @@ def copy_turns(session_id: str, sealed: Sequence[SealedTurn]) -> list[list[Quad]
 
 def _write_copies(store: QuadStore, session_id: str, sealed: Sequence[SealedTurn], while_: Sequence[Quad]) -> None:
     """Write copies of turns, each batch only while some quads and its originals are there: none was redacted meanwhile."""
+    gone = f"a turn of session {session_id!r} was redacted or deleted meanwhile; try again"
     for number, batch in enumerate(copy_turns(session_id, sealed)):
         originals = sealed[number * _BATCH : (number + 1) * _BATCH]
-        try:
-            store.commit(Change(add=batch, require=[*while_, *(_salt(each) for each in originals)]))
-        except PreconditionFailed as failure:
-            raise _changed_meanwhile(session_id) from failure
-
-
-def _changed_meanwhile(session_id: str) -> InvalidInput:
-    return InvalidInput(f"a turn of session {session_id!r} was redacted or deleted meanwhile; try again")
+        tx = Transaction()
+        tx.add(batch)
+        tx.require([*while_, *(_salt(each) for each in originals)])
+        tx.commit(store, otherwise=lambda _: InvalidInput(gone))
 
 
 def _salt(sealed: SealedTurn) -> Quad:
@@ -155,26 +161,19 @@ def detach(store: QuadStore, reader: Reader, session_id: str) -> None:
     parent = [Quad(node, vocab.PARENT_SESSION, above, vocab.CATALOG)]
     add = _prompt_copies(reader, chain, session_id)
     moved_add, moved_remove = _moved_answers(turns, record)
-    try:
-        with _copying(store, session_id, parent, ()) as mark:
-            _write_copies(store, session_id, sealed, [mark, *parent])  # a deletion may not have seen the mark
-            done = store.commit(
-                Change(
-                    add=[*add, *moved_add],
-                    remove=[*remove, *moved_remove, mark],
-                    require=[*parent, mark],
-                    leaves=lambda after: [
-                        *leaves.row_leaves(after, "detach", session_id, record.starts_at, remove),
-                        *_batch_leaf(after, session_id, turns),
-                    ],
-                )
-            )
-            if not done:  # all that was to go is gone: with the fork
-                raise PreconditionFailed(missing=parent[0])
-    except PreconditionFailed as failure:
-        raise InvalidInput(
-            f"session {session_id!r} was deleted or detached by another writer meanwhile, or is being detached"
-        ) from failure
+    gone = f"session {session_id!r} was deleted or detached by another writer meanwhile, or is being detached"
+    start, end = Transaction(), Transaction()
+    start.require(parent)
+    with _copying(store, session_id, start, lambda _: InvalidInput(gone)) as mark:
+        _write_copies(store, session_id, sealed, [mark, *parent])  # a deletion may not have seen the mark
+        end.require(parent)
+        end.take([mark])
+        end.add([*add, *moved_add])
+        end.remove([*remove, *moved_remove])
+        end.log(lambda after: leaves.row_leaves(after, "detach", session_id, record.starts_at, remove))
+        end.log(lambda after: _batch_leaf(after, session_id, turns))
+        if not end.commit(store, otherwise=lambda _: InvalidInput(gone)):
+            raise InvalidInput(gone)  # all that was to go is gone: with the fork
 
 
 def _batch_leaf(after: Matching, session_id: str, turns: Sequence[Turn]) -> list[Leaf]:
@@ -237,30 +236,24 @@ def flatten(store: QuadStore, reader: Reader, chain: Sequence[SessionRecord], *,
         *prompts,
         Quad(node, vocab.DERIVED_FROM, NamedNode(source.iri), vocab.CATALOG),
     ]
-    forbid = [(node, vocab.TYPE, None, vocab.CATALOG)]
-    if label is not None:
-        forbid.append((None, vocab.LABEL, Literal(label), vocab.CATALOG))  # type: ignore[arg-type] # a pattern's object
-    if store.quads(forbid[0]):
+    if store.quads((node, vocab.TYPE, None, vocab.CATALOG)):
         raise InvalidInput(f"there is, or was, a session {new_id!r}; choose another id")
     turns = [each.turn for each in sealed]
-    try:
-        # The mark is of a type, which all who make a session forbid: nobody takes the id meanwhile.
-        with _copying(store, new_id, marks.rows_of([source.id]), forbid) as mark:
-            _write_copies(store, new_id, sealed, [mark])
-            store.commit(
-                Change(
-                    add=row,
-                    remove=[mark],
-                    require=[mark],
-                    forbid=forbid[1:],
-                    leaves=lambda after: [
-                        *leaves.row_leaves(after, "create", new_id),
-                        *_batch_leaf(after, new_id, turns),
-                    ],
-                )
-            )
-    except PreconditionFailed as failure:
-        if failure.missing in marks.rows_of([source.id]):
-            raise reader.not_found(source.id) from failure
-        raise InvalidInput(f"the id {new_id!r} or the label {label!r} is in use; choose another") from failure
+
+    def taken(_: PreconditionFailed) -> InvalidInput:
+        return InvalidInput(f"the id {new_id!r} or the label {label!r} is in use; choose another")
+
+    start, end = Transaction(reader), Transaction(reader)
+    start.session(source.id)
+    start.forbid_id(new_id, taken)
+    for tx in (start, end) if label is not None else ():
+        tx.label(label or "", taken)
+    # The mark is of a type, which all who make a session forbid: nobody takes the id meanwhile.
+    with _copying(store, new_id, start, taken) as mark:
+        _write_copies(store, new_id, sealed, [mark])
+        end.add(row)
+        end.take([mark])
+        end.log(lambda after: leaves.row_leaves(after, "create", new_id))
+        end.log(lambda after: _batch_leaf(after, new_id, turns))
+        end.commit(store, otherwise=taken)
     return new_id

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import validate, vocab
 from trails.errors import InvalidInput
 from trails.plumbing import conversations, leaves
+from trails.plumbing.transaction import Transaction, there
 from trails.plumbing.workspace import Workspace
-from trails.store.contract import Change, PreconditionFailed
 
 
 def set_label(workspace: Workspace, session: str, label: str | None) -> None:
@@ -19,21 +17,19 @@ def set_label(workspace: Workspace, session: str, label: str | None) -> None:
     record = workspace.record(session)
     if record.label == wanted:
         return
-    node, reader = NamedNode(record.iri), workspace.reader
-    old = [] if record.label is None else [Quad(node, vocab.LABEL, Literal(record.label), vocab.CATALOG)]
-    change = Change(
-        add=[] if wanted is None else [Quad(node, vocab.LABEL, Literal(wanted), vocab.CATALOG)],
-        remove=old,
-        require=[Quad(node, vocab.TYPE, vocab.SESSION, vocab.CATALOG), *old],
-        forbid=[] if wanted is None else [(None, vocab.LABEL, Literal(wanted), vocab.CATALOG)],
-        leaves=leaves.rows("change", [record.id]),
-    )
-    if (named := reader.conversation(record.id)) is not None:
-        change = replace(conversations.relabelling(named, wanted), leaves=change.leaves)
-    try:
-        workspace.store.commit(change)
-    except PreconditionFailed as failure:
-        if failure.present is None:
-            raise InvalidInput(f"session {record.id!r} was changed by another writer; try again") from failure
-        owner = reader.labelled(wanted or "")
-        raise InvalidInput(f"the label {wanted!r} belongs to session {owner!r}; choose another") from failure
+    tx = Transaction(workspace.reader)
+    if (named := workspace.reader.conversation(record.id)) is not None:
+        conversations.relabel(tx, named, wanted)
+    else:
+        tx.require([there(record.id)])
+        tx.take(_label(record.iri, record.label))
+        tx.add(_label(record.iri, wanted))
+        if wanted is not None:
+            tx.label(wanted)
+    tx.log(leaves.rows("change", [record.id]))
+    changed = f"session {record.id!r} was changed by another writer; try again"
+    tx.commit(workspace.store, otherwise=lambda _: InvalidInput(changed))
+
+
+def _label(session_iri: str, label: str | None) -> list[Quad]:
+    return [] if label is None else [Quad(NamedNode(session_iri), vocab.LABEL, Literal(label), vocab.CATALOG)]

@@ -27,13 +27,10 @@ def sources(quoting: Iterable[Turn]) -> list[Quad]:
     ]
 
 
-def check_sources(failure: PreconditionFailed) -> None:
-    """Raise `InvalidInput` where a commit failed because a quoted turn is not there any more as it was when picked."""
-    missing = failure.missing
-    if missing is None or missing.predicate != vocab.VALUE:
-        return
-    turn = str(getattr(missing.subject, "value", missing.subject))
-    raise InvalidInput(
+def source_gone(failure: PreconditionFailed) -> InvalidInput:
+    """Return the error for a quoted turn that is not there any more as it was when picked."""
+    turn = str(getattr(getattr(failure.missing, "subject", None), "value", ""))
+    return InvalidInput(
         f"turn {iris.turn_index(turn)} of session {iris.session_id(turn)!r}, which was picked, was redacted or deleted "
         "meanwhile; nothing was written. Give the picked turns up with discard_pending()"
-    ) from failure
+    )

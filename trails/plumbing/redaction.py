@@ -25,7 +25,8 @@ from trails.model import SessionRecord, Turn, Value
 from trails.plumbing import kinds, leaves, redaction_records
 from trails.plumbing.kind import Withheld
 from trails.plumbing.reader import Reader
-from trails.store.contract import Change, PreconditionFailed, QuadStore
+from trails.plumbing.transaction import Transaction
+from trails.store.contract import PreconditionFailed, QuadStore
 
 _SHORTEST_QUOTE: Final = 4
 """Characters below which a text says too little to be looked for elsewhere."""
@@ -150,26 +151,29 @@ def _commit(
     reason: str | None,
 ) -> None:
     """Take the content out of turns, and of the records that repeat it."""
-    remove = [quad for each in withheld for quad in each.remove]
-    add = [quad for each in withheld for quad in each.add]
+    tx = Transaction()
     made: list[Leaf] = []
     now = datetime.now(UTC)
     why = None if reason is None else validate.text(reason, "reason")
     stands = digest in redaction_records.standing(store)
     for turn in turns:
         old, new = redacted(_quads_of(store, turn))
-        remove += old
-        add += new
+        tx.take(old)
+        tx.add(new)
         if stands or not store.quads((NamedNode(iris.turn_deletion(turn.value)), None, None, vocab.CATALOG)):
             node = redaction_records.next_of(store, turn.value)
             stands_as = _standing(store, turn, old, new) if stands else None
             rows = redaction_records.of_turn(node, digest, now, by=by, reason=why, stands_as=stands_as)
-            add += rows
+            tx.add(rows)
             made.append(leaves.redaction_leaf(node, [quad for quad in rows if quad.subject == node]))
-    changed = leaves.rows("change", sorted({session_id for each in withheld for session_id in each.rows}))
-    change = Change(add=add, remove=remove, require=remove, leaves=lambda after: [*made, *changed(after)])
+    for each in withheld:
+        tx.take(each.remove)
+        tx.add(each.add)
     parts = [part for each in withheld for part in each.parts]
-    store.commit(redaction_records.recorded(change, parts, place="text", time=now, by=by, reason=why))
+    redaction_records.record(tx, parts, place="text", time=now, by=by, reason=why)
+    tx.log_leaves(made)
+    tx.log(leaves.rows("change", sorted({session_id for each in withheld for session_id in each.rows})))
+    tx.commit(store)
 
 
 def _standing(store: QuadStore, turn: NamedNode, old: Sequence[Quad], new: Sequence[Quad]) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -23,8 +22,9 @@ from trails.integrity.chain import StoredTurn
 from trails.integrity.leaves import Leaf
 from trails.model import NO_FACTS
 from trails.plumbing import leaves as logbook
+from trails.plumbing.transaction import Transaction
 from trails.records import turns
-from trails.store.contract import Change, Matching, QuadStore
+from trails.store.contract import Matching, QuadStore
 
 _WHO: Final = frozenset(
     {vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.REASON, vocab.REDACTED_PLACE, vocab.LEAF_SALT}
@@ -86,17 +86,16 @@ def _who(node: NamedNode, time: datetime, by: str | None, reason: str | None, pl
     return [Quad(s, p, o, vocab.CATALOG) for s, p, o in rows]
 
 
-def recorded(
-    change: Change,
+def record(
+    tx: Transaction,
     parts: Iterable[str],
     *,
     place: str,
     time: datetime,
     by: str | None = None,
     reason: str | None = None,
-) -> Change:
-    """Return a commit that takes texts out of entries of ledgers or runs (`parts`: their IRIs) with the record of it."""
-    rows: list[Quad] = []
+) -> None:
+    """Let a commit that takes texts out of records (`parts`: their IRIs) say so of each session that they belong to."""
     made: list[Leaf] = []
     by_session: dict[str, list[str]] = defaultdict(list)
     for part in dict.fromkeys(parts):
@@ -104,14 +103,9 @@ def recorded(
     for session_id, mine in by_session.items():
         node = NamedNode(iris.redaction(iris.session(session_id), secrets.token_hex(8)))
         said = of_parts(node, time, by=by, reason=reason, places=[place], parts=mine)
-        rows += said
+        tx.add(said)
         made.append(logbook.redaction_leaf(node, [row for row in said if row.subject == node]))
-    leaves = change.leaves
-    return replace(
-        change,
-        add=[*change.add, *rows],
-        leaves=lambda after: [*made, *(() if leaves is None else leaves(after))],
-    )
+    tx.log_leaves(made)
 
 
 def turn_of(deletion: str) -> str:

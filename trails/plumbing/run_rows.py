@@ -20,6 +20,7 @@ from trails.integrity.leaves import Leaf
 from trails.model import Finding, SessionRecord
 from trails.plumbing.kind import Checks, Evidence, Kind, Leaving, Withheld
 from trails.plumbing.taking import LOGGED_IDS, Taking
+from trails.plumbing.transaction import Transaction
 from trails.records import run as runentry
 from trails.records import turns as mapping
 from trails.records.run import Run
@@ -128,25 +129,29 @@ def registered(run: Run) -> Change:
     """Return the commit that enters a run; its id must be new."""
     name = Literal(run.run_id)
     run = run.with_task_sealed().salted_anew()
-    return Change(
-        add=[*runentry.quads(run), *runentry.agent_quads(run)],
-        forbid=[(None, vocab.RUN_ID, name, vocab.CATALOG), (None, vocab.REMOVED_RUN, name, vocab.CATALOG)],
-        leaves=lambda _: [runentry.task_leaf(run), runentry.leaf(run)],
-    )
+    tx = Transaction()
+    tx.add([*runentry.quads(run), *runentry.agent_quads(run)])
+    tx.forbid((None, vocab.RUN_ID, name, vocab.CATALOG))
+    tx.forbid((None, vocab.REMOVED_RUN, name, vocab.CATALOG))
+    tx.log_leaves([runentry.task_leaf(run), runentry.leaf(run)])
+    return tx.change()
 
 
 def changed(old: Run, new: Run) -> tuple[Run, Change]:
     """Return a run as it becomes, and the commit that changes it: only from the revision, and with the texts, that were read."""
     new = new.model_copy(update={"revision": old.revision + 1}).salted_anew()
     before, after = set(runentry.quads(old)), set(runentry.quads(new))
-    held = [quad for quad in before if quad.predicate in (vocab.REVISION, vocab.SALT, vocab.DIGEST)]
-    change = Change(
-        add=list(after - before),
-        remove=list(before - after),
-        require=held,
-        leaves=lambda _: [runentry.leaf(new)],
-    )
-    return new, change
+    tx = Transaction()
+    tx.add(after - before)
+    tx.remove(before - after)
+    tx.require(_held(before))
+    tx.log_leaves([runentry.leaf(new)])
+    return new, tx.change()
+
+
+def _held(quads: Iterable[Quad]) -> list[Quad]:
+    """Return what of a run tells that it is as it was read: its revision, and which texts it has."""
+    return [quad for quad in quads if quad.predicate in (vocab.REVISION, vocab.SALT, vocab.DIGEST)]
 
 
 def removed(run: Run, at: datetime) -> Change:
@@ -160,9 +165,12 @@ def removed(run: Run, at: datetime) -> Change:
     ]
     made = [Quad(node, predicate, term, vocab.CATALOG) for predicate, term in rows]
     quads = runentry.quads(run)
-    held = [quad for quad in quads if quad.predicate in (vocab.REVISION, vocab.SALT, vocab.DIGEST)]
-    last = _removal_leaf(run.iri, run.revision + 1, made)
-    return Change(add=made, remove=quads, require=held, leaves=lambda _: [last])
+    tx = Transaction()
+    tx.add(made)
+    tx.remove(quads)
+    tx.require(_held(quads))
+    tx.log_leaves([_removal_leaf(run.iri, run.revision + 1, made)])
+    return tx.change()
 
 
 def _removal_leaf(run_iri: str, count: int, quads: Iterable[Quad]) -> Leaf:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from pyoxigraph import NamedNode, Quad
 
 from trails import iris, vocab
-from trails.store.contract import Change, PreconditionFailed, QuadStore
+from trails.plumbing.transaction import Transaction
+from trails.store.contract import PreconditionFailed, QuadStore
 
 _LINKS = (vocab.ATTRIBUTED_TO, vocab.ASSOCIATED_WITH)
 
@@ -19,11 +21,11 @@ def sweep_names(store: QuadStore, names: Iterable[NamedNode] | None = None) -> i
     """
     gone = 0
     for quad in _types(store, names):
-        mentions = (None, None, quad.subject, None)
-        try:
-            gone += store.commit(Change(remove=[quad], require=[quad], forbid=[mentions]))  # type: ignore[list-item] # an IRI
-        except PreconditionFailed:
-            continue  # it is mentioned, or gone
+        tx = Transaction()
+        tx.take([quad])
+        tx.forbid((None, None, quad.subject, None))  # type: ignore[arg-type] # an IRI
+        with suppress(PreconditionFailed):  # it is mentioned, or gone
+            gone += tx.commit(store)
     return gone
 
 

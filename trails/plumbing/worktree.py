@@ -9,12 +9,11 @@ import secrets
 import warnings
 from collections.abc import Mapping, MutableSequence, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pyoxigraph import Literal, NamedNode, Quad
+from pyoxigraph import NamedNode
 
-from trails import iris, lineage, validate, vocab
+from trails import lineage, validate, vocab
 from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning
 from trails.integrity import digests
 from trails.integrity.leaves import Kind
@@ -22,6 +21,7 @@ from trails.model import SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.plumbing import leaves, quotes
 from trails.plumbing.draft import Draft
 from trails.plumbing.thread_guard import OneThread
+from trails.plumbing.transaction import Transaction, id_in_use, there
 from trails.plumbing.workspace import Workspace
 from trails.records import turns as mapping
 from trails.store.contract import Change, PreconditionFailed
@@ -224,15 +224,17 @@ class Worktree:
                 raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
             first = self.first_pending
             removals = self.workspace.store.removals
+            tx = self._transaction(first)
+            # This handle's last turn was seen there by its last commit, quoted ones were not.
+            quotes_some = any(turn.quoted_from is not None for turn in self.turns[first:])
+            change = tx.change(seen=None if quotes_some else self._seen, writer=self._writer)
+            writer, self._writer = self._writer, object()  # an interrupted commit's outcome has to be looked up
             try:
-                change = self._change(first)
-                writer, self._writer = self._writer, object()  # an interrupted commit's outcome has to be looked up
                 self.workspace.store.commit(change if also is None else change.joined(also))
             except PreconditionFailed as failure:
                 if also is not None and also.asked_for(failure):
                     raise
-                quotes.check_sources(failure)
-                raise self._refusal(failure, first) from failure
+                raise tx.error(failure, otherwise=lambda _: self._moved_on(first)) from failure
             self._seen, self._writer = removals, writer
             written = len(self._drafts)
             self.stored = True
@@ -240,44 +242,38 @@ class Worktree:
             self._new_prompts.clear()
             return written
 
-    def _change(self, first: int) -> Change:
+    def _transaction(self, first: int) -> Transaction:
         """Return the commit that stores what is new; `first` is the index of the first pending turn."""
-        add: list[Quad] = []
-        require: list[Quad] = []
-        quoted: list[Quad] = []
-        forbid: list[tuple[Any, Any, Any, Any]] = []
-        node = NamedNode(self.record.iri)
+        tx = Transaction(self.workspace.reader)
         if self.stored:
-            require.append(_row_of(self.id))
+            tx.session(self.id)
         else:
-            add += mapping.session_quads(self.record)
-            forbid.append((node, vocab.TYPE, None, vocab.CATALOG))
-            if self.record.label is not None:
-                forbid.append((None, vocab.LABEL, Literal(self.record.label), vocab.CATALOG))
-            if self.record.parent_session_id is not None:
-                require.append(_row_of(self.record.parent_session_id))
-            if self.record.spawned_by is not None:
-                require.append(_row_of(self.record.spawned_by))
+            self._make_row(tx)
         if first > 0:
-            require.append(mapping.turn_type(self.turns[first - 1]))
+            tx.require([mapping.turn_type(self.turns[first - 1])])
         for made, turn in zip(self._drafts, self.turns[first:], strict=True):
-            add += mapping.turn_quads(SealedTurn.trusted({"turn": turn, "salt": made.salt}), self._answers(turn))
+            tx.add(mapping.turn_quads(SealedTurn.trusted({"turn": turn, "salt": made.salt}), self._answers(turn)))
         if self._drafts:
-            forbid.append((None, vocab.INDEX, vocab.integer(first), node))
-            quoted = quotes.sources(self.turns[first:])
+            tx.forbid((None, vocab.INDEX, vocab.integer(first), NamedNode(self.record.iri)))
+            tx.require(quotes.sources(self.turns[first:]), quotes.source_gone)
         for prompt in self._new_prompts:
-            add += mapping.prompt_quads(prompt)
-            forbid.append((NamedNode(iris.system_prompt(self.record.iri, prompt.version)), None, None, vocab.CATALOG))
-        # This handle's last turn was seen there by its last commit, quoted ones were not.
-        seen = None if quoted else self._seen
-        return Change(
-            add=add,
-            require=[*require, *quoted],
-            forbid=forbid,
-            seen=seen,
-            writer=self._writer,
-            leaves=self._leaves(),
-        )
+            tx.new(mapping.prompt_quads(prompt), None if self.stored else lambda _: self._taken())
+        tx.log(self._leaves())
+        return tx
+
+    def _make_row(self, tx: Transaction) -> None:
+        record = self.record
+        tx.add(mapping.session_quads(record))
+        tx.forbid_id(self.id)
+        if record.label is not None:
+            tx.label(record.label)
+        if record.parent_session_id is not None:
+            tx.session(record.parent_session_id)
+        if record.spawned_by is not None:
+            tx.require([there(record.spawned_by)])
+
+    def _taken(self) -> InvalidInput:
+        return id_in_use(self.workspace.reader, self.id)
 
     def _leaves(self) -> leaves.LeafMaker:
         """Return the maker of the leaves for what is new."""
@@ -295,24 +291,9 @@ class Worktree:
             return {}
         return lineage.answered_calls(self.turns, turn)
 
-    def _refusal(self, failure: PreconditionFailed, first: int) -> Exception:
-        """Return the error that a failed precondition of `persist` means to the caller."""
+    def _moved_on(self, first: int) -> HeadConflict:
+        """Return the error for a session to which another writer has added since this handle read it."""
         reader = self.workspace.reader
-        label = self.record.label
-        if failure.present is not None and failure.present.predicate == vocab.LABEL:
-            return InvalidInput(
-                f"the label {label!r} belongs to session {reader.labelled(label or '')!r}; choose another"
-            )
-        if failure.present is not None and failure.present.graph_name == vocab.CATALOG and not self.stored:
-            if reader.is_deleted(self.id):
-                return InvalidInput(f"session {self.id!r} was deleted, and its id is not used again; choose another id")
-            return InvalidInput(f"there is a session {self.id!r} already; load it, or choose another id")
-        if not self.stored and self.record.parent_session_id is not None:
-            parent_id = self.record.parent_session_id
-            if parent_id not in reader.records([parent_id]):
-                return reader.not_found(parent_id)
-        if self.stored and self.id not in reader.records([self.id]):
-            return reader.not_found(self.id)
         stored = reader.turns(reader.lineage(self.id)) if self.stored else []
         expected = self.turns[first - 1].digest if first else digests.GENESIS
         actual = stored[-1].digest if stored else digests.GENESIS
@@ -393,11 +374,6 @@ def branch_id(parent_id: str, branch: str) -> str:
     """
     stem = parent_id.partition("~fork-")[0]
     return f"{stem[: validate.MAX_ID - len(branch) - 1]}~{branch}"
-
-
-@lru_cache(maxsize=256)
-def _row_of(session_id: str) -> Quad:
-    return Quad(NamedNode(iris.session(session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
 
 
 def new_prompt(session_id: str, text: str, version: int, effective_from: int) -> SystemPrompt:

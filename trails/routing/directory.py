@@ -19,17 +19,17 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails import iris, keys, validate, vocab
 from trails.decoding import decodes
 from trails.errors import InvalidInput, RequestRefused
-from trails.ledger import inbox, writer
+from trails.ledger import writer
 from trails.model import SessionRecord
 from trails.plumbing import conversations as keybook
 from trails.plumbing import leaves
+from trails.plumbing.transaction import Transaction, there
 from trails.records import conversations, overrides, turns
 from trails.records.conversations import Conversation
 from trails.records.entries import Entry, Event
 from trails.records.overrides import SessionEntry
 from trails.session import Repository, Session
 from trails.store.contract import Change, PreconditionFailed
-from trails.store.pattern import Pattern
 
 OWN: Final = ("sessionId", "label")
 """The fields of an entry that are kept as what they are: the session's own id, the conversation's label."""
@@ -216,48 +216,23 @@ class Keyring:
         another writer did so first: nothing of it was written then.
         """
         entry = SessionEntry(session_id=session.id).changed(_fields(fields), last_user_activity=user_activity)
-        change = self._binding(key, session.id, now, label, replaces)
-        change = change.joined(Change(add=overrides.quads(entry)))
+        tx = Transaction()
+        _bind(tx, key, session.id, now=now, label=label, replaces=replaces)
+        tx.add(overrides.quads(entry))
         if made:
-            row = Quad(NamedNode(session.iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
-            change = change.joined(inbox.without(writer.change(session.id, made), row))
-        if also is not None:
-            change = change.joined(also)
+            writer.enter(tx, session.id, made)
+        if stored:
+            tx.require([there(session.id)])
+            tx.log(leaves.rows("change", [session.id]))
+        change = tx.change() if also is None else tx.change().joined(also)
         try:
             if stored:
-                there = Quad(NamedNode(session.iri), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
-                self.repository.store.commit(
-                    change.joined(Change(require=[there], leaves=leaves.rows("change", [session.id])))
-                )
+                self.repository.store.commit(change)
             else:
                 session.worktree.persist(change)
         except PreconditionFailed as failure:
-            if failure.present is not None and failure.present.predicate == vocab.LABEL:
-                raise RequestRefused(f"label already in use: {label}") from failure
-            return False
+            return _refused(tx, failure)
         return True
-
-    def _binding(
-        self, key: str, session_id: str, now: datetime, label: str | None, replaces: Conversation | None
-    ) -> Change:
-        """Return the commit that makes a session the current one of a key."""
-        bound = conversations.belongs(session_id, key)
-        if replaces is not None:
-            old = conversations.current(key, replaces.session_id)
-            return Change(
-                add=[*bound, conversations.current(key, session_id)],
-                remove=[old],
-                require=[old],
-                leaves=leaves.rows("change", [replaces.session_id]),
-            )
-        made = Conversation(key=key, session_id=session_id, label=label, created=now)
-        forbid: list[Pattern] = []
-        for name in keys.spellings(key):
-            forbid.append((NamedNode(iris.conversation(name)), vocab.CURRENT_SESSION, None, vocab.CATALOG))
-            forbid.append((NamedNode(iris.alias(name)), vocab.TYPE, None, vocab.CATALOG))
-        if label is not None:
-            forbid.append((None, vocab.LABEL, Literal(label), vocab.CATALOG))
-        return Change(add=[*bound, *conversations.conversation_quads(made)], forbid=forbid)
 
     def rewrite(
         self,
@@ -282,41 +257,66 @@ class Keyring:
         after = held.entry.changed(kept, last_user_activity=user_activity)
         gone, come = overrides.difference(held.entry, after)
         node, graph = NamedNode(iris.session(held.session_id)), overrides.graph_of(held.session_id)
-        forbid: list[Pattern] = [] if held.entry.salt else [(node, vocab.SALT, None, graph)]
-        change = Change(
-            add=come,
-            remove=gone,
-            require=[*gone, conversations.current(held.key, held.session_id)],
-            forbid=forbid,
-            leaves=leaves.rows("change", [held.session_id]),
-        ).joined(Change() if apart else self._relabelled(held, fields.get(_LABEL)))
+        tx = Transaction()
+        tx.take(gone)
+        tx.add(come)
+        tx.require([conversations.current(held.key, held.session_id)])
+        if not held.entry.salt:
+            tx.forbid((node, vocab.SALT, None, graph))
+        tx.log(leaves.rows("change", [held.session_id]))
+        label = fields.get(_LABEL)
+        if not apart:
+            wanted = None if label is None else validate.label(label)
+            keybook.relabel(tx, held.conversation, wanted, lambda _: _label_in_use(label))
         if spawner is not None:
-            change = change.joined(_spawned(held.session_id, spawner))
+            _spawn(tx, held.session_id, spawner)
         if made:
-            change = change.joined(writer.change(held.session_id, made))
+            writer.put(tx, held.session_id, made)
         try:
-            self.repository.store.commit(change)
-        except PreconditionFailed as failure:
-            if failure.present is not None and failure.present.predicate == vocab.LABEL:
-                raise RequestRefused(f"label already in use: {fields.get(_LABEL)}") from failure
+            tx.commit(self.repository.store)
+        except PreconditionFailed:
             if made:  # another writer may have made the ledger's next entry
                 self.book.runtime.wrote(held.session_id, None)
             return False
         return True
 
-    def _relabelled(self, held: HeldKey, label: Any) -> Change:
-        """Return the commit that gives a conversation a label, or takes it away."""
-        return keybook.relabelling(held.conversation, None if label is None else validate.label(label))
+
+def _bind(
+    tx: Transaction, key: str, session_id: str, *, now: datetime, label: str | None, replaces: Conversation | None
+) -> None:
+    """Make a session the current one of a key."""
+    tx.add(conversations.belongs(session_id, key))
+    if replaces is not None:
+        tx.move([conversations.current(key, replaces.session_id)], [conversations.current(key, session_id)])
+        tx.log(leaves.rows("change", [replaces.session_id]))
+        return
+    made = Conversation(key=key, session_id=session_id, label=label, created=now)
+    tx.add(conversations.conversation_quads(made))
+    for name in keys.spellings(key):
+        tx.forbid((NamedNode(iris.conversation(name)), vocab.CURRENT_SESSION, None, vocab.CATALOG))
+        tx.forbid((NamedNode(iris.alias(name)), vocab.TYPE, None, vocab.CATALOG))
+    if label is not None:
+        tx.label(label, lambda _: _label_in_use(label))
 
 
-def _spawned(session_id: str, spawner: str) -> Change:
-    """Return the commit that says in a session's row which one spawned it."""
+def _label_in_use(label: Any) -> RequestRefused:
+    return RequestRefused(f"label already in use: {label}")
+
+
+def _refused(tx: Transaction, failure: PreconditionFailed) -> bool:
+    """Raise what a failed precondition means; return False where it means that another writer was first."""
+    error = tx.error(failure)
+    if error is failure:
+        return False
+    raise error from failure
+
+
+def _spawn(tx: Transaction, session_id: str, spawner: str) -> None:
+    """Say in a session's row which one spawned it."""
     node, parent = NamedNode(iris.session(session_id)), NamedNode(iris.session(spawner))
-    return Change(
-        add=[Quad(node, vocab.SPAWNED_BY, parent, vocab.CATALOG)],
-        require=[Quad(parent, vocab.TYPE, vocab.SESSION, vocab.CATALOG)],
-        forbid=[(node, vocab.SPAWNED_BY, None, vocab.CATALOG)],
-    )
+    tx.require([there(spawner)])
+    tx.add([Quad(node, vocab.SPAWNED_BY, parent, vocab.CATALOG)])
+    tx.forbid((node, vocab.SPAWNED_BY, None, vocab.CATALOG))
 
 
 def _fields(fields: Mapping[str, Any]) -> dict[str, Any]:

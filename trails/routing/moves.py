@@ -18,11 +18,12 @@ from trails.errors import InvalidInput
 from trails.plumbing import annotations as marks
 from trails.plumbing import conversations as keybook
 from trails.plumbing import leaves
+from trails.plumbing.transaction import Transaction, there
 from trails.records import conversations
 from trails.records.conversations import Alias, Conversation, Move
 from trails.routing.decisions import MovedSession, Moving
 from trails.routing.directory import Keyring
-from trails.store.contract import Change, PreconditionFailed
+from trails.store.contract import PreconditionFailed
 from trails.store.pattern import Pattern
 
 
@@ -155,19 +156,14 @@ class KeyPlan:
             if self._after[gone.key] is not None:
                 self._new |= set(conversations.removal_quads(gone, self.by_iri, self.time, secrets.token_hex(4)))
         touched = list(self._touched)
-        change = Change(
-            add=[*(self._new - self._old), marks.author_type(self.by_iri)],
-            remove=list(self._old - self._new),
-            require=[*self._old, *marks.rows_of(touched)],
-            forbid=self._forbid,
-            leaves=leaves.rows("change", touched),
-        )
-        try:
-            self.keyring.repository.store.commit(change)
-        except PreconditionFailed as failure:
-            raise InvalidInput(
-                f"another writer changed one of the keys meanwhile ({failure}); nothing was written, try again"
-            ) from failure
+        tx = Transaction()
+        tx.add([*(self._new - self._old), marks.author_type(self.by_iri)])
+        tx.remove(self._old - self._new)
+        tx.require([*self._old, *map(there, touched)])
+        for pattern in self._forbid:
+            tx.forbid(pattern)
+        tx.log(leaves.rows("change", touched))
+        tx.commit(self.keyring.repository.store, otherwise=_changed_meanwhile)
 
     def _refuse_dangling(self) -> None:
         """Refuse a plan whose aliases would stand for nothing: the session to be moved went while it was made."""
@@ -216,3 +212,7 @@ class KeyPlan:
             aliases=tuple(self.aliases),
             **more,
         )
+
+
+def _changed_meanwhile(failure: PreconditionFailed) -> InvalidInput:
+    return InvalidInput(f"another writer changed one of the keys meanwhile ({failure}); nothing was written, try again")

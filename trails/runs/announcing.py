@@ -15,7 +15,8 @@ from typing import Any, Final, Literal
 from trails import iris
 from trails.errors import HasChildren, SessionNotFound
 from trails.ledger import inbox
-from trails.ledger.writer import change, row_of
+from trails.ledger.writer import change
+from trails.plumbing.transaction import there
 from trails.policy.announcements import RunStats, announce_route, announce_text
 from trails.policy.run import begin_cleanup, finish_cleanup
 from trails.records.entries import Event, Mode
@@ -115,16 +116,16 @@ class Announcer:
         )
         with engine.book.at(session_id) as number:
             event = message.model_copy(update={"number": number})
-            there = change(session_id, [event])
+            received = change(session_id, [event])
 
             def step(run: Run) -> dict[str, Any] | None:
                 fields = _claimed(run)
                 return None if fields is None else fields | {"announced_as": event.iri, "announced_how": how}
 
             try:
-                claimed = engine.registry.change(run.run_id, step, lambda _: there)
+                claimed = engine.registry.change(run.run_id, step, lambda _: received)
             except PreconditionFailed as failure:
-                if failure.missing == row_of(session_id):
+                if failure.missing == there(session_id):
                     return "nobody"  # it was deleted just now
                 raise engine.book.refusal(session_id, failure) from failure
             if claimed is not None:

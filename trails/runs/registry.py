@@ -13,6 +13,7 @@ from pyoxigraph import NamedNode
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput
 from trails.plumbing import redaction_records, run_rows
+from trails.plumbing.transaction import Transaction
 from trails.records.run import Run
 from trails.session import Repository
 from trails.store.contract import Change, PreconditionFailed
@@ -172,11 +173,12 @@ class Registry:
             remove, add = run_rows.withhold([run])
             if not remove:
                 return False
-            change = Change(add=add, remove=remove, require=remove)
+            tx = Transaction()
+            tx.take(remove)
+            tx.add(add)
+            redaction_records.record(tx, [run.iri], place="run", time=datetime.now(UTC))
             try:
-                self._repository.store.commit(
-                    redaction_records.recorded(change, [run.iri], place="run", time=datetime.now(UTC))
-                )
+                tx.commit(self._repository.store)
             except PreconditionFailed:
                 continue
             return True

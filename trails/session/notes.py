@@ -5,18 +5,16 @@ from __future__ import annotations
 import secrets
 from datetime import UTC, datetime
 
-from pyoxigraph import NamedNode, Quad
-
-from trails import iris, validate, vocab
+from trails import iris, validate
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import Note
 from trails.plumbing import annotations as marks
 from trails.plumbing import draft, leaves
+from trails.plumbing.transaction import Transaction
 from trails.plumbing.workspace import Workspace
 from trails.records import turns
 from trails.session import unmarking
-from trails.store.contract import Change, PreconditionFailed
 
 _Notes = list[Note]  # inside the class, `list` is the method
 
@@ -67,17 +65,14 @@ class Notes:
             digest=digests.salted("note", salt, text),
             salt=salt,
         )
-        row = Quad(NamedNode(iris.session(made.session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
-        change = Change(
-            add=[*marks.note_quads(made), marks.author_type(made.author_iri)],
-            require=[row, turns.turn_type(turn)],
-            forbid=[(NamedNode(iris.note(made.id)), None, None, vocab.CATALOG)],
-            leaves=leaves.rows("change", [made.session_id]),
-        )
-        try:
-            self._workspace.store.commit(change)
-        except PreconditionFailed as failure:
-            raise InvalidInput(f"turn {index} of session {chain[0].id!r} was deleted meanwhile") from failure
+        tx = Transaction()
+        tx.session(made.session_id)
+        tx.require([turns.turn_type(turn)])
+        tx.new(marks.note_quads(made))
+        tx.add([marks.author_type(made.author_iri)])
+        tx.log(leaves.rows("change", [made.session_id]))
+        gone = f"turn {index} of session {chain[0].id!r} was deleted meanwhile"
+        tx.commit(self._workspace.store, otherwise=lambda _: InvalidInput(gone))
         return made
 
     def find(self, note_id: str) -> Note | None:

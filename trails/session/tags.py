@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pyoxigraph import NamedNode, Quad
-
-from trails import iris, validate, vocab
+from trails import iris, validate
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import SessionRecord, Tag, Turn
 from trails.plumbing import annotations as marks
 from trails.plumbing import draft, leaves, refs
 from trails.plumbing.reader import Reader
+from trails.plumbing.transaction import Transaction
 from trails.plumbing.workspace import Workspace
 from trails.records import turns as mapping
 from trails.session import unmarking
-from trails.store.contract import Change, PreconditionFailed
+from trails.store.contract import PreconditionFailed
 
 _Tags = list[Tag]  # inside the class, `list` is the method
 
@@ -68,19 +67,17 @@ class Tags:
 
     def _add(self, made: Tag, last: Turn | None) -> Tag:
         self._refuse_taken(made.name)
-        node = NamedNode(iris.tag(made.name))
-        row = Quad(NamedNode(iris.session(made.session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
-        change = Change(
-            add=[*marks.tag_quads(made), marks.author_type(made.author_iri)],
-            require=[row] if last is None else [row, mapping.turn_type(last)],
-            forbid=[(node, vocab.TYPE, None, vocab.CATALOG)],
-            leaves=leaves.rows("change", [made.session_id]),
-        )
+        reader = self._workspace.reader
+        tx = Transaction(reader)
+        tx.session(made.session_id)
+        if last is not None:
+            tx.require([mapping.turn_type(last)], lambda _: reader.not_found(made.session_id))
+        tx.new(marks.tag_quads(made))
+        tx.add([marks.author_type(made.author_iri)])
+        tx.log(leaves.rows("change", [made.session_id]))
         try:
-            self._workspace.store.commit(change)
-        except PreconditionFailed as failure:
-            if failure.present is None:
-                raise self._workspace.reader.not_found(made.session_id) from failure
+            tx.commit(self._workspace.store)
+        except PreconditionFailed:  # another writer was first
             return self._same(made)
         return made
 

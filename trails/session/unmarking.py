@@ -10,8 +10,8 @@ from trails.errors import InvalidInput
 from trails.model import Note, Tag
 from trails.plumbing import annotations as marks
 from trails.plumbing import draft, leaves
+from trails.plumbing.transaction import Transaction
 from trails.plumbing.workspace import Workspace
-from trails.store.contract import Change, PreconditionFailed
 
 
 def take_away(workspace: Workspace, gone: Tag | Note, by: str | None) -> None:
@@ -22,14 +22,9 @@ def take_away(workspace: Workspace, gone: Tag | Note, by: str | None) -> None:
     who = draft.author_iri(by) or iris.principal(workspace.record(gone.session_id).principal)
     quads = marks.tag_quads(gone) if isinstance(gone, Tag) else marks.note_quads(gone)
     record = marks.removal_quads(gone, who, datetime.now(UTC), secrets.token_hex(4))
-    change = Change(
-        add=[*record, marks.author_type(who)],
-        remove=quads,
-        require=quads,
-        leaves=leaves.rows("change", [gone.session_id]),
-    )
-    try:
-        workspace.store.commit(change)
-    except PreconditionFailed as failure:
-        name = f"the tag {gone.name!r}" if isinstance(gone, Tag) else f"the note {gone.id!r}"
-        raise InvalidInput(f"{name} was removed by another writer meanwhile") from failure
+    name = f"the tag {gone.name!r}" if isinstance(gone, Tag) else f"the note {gone.id!r}"
+    tx = Transaction()
+    tx.take(quads, lambda _: InvalidInput(f"{name} was removed by another writer meanwhile"))
+    tx.add([*record, marks.author_type(who)])
+    tx.log(leaves.rows("change", [gone.session_id]))
+    tx.commit(workspace.store)

@@ -22,8 +22,9 @@ from trails.plumbing import deletion, kinds, leaves, logged, redaction_records, 
 from trails.plumbing import redaction as erasure
 from trails.plumbing.bundle import prompts, session_quads
 from trails.plumbing.reader import Reader
+from trails.plumbing.transaction import Transaction
 from trails.session import Repository
-from trails.store.contract import Change, PreconditionFailed, QuadStore
+from trails.store.contract import Change, QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.pattern import Pattern
 from trails.store.preview import Preview
@@ -321,37 +322,47 @@ class _Import:
             arriving = kind.arriving(store, self._record.id, every)
             every = arriving.quads
             self._say(arriving.said)
-        add = self._arriving(every)
-        require: list[Quad] = []
-        remove: list[Quad] = []
-        forbid: list[Pattern] = [(self._node, vocab.TYPE, None, vocab.CATALOG)]
-        if deleted:
-            remove = _tombstone(store, self._node)
-            require = [Quad(self._node, vocab.TYPE, vocab.TOMBSTONE, vocab.CATALOG)]
-            forbid = [(self._node, vocab.TYPE, vocab.SESSION, vocab.CATALOG)]
-        if self._record.parent_session_id is not None:
-            parent = NamedNode(iris.session(self._record.parent_session_id))
-            require.append(Quad(parent, vocab.TYPE, vocab.SESSION, vocab.CATALOG))
-        if (label := self._record.label) is not None:
-            taken = self._target.reader.labelled(label)
-            if taken is None:
-                forbid.append((None, vocab.LABEL, Literal(label), vocab.CATALOG))
-            else:
-                add = [quad for quad in add if quad.predicate != vocab.LABEL or quad.graph_name != vocab.CATALOG]
-                _problem(
-                    self._report,
-                    f"session {self._record.id!r} was imported without its label {label!r}, which {taken!r} has here",
-                )
-        if (slot := self._record.slot) is not None:
-            forbid.append(slots.taking(slot))
-            if (holder := slots.holder(store, slot)) is not None:
-                add, _ = [quad for quad in add if quad.predicate != vocab.SLOT], forbid.pop()
-                what = f"without its slot of the session tree, which {holder!r} takes here"
-                _problem(self._report, f"session {self._record.id!r} was imported {what}")
-        self._commit(Change(add=add, remove=remove, require=require, forbid=forbid, leaves=self._leaves(add, new=True)))
+        tx = Transaction()
+        self._claim(tx, deleted=deleted)
+        add = self._without_clashes(tx, self._arriving(every))
+        tx.add(add)
+        tx.log(self._leaves(add, new=True))
+        self._commit(tx)
         made = self._report.sessions_created if self._record.parent_session_id is None else self._report.forks_created
         made.append(self._record.id)
         self._report.turns_added += len(scratch.quads(_turns_of(self._record)))
+
+    def _claim(self, tx: Transaction, *, deleted: bool) -> None:
+        """Let the session be made only while its id is free (or deleted, and the tombstone goes) and its parent there."""
+        if deleted:
+            tx.require([Quad(self._node, vocab.TYPE, vocab.TOMBSTONE, vocab.CATALOG)])
+            tx.forbid((self._node, vocab.TYPE, vocab.SESSION, vocab.CATALOG))
+            tx.remove(_tombstone(self._target.store, self._node))
+        else:
+            tx.forbid_id(self._record.id)
+        if self._record.parent_session_id is not None:
+            tx.session(self._record.parent_session_id)
+
+    def _without_clashes(self, tx: Transaction, add: list[Quad]) -> list[Quad]:
+        """Return what comes without a label and a slot that others have here; those that are free must stay so."""
+        if (label := self._record.label) is not None:
+            taken = self._target.reader.labelled(label)
+            if taken is None:
+                tx.label(label)
+            else:
+                add = [quad for quad in add if quad.predicate != vocab.LABEL or quad.graph_name != vocab.CATALOG]
+                self._say(
+                    [f"session {self._record.id!r} was imported without its label {label!r}, which {taken!r} has here"]
+                )
+        if (slot := self._record.slot) is not None:
+            holder = slots.holder(self._target.store, slot)
+            if holder is None:
+                tx.forbid(slots.taking(slot))
+            else:
+                add = [quad for quad in add if quad.predicate != vocab.SLOT]
+                what = f"without its slot of the session tree, which {holder!r} takes here"
+                self._say([f"session {self._record.id!r} was imported {what}"])
+        return add
 
     def _continue(self) -> None:
         """Add to a session that is there what the file has beyond it."""
@@ -374,9 +385,14 @@ class _Import:
         if not add and not gone:
             self._report.unchanged.append(self._record.id)
             return
-        require = [Quad(self._node, vocab.TYPE, vocab.SESSION, vocab.CATALOG)]
-        forbid: list[Pattern] = [(None, vocab.INDEX, vocab.integer(len(theirs)), self._node)] if new else []
-        self._commit(Change(add=add, remove=gone, require=require, forbid=forbid, leaves=self._leaves(add, new=False)))
+        tx = Transaction()
+        tx.session(self._record.id)
+        if new:
+            tx.forbid((None, vocab.INDEX, vocab.integer(len(theirs)), self._node))
+        tx.add(add)
+        tx.remove(gone)
+        tx.log(self._leaves(add, new=False))
+        self._commit(tx)
         self._report.grown.append(self._record.id)
         self._report.turns_added += len(new)
 
@@ -386,9 +402,13 @@ class _Import:
         if not add and not gone:
             self._report.unchanged.append(self._record.id)
             return
-        require = [Quad(self._node, vocab.TYPE, vocab.SESSION, vocab.CATALOG)]
-        made = leaves.rows("change", [self._record.id])
-        self._commit(Change(add=add, remove=gone, require=require, leaves=made))
+        tx = Transaction()
+        tx.session(self._record.id)
+        tx.add(add)
+        tx.remove(gone)
+        tx.log(leaves.rows("change", [self._record.id]))
+        tx.log(lambda after: self._own_leaves(after, add))
+        self._commit(tx)
         self._report.grown.append(self._record.id)
 
     def _grown(self, *, is_behind: bool) -> tuple[list[Quad], list[Quad]]:
@@ -448,18 +468,17 @@ class _Import:
 
         def made(store: Preview) -> list[Leaf]:
             rows = leaves.row_leaves(store, kind, record.id, row)
-            own = [leaf for each in kinds.KINDS for leaf in each.leaves_of(store, record.id, add)]
-            return [*rows, *batch, *redacted, *own]
+            return [*rows, *batch, *redacted, *self._own_leaves(store, add)]
 
         return made
 
-    def _commit(self, change: Change) -> None:
-        try:
-            self._target.store.commit(change)
-        except PreconditionFailed as failure:
-            raise InvalidInput(
-                "another writer changed it, its parent or its label meanwhile; import again"
-            ) from failure
+    def _own_leaves(self, after: Preview, add: Sequence[Quad]) -> list[Leaf]:
+        """Return the leaves of records that have their own."""
+        return [leaf for kind in kinds.KINDS for leaf in kind.leaves_of(after, self._record.id, add)]
+
+    def _commit(self, tx: Transaction) -> None:
+        changed = "another writer changed it, its parent or its label meanwhile; import again"
+        tx.commit(self._target.store, otherwise=lambda _: InvalidInput(changed))
 
 
 def _tombstone(store: QuadStore, node: NamedNode) -> list[Quad]:

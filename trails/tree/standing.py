@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from trails import vocab
 from trails.plumbing import entries, redaction_records
+from trails.plumbing.transaction import Transaction
 from trails.records.entry import LedgerEntry
 from trails.records.tree_entries import ArtifactEntry, Brief, Cancellation, Result, Transition
-from trails.store.contract import Change, QuadStore
+from trails.store.contract import QuadStore
 from trails.tree.lifecycle import Lifecycle
 from trails.tree.results import SessionResult, of_entries
 from trails.tree.transaction import SOURCE
@@ -47,7 +48,10 @@ def withhold(lifecycle: Lifecycle, session_id: str) -> int:
     quads = [quad for each in doomed for quad in entries.quads_of(store, each)]
     remove, add = entries.withhold(quads)
     if add:
-        change = Change(add=add, remove=remove, require=remove)
+        tx = Transaction()
+        tx.take(remove)
+        tx.add(add)
         parts = [str(getattr(quad.subject, "value", "")) for quad in add]
-        store.commit(redaction_records.recorded(change, parts, place="ledger text", time=lifecycle.now()))
+        redaction_records.record(tx, parts, place="ledger text", time=lifecycle.now())
+        tx.commit(store)
     return len(add)

@@ -12,9 +12,10 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, vocab
 from trails.integrity.leaves import Leaf
-from trails.ledger.writer import Book, change, row_of
+from trails.ledger.writer import Book, enter, put
 from trails.model import SessionRecord, SystemPrompt
-from trails.plumbing import leaves
+from trails.plumbing import leaves, slots
+from trails.plumbing.transaction import Transaction
 from trails.policy.times import time_after
 from trails.records import turns
 from trails.records.entries import Entry, Event
@@ -32,7 +33,7 @@ SOURCE: Final = "trails:tree"
 _FIRST: Final = 1
 
 
-class Transaction:
+class TreeTransaction:
     """A commit in the making. Everything in it happens at one time and is done by one agent or principal."""
 
     def __init__(self, index: Index, store: QuadStore, numbers: Mapping[str, int], now: datetime, by_iri: str) -> None:
@@ -42,12 +43,9 @@ class Transaction:
         self._next = dict(numbers)
         self._now = now
         self._by = by_iri
-        self._add: list[Quad] = []
-        self._remove: list[Quad] = []
+        self._tx = Transaction()
         self._new: list[str] = []
         self._rows: dict[str, None] = {}
-        self._require: list[Quad] = []
-        self._forbid: list[Pattern] = []
         self._entries: dict[str, list[Entry]] = {}
         self.moved: dict[str, Live | None] = {}
         """What becomes of the index: sessions as they are then, or None where they have ended."""
@@ -63,8 +61,8 @@ class Transaction:
         return number
 
     def _change_row(self, session_id: str, add: list[Quad], remove: list[Quad]) -> None:
-        self._add += add
-        self._remove += remove
+        self._tx.add(add)
+        self._tx.take(remove)
         self._rows[session_id] = None
 
     def _transition(
@@ -96,15 +94,14 @@ class Transaction:
 
     def make(self, record: SessionRecord, live: Live, *, prompt: SystemPrompt | None, told: Mapping[str, str]) -> None:
         """Make a session: its row, its system prompt, and what it is told (by "task" and "context")."""
-        node = NamedNode(record.iri)
-        self._add += turns.session_quads(record)
+        self._tx.add(turns.session_quads(record))
         if prompt is not None:
-            self._add += turns.prompt_quads(prompt)
+            self._tx.add(turns.prompt_quads(prompt))
         self._new.append(record.id)
-        self._forbid.append((node, vocab.TYPE, None, vocab.CATALOG))
-        self._forbid.append((None, vocab.SLOT, Literal(record.slot or ""), vocab.CATALOG))
+        self._tx.forbid_id(record.id)
+        self._tx.forbid(slots.taking(record.slot or ""))
         if record.label is not None:
-            self._forbid.append((None, vocab.LABEL, Literal(record.label), vocab.CATALOG))
+            self._tx.label(record.label)
         self._next[record.id] = _FIRST
         self._transition(record.id, None, "active", used=tuple(range(_FIRST + 1, _FIRST + 1 + len(told))))
         for what, text in told.items():
@@ -131,7 +128,7 @@ class Transaction:
     def resume(self, live: Live, slot: str) -> None:
         """Let a branch go on, in a slot that is free."""
         self._change_row(live.id, [state(live.id, "active"), slot_quad(live.id, slot)], occupied(live))
-        self._forbid.append((None, vocab.SLOT, Literal(slot), vocab.CATALOG))
+        self._tx.forbid(slots.taking(slot))
         self._transition(live.id, live.state, "active")
         self.moved[live.id] = replace(live, state="active", slot=slot)
 
@@ -140,8 +137,8 @@ class Transaction:
         if live.ends_by is not None:
             return
         self._change_row(live.id, [_ends_by(live.id, ends_by)], [])
-        self._require.append(state(live.id, "active"))
-        self._forbid.append(asked_to_end(live.id))
+        self._tx.require([state(live.id, "active")])
+        self._tx.forbid(asked_to_end(live.id))
         self._write(
             Cancellation(
                 session_id=live.id,
@@ -242,24 +239,18 @@ class Transaction:
 
     def only_under(self, parent: str, *states: TreeState) -> None:
         """Let the commit happen only while a session is there, in a state (where one is given), and not asked to end."""
-        self._require += [row_of(parent), *(state(parent, each) for each in states)]
-        self._forbid.append(asked_to_end(parent))
+        self._tx.session(parent)
+        self._tx.require(state(parent, each) for each in states)
+        self._tx.forbid(asked_to_end(parent))
 
     def change(self) -> Change:
         """Return the whole as a commit, which happens only while all is as the index has it."""
-        whole = Change(
-            add=self._add,
-            remove=self._remove,
-            require=[*self._require, *self._remove],
-            forbid=self._forbid,
-            leaves=self._row_leaves,
-        )
+        whole = Transaction()
+        whole.join(self._tx)
+        whole.log(self._row_leaves)
         for session_id, made in self._entries.items():
-            part = change(session_id, made)
-            if session_id in self._new:
-                part = replace(part, require=[quad for quad in part.require if quad != row_of(session_id)])
-            whole = whole.joined(part)
-        return whole
+            (enter if session_id in self._new else put)(whole, session_id, made)
+        return whole.change()
 
     def _row_leaves(self, store: Preview) -> list[Leaf]:
         made = leaves.rows("create", self._new)(store)

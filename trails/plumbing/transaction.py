@@ -1,0 +1,193 @@
+"""One way to write a commit: what comes and what goes, what must hold meanwhile, and which error it means where it doesn't.
+
+    tx = Transaction(reader)
+    tx.session("plan")                      # it is there, and was not deleted
+    tx.new(quads)                           # nothing is said yet of what these are about
+    tx.log(leaves.rows("change", ["plan"])) # what the log says of it
+    tx.commit(store)
+
+A precondition carries its own refusal; where one without any does not hold, `PreconditionFailed` is left to the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Protocol
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails import iris, vocab
+from trails.errors import InvalidInput
+from trails.integrity.leaves import Leaf
+from trails.store.contract import Change, PreconditionFailed, QuadStore
+from trails.store.pattern import Pattern, matches
+from trails.store.preview import Preview
+
+_LeafMaker = Callable[[Preview], Sequence[Leaf]]
+Refusal = Callable[[PreconditionFailed], Exception]
+"""Makes the error that a precondition means to the caller where it does not hold."""
+
+
+class Wording(Protocol):
+    """What the errors tell of sessions: a `Reader` knows."""
+
+    def not_found(self, session_id: str) -> Exception:
+        """Return the error for a session that is not there."""
+        ...
+
+    def is_deleted(self, session_id: str) -> bool:
+        """Tell whether a session was deleted."""
+        ...
+
+    def labelled(self, label: str) -> str | None:
+        """Return the id of the session with a label."""
+        ...
+
+
+@lru_cache(maxsize=256)
+def there(session_id: str) -> Quad:
+    """Return the quad that says that a session is there, and was not deleted."""
+    return Quad(NamedNode(iris.session(session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
+
+
+class Transaction:
+    """A commit in the making."""
+
+    __slots__ = ("_add", "_forbid", "_makers", "_reader", "_remove", "_require")
+
+    def __init__(self, reader: Wording | None = None) -> None:
+        """`reader` words the errors; without one, `session`, `forbid_id` and `label` have none of their own."""
+        self._reader = reader
+        self._add: list[Quad] = []
+        self._remove: list[Quad] = []
+        self._require: list[tuple[Quad, Refusal | None]] = []
+        self._forbid: list[tuple[Pattern, Refusal | None]] = []
+        self._makers: list[_LeafMaker] = []
+
+    # --- what must hold meanwhile
+
+    def require(self, quads: Iterable[Quad], refusal: Refusal | None = None) -> None:
+        """Let the commit happen only while quads are there."""
+        self._require += [(quad, refusal) for quad in quads]
+
+    def forbid(self, pattern: Pattern, refusal: Refusal | None = None) -> None:
+        """Let the commit happen only while nothing matches a pattern."""
+        self._forbid.append((pattern, refusal))
+
+    def session(self, session_id: str) -> None:
+        """Let the commit happen only while a session is there; else it raises `SessionNotFound`."""
+        reader = self._reader
+        self._require.append((there(session_id), None if reader is None else lambda _: reader.not_found(session_id)))
+
+    def forbid_id(self, session_id: str, refusal: Refusal | None = None) -> None:
+        """Let the commit happen only while a session's id was never used; else it raises `InvalidInput`."""
+        reader = self._reader
+        known: Refusal | None = None if reader is None else lambda _: id_in_use(reader, session_id)
+        pattern = (NamedNode(iris.session(session_id)), vocab.TYPE, None, vocab.CATALOG)
+        self._forbid.append((pattern, refusal or known))
+
+    def label(self, label: str, refusal: Refusal | None = None) -> None:
+        """Let the commit happen only while nothing has a label; else it raises `InvalidInput`."""
+        reader = self._reader
+        known = None if reader is None else lambda _: label_in_use(reader, label)
+        self._forbid.append(((None, vocab.LABEL, Literal(label), vocab.CATALOG), refusal or known))
+
+    # --- what comes and goes
+
+    def add(self, quads: Iterable[Quad]) -> None:
+        """Write quads."""
+        self._add += quads
+
+    def remove(self, quads: Iterable[Quad]) -> None:
+        """Take quads out, whether they are there or not."""
+        self._remove += quads
+
+    def take(self, quads: Sequence[Quad], refusal: Refusal | None = None) -> None:
+        """Take quads out, which must be there until then."""
+        self._remove += quads
+        self.require(quads, refusal)
+
+    def new(self, quads: Sequence[Quad], refusal: Refusal | None = None) -> None:
+        """Write what is said of the first quad's subject, of which nothing may be said yet in that graph."""
+        self._add += quads
+        self._forbid.append(((quads[0].subject, None, None, quads[0].graph_name), refusal))  # type: ignore[arg-type] # IRIs
+
+    def move(self, old: Iterable[Quad], new: Iterable[Quad], refusal: Refusal | None = None) -> None:
+        """Let something that is as it was read become something else: what differs goes and comes."""
+        before, after = set(old), set(new)
+        self._add += after - before
+        self.take(list(before - after), refusal)
+
+    # --- what is logged of it
+
+    def log(self, maker: _LeafMaker) -> None:
+        """Log what a maker gives for the store as it will be, under the write lock."""
+        self._makers.append(maker)
+
+    def log_leaves(self, made: Sequence[Leaf]) -> None:
+        """Log leaves that are known already."""
+        self._makers.append(lambda _: made)
+
+    # --- the commit
+
+    def join(self, other: Transaction) -> None:
+        """Let all that another transaction would do happen in the same commit."""
+        self._add += other._add
+        self._remove += other._remove
+        self._require += other._require
+        self._forbid += other._forbid
+        self._makers += other._makers
+
+    def change(self, *, seen: int | None = None, writer: object = None) -> Change:
+        """Return the commit as a store takes it; `seen` and `writer` are explained there."""
+        return Change(
+            add=self._add,
+            remove=self._remove,
+            require=[quad for quad, _ in self._require],
+            forbid=[pattern for pattern, _ in self._forbid],
+            seen=seen,
+            writer=writer,
+            leaves=self._leaves if self._makers else None,
+        )
+
+    def _leaves(self, after: Preview) -> list[Leaf]:
+        return [leaf for maker in self._makers for leaf in maker(after)]
+
+    def commit(self, store: QuadStore, otherwise: Refusal | None = None) -> bool:
+        """Write it; return False where it had all happened before.
+
+        Raises what the precondition that does not hold means, or `otherwise` where that says nothing.
+        """
+        try:
+            return store.commit(self.change())
+        except PreconditionFailed as failure:
+            error = self.error(failure, otherwise)
+            if error is failure:
+                raise
+            raise error from failure
+
+    def error(self, failure: PreconditionFailed, otherwise: Refusal | None = None) -> Exception:
+        """Return the error that a failed precondition means: the failure itself where nothing says one."""
+        present = failure.present
+        if present is None:
+            found = next((refusal for quad, refusal in self._require if quad == failure.missing), None)
+        else:
+            found = next((refusal for pattern, refusal in self._forbid if matches(present, pattern)), None)
+        found = found or otherwise
+        return failure if found is None else found(failure)
+
+
+# --- what it means
+
+
+def id_in_use(reader: Wording, session_id: str) -> InvalidInput:
+    """Return the error for the id of a session that is there, or was."""
+    if reader.is_deleted(session_id):
+        return InvalidInput(f"session {session_id!r} was deleted, and its id is not used again; choose another id")
+    return InvalidInput(f"there is a session {session_id!r} already; load it, or choose another id")
+
+
+def label_in_use(reader: Wording, label: str) -> InvalidInput:
+    """Return the error for a label that a session has already."""
+    return InvalidInput(f"the label {label!r} belongs to session {reader.labelled(label)!r}; choose another")
