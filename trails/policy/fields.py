@@ -6,9 +6,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from trails.errors import InvalidInput
-from trails.keys.settings import section
-
-__all__ = ["choice", "listed", "number", "only", "section", "text"]
 
 
 def text(value: Any, path: str) -> str | None:

@@ -8,9 +8,9 @@ from typing import Any, Final, Literal, NamedTuple, Self, cast
 from trails.errors import InvalidInput, RequestRefused
 from trails.keys.ids import normalize_agent_id
 from trails.keys.script import is_number, trim
+from trails.keys.settings import section
 from trails.model import Value
 from trails.policy.entry_fields import delivery_context
-from trails.policy.fields import section
 from trails.policy.levels import thinking_level
 from trails.policy.times import NEVER, Moment, to_ms
 

@@ -9,10 +9,10 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from trails.keys import KeySettings
+from trails.keys.settings import section
 from trails.ledger.exchange import Running
 from trails.model import Turn
 from trails.policy.agents import AgentToAgentPolicy, SpawnSettings
-from trails.policy.fields import section
 from trails.policy.patches import ModelHost
 from trails.policy.prompts import SubagentBrief, subagent_prompt
 from trails.policy.send_rules import SendPolicy
