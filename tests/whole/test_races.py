@@ -490,6 +490,17 @@ STEPS: list[Step] = [
 ]
 
 
+def test_a_row_that_grows_while_its_session_is_deleted_goes_whole_and_is_logged_as_deleted_once(
+    store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(store.create(id="s"), "one")
+    once(monkeypatch, deletion, "_rows", lambda: store.set_label("s", "late"))  # between the look and the commit
+    assert store.delete("s") == ["s"]
+    assert store.verify().findings == ()
+    assert [leaf.split()[0] for leaf in store.store.log.lines() if leaf.split()[1].endswith(":s")].count("delete") == 1
+    assert store.resolve(say(store.create(id="t", label="late"), "two").id) == "t"
+
+
 def test_whatever_two_threads_do_at_once_what_was_acknowledged_is_there_or_was_deleted_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: bool
 ) -> None:

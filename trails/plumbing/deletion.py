@@ -17,7 +17,7 @@ from trails.plumbing.kind import Kind
 from trails.plumbing.reader import Reader
 from trails.plumbing.transaction import Transaction, there
 from trails.records import turns
-from trails.store.contract import PreconditionFailed, QuadStore, Solutions
+from trails.store.contract import Matching, PreconditionFailed, QuadStore, Solutions
 from trails.store.preview import Preview
 
 
@@ -32,6 +32,10 @@ def delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, cascad
             return _delete(store, reader, session_id, by=by, cascade=cascade)
         except _Newcomer:  # and look again: each time another writer got on
             continue
+
+
+class _RowChanged(TrailsError):
+    """A row got more quads between the look at it and the commit; nothing was written."""
 
 
 class _Newcomer(TrailsError):
@@ -89,15 +93,13 @@ def _commit(store: QuadStore, doomed: list[str], tx: Transaction) -> None:
         whole.log_leaves([leaf for each in left for leaf in each.leaves])
         try:
             whole.commit(store)
-        except PreconditionFailed:
+        except (PreconditionFailed, _RowChanged):
             rows = _rows(store, doomed)
             continue  # a row or a record was changed meanwhile, or the session that one was to move to
         sweep.sweep_names(store, sweep.names_in([*rows, *going]))
-        rows = _rows(store, doomed, deleted=True)
-        if not rows and not any(kind.leaving(store, doomed, memory).remove for kind, memory in seen.items()):
+        if not any(kind.leaving(store, doomed, memory).remove for kind, memory in seen.items()):
             return
-        altered = {iris.session_id(str(quad.subject.value)) for quad in rows}  # type: ignore[union-attr] # IRIs
-        tx, logged = Transaction(), logbook.rows("delete", sorted(altered))
+        tx, logged, rows = Transaction(), _no_leaves, []  # records of them that another writer made meanwhile go too
 
 
 def _nothing_new(doomed: list[str]) -> logbook.LeafMaker:
@@ -109,13 +111,19 @@ def _nothing_new(doomed: list[str]) -> logbook.LeafMaker:
             for link in (vocab.PARENT_SESSION, vocab.SPAWNED_BY, vocab.TAG_OF):
                 for quad in after.quads((None, link, node, vocab.CATALOG)):
                     raise _Newcomer(f"{quad.subject} came to depend on session {session_id!r}")
+        if _rows(after, doomed, deleted=True):
+            raise _RowChanged("a row was changed meanwhile")  # what stayed of it would stand beside the tombstone
         return list(logbook.rows("delete", doomed)(after))
 
     return leaves
 
 
-def _rows(store: QuadStore, doomed: list[str], *, deleted: bool = False) -> list[Quad]:
-    """Return the rows and system prompts of sessions; of `deleted` ones, what another thread put there meanwhile."""
+def _no_leaves(_: Preview) -> list[Leaf]:
+    return []
+
+
+def _rows(store: Matching, doomed: list[str], *, deleted: bool = False) -> list[Quad]:
+    """Return the rows and system prompts of sessions; of `deleted` ones, what stands there beside the tombstone."""
     found: list[Quad] = []
     for session_id in doomed:
         node = NamedNode(iris.session(session_id))
