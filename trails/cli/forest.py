@@ -16,7 +16,7 @@ Status = Literal["stored", "deleted", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ForestNode:
     """A session's place in the forest.
 
     `last` is the index of the last turn that it owns, and `head` the digest of its last turn, own or inherited; None
@@ -50,7 +50,7 @@ class Node:
 class Twig:
     """A node as drawn; `again` marks one that stands elsewhere too (two parents, or a circle) and is not followed."""
 
-    node: Node
+    node: ForestNode
     depth: int = 0
     again: bool = False
     children: list[Twig] = field(default_factory=list)
@@ -75,12 +75,12 @@ class Twig:
         }
 
 
-def read(reader: Reader) -> dict[str, Node]:
+def read(reader: Reader) -> dict[str, ForestNode]:
     """Return every session, and every parent or spawner that is no session any more, by id: two queries."""
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, ForestNode] = {}
     for row in reader.select("tree"):
         stored, at = row["stored"].value == "true", row["at"]
-        node = Node(
+        node = ForestNode(
             id=iris.session_id(row["session"].value),
             status="stored" if stored else "deleted" if row["deleted"].value == "true" else "missing",
             label=_text(row["label"]),
@@ -110,13 +110,13 @@ def _session(term: Any) -> str | None:
     return None if term is None else iris.session_id(term.value)
 
 
-def plant(nodes: Mapping[str, Node], top: str | None = None) -> list[Twig]:
+def plant(nodes: Mapping[str, ForestNode], top: str | None = None) -> list[Twig]:
     """Return the trees of the forest, oldest root first; with `top`, that session's own tree alone.
 
     Forks come in order of their fork index, spawned sessions after them. Sessions that no root leads to (their lineage
     goes in a circle) start trees of their own at the end, so none is left out.
     """
-    below: dict[str, list[Node]] = defaultdict(list)
+    below: dict[str, list[ForestNode]] = defaultdict(list)
     for node in nodes.values():
         for above in {node.parent, node.spawner} - {None}:
             below[str(above)].append(node)
@@ -131,7 +131,7 @@ def plant(nodes: Mapping[str, Node], top: str | None = None) -> list[Twig]:
     return trees
 
 
-def _grow(start: Node, below: Mapping[str, list[Node]], placed: set[str]) -> Twig:
+def _grow(start: ForestNode, below: Mapping[str, list[ForestNode]], placed: set[str]) -> Twig:
     root = Twig(start, again=start.id in placed)
     placed.add(start.id)
     open_twigs = [root]

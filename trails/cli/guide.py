@@ -27,7 +27,7 @@ _LINK: Final = re.compile(r"\[([^\]]+)\]\(([a-z-]+)\.md\)")
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class GuidePage:
     """A page of the guide: Markdown that opens with a title and a line that says what the page is for."""
 
     name: str
@@ -44,11 +44,11 @@ class Page:
         return self.text.split("\n", 3)[2]
 
 
-def read_page(name: str) -> Page:
+def read_page(name: str) -> GuidePage:
     """Return a page by its name, or raise `InvalidInput` with the names there are and the nearest of them."""
     if name not in PAGES:
         raise InvalidInput(f"the guide has no page {name!r}{_nearest(name)}; its pages are: {', '.join(PAGES)}")
-    return Page(name, (FOLDER / f"{name}.md").read_text("utf-8"))
+    return GuidePage(name, (FOLDER / f"{name}.md").read_text("utf-8"))
 
 
 def _nearest(name: str) -> str:
@@ -94,24 +94,24 @@ def guide(page: str | None, as_json: bool) -> None:
         answer(_described(found) | {"text": found.text}, found, _draw_page, as_json=as_json)
 
 
-def _draw_pages(pages: Sequence[Page]) -> None:
+def _draw_pages(pages: Sequence[GuidePage]) -> None:
     from trails.cli import render
 
     render.print_table(("page", "what it is for"), [(p.name, p.summary) for p in pages], fold=("what it is for",))
 
 
-def _draw_page(page: Page) -> None:
+def _draw_page(page: GuidePage) -> None:
     if sys.stdout.isatty():
         _lay_out(page)
     else:
         click.echo(page.text, nl=False)
 
 
-def _described(page: Page) -> dict[str, Any]:
+def _described(page: GuidePage) -> dict[str, Any]:
     return {"name": page.name, "title": page.title, "summary": page.summary}
 
 
-def _lay_out(page: Page) -> None:
+def _lay_out(page: GuidePage) -> None:
     from rich.markdown import Markdown
     from rich.theme import Theme
 

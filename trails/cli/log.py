@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from trails import Repository
-    from trails.cli.forest import Node
+    from trails.cli.forest import ForestNode
     from trails.cli.lanes import Line, Strand
     from trails.model import Turn
 
@@ -131,7 +131,7 @@ def _last_turn(lines: Iterable[Line]) -> tuple[str, int]:
     return turns[-1] if turns else ("", 0)
 
 
-def _as_it_was(nodes: Mapping[str, Node], then: Mapping[str, int | None]) -> dict[str, Node]:
+def _as_it_was(nodes: Mapping[str, ForestNode], then: Mapping[str, int | None]) -> dict[str, ForestNode]:
     """Return sessions with the turns that they had then; without those that were not there. `then` is of `_changes`."""
     found = {}
     for session_id, node in nodes.items():
@@ -143,7 +143,9 @@ def _as_it_was(nodes: Mapping[str, Node], then: Mapping[str, int | None]) -> dic
     return found
 
 
-def _newest_first(store: Repository, nodes: Mapping[str, Node], then: Mapping[str, int | None]) -> dict[str, Node]:
+def _newest_first(
+    store: Repository, nodes: Mapping[str, ForestNode], then: Mapping[str, int | None]
+) -> dict[str, ForestNode]:
     """Return sessions with the time of their last turn for that of their creation: the newest is drawn first."""
     from trails import iris
 
@@ -191,7 +193,7 @@ def _listing(store: Repository, ref: str | None, *, forks: bool, seen: int | Non
 
     then = _changes(store, seen)
 
-    def all_sessions() -> dict[str, Node]:
+    def all_sessions() -> dict[str, ForestNode]:
         return _newest_first(store, _as_it_was(forest.read(store.reader), then), then)
 
     if ref is None:
@@ -213,16 +215,16 @@ def _listing(store: Repository, ref: str | None, *, forks: bool, seen: int | Non
     return listing
 
 
-def _lineage(store: Repository, session_id: str) -> dict[str, Node]:
+def _lineage(store: Repository, session_id: str) -> dict[str, ForestNode]:
     """Return a session and its ancestors, as `forest.read` gives them; nothing else is read."""
     from trails import iris
-    from trails.cli.forest import Node
+    from trails.cli.forest import ForestNode
 
     chain = store.reader.lineage(session_id)
     rows = store.reader.select("own_turns", sessions=[record.id for record in chain])
     last = {iris.session_id(row["session"].value): int(row["last"].value) for row in rows}
     return {
-        each.id: Node(
+        each.id: ForestNode(
             id=each.id,
             label=each.label,
             parent=each.parent_session_id,
@@ -233,12 +235,12 @@ def _lineage(store: Repository, session_id: str) -> dict[str, Node]:
     }
 
 
-def _end(node: Node) -> int:
+def _end(node: ForestNode) -> int:
     """Return how many turns the transcript of a session has."""
     return max(node.forked_at or 0, -1 if node.last is None else node.last + 1)
 
 
-def _above(nodes: Mapping[str, Node], node: Node) -> Iterator[Node]:
+def _above(nodes: Mapping[str, ForestNode], node: ForestNode) -> Iterator[ForestNode]:
     """Give a session's parent, the parent of that, and so on, as long as they are stored."""
     seen = {node.id}
     while node.parent is not None and node.parent in nodes and node.parent not in seen:
@@ -247,7 +249,7 @@ def _above(nodes: Mapping[str, Node], node: Node) -> Iterator[Node]:
         yield node
 
 
-def _owner(nodes: Mapping[str, Node], node: Node, index: int) -> tuple[str, int]:
+def _owner(nodes: Mapping[str, ForestNode], node: ForestNode, index: int) -> tuple[str, int]:
     """Return (owner, index) of the turn at an index of a session's transcript."""
     for above in (node, *_above(nodes, node)):
         if index >= (above.forked_at or 0):
@@ -255,7 +257,7 @@ def _owner(nodes: Mapping[str, Node], node: Node, index: int) -> tuple[str, int]
     return "", index
 
 
-def _strand(nodes: Mapping[str, Node], node: Node) -> Strand:
+def _strand(nodes: Mapping[str, ForestNode], node: ForestNode) -> Strand:
     from trails.cli.lanes import Strand
 
     start = node.forked_at or 0
@@ -264,7 +266,7 @@ def _strand(nodes: Mapping[str, Node], node: Node) -> Strand:
     return Strand(node.id, parent or None, start, _end(node), node.created.removesuffix("Z"))
 
 
-def _transcript(store: Repository, nodes: Mapping[str, Node], session_id: str, end: int | None) -> list[Strand]:
+def _transcript(store: Repository, nodes: Mapping[str, ForestNode], session_id: str, end: int | None) -> list[Strand]:
     """Return the runs of turns that make up a transcript, or the first `end` turns of it."""
     from trails import lineage
     from trails.cli.lanes import Strand
@@ -277,7 +279,7 @@ def _transcript(store: Repository, nodes: Mapping[str, Node], session_id: str, e
     return found
 
 
-def _forked(nodes: Mapping[str, Node], session_id: str, end: int | None) -> list[Strand]:
+def _forked(nodes: Mapping[str, ForestNode], session_id: str, end: int | None) -> list[Strand]:
     """Return what was forked from the first `end` turns of a session, and from that, and so on."""
     found = []
     for node in nodes.values():
