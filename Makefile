@@ -14,18 +14,20 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # the sources come by themselves after what is locked, built with what is installed then.
 install = $(if $(LOCK),$(PIP) install $(PIP_FLAGS) --require-hashes -r "$(LOCK)" && $(PIP) install --no-deps --no-build-isolation -e .,$(PIP) install $(PIP_FLAGS) $(1) -e .)
 # What tries the engine's promises for minutes says nothing about how the package was built: not repeated for the wheel.
-ENGINE_TESTS := crashes power_cuts faults state_machine concurrency tampering malformed soak races interrupts commit_log staging locks
+ENGINE_TESTS := $(addprefix tests/,$(addprefix whole/test_,$(addsuffix .py,concurrency crashes interrupts malformed power_cuts races soak)) \
+  $(addprefix store/test_,$(addsuffix .py,commit_log faults locks staging)) plumbing/test_tampering.py session/test_state_machine.py)
 # Tests in which a store and a model go through the same random steps: 10,000 of them with --long.
 STATE_MACHINES := $(addprefix tests/,session/test_state_machine.py tree/test_tree_machine.py runs/test_runs_machine.py ledger/test_ledger.py)
 SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test long state-machines lint style types layers wheel-test bench clean
+.PHONY: help demo test test-all long state-machines lint style types layers wheel-test bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo        install into $(VENV) and show in a minute what Trails does"
-	@echo "make test        install into $(VENV) and run the tests"
+	@echo "make test        install into $(VENV) and run the tests: a few minutes, with small figures and without the slow ones"
+	@echo "make test-all    all tests with their usual figures (some ten minutes)"
 	@echo "make long        the tests with their long figures"
 	@echo "make state-machines   10,000 random steps against a model (some minutes)"
 	@echo "make lint        style (ruff), types (mypy), layers (import-linter)"
@@ -38,6 +40,9 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+test-all: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) --all
 
 long: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) --long
@@ -73,7 +78,7 @@ wheel-test: $(VENV)/.dev
 	  cp -R tests benchmarks .ci pyproject.toml README.md CONTRIBUTING.md CHANGELOG.md Makefile "$$away"; \
 	  cd "$$away"; \
 	  venv/bin/python -c 'import sys, trails; print(trails.__file__); sys.exit("site-packages" not in trails.__file__)'; \
-	  TRAILS_SHARED="$(SHARED)" venv/bin/python -m pytest $(PYTEST_FLAGS) $(ENGINE_TESTS:%=--ignore=tests/test_%.py)
+	  TRAILS_SHARED="$(SHARED)" venv/bin/python -m pytest $(PYTEST_FLAGS) $(ENGINE_TESTS:%=--ignore=%)
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import trails
+from tests.support.clocks import Clock
 from tests.support.machines import Size
 from tests.support.places import SHARED
 from trails import Repository
 
 _EVERYWHERE: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("default", max_examples=40, **_EVERYWHERE)
+settings.register_profile("quick", max_examples=15, **_EVERYWHERE)
+settings.register_profile("all", max_examples=40, **_EVERYWHERE)
 settings.register_profile("long", max_examples=200, **_EVERYWHERE)
 
 STORE_KINDS = ("memory", "disk")
@@ -36,20 +38,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    long = config.getoption("--long")
-    settings.load_profile("long" if long else "default")
-    if not long and _has_room(_IN_MEMORY):
+    size = _size(config)
+    settings.load_profile(size)
+    if size != "long" and _has_room(_IN_MEMORY):
         # Most of a test on disk is spent in waiting for the disk, and what a power cut does is played out elsewhere.
         os.environ.setdefault("TMPDIR", str(_IN_MEMORY))
         tempfile.tempdir = None  # it is asked for once, and may have been
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--all") or config.getoption("--long"):
+    if _size(config) != "quick":
         return
     slow = [item for item in items if item.get_closest_marker("slow")]
     items[:] = [item for item in items if not item.get_closest_marker("slow")]
     config.hook.pytest_deselected(items=slow)
+
+
+def _size(config: pytest.Config) -> Size:
+    if config.getoption("--long"):
+        return "long"
+    return "all" if config.getoption("--all") else "quick"
 
 
 def _has_room(folder: Path) -> bool:
@@ -71,9 +79,7 @@ def long(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture
 def size(request: pytest.FixtureRequest) -> Size:
     """Which figures were asked for: of `make test`, of `make test-all` or of `make long`."""
-    if request.config.getoption("--long"):
-        return "long"
-    return "all" if request.config.getoption("--all") else "quick"
+    return _size(request.config)
 
 
 @pytest.fixture(params=STORE_KINDS)
@@ -111,3 +117,8 @@ def shared() -> Path:
             pytest.fail(reason + ", and CI must have it")
         pytest.skip(reason)
     return SHARED
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,13 +14,11 @@ import pytest
 import rdflib
 from hypothesis import given
 from hypothesis import strategies as st
-from pyparsing import ParseException
-from rdflib.plugins.sparql.parser import parseQuery
-from rdflib.plugins.sparql.parserutils import CompValue
 
 import trails
-from trails import Compaction, InvalidInput, Repository, iris, queries, vocab
-from trails.plumbing import draft
+from tests.support.nine_sessions import day, fill, later
+from tests.support.query_rules import lint
+from trails import InvalidInput, Repository, iris, queries, vocab
 from trails.store.contract import to_python
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
@@ -30,196 +27,6 @@ ALL = queries.load_all()
 CATALOGUE = queries.catalogue()
 
 # --- a store to ask
-
-
-def day(number: int) -> datetime:
-    return datetime(2026, 3, number, 12, tzinfo=UTC)
-
-
-def fill(store: Repository) -> None:
-    """Store nine sessions. Forks: plan <- dinner (at 3) <- solo (at 2, inside what dinner inherits) <- tail (at 4)."""
-    plan = store.create(
-        id="plan",
-        principal="alice",
-        agent="planner",
-        label="trip",
-        meta={"project": "alps"},
-        system="Be brief",
-        created=day(1),
-    )
-    plan.append("user", "Plan a trip to the Alps", time=day(1))
-    call = {"id": "c1", "name": "weather", "arguments": {"place": "Zermatt"}}
-    plan.append(
-        "assistant",
-        "I look.",
-        model="m-1",
-        usage={"input_tokens": 10, "output_tokens": 5, "cost": 0.01},
-        tool_calls=[call],
-    )
-    plan.append("tool", "Snow", tool_call_id="c1")
-    plan.append(
-        "assistant", "Take the train", model="m-1", usage={"input_tokens": 20, "output_tokens": 7, "cacheRead": 4}
-    )
-    plan.append("user", "Thanks")
-    plan.set_system("Be very brief")  # version 2, from turn 5 on: after both forks
-    plan.persist()
-
-    dinner = plan.fork(at=3, id="dinner", principal="bob", label="evening", created=day(2))
-    dinner.append("user", "Plan a dinner instead")
-    calls = [{"id": "c2", "name": "tables", "arguments": {"for": 2}}, {"id": "c3", "name": "taxi", "arguments": {}}]
-    dinner.append(
-        "assistant",
-        "One moment.",
-        model="m-2",
-        usage={"input_tokens": 30, "output_tokens": 9, "cost": 0.02},
-        tool_calls=calls,
-    )
-    dinner.append("tool", "no tables left", tool_call_id="c2", is_error=True)
-    dinner.persist()
-
-    solo = dinner.fork(at=2, id="solo", created=day(3), meta={"project": "alps", "people": 1})
-    solo.append("user", "Just me", author="carol")
-    made = Compaction(summarised_through=1, first_kept=2, tokens_before=100, tokens_after=20, trigger="manual")
-    solo.append("summary", "A trip was asked for.", compaction=made)
-    solo.set_system("Be kind")  # the second version of solo's own lineage
-    solo.persist()
-    tail = solo.fork(id="tail", created=day(4))
-    tail.append("assistant", "A walk, then.", model="m-2", usage={"input_tokens": 1, "output_tokens": 1})
-    tail.persist()
-
-    recipes = store.create(id="recipes", principal="carol", agent="cook", meta={"project": "soup"}, created=day(5))
-    recipes.append("user", "A recipe with SNOW peas", time=day(5))
-    recipes.append("assistant", [{"type": "text", "text": "Soup, then."}])
-    recipes.persist()
-
-    store.create(id="scout", spawned_by="plan", agent="scout", kind="worker", created=day(6)).persist()
-    store.create(id="helper", spawned_by="scout", agent="scout", created=day(7)).persist()
-
-    imported = store.create(id="pi:01", source_session="pi:01", created=day(8))
-    imported.worktree.append(draft.make("user", "hello", source_ids=["aa", "ab"], timed=False))
-    imported.worktree.append(draft.make("assistant", "hi", source_ids=["ac"], timed=False))
-    imported.persist()
-    branch = imported.fork(at=1, id="pi:01~b", source_session="pi:01", created=day(9))
-    branch.worktree.append(draft.make("assistant", "good day", source_ids=["ad"], timed=False))
-    branch.persist()
-
-    store.create(id="gone", principal="alice", created=day(10)).persist()
-    store.delete("gone", by="dave")
-    _work_at_a_desk(store)
-    _pick_and_mark(store)
-    _send_out_scouts(store)
-    _meet_in_the_hall(store)
-    _enter_runs(store)
-
-
-def _enter_runs(store: Repository) -> None:
-    """Two runs: the hall asked for one, which ran in the annex and was announced; of the other no session is here."""
-
-    def ms(number: int, minutes: int = 0) -> int:
-        return int((day(number) + timedelta(minutes=minutes)).timestamp()) * 1000
-
-    done = {
-        "runId": "r1",
-        "childSessionKey": "agent:main:discord:group:dev",
-        "requesterSessionKey": "agent:main:main",
-        "task": "Look around",
-        "label": "look",
-        "createdAt": ms(24),
-        "startedAt": ms(24),
-        "endedAt": ms(24, 5),
-        "outcome": {"status": "ok"},
-        "cleanupHandled": True,
-        "cleanupCompletedAt": ms(24, 6),
-    }
-    silent = {
-        "runId": "r2",
-        "childSessionKey": "agent:ops:subagent:x",
-        "requesterSessionKey": "agent:ops:main",
-        "task": "Count the doors",
-        "createdAt": ms(25),
-        "startedAt": ms(25),
-        "endedAt": ms(26),
-        "outcome": {"status": "error", "error": "no doors"},
-        "cleanupHandled": False,
-    }
-    trails.Runs(store).import_file({"version": 2, "runs": {"r1": done, "r2": silent}})
-
-
-def _meet_in_the_hall(store: Repository) -> None:
-    """The hall is a main session: entry 1 and 3 of its ledger are gina's messages, 2 is henry's, 4 notes that it read the
-    annex. The annex is a group's session: entry 1 of its ledger notes that it was not to send.
-    """
-    store.create(
-        id="hall", key="agent:main:main", kind="main", principal="gina", agent="main", created=day(21)
-    ).persist()
-    store.create(id="annex", key="agent:main:discord:group:dev", kind="group", agent="main", created=day(22)).persist()
-    rules = [{"action": "deny", "match": {"channel": "discord"}}]
-    router = trails.Router(store, config={"session": {"sendPolicy": {"rules": rules}}}, clock=lambda: day(23))
-    router.session("discord:group:dev")
-    for name, text in (("gina", "Is anybody here?"), ("henry", "I am."), ("gina", "Welcome.")):
-        with pytest.warns(trails.SharedSessionWarning) if name == "henry" else contextlib.nullcontext():
-            router.route(trails.Inbound(channel="chat", peer=name, principal=name, content=text))
-    assert not router.may_send("discord:group:dev", channel="discord")
-    router.history("main", "discord:group:dev")
-
-
-def _pick_and_mark(store: Repository) -> None:
-    """A session with a turn picked from dinner, two tags (and one that was removed), and a note (and one removed)."""
-    picks = store.create(id="picks", principal="dave", created=day(14))
-    picks.cherry_pick("dinner", 3)
-    picks.persist()
-    store.tags.add("v1", "plan@3")
-    store.tags.add("final", "tail", by="agent:cook")
-    store.tags.add("oops", "plan")
-    store.tags.remove("oops")
-    store.notes.add("dinner", 1, "Which tool was that?", by="bob")
-    store.notes.remove(store.notes.add("plan", 1, "Never mind").id)
-
-
-def _work_at_a_desk(store: Repository) -> None:
-    """Entries of the desk's ledger: 1 message, 2 its exchange, 3 the answer, 4 and 5 deliveries of it; 6 message, 7 its
-    exchange, which failed, 8 that taken up again; 9 a message that waits.
-    """
-    store.create(id="desk", principal="dana", agent="clerk", created=day(11)).persist()
-    ledger = trails.Ledger(store, clock=lambda: day(12))
-    to: dict[str, Any] = {"source": "mail", "channel": "smtp", "peer": "eve", "author": "eve"}
-    ledger.receive("desk", "Is it open?", event_id="m-1", **to)
-    ledger.process("desk", lambda running: "Until six.")
-    answer = ledger.events("desk", direction="outbound")[0]
-    ledger.delivered(answer, outcome="failed", reason="mailbox full")
-    ledger.delivered(answer, text="Until 6 pm.", at=day(13))
-    ledger.receive("desk", "On Sundays too?", event_id="m-2", **to)
-    with pytest.raises(RuntimeError):
-        ledger.process("desk", _no_model)
-    ledger.retry("desk", 7)
-    ledger.receive("desk", "Hello?", mode="collect", **to)
-
-
-def _send_out_scouts(store: Repository) -> None:
-    """Mains on two channels. On chat a branch is at work, whose worker is done, and one rests; on mail one outlives it."""
-    now = [day(15)]
-    tree = trails.Tree(store, clock=lambda: now[0])
-    chat = tree.main("chief", "chat", id="chat", system="Lead.", principal="erin")
-    scan = chat.spawn("branch", "Look at the coast", "A walk is meant", timedelta(days=9), "large", id="scan")
-    count = scan.spawn("worker", "Count the steps", id="count", ttl=timedelta(days=2))
-    now[0] = day(16)
-    count.complete(
-        "9,000 steps", artifacts=[("file:///steps.csv", "created", "ab" * 32), ("file:///old.csv", "deleted")]
-    )
-    tree.incorporate(scan.results()[0], "It has 9,000 steps")
-    chat.spawn("branch", "Book beds", id="beds", by="erin").suspend()
-    mail = tree.main("chief", "mail", id="mail")
-    mail.spawn("branch", "Write to the hut", id="letters")
-    mail.fail("no more mail")
-
-
-def _no_model(running: object) -> str:
-    raise RuntimeError("no model")
-
-
-def _in(minutes: float) -> datetime:
-    """A while after the sixteenth day's noon, when the scouts were sent."""
-    return day(16) + timedelta(minutes=minutes)
 
 
 class Engines:
@@ -555,8 +362,8 @@ ANSWERS: list[Answer] = [
         ("hall", None, 0, "main", "active", "agent:main", None, day(21), None, None, 0),
         ("scout", "plan", 1, "worker", "active", "agent:scout", None, day(6), None, None, 0),
         ("scan", "chat", 1, "branch", "active", "agent:chief", "large", day(15), day(24), None, 0),
-        ("beds", "chat", 1, "branch", "suspended", "agent:chief", None, day(16), _in(30), None, 0),
-        ("letters", "mail", 1, "branch", "active", "agent:chief", None, day(16), _in(30), _in(0.5), 0),
+        ("beds", "chat", 1, "branch", "suspended", "agent:chief", None, day(16), later(30), None, 0),
+        ("letters", "mail", 1, "branch", "active", "agent:chief", None, day(16), later(30), later(0.5), 0),
         ("count", "scan", 2, "worker", "completed", "agent:chief", "cheapest", day(15), day(17), None, 0),
     ]),
     ("session-tree", {"session": "scan"}, "session depth", [("scan", 1), ("count", 2)]),
@@ -574,7 +381,7 @@ ANSWERS: list[Answer] = [
         ("plan", "agent:planner", 1),
     ]),
     ("tree-orphans", {}, "session kind state parent ended ends", [
-        ("letters", "branch", "active", "mail", "failed", _in(0.5)),
+        ("letters", "branch", "active", "mail", "failed", later(0.5)),
     ]),
     ("transitions", {"session": ["count", "beds"]}, "session before after by time reason", [
         ("beds", None, "active", "principal:erin", day(16), None),
@@ -749,79 +556,6 @@ def test_a_value_that_does_not_fit_is_refused_with_what_the_parameter_is(engines
 
 
 # --- the lint
-
-
-def lint(query: queries.QueryFile) -> list[str]:
-    """Return what is wrong with a query file by the rules of CONTRIBUTING.md; nothing for a good one."""
-    try:
-        prologue, parsed = parseQuery(query.text)
-    except ParseException as error:
-        return [f"is not SPARQL 1.1: {error}"]
-    del prologue
-    found = _lint_header(query, parsed)
-    nodes = list(_walk(parsed))
-    for node in nodes:
-        if not isinstance(node, CompValue):
-            continue
-        if node.name == "GraphGraphPattern" and isinstance(node.term, rdflib.Variable):
-            inside = {inner.name for inner in _walk(node.graph) if isinstance(inner, CompValue)}
-            if "SubSelect" in inside:
-                found.append(f"has a sub-SELECT under GRAPH ?{node.term}, which reads every graph")
-        if node.name == "ServiceGraphPattern":
-            found.append("uses SERVICE")
-        if node.name == "SubSelect":
-            found += _lint_scope(query, node)
-        if node.name.endswith("Query") and "valuesClause" in node:
-            found.append("ends in VALUES, which changes aggregates; put it into the body")
-    if any(isinstance(node, rdflib.BNode) for node in nodes):
-        found.append("has a blank node, which another engine may take for a variable")
-    return found
-
-
-def _walk(node: Any) -> Iterator[Any]:
-    yield node
-    if isinstance(node, CompValue):
-        for value in node.values():
-            yield from _walk(value)
-    elif isinstance(node, list | tuple) or type(node).__name__ in ("ParseResults", "plist"):
-        for value in node:
-            yield from _walk(value)
-
-
-def _lint_header(query: queries.QueryFile, parsed: CompValue) -> list[str]:
-    found = []
-    if not query.purpose:
-        found.append("has no purpose")
-    kinds = {"session", "turn", "iri", "text", "integer", "time", "principal", "agent"}
-    found += [f"has a parameter of unknown kind {p.kind!r}" for p in query.parameters if p.kind not in kinds]
-    declared = [column.name for column in query.columns]
-    if parsed.name == "SelectQuery":
-        projected = [str(item["evar" if "evar" in item else "var"]) for item in parsed["projection"]]
-        if declared != projected:
-            found.append(f"declares the columns {declared} and projects {projected}")
-    elif declared:
-        found.append("declares columns and is no SELECT")
-    for parameter in query.parameters:
-        for line in query.text.splitlines():
-            if line.endswith(f"#: {parameter.name}") and line.lstrip().startswith("VALUES"):
-                default_is_open = "UNDEF" in line
-                if default_is_open and not parameter.optional:
-                    found.append(f"runs without {parameter.name!r} as it stands, but does not declare it optional")
-    return found
-
-
-def _lint_scope(query: queries.QueryFile, sub_select: CompValue) -> list[str]:
-    """A variable that a marked VALUES line binds must be bound in each sub-SELECT that uses it too."""
-    marked = set(re.findall(r"^\s*VALUES \?(\w+) \{.*#: \w+$", query.text, re.MULTILINE))
-    used = {str(node) for node in _walk(sub_select) if isinstance(node, rdflib.Variable)}
-    bound = {
-        str(inner)
-        for node in _walk(sub_select.where)
-        if isinstance(node, CompValue) and node.name == "InlineData"
-        for inner in _walk(node)
-        if isinstance(inner, rdflib.Variable)
-    }
-    return [f"uses ?{name} in a sub-SELECT that has no VALUES line for it" for name in sorted((marked & used) - bound)]
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -60,12 +60,13 @@ if TYPE_CHECKING:
         VerifyReport,
     )
     from trails.opening import open  # noqa: A004 - trails.open, as io.open
+    from trails.plumbing.pages import Page
     from trails.plumbing.watch import Notice
     from trails.records.entries import Delivery, Event, Exchange
     from trails.records.run import Run
     from trails.routing import Inbound, Routed, Router
     from trails.runs import Runs, Sent, Spawned, Step
-    from trails.session.repository import Page, Repository
+    from trails.session.repository import Repository
     from trails.session.session import Session
     from trails.tree import Limits, SessionResult, Tree
 
@@ -115,7 +116,8 @@ _HOMES = {
     "trails.records.entries": ("Delivery", "Event", "Exchange"),
     "trails.plumbing.watch": ("Notice",),
     "trails.compare.comparison": ("Comparison",),
-    "trails.session.repository": ("Page", "Repository"),
+    "trails.plumbing.pages": ("Page",),
+    "trails.session.repository": ("Repository",),
     "trails.records.run": ("Run",),
     "trails.session.session": ("Session",),
     "trails.tree": ("Limits", "SessionResult", "Tree"),

@@ -23,10 +23,11 @@ import click
 import pyoxigraph as ox
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.machines import examples
 from tests.support.places import IMPORTED
 from trails import Repository, iris, vocab
 from trails.cli import main
@@ -407,7 +408,7 @@ def test_create_and_append_print_the_id_and_the_index(run: Run) -> None:
     assert [turn["content"] for turn in shown["turns"]] == ["hello", "from stdin"]
 
 
-@settings(max_examples=5)
+@examples(5)
 @example("\r\n \x00\u2028 \x1b[31m")
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200))
 def test_any_text_that_goes_in_comes_out(text: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
-import trails
+from tests.support.places import IMPORTED
 from trails.cli import main
 from trails.cli.guide import FOLDER, PAGES, read_page, with_commands
 
@@ -26,7 +26,7 @@ def guide(*arguments: str) -> Result:
 def on_a_terminal(*arguments: str, width: int, cwd: Path) -> str:
     """Return what the program prints on a terminal of its own."""
     ours, theirs = pty.openpty()
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(trails.__file__).parents[1])}
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(IMPORTED)}
     environment |= {"TERM": "xterm-256color", "COLUMNS": str(width), "PYTHONUTF8": "1"}
     command = [sys.executable, "-m", "trails", *arguments]
     with subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, cwd=cwd, env=environment) as program:
@@ -129,7 +129,7 @@ def test_the_guide_needs_no_store_and_no_engine(tmp_path: Path) -> None:
         "import sys; from trails.cli import main; main(['guide', 'keys'], standalone_mode=False); "
         "sys.exit(str({'rich', 'pyoxigraph', 'pydantic', 'rdflib'} & set(sys.modules)))"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(trails.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(IMPORTED)}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, check=False, cwd=tmp_path, env=environment, text=True
     )

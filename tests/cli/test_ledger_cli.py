@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import trails
-from tests.ledger.test_ledger import contents, session_of
+from tests.support.ledgers import session_of
+from tests.support.sessions import contents
 from trails import Ledger
 from trails.cli import main
 from trails.ledger import Running

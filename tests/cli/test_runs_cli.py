@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import trails
-from tests.runs.test_runs import MAIN, Clock, counter
+from tests.support.clocks import Clock
+from tests.support.runs import MAIN, counter
 from trails import Runs, Step
 from trails.cli import main
 

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import trails
-from tests.ledger.test_ledger import echo, session_of
+from tests.support.ledgers import echo, session_of
 from tests.support.places import IMPORTED
 from trails import Ledger, Repository
 from trails.cli import main

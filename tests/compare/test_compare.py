@@ -16,10 +16,11 @@ import pyarrow as pa  # type: ignore[import-untyped] # it ships no types
 import pyoxigraph as ox
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.machines import examples
 from trails import IndexGap, InvalidInput, Repository, SessionNotFound, TrailsError, iris, vocab
 from trails.cli import main
 from trails.compare.comparison import COLUMNS, Comparison
@@ -514,7 +515,7 @@ def test_sparql_reckons_with_numbers_in_metadata(filled: Repository) -> None:
 @given(
     value=st.one_of(st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=9))
 )
-@settings(max_examples=25)
+@examples(25)
 def test_metadata_comes_back_with_its_type(value: object) -> None:
     with trails.open(":memory:") as store:
         try:
@@ -539,7 +540,7 @@ def forests(draw: st.DrawFn) -> list[tuple[int, int, list[int]]]:
 
 
 @given(shape=forests())
-@settings(max_examples=25)
+@examples(25)
 def test_a_row_agrees_with_the_transcript_that_load_gives(shape: list[tuple[int, int, list[int]]]) -> None:
     with trails.open(":memory:") as store:
         sessions = [store.create(id="r")]

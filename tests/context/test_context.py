@@ -12,30 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.entries import Listening, answered, asked, entries, said, transcripts
 from trails import Compaction, IndexGap, InvalidInput, Repository, vocab
 from trails.context import Context, assemble, estimate
 from trails.context.messages import Message, messages_of
-from trails.context.shown import Entry, Spoken
-from trails.model import Facts, ToolCall, ToolResult
+from trails.context.shown import ShownTurn, Spoken
+from trails.model import Facts
 from trails.store.contract import Change
 from trails.transcripts.merge import merge
 from trails.transcripts.pi import context as pi_context
 from trails.transcripts.pi import session_file
 
 ONE = len  # a counter for which a token is a character: sums can be made by hand
-
-
-def said(index: int, role: str, text: str) -> Entry:
-    return Entry(index, role, text)
-
-
-def asked(index: int, *ids: str, text: str = "") -> Entry:
-    calls = tuple(ToolCall(id=each, name="ls", arguments="{}") for each in ids)
-    return Entry(index, "assistant", text, facts=Facts(tool_calls=calls))
-
-
-def answered(index: int, call_id: str, text: str = "done") -> Entry:
-    return Entry(index, "tool", text, facts=Facts(tool_results=(ToolResult(call_id=call_id),)))
 
 
 def indices(context: Context) -> list[int]:
@@ -49,7 +37,9 @@ def test_a_context_is_system_summary_kept_turns_and_query() -> None:
     context = assemble(
         [said(3, "user", "And by train?"), said(4, "assistant", "Yes")],
         system="Be brief.",
-        summary=Entry(2, "summary", "A trip was asked for.", facts=Facts(compaction=Compaction(summarised_through=1))),
+        summary=ShownTurn(
+            2, "summary", "A trip was asked for.", facts=Facts(compaction=Compaction(summarised_through=1))
+        ),
         query="When?",
     )
     assert [part.kind for part in context.parts] == ["system", "summary", "turn", "turn", "query"]
@@ -228,7 +218,7 @@ def test_without_a_query_the_newest_turn_always_stays() -> None:
 
 def test_a_summary_stands_for_the_first_turns_so_none_are_pinned_beside_it() -> None:
     turns = [said(index, "user", f"turn {index}") for index in range(4, 8)]
-    summary = Entry(3, "summary", "S", facts=Facts(compaction=Compaction(first_kept=4)))
+    summary = ShownTurn(3, "summary", "S", facts=Facts(compaction=Compaction(first_kept=4)))
     context = assemble(turns, summary=summary, query="?", max_tokens=70, pinned_count=1, counter=ONE)
     assert [part.kind for part in context.parts] == ["summary", "turn", "query"]
     assert indices(context) == [7]
@@ -255,48 +245,12 @@ def test_a_budget_is_a_number_of_tokens_from_1(wrong: Any) -> None:
         assemble([], max_tokens=wrong)
 
 
-class Listening(list[Entry]):
-    """A transcript that notes which turns are looked at."""
-
-    def __init__(self, entries: list[Entry]) -> None:
-        super().__init__(entries)
-        self.looked_at: set[int] = set()
-
-    def __getitem__(self, index: Any) -> Any:
-        self.looked_at.add(index)
-        return super().__getitem__(index)
-
-
 def test_the_oldest_turns_are_not_even_looked_at_once_the_budget_is_full() -> None:
     turns = Listening([said(index, "user", f"turn {index:03}") for index in range(500)])
     context = assemble(turns, query="?", max_tokens=60, pinned_count=1, starts_at=0, counter=ONE)
     assert indices(context) == [0, 497, 498, 499]
     assert context.dropped == range(1, 497)
     assert turns.looked_at == {0, 496, 497, 498, 499}
-
-
-transcripts = st.lists(
-    st.tuples(
-        st.sampled_from(["user", "assistant", "call", "call2", "result", "summary", "bash"]),
-        st.sampled_from(["a", "b", "c"]),
-        st.text(max_size=30),
-    ),
-    max_size=25,
-)
-
-
-def entries(kinds: list[tuple[str, str, str]]) -> list[Entry]:
-    found: list[Entry] = []
-    for index, (kind, call_id, text) in enumerate(kinds):
-        if kind == "call":
-            found.append(asked(index, call_id, text=text))
-        elif kind == "call2":
-            found.append(asked(index, call_id, call_id + "2", text=text))
-        elif kind == "result":
-            found.append(answered(index, call_id, text))
-        else:
-            found.append(said(index, kind, text))
-    return found
 
 
 def paired(messages: tuple[Message, ...]) -> bool:
@@ -322,7 +276,7 @@ def test_a_context_is_within_its_budget_or_says_why_not(
     context = assemble(
         turns,
         system="Be brief.",
-        summary=Entry(99, "summary", "S") if with_summary else None,
+        summary=ShownTurn(99, "summary", "S") if with_summary else None,
         query="go on" if with_query else None,
         max_tokens=budget,
         pinned_count=pinned,

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
-from tests.context.test_context import Listening, answered, asked, entries, said, transcripts
+from tests.support.entries import Listening, answered, asked, entries, said, transcripts
 from trails import InvalidInput, Repository, Session
 from trails.context import TokenWindow, estimate
-from trails.context.shown import Entry
+from trails.context.shown import ShownTurn
 from trails.plumbing.transcript import LazyTurns
 
 ONE = len
@@ -23,7 +23,7 @@ def indices(window: TokenWindow[Any]) -> list[int]:
     return [turn.index for turn in window]
 
 
-def numbered(count: int) -> list[Entry]:
+def numbered(count: int) -> list[ShownTurn]:
     """Turns that take 10 tokens each: 4 for the message, and 6 characters."""
     return [said(index, "assistant" if index % 2 else "user", f"tur {index:02}") for index in range(count)]
 
@@ -127,7 +127,7 @@ def test_an_estimate_never_falls_when_text_is_added(text: str, more: str) -> Non
 
 
 def test_the_oldest_go_first_and_the_pinned_ones_stay() -> None:
-    window: TokenWindow[Entry] = TokenWindow(30, counter=ONE)
+    window: TokenWindow[ShownTurn] = TokenWindow(30, counter=ONE)
     gone = [[turn.index for turn in window.append(turn)] for turn in numbered(6)]
     assert gone == [[], [], [], [1], [2], [3]]
     assert indices(window) == [0, 4, 5]
@@ -137,14 +137,14 @@ def test_the_oldest_go_first_and_the_pinned_ones_stay() -> None:
 
 
 def test_without_pinned_turns_the_window_slides_over_all() -> None:
-    window: TokenWindow[Entry] = TokenWindow(30, 0, counter=ONE)
+    window: TokenWindow[ShownTurn] = TokenWindow(30, 0, counter=ONE)
     window.fill(numbered(6))
     assert indices(window) == [3, 4, 5]
     assert window.dropped == range(3)
 
 
 def test_the_newest_turn_stays_also_where_it_is_too_long_and_the_window_says_so() -> None:
-    window: TokenWindow[Entry] = TokenWindow(20, counter=ONE)
+    window: TokenWindow[ShownTurn] = TokenWindow(20, counter=ONE)
     window.append(said(0, "user", "opening"))
     window.append(said(1, "user", "a question that is far too long"))
     assert indices(window) == [0, 1]
@@ -160,18 +160,18 @@ def test_a_call_goes_together_with_its_answers() -> None:
     turns = [said(0, "user", "go"), asked(1, "a", "b"), said(2, "user", "wait"), answered(3, "a"), answered(4, "b")]
     turns += [said(5, "assistant", "so"), said(6, "user", "and?")]
     for room in range(1, 70):
-        window: TokenWindow[Entry] = TokenWindow(room, counter=ONE)
+        window: TokenWindow[ShownTurn] = TokenWindow(room, counter=ONE)
         for turn in turns:
             window.append(turn)
         kept = indices(window)
         assert (1 in kept) == (3 in kept) == (4 in kept), kept
-        filled: TokenWindow[Entry] = TokenWindow(room, counter=ONE)
+        filled: TokenWindow[ShownTurn] = TokenWindow(room, counter=ONE)
         filled.fill(turns)
         assert indices(filled) == kept
 
 
 def test_a_call_that_may_still_be_answered_is_not_let_go() -> None:
-    window: TokenWindow[Entry] = TokenWindow(20, 0, counter=ONE)
+    window: TokenWindow[ShownTurn] = TokenWindow(20, 0, counter=ONE)
     window.append(asked(0, "a"))
     window.append(said(1, "user", "wait for it"))
     assert indices(window) == [0, 1]
@@ -182,9 +182,9 @@ def test_a_call_that_may_still_be_answered_is_not_let_go() -> None:
 
 def test_the_answers_to_a_pinned_call_are_pinned_too() -> None:
     turns = [asked(0, "a"), answered(1, "a"), *numbered(9)[2:]]
-    filled: TokenWindow[Entry] = TokenWindow(40, 1, counter=ONE)
+    filled: TokenWindow[ShownTurn] = TokenWindow(40, 1, counter=ONE)
     filled.fill(turns)
-    appended: TokenWindow[Entry] = TokenWindow(40, 1, counter=ONE)
+    appended: TokenWindow[ShownTurn] = TokenWindow(40, 1, counter=ONE)
     for turn in turns:
         appended.append(turn)
     for window in (filled, appended):
@@ -203,7 +203,7 @@ def test_a_window_keeps_the_pinned_and_the_newest_turns_and_fits_or_says_why(
     kinds: list[tuple[str, str, str]], room: int, pinned: int
 ) -> None:
     turns = entries(kinds)
-    window: TokenWindow[Entry] = TokenWindow(room, pinned)
+    window: TokenWindow[ShownTurn] = TokenWindow(room, pinned)
     window.fill(turns)
     kept = indices(window)
     assert kept == [index for index in range(len(turns)) if index not in window.dropped]
@@ -211,7 +211,7 @@ def test_a_window_keeps_the_pinned_and_the_newest_turns_and_fits_or_says_why(
     assert not turns or kept[-1] == len(turns) - 1
     assert window.tokens == sum(map(window.cost, window))
     assert window.fits == (window.why is None) == (window.tokens <= room)
-    one_by_one: TokenWindow[Entry] = TokenWindow(room, pinned)
+    one_by_one: TokenWindow[ShownTurn] = TokenWindow(room, pinned)
     gone = [turn.index for turn in turns for turn in one_by_one.append(turn)]
     assert gone == sorted(gone)
     assert sorted([*gone, *indices(one_by_one)]) == list(range(len(turns)))
@@ -220,7 +220,7 @@ def test_a_window_keeps_the_pinned_and_the_newest_turns_and_fits_or_says_why(
 
 def test_filling_looks_only_at_what_it_keeps_and_at_one_turn_more() -> None:
     turns = Listening(numbered(99))
-    window: TokenWindow[Entry] = TokenWindow(40, counter=ONE)
+    window: TokenWindow[ShownTurn] = TokenWindow(40, counter=ONE)
     window.fill(turns)
     assert indices(window) == [0, 96, 97, 98]
     assert turns.looked_at == {0, 95, 96, 97, 98}

@@ -12,7 +12,9 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from tests.ledger.test_ledger import START, Clock, contents, echo, session_of
+from tests.support.clocks import START, Clock
+from tests.support.ledgers import echo, session_of
+from tests.support.sessions import contents
 from trails import InvalidInput, Ledger, Repository, SessionNotFound, iris, vocab
 from trails.ledger.exchange import Running
 from trails.session import restore

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
-from tests.ledger.test_ledger import START, Clock, contents, echo, session_of
+from tests.support.clocks import START, Clock
+from tests.support.ledgers import echo, session_of
+from tests.support.sessions import contents
 from trails import Event, InvalidInput, Ledger, Repository
 from trails.ledger.exchange import Running
 from trails.ledger.queue import following
@@ -191,13 +193,13 @@ def test_messages_to_be_collected_are_joined_within_the_debounce(store: Reposito
     clock = Clock()
     ledger = Ledger(store, clock=clock, debounce=timedelta(seconds=10))
     ledger.receive("main", "m1", mode="collect", source="t", event_id="1")
-    clock.move(10)
+    clock.pass_by(seconds=10)
     ledger.receive("main", "m2", mode="collect", source="t", event_id="2")
     assert ledger.process("main", echo) == []
     assert ledger.due("main") == START + timedelta(seconds=20)
-    clock.move(9.999)
+    clock.pass_by(seconds=9.999)
     assert ledger.process("main", echo) == []
-    clock.move(0.001)
+    clock.pass_by(seconds=0.001)
     assert ledger.due("main") == clock.now
     (done,) = ledger.process("main", echo)
     assert contents(store) == ["m1", "m2", "re: m2"]
@@ -223,10 +225,10 @@ def test_a_message_after_the_debounce_is_an_exchange_of_its_own(store: Repositor
     clock = Clock()
     ledger = Ledger(store, clock=clock, debounce=timedelta(seconds=10))
     ledger.receive("main", "m1", mode="collect")
-    clock.move(10.001)
+    clock.pass_by(seconds=10.001)
     ledger.receive("main", "m2", mode="collect")
     assert [each.events for each in ledger.process("main", echo)] == [(1,)]
-    clock.move(10)
+    clock.pass_by(seconds=10)
     assert [each.events for each in ledger.process("main", echo)] == [(2,)]
 
 
@@ -236,7 +238,7 @@ def test_only_messages_from_one_address_are_joined(store: Repository) -> None:
     ledger = Ledger(store, clock=clock, debounce=timedelta(seconds=10))
     ledger.receive("main", "m1", mode="collect", channel="chat", peer="a")
     ledger.receive("main", "m2", mode="collect", channel="chat", peer="b")
-    clock.move(10)
+    clock.pass_by(seconds=10)
     assert [each.events for each in ledger.process("main", echo)] == [(1,), (2,)]
 
 
@@ -250,7 +252,7 @@ def test_what_is_collected_while_an_exchange_is_at_work_becomes_one(store: Repos
         if len(running.messages) == 1:
             ledger.receive("main", "m2", mode="collect")
             ledger.receive("main", "m3", mode="collect")
-            clock.move(20)
+            clock.pass_by(seconds=20)
         return echo(running)
 
     assert len(ledger.process("main", handler)) == 2

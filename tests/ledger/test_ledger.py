@@ -11,7 +11,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -27,43 +27,14 @@ from hypothesis.stateful import (
 )
 
 import trails
+from tests.support.clocks import START, Clock
+from tests.support.ledgers import echo, session_of
 from tests.support.machines import Size, walk
 from tests.support.places import IMPORTED
+from tests.support.sessions import contents
 from trails import ExchangeInterrupted, HeadConflict, InvalidInput, Ledger, Repository, SessionNotFound
 from trails.integrity import digests
 from trails.ledger.exchange import Running
-
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def move(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
-
-
-def session_of(store: Repository, *contents: str, name: str = "main") -> trails.Session:
-    session = store.create(id=name, agent="clerk")
-    for content in contents:
-        session.append("user", content)
-    session.persist()
-    return session
-
-
-def contents(store: Repository, name: str = "main") -> list[Any]:
-    return [turn.content for turn in store.load(name).turns]
-
-
-def echo(running: Running) -> str:
-    return f"re: {running.messages[-1].content}"
-
 
 # --- one message at a time (shared case)
 
@@ -238,12 +209,12 @@ def test_an_exchange_goes_from_pending_to_streaming_to_completed_with_its_times(
     clock = Clock()
     ledger = Ledger(store, clock=clock)
     ledger.receive("main", "m1")
-    clock.move(1)
+    clock.pass_by(seconds=1)
 
     def handler(running: Running) -> str:
         (now,) = ledger.exchanges("main", state="streaming")
         assert (now.interrupted, now.started, now.ended) == (False, START + timedelta(seconds=1), None)
-        clock.move(2)
+        clock.pass_by(seconds=2)
         return "done"
 
     (done,) = ledger.process("main", handler)
@@ -422,7 +393,7 @@ def test_head_moves_tell_each_step_from_where_to_where_when_and_by_what(store: R
     session.append("user", "b", time=START + timedelta(seconds=1))
     session.persist()
     ledger = Ledger(store, clock=clock)
-    clock.move(60)
+    clock.pass_by(seconds=60)
     ledger.receive("main", "c")
     (done,) = ledger.process("main", echo)
     turns = store.load("main").turns

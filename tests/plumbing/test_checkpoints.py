@@ -17,12 +17,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.killed import left_by_a_kill
+from tests.support.machines import examples
 from tests.support.places import IMPORTED
 from trails import Repository, Session, vocab
 from trails.cli import main
@@ -443,7 +444,7 @@ def test_a_leaf_that_is_no_batch_of_turns_proves_no_turn(memory: Repository) -> 
 # --- proofs of growth
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.lists(st.integers(1, 3), min_size=2, max_size=6), st.data())
 def test_the_growth_between_any_two_checkpoints_can_be_proven(batches: list[int], draw: st.DataObject) -> None:
     with trails.open(":memory:") as store:

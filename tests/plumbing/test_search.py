@@ -17,7 +17,8 @@ import trails
 from trails import InvalidInput, Repository, SessionNotFound, vocab
 from trails.cli import main
 from trails.plumbing import draft
-from trails.plumbing.search import Hits
+from trails.plumbing.pages import Page
+from trails.plumbing.search import Hit
 
 
 def day(number: int) -> datetime:
@@ -51,7 +52,7 @@ def fill(store: Repository) -> None:
     old.persist()
 
 
-def places(found: Hits) -> list[tuple[str, int]]:
+def places(found: Page[Hit]) -> list[tuple[str, int]]:
     return [(hit.session_id, hit.index) for hit in found]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import trails
-from tests.ledger.test_ledger import echo, session_of
+from tests.support.ledgers import echo, session_of
 from tests.support.places import IMPORTED
 from trails import InvalidInput, Ledger, Notice, Repository
 from trails.plumbing.watch import KINDS

@@ -22,7 +22,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from tests.support.killed import left_by_a_kill
 from tests.support.machines import Size
-from tests.test_queries import fill
+from tests.support.nine_sessions import fill
 from trails import Compaction, Repository, vocab
 from trails.plumbing import run_rows
 from trails.records.run import Origin, Run, Said

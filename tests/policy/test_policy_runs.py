@@ -16,7 +16,7 @@ from trails.policy import (
     NO_REPLY,
     PROMPT_PARTS,
     RUN_FIELDS,
-    Exchange,
+    Parties,
     RunOutcome,
     RunRecord,
     RunStats,
@@ -406,7 +406,7 @@ def test_parts_of_the_prompt_are_replaced_left_out_and_added_by_name() -> None:
 
 
 def test_two_agents_are_told_who_they_are_and_how_to_stop() -> None:
-    exchange = Exchange(
+    exchange = Parties(
         target_session_key="agent:b:main",
         requester_session_key="agent:a:main",
         requester_channel="slack",

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode
 
 import trails
+from tests.support.clocks import START, Clock
 from trails import (
     ForkDepthExceeded,
     Inbound,
@@ -31,26 +32,7 @@ from trails import (
 from trails.policy import ModelHost, ModelRef
 from trails.records import overrides
 
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PER_PEER = {"session": {"dmScope": "per-channel-peer"}}
-
-
-class Clock:
-    """A clock that stands still until it is moved on."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def pass_by(self, **time: float) -> None:
-        self.now += timedelta(**time)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 def answered(store: Repository, session_id: str, text: str = "Yes.") -> None:

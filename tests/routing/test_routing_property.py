@@ -10,10 +10,11 @@ from datetime import UTC, datetime, timedelta
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.machines import examples
 from trails import (
     HasChildren,
     Inbound,
@@ -127,7 +128,7 @@ class _World:
         assert not {alias.alias for alias in self.router.aliases()} & named
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(steps, max_size=14))
 def test_keys_stay_whole_whatever_is_done_to_them(done: list[tuple[object, ...]]) -> None:
     with warnings.catch_warnings(), trails.open(":memory:") as store:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import trails
+from tests.support.clocks import START, Clock
+from tests.support.runs import MAIN, counter
 from trails import InvalidInput, Repository, RequestRefused, Runs, SessionNotFound, Step
 from trails.ledger import Ledger
 from trails.ledger.exchange import Running
@@ -19,22 +21,6 @@ from trails.records.entries import Event
 from trails.runs import Announcement
 from trails.runs.registry import Registry
 from trails.store.contract import Solutions
-
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-MAIN = "agent:main:main"
-
-
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def move(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
 
 
 class Desk:
@@ -57,18 +43,8 @@ class Desk:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def desk(clock: Clock) -> Desk:
     return Desk(clock)
-
-
-def counter() -> Callable[[], str]:
-    ids = iter(range(1, 1000))
-    return lambda: f"id-{next(ids)}"
 
 
 @pytest.fixture
@@ -270,7 +246,7 @@ def slowly(clock: Clock, seconds: float) -> Callable[[Step], str]:
     """Return what answers after some time."""
 
     def answer(step: Step) -> str:
-        clock.move(seconds)
+        clock.pass_by(seconds=seconds)
         return "late"
 
     return answer
@@ -280,7 +256,7 @@ def test_a_run_is_worked_on_and_announced_with_findings_and_figures(
     store: Repository, runs: Runs, desk: Desk, clock: Clock
 ) -> None:
     def answer(step: Step) -> None:
-        clock.move(83)
+        clock.pass_by(seconds=83)
         usage = {"input_tokens": 1200, "output_tokens": 300, "cost": 0.0213}
         step.append("assistant", [{"type": "text", "text": "Two an hour."}], model="m-1", usage=usage)
 
@@ -355,7 +331,7 @@ def test_a_run_whose_time_is_up_is_ended_by_the_clock_while_its_agent_goes_on(
     seen = []
 
     def answer(step: Step) -> str:
-        clock.move(31)
+        clock.pass_by(seconds=31)
         seen.append((runs.tick().timed_out, step.cancelled.is_set(), runs.get("id-2").outcome))
         return "late"
 
@@ -371,7 +347,7 @@ def test_a_run_that_timed_out_may_be_gone_when_its_agent_comes_back(
     store: Repository, runs: Runs, desk: Desk, clock: Clock
 ) -> None:
     def answer(step: Step) -> str:
-        clock.move(30)
+        clock.pass_by(seconds=30)
         runs.tick()
         return "late"
 
@@ -415,9 +391,9 @@ def test_whoever_follows_the_store_is_told_of_each_step_of_a_run(memory: Reposit
 
 def test_a_run_that_nobody_begins_times_out_from_when_it_was_asked_for(runs: Runs, clock: Clock, desk: Desk) -> None:
     runs.spawn(MAIN, "Look", run_timeout_seconds=10)
-    clock.move(9.999)
+    clock.pass_by(seconds=9.999)
     assert runs.tick().timed_out == ()
-    clock.move(0.001)
+    clock.pass_by(seconds=0.001)
     assert runs.tick().timed_out == ("id-2",)
     assert (runs.get("id-2").outcome, runs.get("id-2").ended) == ("timeout", clock.now)
     runs.work()
@@ -427,20 +403,20 @@ def test_a_run_that_nobody_begins_times_out_from_when_it_was_asked_for(runs: Run
 
 def test_a_run_that_waited_has_all_its_time_once_it_begins(runs: Runs, clock: Clock, desk: Desk) -> None:
     def answer(step: Step) -> str:
-        clock.move(9)
+        clock.pass_by(seconds=9)
         assert runs.tick().timed_out == ()
         return "in time"
 
     desk.answers["Look"] = answer
     runs.spawn(MAIN, "Look", run_timeout_seconds=10)
-    clock.move(9)
+    clock.pass_by(seconds=9)
     runs.work()
     assert (runs.get("id-2").outcome, runs.get("id-2").started) == ("ok", START + timedelta(seconds=9))
 
 
 def test_a_run_without_a_time_out_waits_for_its_turn_as_long_as_it_takes(runs: Runs, clock: Clock) -> None:
     runs.spawn(MAIN, "Look")
-    clock.move(100)
+    clock.pass_by(seconds=100)
     assert runs.tick().timed_out == ()
 
 
@@ -501,9 +477,9 @@ def test_a_run_elsewhere_is_waited_for_and_a_wait_that_times_out_changes_nothing
 def test_a_run_elsewhere_ends_once_its_time_is_up(store: Repository, clock: Clock, desk: Desk) -> None:
     runs = elsewhere(store, clock, desk, wait=lambda run_id, timeout: {"status": "timeout"})
     runs.spawn(MAIN, "Look", run_timeout_seconds=10)
-    clock.move(9.999)
+    clock.pass_by(seconds=9.999)
     assert runs.tick().timed_out == ()
-    clock.move(0.001)
+    clock.pass_by(seconds=0.001)
     assert runs.tick().timed_out == ("id-2",)
     assert runs.get("id-2").outcome == "timeout"
 
@@ -623,7 +599,7 @@ def test_a_run_of_which_nobody_is_left_to_be_told_stays_until_it_is_archived(
     found = store.query("unannounced-runs")
     assert isinstance(found, Solutions)
     assert [row["run"].value for row in found] == [runs.get("run-1").iri]
-    clock.move(120)
+    clock.pass_by(seconds=120)
     assert runs.sweep().archived == ("run-1",)
     assert runs.list() == []
     assert store.verify().ok
@@ -652,7 +628,7 @@ def test_a_session_that_others_depend_on_is_kept_and_that_is_said(store: Reposit
     run = runs.get(answer.run_id or "")
     assert (run.state, child in store) == ("done", True)
     assert "has 1 dependent sessions ('kept')" in (run.kept_because or "")
-    clock.move(3600)
+    clock.pass_by(seconds=3600)
     assert list(runs.tick().kept) == [run.run_id]
     store.delete("kept")
     assert runs.sweep().archived == (run.run_id,)
@@ -666,11 +642,11 @@ def test_a_kept_run_is_archived_after_an_hour_by_a_sweep_every_minute(
     child = runs.get(answer.run_id or "").child_session or ""
     runs.work()
     runs.tick()
-    clock.move(3599.999)
+    clock.pass_by(seconds=3599.999)
     assert runs.tick().archived == ()
-    clock.move(59.999)
+    clock.pass_by(seconds=59.999)
     assert runs.tick().archived == ()
-    clock.move(0.001)
+    clock.pass_by(seconds=0.001)
     assert runs.tick().archived == (answer.run_id,)
     assert child not in store
     assert len(inbox(store, runs)) == 1
@@ -690,7 +666,7 @@ def test_a_run_that_nothing_was_heard_of_is_announced_before_it_is_archived(
 ) -> None:
     runs = elsewhere(store, clock, desk)
     runs.spawn(MAIN, "Look")
-    clock.move(3600)
+    clock.pass_by(seconds=3600)
     report = runs.sweep()
     assert (report.archived, runs.list()) == (("id-2",), [])
     assert "finished with unknown status" in only(store, runs).content
@@ -700,7 +676,7 @@ def test_what_still_goes_on_here_is_not_archived(runs: Runs, desk: Desk, clock: 
     seen = []
 
     def answer(step: Step) -> str:
-        clock.move(7200)
+        clock.pass_by(seconds=7200)
         seen.append(runs.tick().archived)
         return "done"
 

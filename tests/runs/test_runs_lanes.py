@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.runs.test_runs import MAIN, Clock, counter
+from tests.support.clocks import Clock
+from tests.support.runs import MAIN, counter
 from trails import InvalidInput, Repository, Runs, Step
 from trails.runs.lanes import LANES, Lane, Lanes, LaneThreads
 
@@ -172,8 +173,3 @@ def test_a_coroutine_runs_without_an_event_loop_too(store: Repository, clock: Cl
     runs.spawn(MAIN, "Look")
     runs.work()
     assert runs.get("id-2").outcome == "ok"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()

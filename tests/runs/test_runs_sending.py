@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import trails
-from tests.runs.test_runs import MAIN, Clock, counter
+from tests.support.clocks import Clock
+from tests.support.runs import MAIN, counter
 from trails import InvalidInput, Ledger, Repository, Runs, SessionNotFound, Step
 from trails.ledger.exchange import Running
 from trails.runs import Outgoing, tools
@@ -30,7 +31,7 @@ class Desk:
         self.takes = 0.0
 
     def agent(self, step: Step) -> str:
-        self.clock.move(self.takes)
+        self.clock.pass_by(seconds=self.takes)
         self.steps.append((step.lane, step.session_key, str(step.session.turns[-1].content)))
         self.systems.append(step.system or "")
         waiting = self.answers.get(step.session_key)
@@ -38,11 +39,6 @@ class Desk:
 
     def send(self, out: Outgoing) -> None:
         self.sent.append(out)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 def open_runs(store: Repository, desk: Desk, turns: Any = None, **config: Any) -> Runs:
@@ -353,7 +349,7 @@ def test_a_step_that_nothing_comes_of_is_given_up_by_the_clock(store: Repository
     def at_work(running: Running) -> str:
         runs.send(MAIN, "begin", session_key=GROUP, timeout_seconds=10)
         worked.append(runs.work())  # the requester is at work: its step waits
-        clock.move(10)
+        clock.pass_by(seconds=10)
         runs.tick()
         worked.append(runs.work())
         return "done"

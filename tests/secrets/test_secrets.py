@@ -5,11 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import random
-import string
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,59 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.made_keys import ALNUM, MADE, URLSAFE, drawn
 from trails import secrets
 from trails.secrets import builtin, redact
 
-_ALNUM = string.ascii_letters + string.digits
-_HEX = "0123456789abcdef"
-_URLSAFE = _ALNUM + "-_"
-
-
-def _random(seed: int, alphabet: str, length: int) -> str:
-    """Return text drawn by lot that ends in a letter: what a service's own generator could have made."""
-    drawn = random.Random(seed)
-    return "".join(drawn.choice(alphabet) for _ in range(length - 1)) + "e"
-
-
-def _jwt(seed: int) -> str:
-    parts = ({"alg": "HS256", "typ": "JWT"}, {"sub": str(seed), "iat": 1516239022})
-    head, body = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
-    return f"{head}.{body}.{_random(seed, _URLSAFE, 43)}"
-
-
-def _pem(seed: int, kind: str = "RSA ") -> str:
-    lines = "\n".join(_random(seed + n, _ALNUM + "+/", 64) for n in range(12))
-    return f"-----BEGIN {kind}PRIVATE KEY-----\n{lines}\n-----END {kind}PRIVATE KEY-----"
-
-
-# what each service documents of the form of its keys, by our name of the kind
-_MADE: dict[str, Callable[[int], str]] = {
-    "openai-key": lambda n: "sk-" + _random(n, _ALNUM, 20) + "T3BlbkFJ" + _random(n + 1, _ALNUM, 20),
-    "openai-key, of a project": lambda n: "sk-proj-" + _random(n, _URLSAFE, 156),
-    "anthropic-key": lambda n: "sk-ant-api03-" + _random(n, _URLSAFE, 93) + "AA",
-    "aws-access-key": lambda n: "AKIA" + _random(n, string.ascii_uppercase + "234567", 16).upper(),
-    "aws-access-key, for a while": lambda n: "ASIA" + _random(n, string.ascii_uppercase + "234567", 16).upper(),
-    "github-token": lambda n: "ghp_" + _random(n, _ALNUM, 36),
-    "github-token, of OAuth": lambda n: "gho_" + _random(n, _ALNUM, 36),
-    "github-token, fine-grained": lambda n: f"github_pat_{_random(n, _ALNUM, 22)}_{_random(n + 1, _ALNUM, 59)}",
-    "gitlab-token": lambda n: "glpat-" + _random(n, _URLSAFE, 20),
-    "slack-token": lambda n: f"xoxb-{_random(n, '123456789', 12)[:-1]}1-{_random(n, _ALNUM, 24)}",
-    "slack-webhook": lambda n: (
-        f"https://hooks.slack.com/services/T0{_random(n, _ALNUM, 9)}/B0{_random(n, _ALNUM, 9)}/"
-        + _random(n, _ALNUM, 24)
-    ),
-    "stripe-key": lambda n: "sk_live_" + _random(n, _ALNUM, 24),
-    "google-api-key": lambda n: "AIza" + _random(n, _URLSAFE, 35),
-    "jwt": _jwt,
-    "private-key": _pem,
-    "private-key, of OpenSSH": lambda n: _pem(n, "OPENSSH "),
-    "npm-token": lambda n: "npm_" + _random(n, _ALNUM, 36),
-    "pypi-token": lambda n: "pypi-AgEIcHlwaS5vcmc" + _random(n, _URLSAFE, 140),
-    "huggingface-token": lambda n: "hf_" + _random(n, string.ascii_letters, 34),
-    "sendgrid-key": lambda n: f"SG.{_random(n, _URLSAFE, 22)}.{_random(n + 1, _URLSAFE, 43)}",
-    "twilio-key": lambda n: "SK" + _random(n, _HEX, 32),
-    "service-token": lambda n: "gsk_" + _random(n, _ALNUM, 52),
-}
 # what stands around a key in a transcript
 _AROUND = {
     "bare": "{}",
@@ -89,11 +38,11 @@ _AROUND = {
 
 
 @pytest.mark.parametrize("around", _AROUND)
-@pytest.mark.parametrize("named", _MADE)
+@pytest.mark.parametrize("named", MADE)
 def test_a_key_is_found_wherever_it_stands(named: str, around: str) -> None:
     kind = named.partition(",")[0]
     for seed in range(8):
-        key = _MADE[named](seed * 10)
+        key = MADE[named](seed * 10)
         text = _AROUND[around].format(key)
         (found,) = builtin(text)
         assert text[found.start : found.end] == key, (named, around)
@@ -109,7 +58,7 @@ def test_a_key_is_found_wherever_it_stands(named: str, around: str) -> None:
         ("slack-token", f"xapp-1-A0123456789-1234567890123-{'0123456789abcdef' * 4}"),
         ("slack-token", "xoxb-123456789012-1234567890123-AbCdEfGhIjKlMnOpQrStUvWx"),
         ("aws-access-key", "AKIAIOSFODNN7EXAMPL2"),
-        ("anthropic-key", "sk-ant-api03-" + _random(5, _URLSAFE, 93) + "AA"),
+        ("anthropic-key", "sk-ant-api03-" + drawn(5, URLSAFE, 93) + "AA"),
     ],
 )
 def test_a_key_of_an_unmistakable_form_is_found_though_it_counts_or_spells(kind: str, key: str) -> None:
@@ -145,7 +94,7 @@ def _is_all(text: str, secret: str, kind: str) -> None:
 )
 def test_what_is_assigned_to_the_name_of_a_secret_is_one(before: str, after: str) -> None:
     for seed in range(5):
-        value = _random(seed, _ALNUM, 32)
+        value = drawn(seed, ALNUM, 32)
         _is_all(before + value + after, value, "password")
 
 
@@ -178,7 +127,7 @@ def test_secrets_without_a_form_of_their_own_are_told_by_what_stands_before_them
 
 
 def test_the_key_of_a_storage_account_is_found_in_its_connection_string() -> None:
-    key = _random(7, _ALNUM + "+/", 86) + "=="
+    key = drawn(7, ALNUM + "+/", 86) + "=="
     text = f"DefaultEndpointsProtocol=https;AccountName=acme;AccountKey={key};EndpointSuffix=core.windows.net"
     _is_all(text, key, "azure-storage-key")
 
@@ -284,14 +233,14 @@ def test_values_without_secrets_are_given_back_as_they_are() -> None:
 
 
 def test_two_keys_that_are_secrets_lose_neither_of_their_values() -> None:
-    one, two = _MADE["npm-token"](1), _MADE["npm-token"](2)
+    one, two = MADE["npm-token"](1), MADE["npm-token"](2)
     made = secrets.redact_value({one: 1, two: 2}, builtin)
     assert list(made.values()) == [1, 2]
     assert not any(one in key or two in key for key in made)
 
 
 def test_json_with_a_secret_stays_json() -> None:
-    key = _MADE["openai-key"](3)
+    key = MADE["openai-key"](3)
     text = json.dumps({"cmd": f'curl -H "Authorization: Bearer {key}" \\\n x', "n": 1})
     made = secrets.redact_json(text, builtin)
     assert key not in made
@@ -301,7 +250,7 @@ def test_json_with_a_secret_stays_json() -> None:
 _PIECES = st.lists(
     st.one_of(
         st.text(max_size=30),
-        st.sampled_from([_MADE[name](seed) for name in _MADE for seed in (1, 2)]),
+        st.sampled_from([MADE[name](seed) for name in MADE for seed in (1, 2)]),
         st.sampled_from(["API_KEY=", "password: ", '"', "\\n", "://u:", "@h", "Bearer ", "[redacted: jwt]", "=", " "]),
     ),
     max_size=8,
@@ -330,7 +279,7 @@ def test_a_text_with_marks_is_no_other_text() -> None:
 
 
 def test_a_hint_never_gives_more_than_four_letters_of_a_long_key_and_none_of_a_password() -> None:
-    key = _MADE["openai-key, of a project"](1)
+    key = MADE["openai-key, of a project"](1)
     assert secrets.hint(key, builtin(key)[0]) == "sk-p… (164 characters)"
     text = "password: n7!kPz#2qLw"
     assert secrets.hint(text, builtin(text)[0]) == "… (11 characters)"

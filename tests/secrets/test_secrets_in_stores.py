@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import trails
-from tests.secrets.test_secrets import _MADE
+from tests.support.made_keys import MADE
 from trails import InvalidInput, Ledger, Repository
 from trails.cli import main
 from trails.model import Compaction
@@ -22,12 +22,12 @@ from trails.transcripts.formats import export_session, import_path
 from trails.transcripts.merge import merge
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
 
-_OPENAI = _MADE["openai-key, of a project"](1)
-_GITHUB = _MADE["github-token"](2)
-_AWS = _MADE["aws-access-key"](3)
-_NPM = _MADE["npm-token"](4)
-_SLACK = _MADE["slack-token"](5)
-_STRIPE = _MADE["stripe-key"](6)
+_OPENAI = MADE["openai-key, of a project"](1)
+_GITHUB = MADE["github-token"](2)
+_AWS = MADE["aws-access-key"](3)
+_NPM = MADE["npm-token"](4)
+_SLACK = MADE["slack-token"](5)
+_STRIPE = MADE["stripe-key"](6)
 _EVERY = (_OPENAI, _GITHUB, _AWS, _NPM, _SLACK, _STRIPE)
 
 

@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.machines import examples
+from tests.support.sessions import say
 from trails import (
     MAX_FORK_DEPTH,
     Compaction,
@@ -30,13 +32,6 @@ from trails.diff import Diff, diff, patch
 from trails.plumbing import refs, tails
 from trails.records import turns as mapping
 from trails.store import Change
-
-
-def say(session: Session, *texts: str) -> Session:
-    for text in texts:
-        session.append("user", text)
-    session.persist()
-    return session
 
 
 def kinds(found: Diff) -> list[str]:
@@ -407,7 +402,7 @@ def test_a_reference_is_an_id_a_label_an_iri_a_tag_or_one_of_these_at_an_index(s
         ("v1", 2),
         ("v1@1", 1),
     ):
-        assert refs.place(store.workspace, ref) == refs.Place(ref, "plan", end)
+        assert refs.place(store.workspace, ref) == refs.Revision(ref, "plan", end)
     assert sides(store.diff("v1", "plan")) == ([], ["c"])
     assert sides(store.diff("plan@1", "plan@3")) == ([], ["b", "c"])
 
@@ -416,10 +411,10 @@ def test_an_id_with_an_at_sign_is_that_id_before_anything_else(store: Repository
     say(store.create(id="plan"), "a", "b")
     say(store.create(id="plan@1"), "c")
     say(store.create(id="me@example.org"), "d")
-    assert refs.place(store.workspace, "plan@1") == refs.Place("plan@1", "plan@1", None)
-    assert refs.place(store.workspace, "plan@2") == refs.Place("plan@2", "plan", 2)
-    assert refs.place(store.workspace, "plan@1@1") == refs.Place("plan@1@1", "plan@1", 1)
-    assert refs.place(store.workspace, "me@example.org@0") == refs.Place("me@example.org@0", "me@example.org", 0)
+    assert refs.place(store.workspace, "plan@1") == refs.Revision("plan@1", "plan@1", None)
+    assert refs.place(store.workspace, "plan@2") == refs.Revision("plan@2", "plan", 2)
+    assert refs.place(store.workspace, "plan@1@1") == refs.Revision("plan@1@1", "plan@1", 1)
+    assert refs.place(store.workspace, "me@example.org@0") == refs.Revision("me@example.org@0", "me@example.org", 0)
 
 
 @pytest.mark.parametrize("ref", ["plan@3", "plan@99", "trip@3", "v1@2", "fork@3"])
@@ -491,7 +486,7 @@ def extend(session: Session, said: Any) -> None:
     session.persist()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(message, max_size=5), st.lists(branch, max_size=4))
 def test_on_any_tree_of_forks_a_patched_session_is_the_other_one(root: Any, branches: Any) -> None:
     with trails.open(":memory:") as store:

@@ -5,29 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.machines import examples
+from tests.support.sessions import contents, say
 from trails import HasChildren, InvalidInput, Repository, Session, SessionNotFound, iris, vocab
 from trails.store import Change
-
-
-def _say(session: Session, *texts: str) -> Session:
-    for text in texts:
-        session.append("user", text)
-    session.persist()
-    return session
-
-
-def _texts(store: Repository, session_id: str) -> list[str]:
-    return [turn.content for turn in store.load(session_id).turns]
 
 
 def test_a_fork_stores_at_most_12_quads_however_long_its_parent(store: Repository) -> None:
     sizes = []
     for length in (1, 300):
-        parent = _say(store.create(principal="alice", agent="planner", system="Be brief"), *"x" * length)
+        parent = say(store.create(principal="alice", agent="planner", system="Be brief"), *"x" * length)
         before = len(store.store)
         parent.fork().persist()
         sizes.append(len(store.store) - before)
@@ -42,13 +33,13 @@ def test_ten_forks_of_a_5000_turn_session_with_one_turn_each_write_ten_turns() -
         parent.persist()
         before = len(store.store)
         for number in range(10):
-            _say(parent.fork(at=2500), f"branch {number}")
+            say(parent.fork(at=2500), f"branch {number}")
         assert store.info()["turns"] == 5010
         assert len(store.store) - before <= 10 * (12 + 10)
 
 
 def test_a_fork_has_a_branch_name_of_its_own_and_the_parents_principal_and_agent(store: Repository) -> None:
-    parent = _say(store.create(id="p", principal="alice", agent="planner"), "a", "b")
+    parent = say(store.create(id="p", principal="alice", agent="planner"), "a", "b")
     fork = parent.fork(at=1, meta={"temperature": 0.5})
     fork.persist()
     loaded = store.load(fork.id)
@@ -62,18 +53,18 @@ def test_a_fork_has_a_branch_name_of_its_own_and_the_parents_principal_and_agent
     assert len(loaded.branch) == len("fork-") + 8
     assert loaded.meta == {"temperature": 0.5}
     other = parent.fork(principal="bob")
-    _say(other, "hi")
+    say(other, "hi")
     assert store.load(other.id).turns[2].author == "bob"
 
 
 def test_a_fork_at_the_end_at_the_start_and_of_an_empty_session(store: Repository) -> None:
-    parent = _say(store.create(id="p"), "a", "b")
+    parent = say(store.create(id="p"), "a", "b")
     assert parent.fork().forked_at_index == 2
-    start = _say(parent.fork(at=0, id="start"), "z")
+    start = say(parent.fork(at=0, id="start"), "z")
     assert [turn.content for turn in start.turns] == ["z"]
     empty = store.create(id="empty")
-    child = _say(empty.fork(id="child"), "first")
-    assert (child.forked_at_index, _texts(store, "child"), _texts(store, "empty")) == (0, ["first"], [])
+    child = say(empty.fork(id="child"), "first")
+    assert (child.forked_at_index, contents(store, "child"), contents(store, "empty")) == (0, ["first"], [])
 
 
 def test_forking_persists_what_the_parent_has_pending(store: Repository) -> None:
@@ -81,19 +72,19 @@ def test_forking_persists_what_the_parent_has_pending(store: Repository) -> None
     parent.append("user", "pending")
     fork = parent.fork()
     assert parent.pending == 0
-    assert _texts(store, "p") == ["pending"]
+    assert contents(store, "p") == ["pending"]
     assert fork.id not in store
     assert fork.persist() == 0
-    assert _texts(store, fork.id) == ["pending"]
+    assert contents(store, fork.id) == ["pending"]
 
 
 def test_the_second_fork_of_a_parent_and_a_fork_of_a_fork_have_their_contents(store: Repository) -> None:
-    parent = _say(store.create(id="p"), "a", "b", "c")
-    first = _say(parent.fork(at=2, id="first"), "d", "e")
-    _say(parent.fork(at=2, id="second"), "f")
-    _say(first.fork(at=3, id="third"), "g")
-    _say(first.fork(at=1, id="fourth"), "h")
-    assert {name: _texts(store, name) for name in ("first", "second", "third", "fourth")} == {
+    parent = say(store.create(id="p"), "a", "b", "c")
+    first = say(parent.fork(at=2, id="first"), "d", "e")
+    say(parent.fork(at=2, id="second"), "f")
+    say(first.fork(at=3, id="third"), "g")
+    say(first.fork(at=1, id="fourth"), "h")
+    assert {name: contents(store, name) for name in ("first", "second", "third", "fourth")} == {
         "first": ["a", "b", "d", "e"],
         "second": ["a", "b", "f"],
         "third": ["a", "b", "d", "g"],
@@ -104,17 +95,17 @@ def test_the_second_fork_of_a_parent_and_a_fork_of_a_fork_have_their_contents(st
 
 
 def test_what_a_parent_appends_after_the_fork_never_shows_in_the_child(store: Repository) -> None:
-    parent = _say(store.create(id="p"), "a")
-    _say(parent.fork(id="child"), "b")
-    _say(parent, "later", "still later")
-    assert _texts(store, "child") == ["a", "b"]
+    parent = say(store.create(id="p"), "a")
+    say(parent.fork(id="child"), "b")
+    say(parent, "later", "still later")
+    assert contents(store, "child") == ["a", "b"]
 
 
 def test_the_head_of_a_fork_commits_to_the_shared_history(store: Repository) -> None:
-    parent = _say(store.create(), "a", "b")
+    parent = say(store.create(), "a", "b")
     fork = parent.fork(at=1)
     assert fork.head == parent.turns[0].digest
-    one, two = _say(parent.fork(), "same words"), _say(parent.fork(at=1), "same words")
+    one, two = say(parent.fork(), "same words"), say(parent.fork(at=1), "same words")
     assert one.head != two.head
 
 
@@ -123,7 +114,7 @@ def test_a_fork_deep_in_a_long_parent_reads_only_the_shared_part(store: Reposito
     for number in range(400):
         parent.append("user", f"t{number}", meta={"n": number})
     parent.persist()
-    fork = _say(parent.fork(at=5, id="f"), "own")
+    fork = say(parent.fork(at=5, id="f"), "own")
     assert store.load("f").turns == fork.turns
     assert [turn.meta for turn in store.load("f").turns[:5]] == [{"n": n} for n in range(5)]
 
@@ -132,10 +123,10 @@ def test_a_fork_deep_in_a_long_parent_reads_only_the_shared_part(store: Reposito
 
 
 def _family(store: Repository) -> dict[str, list[str]]:
-    root = _say(store.create(id="root", system="Be brief"), "a", "b", "c")
-    child = _say(root.fork(at=2, id="child"), "d", "e")
-    _say(child.fork(at=3, id="grandchild"), "f")
-    _say(child.fork(at=1, id="early"), "g")
+    root = say(store.create(id="root", system="Be brief"), "a", "b", "c")
+    child = say(root.fork(at=2, id="child"), "d", "e")
+    say(child.fork(at=3, id="grandchild"), "f")
+    say(child.fork(at=1, id="early"), "g")
     return {
         "root": ["a", "b", "c"],
         "child": ["a", "b", "d", "e"],
@@ -149,14 +140,14 @@ def test_detaching_cuts_the_parent_off_and_changes_no_transcript_and_no_head(sto
     heads = {name: store.load(name).head for name in expected}
     child = store.load("child").detach()
     assert (child.parent_session_id, child.forked_at_index) == (None, None)
-    assert {name: _texts(store, name) for name in expected} == expected
+    assert {name: contents(store, name) for name in expected} == expected
     assert {name: store.load(name).head for name in expected} == heads
     assert store.load("child").system == store.load("grandchild").system == "Be brief"
     assert {turn.session_id for turn in store.load("child").turns} == {"child"}
     assert store.verify().ok
     store.delete("root")
-    assert _texts(store, "grandchild") == expected["grandchild"]
-    assert _texts(store, "early") == expected["early"]
+    assert contents(store, "grandchild") == expected["grandchild"]
+    assert contents(store, "early") == expected["early"]
     assert store.verify().ok
 
 
@@ -190,10 +181,10 @@ def test_a_detach_that_was_cut_short_shows_nowhere_and_can_be_repeated(store: Re
     inherited = [turn for turn in store.reader.turns(chain) if turn.index < 2]
     [batch] = detach.copy_turns("child", store.reader.sealed(inherited))
     store.store.commit(Change(add=batch))  # the copies are there, the last commit is not
-    assert {name: _texts(store, name) for name in expected} == expected
+    assert {name: contents(store, name) for name in expected} == expected
     assert store.verify().ok
     store.load("child").detach()
-    assert {name: _texts(store, name) for name in expected} == expected
+    assert {name: contents(store, name) for name in expected} == expected
     assert store.verify().ok
 
 
@@ -202,7 +193,7 @@ def test_flattening_makes_a_root_with_the_same_turns_and_leaves_the_source_alone
     source = store.load("grandchild")
     flat = source.flatten(id="flat", label="flattened")
     assert (flat.parent_session_id, flat.label, flat.head) == (None, "flattened", source.head)
-    assert _texts(store, "flat") == expected["grandchild"]
+    assert contents(store, "flat") == expected["grandchild"]
     assert flat.system == "Be brief"
     assert store.load("grandchild").parent_session_id == "child"
     with pytest.raises(InvalidInput, match="choose another id"):
@@ -235,12 +226,12 @@ def test_a_session_with_forks_is_not_deleted_and_the_forks_are_named(store: Repo
         store.delete("root")
     with pytest.raises(HasChildren, match="'early', 'grandchild'"):
         store.delete("child")
-    assert {name: _texts(store, name) for name in expected} == expected
+    assert {name: contents(store, name) for name in expected} == expected
 
 
 def test_a_session_that_spawned_another_is_not_deleted_either(store: Repository) -> None:
-    _say(store.create(id="boss"), "a")
-    _say(store.create(id="worker", spawned_by="boss"), "b")
+    say(store.create(id="boss"), "a")
+    say(store.create(id="worker", spawned_by="boss"), "b")
     with pytest.raises(HasChildren, match="worker"):
         store.delete("boss")
     with pytest.raises(HasChildren, match="worker"):
@@ -251,7 +242,7 @@ def test_a_session_that_spawned_another_is_not_deleted_either(store: Repository)
 def test_cascading_deletes_everything_below_and_nothing_else(store: Repository) -> None:
     expected = _family(store)
     assert sorted(store.delete("child", children="cascade")) == ["child", "early", "grandchild"]
-    assert _texts(store, "root") == expected["root"]
+    assert contents(store, "root") == expected["root"]
     assert store.info() | {"location": "", "quads": 0} == {
         "location": "", "quads": 0, "sessions": 1, "forks": 0, "deleted": 3, "turns": 3,
     }  # fmt: skip
@@ -261,7 +252,7 @@ def test_cascading_deletes_everything_below_and_nothing_else(store: Repository) 
 def test_detaching_the_children_on_deletion_keeps_their_transcripts(store: Repository) -> None:
     expected = _family(store)
     assert store.delete("root", children="detach") == ["root"]
-    assert {name: _texts(store, name) for name in ("child", "grandchild", "early")} == {
+    assert {name: contents(store, name) for name in ("child", "grandchild", "early")} == {
         name: expected[name] for name in ("child", "grandchild", "early")
     }
     assert store.verify().ok
@@ -270,7 +261,7 @@ def test_detaching_the_children_on_deletion_keeps_their_transcripts(store: Repos
 def test_a_deleted_session_leaves_a_tombstone_that_says_who_and_when_and_its_id_is_not_used_again(
     store: Repository,
 ) -> None:
-    _say(store.create(id="s", principal="alice", label="mine"), "secret")
+    say(store.create(id="s", principal="alice", label="mine"), "secret")
     store.delete("s", by="bob")
     with pytest.raises(SessionNotFound, match="was deleted"):
         store.load("s")
@@ -287,7 +278,7 @@ def test_a_deleted_session_leaves_a_tombstone_that_says_who_and_when_and_its_id_
 
 
 def test_a_handle_on_a_deleted_session_cannot_write_to_it(store: Repository) -> None:
-    session = _say(store.create(id="s"), "a")
+    session = say(store.create(id="s"), "a")
     store.delete("s")
     session.append("user", "too late")
     with pytest.raises(SessionNotFound, match="was deleted"):
@@ -305,7 +296,7 @@ def test_an_interrupted_sweep_goes_on_when_the_store_is_opened_again(opener: Any
         pytest.skip("a store in memory is never opened again")
     from trails.plumbing import deletion
 
-    _say(store.create(id="s"), "a")
+    say(store.create(id="s"), "a")
     deletion.delete(store.store, store.reader, "s", by="alice", cascade=False)
     assert store.store.quads((None, None, None, vocab.TYPE)) == []
     assert store.verify().ok
@@ -326,7 +317,7 @@ def _fork_trees(draw: Any) -> list[tuple[int, int, int]]:
 
 
 @given(tree=_fork_trees(), detached=st.integers(0, 7))
-@settings(max_examples=30)
+@examples(30)
 def test_any_fork_tree_loads_as_prefix_and_tail_before_and_after_detaching_any_of_its_sessions(
     tree: list[tuple[int, int, int]], detached: int
 ) -> None:
@@ -340,11 +331,11 @@ def test_any_fork_tree_loads_as_prefix_and_tail_before_and_after_detaching_any_o
                 at = len(model[parent]) * percent // 100
                 prefix, session = model[parent][:at], handles[parent].fork(at=at, id=f"s{number}")
             tail = [f"s{number} turn {n}" for n in range(own)]
-            _say(session, *tail)
+            say(session, *tail)
             handles.append(session)
             model.append(prefix + tail)
-        assert [_texts(store, f"s{n}") for n in range(len(tree))] == model
+        assert [contents(store, f"s{n}") for n in range(len(tree))] == model
         assert store.info()["turns"] == sum(own for _, _, own in tree)
         store.load(f"s{detached % len(tree)}").detach()
-        assert [_texts(store, f"s{n}") for n in range(len(tree))] == model
+        assert [contents(store, f"s{n}") for n in range(len(tree))] == model
         assert store.verify().ok

@@ -18,7 +18,7 @@ from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
 from trails.store import frames, manifest
 from trails.store.commitlog import CommitLog, Leaves
-from trails.store.frames import Record
+from trails.store.frames import CommitRecord
 from trails.store.leaflog import NOTHING, LeafLog
 from trails.store.replay import replay
 
@@ -40,7 +40,7 @@ def written(folder: Path, *texts: str) -> None:
     """Append records with a leaf each, every one synced before the next."""
     log = CommitLog(folder, ID)
     for text in texts:
-        log.append([Record(leaves=(text,))], sync=True)
+        log.append([CommitRecord(leaves=(text,))], sync=True)
     log.close()
 
 
@@ -134,9 +134,9 @@ def test_a_log_without_a_header_is_refused(folder: Path) -> None:
 def switched(folder: Path) -> CommitLog:
     """A log with two records in one segment and one in the other, not wiped yet."""
     log = CommitLog(folder, ID)
-    log.append([Record(leaves=("first",)), Record(leaves=("second",))], sync=True)
+    log.append([CommitRecord(leaves=("first",)), CommitRecord(leaves=("second",))], sync=True)
     log.switch(Leaves(2, 20, "0" * 16))
-    log.append([Record(leaves=("third",))], sync=True)
+    log.append([CommitRecord(leaves=("third",))], sync=True)
     return log
 
 
@@ -201,7 +201,7 @@ def test_a_flush_that_takes_up_one_cut_short_syncs_the_newer_records_too(
 ) -> None:
     switched(folder).close()
     log = CommitLog(folder, ID)
-    log.append([Record(leaves=("fourth",))], sync=False)
+    log.append([CommitRecord(leaves=("fourth",))], sync=False)
     synced: list[int] = []
     monkeypatch.setattr("trails.store.commitlog.sync_data", synced.append)
     log.switch(Leaves(4, 40, "0" * 16))
@@ -215,11 +215,11 @@ def test_the_first_record_of_a_segment_is_synced_also_where_records_are_not(
     log = CommitLog(folder, ID)
     synced: list[int] = []
     monkeypatch.setattr("trails.store.commitlog.sync_data", synced.append)
-    log.append([Record(leaves=("first",))], sync=False)
+    log.append([CommitRecord(leaves=("first",))], sync=False)
     assert len(synced) == 1
-    log.append([Record(leaves=("second",))], sync=False)
+    log.append([CommitRecord(leaves=("second",))], sync=False)
     assert len(synced) == 1
-    log.append([Record(leaves=("x" * SEGMENT,))], sync=False)  # the engine may bring so much to disk by itself
+    log.append([CommitRecord(leaves=("x" * SEGMENT,))], sync=False)  # the engine may bring so much to disk by itself
     assert len(synced) == 2
     log.close()
 
@@ -227,7 +227,7 @@ def test_the_first_record_of_a_segment_is_synced_also_where_records_are_not(
 def test_a_huge_record_makes_its_segment_grow_and_the_wipe_shrinks_it_to_4_mib(folder: Path) -> None:
     log = CommitLog(folder, ID)
     huge = "x" * (5 * 1024 * 1024)
-    log.append([Record(leaves=(huge,))], sync=True)
+    log.append([CommitRecord(leaves=(huge,))], sync=True)
     assert (folder / "0").stat().st_size > 5 * 1024 * 1024
     log.close()
     assert found(folder) == [huge]
@@ -236,7 +236,7 @@ def test_a_huge_record_makes_its_segment_grow_and_the_wipe_shrinks_it_to_4_mib(f
     assert (folder / "1").stat().st_size == 4 * 1024 * 1024  # as large as may be, since much was written
     log.wipe()
     assert (folder / "0").read_bytes() == bytes(4 * 1024 * 1024)
-    log.append([Record(leaves=("small",))], sync=True)
+    log.append([CommitRecord(leaves=("small",))], sync=True)
     log.switch(Leaves(2, 15, "0" * 16))
     assert (folder / "0").stat().st_size == SEGMENT
     log.close()
@@ -310,11 +310,11 @@ def test_replaying_twice_is_replaying_once_and_needs_no_index_to_be_right() -> N
         return ox.Quad(ox.NamedNode("urn:s"), ox.NamedNode("urn:p"), ox.Literal(str(number)), ox.NamedNode("urn:g"))
 
     parts = [
-        Record.of(add=[quad(1), quad(2)]),
-        Record.of(remove=[quad(1)], add=[quad(3)]),
-        Record(drop=("urn:g",)),
-        Record.of(add=[quad(1), quad(4)]),
-        Record.of(remove=[quad(4)]),
+        CommitRecord.of(add=[quad(1), quad(2)]),
+        CommitRecord.of(remove=[quad(1)], add=[quad(3)]),
+        CommitRecord(drop=("urn:g",)),
+        CommitRecord.of(add=[quad(1), quad(4)]),
+        CommitRecord.of(remove=[quad(4)]),
     ]
     made = [frames.Frame(number, 0, b"", 0, part) for number, part in enumerate(parts, 1)]
     for upto, wanted in ((1, {1, 2}), (2, {2, 3}), (3, set()), (5, {1})):

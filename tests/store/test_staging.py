@@ -48,7 +48,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import trails
-from trails.session import recovery
+from trails.session import restore
 from trails.store import dumping, maintenance
 top, to, cut = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[4]
 owner = {"maintenance": maintenance, "dumping": dumping}[sys.argv[3]]
@@ -60,8 +60,8 @@ setattr(owner, cut, die)
 """
 WORK = {
     "a backup": ("maintenance", "finish_backup", "trails.open(top / 'in' / 'store').backup(to)"),
-    "a restore": ("maintenance", "sync_tree", "recovery.restore(top / 'backup', to)"),
-    "a load": ("maintenance", "sync_tree", "recovery.load(top / 'dump.gz', to)"),
+    "a restore": ("maintenance", "sync_tree", "restore.restore(top / 'backup', to)"),
+    "a load": ("maintenance", "sync_tree", "restore.load(top / 'dump.gz', to)"),
     "a dump": ("dumping", "_write", "trails.open(top / 'in' / 'store').dump(to)"),
 }
 

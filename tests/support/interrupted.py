@@ -22,7 +22,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import trails
-from trails import Inbound, Ledger, Repository, Router, Runs, Session, StoreFailed
+from tests.support.sessions import say
+from trails import Inbound, Ledger, Repository, Router, Runs, StoreFailed
 from trails.session import restore
 from trails.store import staging
 
@@ -42,13 +43,6 @@ def view(store: Repository) -> View:
         record.id: (tuple(turn.text for turn in store.load(record.id).turns), record.parent_session_id, record.label)
         for record in store.list(limit=1000)
     }
-
-
-def say(session: Session, *texts: str) -> Session:
-    for text in texts:
-        session.append("user", text)
-    session.persist()
-    return session
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""How far the state machines go: a store and a model through the same random steps."""
+"""How far properties and state machines go, in which a store and a model go through the same random steps."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 Size = Literal["quick", "all", "long"]
 """Which figures a run asks for: of `make test`, of `make test-all`, or of `make long`."""
+
+
+def examples(usual: int) -> settings:
+    """Return the settings of a property whose examples take long each: so many of them, for `make test` a third."""
+    quick = settings.get_current_profile_name() == "quick"
+    return settings(max_examples=usual // 3 if quick else usual)
 
 
 def walk(machine: type[RuleBasedStateMachine], size: Size, **runs: tuple[int, int]) -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.machines import examples
 from trails import InvalidInput, Repository
 from trails.parts import plain_text
 from trails.transcripts import chatgpt
@@ -308,7 +309,7 @@ def _trees(draw: Any) -> list[dict[str, Any]]:
 
 
 @given(tree=_trees(), grows=st.integers(0, 9), current=st.integers(0, 12))
-@settings(max_examples=40)
+@examples(40)
 def test_however_a_tree_grows_every_path_of_it_is_held_and_each_message_stands_once(
     tree: list[dict[str, Any]], grows: int, current: int
 ) -> None:
@@ -329,7 +330,7 @@ def ids_of(store: Repository, session: str) -> list[str]:
 
 
 @given(cut=st.integers(0, 3000), byte=st.integers(0, 255), at=st.integers(0, 3000))
-@settings(max_examples=30)
+@examples(30)
 def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing_and_says_what_is_lost(
     cut: int, byte: int, at: int
 ) -> None:

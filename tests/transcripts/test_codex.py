@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.machines import examples
 from trails import Compaction, Repository
 from trails.parts import calls_in, plain_text, results_in
 from trails.transcripts.codex import rollout
@@ -443,7 +444,7 @@ def _contents(store: Repository) -> list[list[Any]]:
 
 
 @given(cut=st.integers(0, 5000), byte=st.integers(0, 255), at=st.integers(0, 5000))
-@settings(max_examples=30)
+@examples(30)
 def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing(cut: int, byte: int, at: int) -> None:
     data = bytearray(data_of(*FILE))
     data[at % len(data)] = byte

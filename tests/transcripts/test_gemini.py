@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.machines import examples
 from trails import Repository
 from trails.parts import plain_text
 from trails.transcripts import gemini
@@ -338,7 +339,7 @@ def test_an_earlier_state_that_said_something_else_is_kept() -> None:
 
 
 @given(cut=st.integers(0, 3000), byte=st.integers(0, 255), at=st.integers(0, 3000), lines=st.booleans())
-@settings(max_examples=30)
+@examples(30)
 def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing(cut: int, byte: int, at: int, lines: bool) -> None:
     messages = (message("q"), message("a", "gemini", toolCalls=[call("c"), call("d", "no", "error")]), message("r"))
     data = bytearray(lines_of(*messages, {"$rewindTo": "r"}) if lines else data_of(*messages))

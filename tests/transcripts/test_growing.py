@@ -52,6 +52,7 @@ def real_files(shared: Path, *, long: bool) -> list[tuple[Path, str]]:
     return sorted((file, name) for file, name in found if long or file.stat().st_size < 100_000)
 
 
+@pytest.mark.slow
 def test_a_real_file_that_was_cut_after_any_record_and_grew_is_as_if_it_came_whole(
     shared: Path, tmp_path: Path, long: bool
 ) -> None:

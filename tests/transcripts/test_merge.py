@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.machines import examples
+from tests.support.sessions import contents
 from trails import InvalidInput, Repository, validate
 from trails.model import Compaction
 from trails.transcripts.formats import import_path
@@ -36,17 +38,13 @@ def _source(*paths: tuple[SourceTurn, ...], id: str = "S", **more: Any) -> Trans
     return Transcript(sessions=(SourceSession(source="t", id=id, paths=paths, **more),))
 
 
-def _texts(store: Repository, session: str) -> list[Any]:
-    return [turn.content for turn in store.load(session).turns]
-
-
 def test_a_session_and_its_branches_become_a_session_and_forks_that_share_its_turns(store: Repository) -> None:
     report = merge(store, _source(_path("a", "b", "c"), _path("a", "d"), _path("a", "b", "e", "f")))
     assert report.sessions_created == ["t:S"]
     assert len(report.forks_created) == 2
     assert report.turns_added == 6
-    assert _texts(store, "t:S") == ["text of a", "text of b", "text of c"]
-    assert sorted(_texts(store, fork)[-1] for fork in report.forks_created) == ["text of d", "text of f"]
+    assert contents(store, "t:S") == ["text of a", "text of b", "text of c"]
+    assert sorted(contents(store, fork)[-1] for fork in report.forks_created) == ["text of d", "text of f"]
     assert [turn.source_ids for turn in store.load("t:S").turns] == [("a",), ("b",), ("c",)]
     assert store.verify().ok
 
@@ -65,7 +63,7 @@ def test_a_grown_source_goes_on_where_it_ended(store: Repository) -> None:
     merge(store, _source(_path("a", "b")))
     report = merge(store, _source(_path("a", "b", "c", "d")))
     assert (report.grown, report.turns_added, report.forks_created) == (["t:S"], 2, [])
-    assert _texts(store, "t:S") == ["text of a", "text of b", "text of c", "text of d"]
+    assert contents(store, "t:S") == ["text of a", "text of b", "text of c", "text of d"]
 
 
 def test_a_message_that_was_half_written_gets_its_rest_as_a_turn_of_its_own_and_no_fork(store: Repository) -> None:
@@ -73,8 +71,8 @@ def test_a_message_that_was_half_written_gets_its_rest_as_a_turn_of_its_own_and_
     merge(store, _source((_turn("a"), half)))
     report = merge(store, _source((_turn("a"), whole, _turn("b"))))
     assert (report.grown, report.forks_created, report.changed) == (["t:S"], [], [])
-    contents = ["text of a", "first part", [{"type": "text", "text": "second part"}], "text of b"]
-    assert _texts(store, "t:S") == contents
+    expected = ["text of a", "first part", [{"type": "text", "text": "second part"}], "text of b"]
+    assert contents(store, "t:S") == expected
     again = merge(store, _source((_turn("a"), whole, _turn("b"))))
     assert (again.turns_added, again.unchanged) == (0, ["t:S"])
 
@@ -86,8 +84,8 @@ def test_an_earlier_turn_that_changed_in_the_source_becomes_a_reported_fork_and_
     changed = (_turn("a"), _turn("b", "rewritten"), _turn("c"))
     report = merge(store, _source(changed))
     [fork] = report.changed
-    assert _texts(store, "t:S") == ["text of a", "text of b", "text of c"]
-    assert _texts(store, fork) == ["text of a", "rewritten", "text of c"]
+    assert contents(store, "t:S") == ["text of a", "text of b", "text of c"]
+    assert contents(store, fork) == ["text of a", "rewritten", "text of c"]
     assert store.load(fork).forked_at_index == 1
     assert any("differs from the one imported before" in note for note in report.notes)
     again = merge(store, _source(changed))
@@ -99,7 +97,7 @@ def test_a_branch_after_a_turn_that_changed_is_kept_beside_the_one_that_was_impo
     changed = (_turn("a", "another a"), _turn("b"))
     report = merge(store, _source((*changed, _turn("c")), (*changed, _turn("d"))))
     assert (report.turns_added, len(report.changed), len(report.forks_created), list(report.problems)) == (4, 1, 1, [])
-    ends = sorted(_texts(store, record.id) for record in store.list())
+    ends = sorted(contents(store, record.id) for record in store.list())
     assert ends == [
         [first, "text of b", last] for first in ("another a", "text of a") for last in ("text of c", "text of d")
     ]
@@ -112,7 +110,7 @@ def test_a_turn_that_appears_in_the_middle_is_a_change_too(store: Repository) ->
     merge(store, _source(_path("a", "c")))
     report = merge(store, _source(_path("a", "b", "c")))
     [fork] = report.changed
-    assert _texts(store, fork) == ["text of a", "text of b", "text of c"]
+    assert contents(store, fork) == ["text of a", "text of b", "text of c"]
 
 
 def test_when_the_sources_main_branch_moves_the_stored_session_stays_and_the_new_one_is_a_fork(
@@ -121,7 +119,7 @@ def test_when_the_sources_main_branch_moves_the_stored_session_stays_and_the_new
     merge(store, _source(_path("a", "b")))
     report = merge(store, _source(_path("a", "c"), _path("a", "b")))
     [fork] = report.forks_created
-    assert (_texts(store, "t:S"), _texts(store, fork)) == (["text of a", "text of b"], ["text of a", "text of c"])
+    assert (contents(store, "t:S"), contents(store, fork)) == (["text of a", "text of b"], ["text of a", "text of c"])
     assert any("holds the source's main branch now" in note for note in report.notes)
 
 
@@ -129,7 +127,7 @@ def test_a_shorter_source_takes_nothing_away(store: Repository) -> None:
     merge(store, _source(_path("a", "b", "c")))
     report = merge(store, _source(_path("a", "b")))
     assert (report.unchanged, report.turns_added) == (["t:S"], 0)
-    assert len(_texts(store, "t:S")) == 3
+    assert len(contents(store, "t:S")) == 3
 
 
 def test_what_was_said_here_after_an_import_is_kept_when_the_source_grows(store: Repository) -> None:
@@ -139,8 +137,8 @@ def test_what_was_said_here_after_an_import_is_kept_when_the_source_grows(store:
     session.persist()
     report = merge(store, _source(_path("a", "b")))
     [fork] = report.forks_created
-    assert _texts(store, "t:S") == ["text of a", "said here"]
-    assert _texts(store, fork) == ["text of a", "text of b"]
+    assert contents(store, "t:S") == ["text of a", "said here"]
+    assert contents(store, fork) == ["text of a", "text of b"]
 
 
 def test_a_deleted_session_stays_deleted_and_is_reported(store: Repository) -> None:
@@ -246,7 +244,7 @@ def _histories(draw: Any) -> list[list[tuple[SourceTurn, ...]]]:
 
 
 @given(states=_histories())
-@settings(max_examples=30)
+@examples(30)
 def test_however_a_source_grows_every_path_of_it_is_held_once_and_importing_again_adds_nothing(
     states: list[list[tuple[SourceTurn, ...]]],
 ) -> None:
@@ -318,6 +316,7 @@ def test_an_empty_file_and_a_file_that_is_no_transcript_are_refused(
         import_path(memory, file, format="word")
 
 
+@pytest.mark.slow
 def test_a_line_of_15_megabytes_is_imported_and_one_that_could_not_be_read_again_is_a_problem(
     memory: Repository, tmp_path: Path
 ) -> None:

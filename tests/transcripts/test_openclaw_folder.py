@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.machines import examples
 from trails import InvalidInput, Repository, Router, TrailsError
 from trails.cli import main
 from trails.policy import from_ms
@@ -802,7 +803,7 @@ KEYS = st.sampled_from([MAIN, "main", "global", "", ":", "agent:main:dm:x", "age
 STORE = st.dictionaries(KEYS | st.text(max_size=8), ENTRY)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(entries=STORE, runs=JSON | st.fixed_dictionaries({"version": st.sampled_from([1, 2, 3]), "runs": STORE}))
 def test_whatever_stands_in_the_files_only_documented_errors_come(
     tmp_path_factory: pytest.TempPathFactory, entries: Any, runs: Any
@@ -824,7 +825,7 @@ def test_whatever_stands_in_the_files_only_documented_errors_come(
     shutil.rmtree(state)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(data=st.data())
 def test_files_with_bytes_changed_raise_only_documented_errors(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.machines import examples
 from trails import Repository
 from trails.parts import plain_text
 from trails.transcripts.formats import import_path
@@ -471,7 +472,7 @@ def test_spans_without_messages_are_counted_and_what_is_none_is_a_problem_at_its
     turns=st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abc")), min_size=1, max_size=8),
     cut=st.integers(0, 8),
 )
-@settings(max_examples=30)
+@examples(30)
 def test_whatever_histories_spans_tell_each_is_held_whole_and_importing_again_adds_nothing(
     turns: list[tuple[int, str]], cut: int
 ) -> None:
@@ -493,7 +494,7 @@ def test_whatever_histories_spans_tell_each_is_held_whole_and_importing_again_ad
 
 
 @given(cut=st.integers(0, 4000), byte=st.integers(0, 255), at=st.integers(0, 4000), flat=st.booleans())
-@settings(max_examples=30)
+@examples(30)
 def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing(cut: int, byte: int, at: int, flat: bool) -> None:
     data = bytearray((lines if flat else exported)(*TALK, tool("x", 3, "c", "f")))
     data[at % len(data)] = byte

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.machines import examples
 from trails import Compaction, InvalidInput, Repository
 from trails.parts import holds_anything
 from trails.transcripts.merge import merge
@@ -558,7 +559,7 @@ SOURCE_TURNS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(SOURCE_TURNS, max_size=5))
 def test_any_session_comes_back_equal_after_a_journey_through_pi(turns: list[dict[str, Any]]) -> None:
     with trails.open(":memory:") as store, trails.open(":memory:") as other:

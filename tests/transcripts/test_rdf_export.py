@@ -9,11 +9,12 @@ from typing import Any
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.machines import examples
 from trails import Compaction, InvalidInput, ParentMissing, Repository, Session, SessionNotFound, vocab
 from trails.store.contract import Change
 from trails.transcripts.rdf import export_session, import_rdf
@@ -169,7 +170,7 @@ def grown(store: Repository, operations: list[tuple[int, tuple[str, Any]]]) -> l
     return [session.id for session in sessions]
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(OPERATIONS, st.data())
 def test_any_session_of_any_tree_of_forks_comes_back_byte_for_byte(
     operations: list[tuple[int, tuple[str, Any]]], data: st.DataObject

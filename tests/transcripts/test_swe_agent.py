@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.machines import examples
 from trails import Repository
 from trails.transcripts import swe_agent
 from trails.transcripts.formats import import_path
@@ -219,7 +220,7 @@ def test_the_real_trajectories_have_the_counts_that_were_taken_independently(sha
 
 
 @given(cut=st.integers(0, 3000), byte=st.integers(0, 255), at=st.integers(0, 3000))
-@settings(max_examples=50)
+@examples(50)
 def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing(cut: int, byte: int, at: int) -> None:
     data = bytearray(
         json.dumps({"history": HISTORY, "trajectory": [step("ls", "a.py")], "replay_config": "{}"}).encode()

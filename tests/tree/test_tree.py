@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import trails
+from tests.support.clocks import START, Clock
 from trails import (
     HasChildren,
     HeadConflict,
@@ -34,26 +35,7 @@ from trails.transcripts.rdf import export_session, import_rdf
 from trails.tree import Artifact, Node
 from trails.tree.index import runtime_of
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SHA = "ab" * 32
-
-
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = NOON
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def pass_by(self, **span: float) -> None:
-        self.now += timedelta(**span)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
@@ -104,7 +86,7 @@ def test_a_session_has_an_identity(tree: Tree, main: Node) -> None:
         "active",
         1,
     )
-    assert (made.created, made.ttl, made.expires) == (NOON, timedelta(minutes=30), NOON + timedelta(minutes=30))
+    assert (made.created, made.ttl, made.expires) == (START, timedelta(minutes=30), START + timedelta(minutes=30))
     assert (made.task, made.context_summary) == ("Find a train", "Two friends")
     record = tree.store.record("trains")
     assert (record.kind, record.state, record.spawned_by, record.principal) == ("branch", "active", "main", "alice")
@@ -385,7 +367,7 @@ def test_only_an_active_session_that_goes_on_spawns(tree: Tree, main: Node, cloc
     ways: dict[str, Callable[[], object]] = {
         "completed": lambda: made.complete("done"),
         "failed": lambda: made.fail("no"),
-        "expired": lambda: tree.sweep(NOON + timedelta(hours=1)),
+        "expired": lambda: tree.sweep(START + timedelta(hours=1)),
         "suspended": made.suspend,
         "cancelled": made.cancel,
         "due": lambda: clock.pass_by(minutes=30),
@@ -419,7 +401,7 @@ def test_a_result_goes_to_the_parent(tree: Tree, main: Node, clock: Clock) -> No
         Artifact(uri="file:///a", change="created", sha256=SHA),
         Artifact(uri="file:///b", change="deleted"),
     )
-    assert (result.memory_ids, result.time) == (("m1", "m2"), NOON + timedelta(minutes=1))
+    assert (result.memory_ids, result.time) == (("m1", "m2"), START + timedelta(minutes=1))
     assert main.results() == [result] == [made.result]
     assert made.state == "completed"
 
@@ -601,10 +583,10 @@ def test_every_change_of_state_is_recorded(store: Repository, tree: Tree, main: 
     made.fail("no trains", by="carol")
     found = rows(store, "transitions", session="b")
     assert [row[1:6] for row in found] == [
-        (None, "active", "urn:trails:principal:bob", NOON, None),
-        ("active", "suspended", "urn:trails:agent:cortex", NOON + timedelta(minutes=1), None),
-        ("suspended", "active", "urn:trails:agent:planner", NOON + timedelta(minutes=2), None),
-        ("active", "failed", "urn:trails:principal:carol", NOON + timedelta(minutes=2), "no trains"),
+        (None, "active", "urn:trails:principal:bob", START, None),
+        ("active", "suspended", "urn:trails:agent:cortex", START + timedelta(minutes=1), None),
+        ("suspended", "active", "urn:trails:agent:planner", START + timedelta(minutes=2), None),
+        ("active", "failed", "urn:trails:principal:carol", START + timedelta(minutes=2), "no trains"),
     ]
     first = ox.NamedNode(found[0][6])
     graph = ox.NamedNode(iris.ledger(iris.session("b")))
@@ -721,7 +703,7 @@ def test_when_a_parent_ends_its_children_are_asked_to_end(tree: Tree, main: Node
     for node in (below, helper, deeper):
         asked = node.cancelled
         assert asked is not None
-        assert asked.ends_by == NOON + timedelta(seconds=30)
+        assert asked.ends_by == START + timedelta(seconds=30)
     assert main.cancelled is None
     clock.pass_by(seconds=10)
     below.complete("just in time")
@@ -822,7 +804,7 @@ def test_no_session_is_deleted_by_the_tree(tree: Tree, main: Node, clock: Clock)
 
 def test_a_main_stores_each_turn_at_once(tree: Tree, main: Node) -> None:
     turn = main.append("user", "hi")
-    assert turn.time == NOON
+    assert turn.time == START
     assert [each.content for each in tree.store.load("main").turns] == ["hi"]
 
 
@@ -936,8 +918,8 @@ def test_a_worker_gets_and_sends_no_messages(tree: Tree, main: Node) -> None:
 def test_a_sweep_looks_at_what_is_due_and_at_nothing_else(tree: Tree, main: Node, clock: Clock) -> None:
     for number in range(4):
         branch(main, f"b{number}", ttl=timedelta(minutes=10 + number))
-    assert tree.sweep(NOON + timedelta(minutes=9)) == []
-    assert tree.sweep(NOON + timedelta(minutes=11)) == ["b0", "b1"]
+    assert tree.sweep(START + timedelta(minutes=9)) == []
+    assert tree.sweep(START + timedelta(minutes=11)) == ["b0", "b1"]
     clock.pass_by(minutes=13)
     assert tree.sweep() == ["b2", "b3"]
     assert main.state == "active"
@@ -945,7 +927,7 @@ def test_a_sweep_looks_at_what_is_due_and_at_nothing_else(tree: Tree, main: Node
 
 def test_a_main_with_a_time_to_live_expires(tree: Tree) -> None:
     made = tree.spawn(None, "main", agent="cook", channel="chat", ttl=timedelta(minutes=1))
-    assert tree.sweep(NOON + timedelta(minutes=1)) == [made.id]
+    assert tree.sweep(START + timedelta(minutes=1)) == [made.id]
     assert made.result is not None
     assert (made.result.status, made.result.parent_id) == ("expired", None)
 
@@ -967,7 +949,7 @@ def test_the_host_ticks_the_export(store: Repository, clock: Clock, tmp_path: Pa
         str(quad) for quad in everything(store)
     }
     branch(main, "b", ttl=timedelta(minutes=50))
-    assert (tree.tick(NOON + timedelta(minutes=59)).exported, tree.get("b").state) == (None, "expired")
+    assert (tree.tick(START + timedelta(minutes=59)).exported, tree.get("b").state) == (None, "expired")
     assert file.read_bytes() == b"".join(lines)
     clock.pass_by(minutes=60)
     assert tree.tick().exported == file
@@ -977,7 +959,7 @@ def test_the_host_ticks_the_export(store: Repository, clock: Clock, tmp_path: Pa
 
 def test_an_export_every_so_often(store: Repository, clock: Clock, tmp_path: Path) -> None:
     tree = Tree(store, clock=clock, export_to=tmp_path / "a.nq.gz", export_every=timedelta(minutes=5))
-    found = [tree.tick(NOON + timedelta(minutes=minute)).exported is not None for minute in range(11)]
+    found = [tree.tick(START + timedelta(minutes=minute)).exported is not None for minute in range(11)]
     assert [minute for minute, written in enumerate(found) if written] == [0, 5, 10]
     with pytest.raises(InvalidInput, match="export_every"):
         Tree(store, export_to=tmp_path / "a.nq", export_every=timedelta(0))
@@ -1200,8 +1182,8 @@ def test_two_in_one_slot_are_found(tmp_path: Path) -> None:
                 )
             )
         assert rows(store, "tree-two-mains") == [
-            ("urn:trails:agent:planner", "chat", "urn:trails:session:one", NOON),
-            ("urn:trails:agent:planner", "chat", "urn:trails:session:two", NOON),
+            ("urn:trails:agent:planner", "chat", "urn:trails:session:one", START),
+            ("urn:trails:agent:planner", "chat", "urn:trails:session:two", START),
         ]
         assert "bad-row" in {finding.code for finding in store.verify().findings}
 
@@ -1255,8 +1237,8 @@ def test_the_tree_is_seen_from_outside(store: Repository, tree: Tree, main: Node
     assert list(seen) == ["main", "b", "below", *(f"w{number}" for number in range(6))]
     assert (seen["below"].depth, seen["below"].orphan, seen["b"].orphan) == (2, True, False)
     assert (seen["b"].tokens, seen["main"].tokens) == (16, 0)
-    assert (seen["b"].last, seen["below"].last) == (NOON + timedelta(minutes=2), NOON)
-    assert seen["below"].due == NOON + timedelta(minutes=2, seconds=30)
+    assert (seen["b"].last, seen["below"].last) == (START + timedelta(minutes=2), START)
+    assert seen["below"].due == START + timedelta(minutes=2, seconds=30)
     assert seen["below"].is_stuck(clock(), timedelta(minutes=2))
     assert not seen["below"].is_stuck(clock(), timedelta(minutes=3))
     assert not seen["main"].is_stuck(clock(), timedelta(0))

@@ -18,8 +18,9 @@ import pyoxigraph as ox
 import pytest
 
 import trails
+from tests.support.machines import Size
 from tests.support.places import IMPORTED, ROOT
-from tests.test_queries import lint
+from tests.support.query_rules import lint
 from trails import errors, queries, vocab
 from trails.cli.guide import PAGES, read_page
 from trails.transcripts.formats import TRANSCRIPTS
@@ -131,9 +132,8 @@ def commands_in(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.slow
 @every_example
-def test_the_commands_of_a_document_run_one_after_the_other(document: str, tmp_path: Path) -> None:
+def test_the_commands_of_a_document_run_one_after_the_other(document: str, tmp_path: Path, size: Size) -> None:
     commands = commands_in(SHOWN[document])
     if find_spec("cryptography") is None:  # the extra that the page on proofs names for these
         commands = [line for line in commands if not re.search(r"checkpoint|proof", line)]
@@ -141,9 +141,11 @@ def test_the_commands_of_a_document_run_one_after_the_other(document: str, tmp_p
         commands = [line for line in commands if "--plot" not in line]
     script = "\n".join(["set -eu -o pipefail", f'trails() {{ "{sys.executable}" -m trails "$@"; }}', *commands])
     environment = {name: value for name, value in os.environ.items() if name != "TRAILS_STORE"}
-    environment["PYTHONPATH"] = str(IMPORTED)
+    environment["PYTHONPATH"] = f"{IMPORTED}{os.pathsep}{ROOT}"
+    run = [sys.executable, "-m", "tests.support.warm"] if size == "quick" else ["bash", "-xc", script]
+    given = "\n".join(commands)
     done = subprocess.run(
-        ["bash", "-xc", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=300
+        run, input=given, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr[-3000:]
 

@@ -81,6 +81,7 @@ def test_the_largest_text_comes_back_from_a_dump(tmp_path: Path, largest: str) -
         assert store.load("s").turns[0].content == largest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["nquads", "trig"])
 def test_the_largest_text_comes_back_from_an_export(tmp_path: Path, form: str, largest: str) -> None:
     file = tmp_path / f"s.{'nq' if form == 'nquads' else 'trig'}"

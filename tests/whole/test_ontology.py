@@ -11,7 +11,7 @@ import pytest
 from rdflib import OWL, RDF, RDFS, BNode, Graph, URIRef
 
 import trails
-from tests.test_queries import fill
+from tests.support.nine_sessions import fill
 from trails import queries, vocab
 
 # Classes and properties of PROV-O, from the tables of section 3 of https://www.w3.org/TR/2013/REC-prov-o-20130430/

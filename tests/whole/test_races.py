@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import trails
+from tests.support.sessions import contents, say
 from trails import HasChildren, HeadConflict, IndexGap, InvalidInput, Repository, Session, SessionNotFound, vocab
 from trails.plumbing import deletion
 from trails.plumbing import detach as rerooting
@@ -23,17 +24,6 @@ from trails.transcripts import rdf
 
 PRIVATE = "swordfish-4711"
 HOLDS_IT = f'ASK {{ GRAPH ?g {{ ?s ?p ?o FILTER(CONTAINS(STR(?o), "{PRIVATE}")) }} }}'
-
-
-def say(session: Session, *texts: str) -> Session:
-    for text in texts:
-        session.append("user", text)
-    session.persist()
-    return session
-
-
-def texts(store: Repository, name: str) -> list[Any]:
-    return [turn.content for turn in store.load(name).turns]
 
 
 @pytest.fixture
@@ -88,7 +78,7 @@ def test_a_flatten_that_is_refused_for_its_label_writes_nothing(filled: Reposito
     with pytest.raises(InvalidInput, match="the label 'taken' is in use"):
         filled.flatten("fork", id="flat", label="taken")
     assert sorted(map(str, filled.store.quads((None, None, None, None)))) == before
-    assert texts(filled, filled.flatten("fork", id="flat").id) == ["a", PRIVATE, "c", "own"]
+    assert contents(filled, filled.flatten("fork", id="flat").id) == ["a", PRIVATE, "c", "own"]
     assert_sound(filled)
 
 
@@ -108,7 +98,7 @@ def test_a_flatten_whose_label_is_taken_meanwhile_takes_its_copies_out_again(
     assert len(filled.store) == before + 2  # the label, and the salt of what may change
     assert "flat" not in filled
     assert_sound(filled)
-    assert texts(filled, filled.flatten("root", id="flat").id) == ["a", PRIVATE, "c", "d"]
+    assert contents(filled, filled.flatten("root", id="flat").id) == ["a", PRIVATE, "c", "d"]
     assert_sound(filled)
 
 
@@ -135,10 +125,10 @@ def test_a_copy_that_is_killed_between_any_two_commits_is_gone_when_the_store_is
         with trails.open(place) as store:
             assert len(store.store) == before, place
             assert_sound(store)
-            assert texts(store, "fork") == ["a", PRIVATE, "c", "own"]
+            assert contents(store, "fork") == ["a", PRIVATE, "c", "own"]
             store.delete("root", children="cascade")
             assert store.query(HOLDS_IT) is False
-            assert texts(store, say(store.create(id="copy"), "mine").id) == ["mine"]
+            assert contents(store, say(store.create(id="copy"), "mine").id) == ["mine"]
             assert_sound(store)
 
 
@@ -181,7 +171,7 @@ def test_while_a_copy_is_made_nobody_takes_its_id_and_verify_deletions_and_vacuu
 
     at_each_commit(filled, monkeypatch, meddle)
     filled.flatten("root", id="flat")
-    assert texts(filled, "flat") == ["a", PRIVATE, "c", "d"]
+    assert contents(filled, "flat") == ["a", PRIVATE, "c", "d"]
     assert_sound(filled)
 
 
@@ -286,7 +276,7 @@ def test_what_is_appended_while_a_fork_is_detached_is_in_the_log_and_verify_accu
 ) -> None:
     once(monkeypatch, filled.reader, "sealed", lambda: say(filled.load("fork"), "meanwhile"))
     filled.detach("fork")
-    assert texts(filled, "fork") == ["a", PRIVATE, "c", "own", "meanwhile"]
+    assert contents(filled, "fork") == ["a", PRIVATE, "c", "own", "meanwhile"]
     assert_sound(filled)
 
 
@@ -320,7 +310,7 @@ def test_what_comes_to_depend_on_a_session_that_is_deleted_alone_keeps_it(
     once(monkeypatch, filled.reader, "dependants", lambda: come(filled))
     with pytest.raises(HasChildren, match="late"):
         filled.delete("fork")
-    assert texts(filled, "fork") == ["a", PRIVATE, "c", "own"]
+    assert contents(filled, "fork") == ["a", PRIVATE, "c", "own"]
     assert_sound(filled)
 
 
@@ -329,8 +319,8 @@ def test_a_fork_that_comes_while_the_children_are_detached_is_detached_too(
 ) -> None:
     once(monkeypatch, filled.reader, "branches", lambda: say(filled.load("root").fork(at=2, id="late"), "x"))
     assert filled.delete("root", children="detach") == ["root"]
-    assert texts(filled, "late") == ["a", PRIVATE, "x"]
-    assert texts(filled, "fork") == ["a", PRIVATE, "c", "own"]
+    assert contents(filled, "late") == ["a", PRIVATE, "x"]
+    assert contents(filled, "fork") == ["a", PRIVATE, "c", "own"]
     assert_sound(filled)
 
 
@@ -392,7 +382,7 @@ class Rounds:
             if name in self.gone:
                 assert name not in self._store, name
             else:
-                assert texts(self._store, name)[: len(expected)] == expected, name
+                assert contents(self._store, name)[: len(expected)] == expected, name
         tags = {tag.name: tag.session_id for tag in self._store.tags.list()}
         assert tags == {tag: name for tag, name in self.tags.items() if name not in self.gone}
 

@@ -181,7 +181,7 @@ def open_store(*, create: bool = False) -> Repository:
         raise trails.InvalidInput(f"{error} ({hint})") from error
 
 
-# --- options and output that many commands share
+# --- options and arguments that many commands share
 
 EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
@@ -204,6 +204,9 @@ def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], clic
         return made
 
     return wrap
+
+
+# --- answers
 
 
 def answer(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from trails.cli.base import json_option, note, print_json
+from trails.cli.base import answer, json_option
 from trails.errors import InvalidInput
 
 FOLDER: Final = Path(__file__).parent.parent / "guide"
@@ -85,28 +86,22 @@ def guide(page: str | None, as_json: bool) -> None:
     A page is about one task, with examples. On a terminal it is laid out for reading; in a pipe it is Markdown.
     """
     if page is None:
-        _list([read_page(name) for name in PAGES], as_json=as_json)
+        pages = [read_page(name) for name in PAGES]
+        value = {"pages": [_described(each) for each in pages]}
+        answer(value, pages, _draw_pages, said="`trails guide PAGE` shows a page", as_json=as_json)
     else:
-        _show(read_page(page), as_json=as_json)
+        found = read_page(page)
+        answer(_described(found) | {"text": found.text}, found, _draw_page, as_json=as_json)
 
 
-def _list(pages: list[Page], *, as_json: bool) -> None:
-    if as_json:
-        print_json({"pages": [_described(each) for each in pages]})
-        return
+def _draw_pages(pages: Sequence[Page]) -> None:
     from trails.cli import render
 
-    table = render.table("page", "what it is for", fold=("what it is for",))
-    for each in pages:
-        table.add_row(each.name, each.summary)
-    render.screen().print(table)
-    note("`trails guide PAGE` shows a page")
+    render.print_table(("page", "what it is for"), [(p.name, p.summary) for p in pages], fold=("what it is for",))
 
 
-def _show(page: Page, *, as_json: bool) -> None:
-    if as_json:
-        print_json(_described(page) | {"text": page.text})
-    elif sys.stdout.isatty():
+def _draw_page(page: Page) -> None:
+    if sys.stdout.isatty():
         _lay_out(page)
     else:
         click.echo(page.text, nl=False)

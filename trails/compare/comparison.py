@@ -67,7 +67,7 @@ class Branch:
         return self.record.starts_at + self.own_turns
 
 
-class Column(NamedTuple):
+class FixedColumn(NamedTuple):
     """A column that every comparison has."""
 
     kind: Kind
@@ -79,30 +79,32 @@ def _money(cost: Decimal | None) -> float | None:
     return None if cost is None else float(cost)
 
 
-COLUMNS: Final[Mapping[str, Column]] = {
-    "session": Column("text", "the session's id", lambda b: b.record.id),
-    "label": Column("text", "its label", lambda b: b.record.label),
-    "branch": Column("text", "its branch's name", lambda b: b.record.branch),
-    "parent": Column("text", "the id of the session that it was forked from", lambda b: b.record.parent_session_id),
-    "fork_index": Column("place", "the first index that it owns", lambda b: b.record.forked_at_index),
-    "turns": Column("integer", "turns of its transcript, inherited ones included", lambda b: b.turns),
-    "own_turns": Column("integer", "turns that it owns", lambda b: b.own_turns),
-    "input_tokens": Column("integer", "input tokens of its own turns", lambda b: b.own.input_tokens),
-    "output_tokens": Column("integer", "output tokens of its own turns", lambda b: b.own.output_tokens),
-    "tokens": Column("integer", "input and output tokens of its own turns", lambda b: b.own.tokens),
-    "cost": Column("number", "the reported cost of its own turns", lambda b: _money(b.own.cost)),
-    "total_input_tokens": Column("integer", "input tokens of its transcript", lambda b: b.total.input_tokens),
-    "total_output_tokens": Column("integer", "output tokens of its transcript", lambda b: b.total.output_tokens),
-    "total_tokens": Column("integer", "input and output tokens of its transcript", lambda b: b.total.tokens),
-    "total_cost": Column("number", "the reported cost of its transcript", lambda b: _money(b.total.cost)),
-    "tool_calls": Column("integer", "how often its own turns asked for a tool", lambda b: sum(b.tools.values())),
-    "tools": Column("counts", "the tools that its own turns asked for, with how often", lambda b: b.tools),
-    "models": Column("names", "the models that generated its own turns", lambda b: b.models),
-    "last_answer": Column("text", "the text of the last answer among its own turns", lambda b: b.last_answer),
-    "principal": Column("text", "whom it runs for", lambda b: b.record.principal),
-    "agent": Column("text", "what runs it", lambda b: b.record.agent),
-    "state": Column("text", "its state", lambda b: b.record.state),
-    "created": Column("time", "when it was made", lambda b: b.record.created),
+COLUMNS: Final[Mapping[str, FixedColumn]] = {
+    "session": FixedColumn("text", "the session's id", lambda b: b.record.id),
+    "label": FixedColumn("text", "its label", lambda b: b.record.label),
+    "branch": FixedColumn("text", "its branch's name", lambda b: b.record.branch),
+    "parent": FixedColumn(
+        "text", "the id of the session that it was forked from", lambda b: b.record.parent_session_id
+    ),
+    "fork_index": FixedColumn("place", "the first index that it owns", lambda b: b.record.forked_at_index),
+    "turns": FixedColumn("integer", "turns of its transcript, inherited ones included", lambda b: b.turns),
+    "own_turns": FixedColumn("integer", "turns that it owns", lambda b: b.own_turns),
+    "input_tokens": FixedColumn("integer", "input tokens of its own turns", lambda b: b.own.input_tokens),
+    "output_tokens": FixedColumn("integer", "output tokens of its own turns", lambda b: b.own.output_tokens),
+    "tokens": FixedColumn("integer", "input and output tokens of its own turns", lambda b: b.own.tokens),
+    "cost": FixedColumn("number", "the reported cost of its own turns", lambda b: _money(b.own.cost)),
+    "total_input_tokens": FixedColumn("integer", "input tokens of its transcript", lambda b: b.total.input_tokens),
+    "total_output_tokens": FixedColumn("integer", "output tokens of its transcript", lambda b: b.total.output_tokens),
+    "total_tokens": FixedColumn("integer", "input and output tokens of its transcript", lambda b: b.total.tokens),
+    "total_cost": FixedColumn("number", "the reported cost of its transcript", lambda b: _money(b.total.cost)),
+    "tool_calls": FixedColumn("integer", "how often its own turns asked for a tool", lambda b: sum(b.tools.values())),
+    "tools": FixedColumn("counts", "the tools that its own turns asked for, with how often", lambda b: b.tools),
+    "models": FixedColumn("names", "the models that generated its own turns", lambda b: b.models),
+    "last_answer": FixedColumn("text", "the text of the last answer among its own turns", lambda b: b.last_answer),
+    "principal": FixedColumn("text", "whom it runs for", lambda b: b.record.principal),
+    "agent": FixedColumn("text", "what runs it", lambda b: b.record.agent),
+    "state": FixedColumn("text", "its state", lambda b: b.record.state),
+    "created": FixedColumn("time", "when it was made", lambda b: b.record.created),
 }
 """What is known of every branch, beside its metadata, in this order."""
 

@@ -15,7 +15,7 @@ from trails.context import shapes
 from trails.context.fitting import Fit, answered_ids, is_assistant, newest_that_fit, opening_end
 from trails.context.messages import Message, cost, messages_of
 from trails.context.pairing import Repair, missing_answer, prepared, repair
-from trails.context.shown import Entry, Spoken
+from trails.context.shown import ShownTurn, Spoken
 from trails.context.tokens import MESSAGE_TOKENS, Counter, counted, estimate
 from trails.errors import InvalidInput
 from trails.model import Facts, Turn
@@ -58,7 +58,7 @@ class Part(NamedTuple):
 
 
 def _content(turn: Spoken) -> Any:
-    return Entry(turn.index, turn.role, turn.text, turn.structured).content
+    return ShownTurn(turn.index, turn.role, turn.text, turn.structured).content
 
 
 @dataclass(frozen=True)
@@ -186,13 +186,13 @@ class _MadeUp:
         return total
 
 
-def as_entry(content: object, role: str = "user") -> Entry:
+def as_entry(content: object, role: str = "user") -> ShownTurn:
     """Return content that is no turn yet (text, or a list of parts) as an entry; raise `InvalidInput` for what is neither."""
     text, structured = validate.content(content)
     facts = Facts()
     if structured and isinstance(content, list | tuple):
         facts = Facts(tool_calls=calls_in(content), tool_results=results_in(content))
-    return Entry(-1, role, text, structured, facts=facts)
+    return ShownTurn(-1, role, text, structured, facts=facts)
 
 
 def assemble(
@@ -219,7 +219,7 @@ def assemble(
     turns and query always stay; without a query the newest turn does too, with what belongs to it. Where those alone
     are too many, the context says so in `why`.
 
-    >>> context = assemble([Entry(0, "user", "Plan a trip"), Entry(1, "assistant", "Where to?")], query="To the Alps")
+    >>> context = assemble([ShownTurn(0, "user", "Plan a trip"), ShownTurn(1, "assistant", "Where to?")], query="To the Alps")
     >>> [message["content"] for message in context.openai()], context.tokens, context.within_budget
     (['Plan a trip', 'Where to?', 'To the Alps'], 21, True)
     """
@@ -253,7 +253,7 @@ def _head(system: str | None, brief: str | None, background: str | None, summary
 
 
 def _as_turn(query: object) -> Spoken:
-    return query if isinstance(query, Entry | Turn) else as_entry(query)
+    return query if isinstance(query, ShownTurn | Turn) else as_entry(query)
 
 
 def _through(summary: Spoken) -> int | None:

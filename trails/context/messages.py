@@ -108,8 +108,8 @@ def _is_plain(turn: Spoken) -> bool:
 def messages_of(turn: Spoken) -> list[Message]:
     """Return what a model is shown of a turn: none for one that has nothing to show.
 
-    >>> from trails.context.shown import Entry
-    >>> [(m.role, m.text) for m in messages_of(Entry(4, "summary", "A trip was planned."))]
+    >>> from trails.context.shown import ShownTurn
+    >>> [(m.role, m.text) for m in messages_of(ShownTurn(4, "summary", "A trip was planned."))]
     [('user', 'Summary of the conversation before this point:\\n\\nA trip was planned.')]
     """
     facts = turn.facts

@@ -42,7 +42,7 @@ class Spoken(Protocol):
         ...
 
 
-class Entry(NamedTuple):
+class ShownTurn(NamedTuple):
     """A turn without what no model is shown: author, time, digest. Reading only this of many turns takes half the time."""
 
     index: int  # type: ignore[assignment] # the tuple's own method of this name is not needed

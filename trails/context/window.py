@@ -21,11 +21,11 @@ class TokenWindow(Generic[Turnlike]):
     is False and `why` says so. Of the others the oldest go first, a tool call together with its answers. `counter`
     counts the tokens of a text.
 
-    >>> from trails.context.shown import Entry
+    >>> from trails.context.shown import ShownTurn
     >>> window = TokenWindow(35)
     >>> texts = ("Plan a trip", "Where to?", "To the Alps, by train", "When?", "In May, for a week")
     >>> for index, text in enumerate(texts):
-    ...     _ = window.append(Entry(index, "assistant" if index % 2 else "user", text))
+    ...     _ = window.append(ShownTurn(index, "assistant" if index % 2 else "user", text))
     >>> [turn.index for turn in window], window.tokens, window.dropped
     ([0, 2, 3, 4], 32, range(1, 2))
     """

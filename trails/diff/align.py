@@ -113,14 +113,14 @@ def patch(turns: Sequence[Turn], diff: Diff) -> list[Turn]:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TurnText:
     """What a turn says, as one text to compare by, and the tool calls that it answers."""
 
     key: str
     answers: tuple[str, ...]
 
 
-def said(turns: Sequence[Turn]) -> list[Said]:
+def said(turns: Sequence[Turn]) -> list[TurnText]:
     """Return what each turn of a tail says."""
     calls: dict[str, str] = {}
     found = []
@@ -129,7 +129,7 @@ def said(turns: Sequence[Turn]) -> list[Said]:
             f"{calls.get(result.call_id, result.call_id)}{' failed' if result.is_error else ''}"
             for result in turn.tool_results
         )
-        found.append(Said(_key(turn, answers), answers))
+        found.append(TurnText(_key(turn, answers), answers))
         seen: Counter[str] = Counter()
         for call in turn.tool_calls:
             seen[call.name] += 1
@@ -177,7 +177,7 @@ def align(left: Sequence[Turn], right: Sequence[Turn]) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _pairs(left: Sequence[Turn], right: Sequence[Turn], old: Sequence[Said], new: Sequence[Said]) -> list[Pair]:
+def _pairs(left: Sequence[Turn], right: Sequence[Turn], old: Sequence[TurnText], new: Sequence[TurnText]) -> list[Pair]:
     """Return the places that stand side by side: turns that say the same, and between them those most alike."""
     keys, others = [each.key for each in old], [each.key for each in new]
     if (len(keys), keys) > (len(others), others):

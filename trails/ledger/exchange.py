@@ -43,7 +43,7 @@ class Running:
         """The exchange as it is stored."""
         self.session: Session
         """The session, with all that is stored of it; the messages are appended to it."""
-        self.session, self._rewrites = book.runs.keeper.load(repository, exchange.session_id)
+        self.session, self._rewrites = book.runtime.keeper.load(repository, exchange.session_id)
         self.session.worktree.held = f"exchange {exchange.number}"
         self._began_at = len(self.session)
         self._head_before = self.session.head
@@ -130,7 +130,7 @@ class Running:
                 raise self._book.refusal(session_id, failure) from failure
             self._book.wrote(session_id, made)
         self.session.worktree.held = None
-        self._book.runs.keeper.keep(self.session, turns, self._rewrites)
+        self._book.runtime.keeper.keep(self.session, turns, self._rewrites)
         return done
 
     def _spoken(self, turns: Sequence[Turn], *, keep_text: bool = False) -> list[tuple[Event, Event]]:

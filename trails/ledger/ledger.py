@@ -146,7 +146,7 @@ class Ledger:
 
     def _intake(self, made: Event) -> AbstractContextManager[object]:
         """Return what keeps others from putting in the same message elsewhere meanwhile."""
-        return nullcontext() if made.event_id is None or made.source is None else self._book.runs.intake
+        return nullcontext() if made.event_id is None or made.source is None else self._book.runtime.intake
 
     def inbox(self, session: str) -> list[Event]:
         """Return the messages that no exchange has taken up yet, in the order in which they came."""
@@ -219,9 +219,9 @@ class Ledger:
         if interrupted not in ("refuse", "retry", "fail"):
             raise InvalidInput(f'interrupted is "refuse", "retry" or "fail", not {interrupted!r}')
         left = None if limit is None else validate.index(limit, "limit")
-        session_id, runs = self._id(session), self._book.runs
+        session_id, runtime = self._id(session), self._book.runtime
         done: list[Exchange] = []
-        if not runs.enter(session_id):
+        if not runtime.enter(session_id):
             return done
         try:
             self._settle(session_id, interrupted)
@@ -229,12 +229,12 @@ class Ledger:
                 exchange = self._claim(session_id)
                 if exchange is not None:
                     done += self._work(exchange, handler, keep_partial=keep_partial)
-                elif not runs.was_asked(session_id):
+                elif not runtime.was_asked(session_id):
                     return done
         except BaseException:
-            runs.leave(session_id)
+            runtime.leave(session_id)
             raise
-        runs.leave(session_id)
+        runtime.leave(session_id)
         return done
 
     def _settle(self, session_id: str, interrupted: Unfinished) -> None:
@@ -279,18 +279,18 @@ class Ledger:
 
     def _work(self, exchange: Exchange, handler: Handler, *, keep_partial: bool) -> list[Exchange]:
         """Return the exchange once it is completed; nothing for one whose messages were taken out, which has failed then."""
-        session_id, runs = exchange.session_id, self._book.runs
+        session_id, runtime = exchange.session_id, self._book.runtime
         messages = [self._book.event(session_id, number) for number in exchange.events]
         gone = next((message.number for message in messages if message.content is None), None)
         if gone is not None:
             self.fail(session_id, exchange.number, error=f"the text of message {gone} was taken out")
             return []
         running = Running(self._repository, self._book, self._now, exchange, messages)
-        runs.at_work[session_id] = exchange.number
+        runtime.at_work[session_id] = exchange.number
         try:
             return [work(running, handler, keep_partial=keep_partial)]
         finally:
-            del runs.at_work[session_id]
+            del runtime.at_work[session_id]
 
     async def process_async(
         self,
@@ -337,7 +337,7 @@ class Ledger:
     def exchanges(self, session: str, *, state: State | None = None) -> list[Exchange]:
         """Return a session's exchanges (in one state), in order; `interrupted` marks those whose process died."""
         session_id = self._id(session)
-        at_work = self._book.runs.at_work.get(session_id)
+        at_work = self._book.runtime.at_work.get(session_id)
         value = None if state is None else RdfLiteral(state)
         return [
             each.model_copy(update={"interrupted": each.state == "streaming" and each.number != at_work})
@@ -385,7 +385,7 @@ class Ledger:
     def _unfinished(self, session_id: str, number: int, state: State) -> Exchange:
         """Return an exchange in a state, or one that was interrupted; raise `InvalidInput` for any other."""
         found = self._book.exchange(session_id, number)
-        if found.state == "streaming" and self._book.runs.at_work.get(session_id) == number:
+        if found.state == "streaming" and self._book.runtime.at_work.get(session_id) == number:
             raise InvalidInput(f"exchange {number} of session {session_id!r} is being worked on right now")
         if found.state not in (state, "streaming"):
             raise InvalidInput(

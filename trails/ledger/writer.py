@@ -26,7 +26,7 @@ Plan = tuple[Sequence[Entry], Sequence[tuple[Entry, Entry]]]
 """Entries to make, and pairs of entries as they are and as they become."""
 
 
-class Runs:
+class LedgerRuntime:
     """What a process does with the ledgers of one store, shared by all `Ledger`s on it. Nothing here needs to survive."""
 
     def __init__(self) -> None:
@@ -84,14 +84,14 @@ class Runs:
             self._numbers[session_id] = max(number, self._numbers.get(session_id, 0))
 
 
-_RUNS: WeakKeyDictionary[Repository, Runs] = WeakKeyDictionary()
-_RUNS_LOCK = threading.Lock()
+_RUNTIMES: WeakKeyDictionary[Repository, LedgerRuntime] = WeakKeyDictionary()
+_RUNTIMES_LOCK = threading.Lock()
 
 
-def runs_of(repository: Repository) -> Runs:
+def runtime_of(repository: Repository) -> LedgerRuntime:
     """Return what this process does with the ledgers of a store."""
-    with _RUNS_LOCK:
-        return _RUNS.setdefault(repository, Runs())
+    with _RUNTIMES_LOCK:
+        return _RUNTIMES.setdefault(repository, LedgerRuntime())
 
 
 class Book:
@@ -99,7 +99,7 @@ class Book:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self.runs = runs_of(repository)
+        self.runtime = runtime_of(repository)
 
     def where(self, session_id: str, predicate: NamedNode, value: NamedNode | Literal | None = None) -> list[Entry]:
         """Return the entries with a property (and value), in order."""
@@ -135,11 +135,11 @@ class Book:
     @contextmanager
     def at(self, session_id: str) -> Iterator[int]:
         """Hold a session's ledger, and give the number that its next entry gets."""
-        with self.runs.lock(session_id):
+        with self.runtime.lock(session_id):
             try:
-                yield self.runs.next_number(session_id, lambda: self._last(session_id))
+                yield self.runtime.next_number(session_id, lambda: self._last(session_id))
             except BaseException:
-                self.runs.wrote(session_id, None)
+                self.runtime.wrote(session_id, None)
                 raise
 
     def _last(self, session_id: str) -> int:
@@ -168,11 +168,11 @@ class Book:
     def wrote(self, session_id: str, made: Sequence[Entry]) -> None:
         """Take note of entries that were written."""
         if made:
-            self.runs.wrote(session_id, max(entry.number for entry in made))
+            self.runtime.wrote(session_id, max(entry.number for entry in made))
 
     def refusal(self, session_id: str, failure: PreconditionFailed) -> Exception:
         """Return the error that a failed precondition means to the caller."""
-        self.runs.wrote(session_id, None)
+        self.runtime.wrote(session_id, None)
         if failure.missing == there(session_id):
             return self._repository.reader.not_found(session_id)
         return InvalidInput(

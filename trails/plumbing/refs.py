@@ -16,7 +16,7 @@ from trails.plumbing.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Revision:
     """What a reference names: a session, up to an index (exclusive; None is all of it), and the reference itself."""
 
     ref: str
@@ -24,7 +24,7 @@ class Place:
     end: int | None = None
 
 
-def place(workspace: Workspace, ref: str) -> Place:
+def place(workspace: Workspace, ref: str) -> Revision:
     """Return the place that a reference names.
 
     Raises `SessionNotFound` where no session, label or tag has the name, and `InvalidInput` for an index past the end or
@@ -34,7 +34,7 @@ def place(workspace: Workspace, ref: str) -> Place:
     >>> with trails.open(":memory:") as store:
     ...     plan = store.create(id="plan", label="trip"); _ = plan.append("user", "Plan a trip"); written = plan.persist()
     ...     place(store.workspace, "trip@1")
-    Place(ref='trip@1', session_id='plan', end=1)
+    Revision(ref='trip@1', session_id='plan', end=1)
     """
     wanted = validate.text(ref, "a reference")
     whole = _named(workspace, wanted)
@@ -46,10 +46,10 @@ def place(workspace: Workspace, ref: str) -> Place:
     found = _named(workspace, name)
     if found is None:
         raise _unknown(workspace, name)
-    return Place(wanted, found.session_id, _end(workspace, found, int(index)))
+    return Revision(wanted, found.session_id, _end(workspace, found, int(index)))
 
 
-def _named(workspace: Workspace, name: str) -> Place | None:
+def _named(workspace: Workspace, name: str) -> Revision | None:
     """Return the place that a name alone stands for: a session or a tag; one that is both is not guessed at."""
     session_id, tagged = _session(workspace, name), _tagged(workspace, name)
     if session_id is not None and tagged is not None:
@@ -58,8 +58,8 @@ def _named(workspace: Workspace, name: str) -> Place | None:
             f"{iris.tag(name)}"
         )
     if session_id is not None:
-        return Place(name, session_id)
-    return None if tagged is None else Place(name, *tagged)
+        return Revision(name, session_id)
+    return None if tagged is None else Revision(name, *tagged)
 
 
 def _session(workspace: Workspace, name: str) -> str | None:
@@ -79,7 +79,7 @@ def _tagged(workspace: Workspace, name: str) -> tuple[str, int] | None:
     return None if found is None else (found.session_id, found.length)
 
 
-def _end(workspace: Workspace, found: Place, index: int) -> int:
+def _end(workspace: Workspace, found: Revision, index: int) -> int:
     """Return an index if the place reaches that far."""
     runs = lineage.segments(workspace.reader.lineage(found.session_id), found.end)
     owner = None if index == 0 else tails.owner_at(runs, index - 1)

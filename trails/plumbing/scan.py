@@ -15,7 +15,7 @@ from trails import iris, lineage, vocab
 from trails.model import Value
 from trails.plumbing import bundle
 from trails.plumbing.workspace import Workspace
-from trails.secrets import Found, Place, detector
+from trails.secrets import Found, ScannedPlace, detector
 
 _TURN_PART: Final = re.compile(r"urn:trails:session:[^/]+/([0-9]+)-[0-9a-f]+(?:/|$)")
 _LEDGER_PART: Final = re.compile(r"urn:trails:session:[^/]+/ledger/([0-9]+)(?:/|$)")
@@ -90,9 +90,9 @@ def _found(quads: Iterable[Quad]) -> Iterator[Found]:
     every = list(quads)
     marks = _marked(every)
     texts = [(*_placed(quad, marks), quad) for quad in every if _is_text(quad.object)]
-    places: dict[tuple[str | None, int | None], Place] = {}
+    places: dict[tuple[str | None, int | None], ScannedPlace] = {}
     for session_id, index, where, name, quad in sorted(texts, key=lambda each: _FIRST.get(each[2], len(_FIRST))):
-        place = places.setdefault((session_id, index), Place(detector(), session_id, index))
+        place = places.setdefault((session_id, index), ScannedPlace(detector(), session_id, index))
         assert isinstance(quad.object, Literal)  # noqa: S101 - as `_is_text` found
         text = quad.object.value
         if quad.object.datatype == vocab.JSON:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode, QuerySolution
@@ -15,20 +15,17 @@ from trails.decoding import decodes
 from trails.errors import InvalidInput
 from trails.model import Value
 from trails.plumbing import draft
+from trails.plumbing.pages import Page, Position, checked_limit, position, turn_cursor
+from trails.plumbing.reader import FAR_FUTURE, FAR_PAST
 from trails.plumbing.workspace import Workspace
 from trails.records import turns
 from trails.store.contract import QuadStore
 
-MAX_PAGE: Final = 1000
 _MOST_ROWS: Final = 4000
 """How many rows are read at once where most of them turn out to be none of those looked for."""
-_FAR_PAST: Final = datetime(1, 1, 1, tzinfo=UTC)
-_START: Final = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC), "", 0)
+_START: Final = Position(FAR_FUTURE, "")
 _AROUND: Final = 60
 """How many characters of a turn are shown on each side of what was found."""
-
-_Place = tuple[datetime, str, int]
-"""Where a page ends: its last turn's time, session IRI and index."""
 
 
 class Hit(Value):
@@ -53,14 +50,6 @@ class Hit(Value):
         return plain | {"session": self.session_id, "time": self.time.isoformat() if self.time else None}
 
 
-class Hits(list[Hit]):
-    """One page of turns that were found. `cursor` continues after it and is None at the end."""
-
-    def __init__(self, hits: list[Hit], cursor: str | None) -> None:
-        super().__init__(hits)
-        self.cursor = cursor
-
-
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What is looked for; None stands for anything."""
@@ -72,15 +61,14 @@ class Wanted:
     author: str | None = None
 
 
-def search(workspace: Workspace, wanted: Wanted, *, limit: int, cursor: str | None) -> Hits:
+def search(workspace: Workspace, wanted: Wanted, *, limit: int, cursor: str | None) -> Page[Hit]:
     """Return one page of turns; see `Repository.search`."""
     text, tool, role, author = wanted.text, wanted.tool, wanted.role, wanted.author
     if text is None and tool is None and role is None and author is None:
         raise InvalidInput("a search needs a text, a tool, a role or an author to look for")
     if text is not None and not validate.text(text, "the text"):
         raise InvalidInput("the text to look for is empty; leave it out to find every turn")
-    if not 1 <= validate.index(limit, "limit") <= MAX_PAGE:
-        raise InvalidInput(f"limit must be 1 to {MAX_PAGE}, not {limit}")
+    checked_limit(limit)
     name = "search_text" if tool is None else "search_tool"
     criteria: dict[str, Any] = {
         "text": [""] if text is None else list(dict.fromkeys([text, *_written(text)])),
@@ -94,10 +82,10 @@ def search(workspace: Workspace, wanted: Wanted, *, limit: int, cursor: str | No
         chain = workspace.reader.lineage(workspace.record(wanted.session).id)
         runs = {run.record.iri: run for run in lineage.segments(chain)}
         criteria["sessions"] = [run.record.id for run in runs.values()]
-    place = _START if cursor is None else _parse(cursor)
+    place = _START if cursor is None else position(cursor, of_turn=True)
     found = _rows(workspace, name, criteria, wanted, runs=runs, place=place, count=limit + 1)
     hits = [_hit(workspace.store, row, wanted) for row in found[:limit]]
-    return Hits(hits, _cursor(_place(found[limit - 1])) if len(found) > limit else None)
+    return Page(hits, turn_cursor(_place(found[limit - 1])) if len(found) > limit else None)
 
 
 @decodes
@@ -108,7 +96,7 @@ def _rows(
     wanted: Wanted,
     *,
     runs: Mapping[str, lineage.Segment],
-    place: _Place,
+    place: Position,
     count: int,
 ) -> list[QuerySolution]:
     """Return up to `count` rows after a place; with `runs`, only those of the transcript that they make up.
@@ -120,7 +108,7 @@ def _rows(
     found: list[QuerySolution] = []
     size = count
     while len(found) < count:
-        limits = {"before": place[0], "last": place[1], "below": place[2], "limit": size}
+        limits = {"before": place.time, "last": place.session_iri, "below": place.turn, "limit": size}
         rows = workspace.reader.select(name, **criteria, **limits)
         for row in rows:
             if runs:
@@ -234,24 +222,8 @@ def _strings(value: Any, *, keys: bool = False) -> Iterator[str]:
 
 
 @decodes
-def _place(row: QuerySolution) -> _Place:
-    return turns.parse_time(row["when"].value), row["session"].value, int(row["index"].value)
-
-
-def _cursor(place: _Place) -> str:
-    return f"{place[0].isoformat()} {place[1]} {place[2]}"
-
-
-def _parse(cursor: str) -> _Place:
-    fields = str(cursor).split(" ")
-    try:
-        time, session_iri, index = fields
-        place = validate.time(datetime.fromisoformat(time)), session_iri, int(index)
-    except ValueError as error:
-        raise InvalidInput(f"{cursor!r} is no cursor; use the `cursor` of the page before") from error
-    if not iris.is_session(session_iri) or place[2] < 0:
-        raise InvalidInput(f"{cursor!r} is no cursor; use the `cursor` of the page before")
-    return place
+def _place(row: QuerySolution) -> Position:
+    return Position(turns.parse_time(row["when"].value), row["session"].value, int(row["index"].value))
 
 
 # --- what is shown of a turn
@@ -270,7 +242,7 @@ def _hit(store: QuadStore, row: QuerySolution, wanted: Wanted) -> Hit:
         index=int(row["index"].value),
         role=row["role"].value,
         author=iris.author_name(row["author"].value),
-        time=None if when == _FAR_PAST else when,
+        time=None if when == FAR_PAST else when,
         digest="" if row["digest"] is None else row["digest"].value,
         iri=turn.value,
         tools=tuple(name for name, _ in calls),

@@ -57,7 +57,7 @@ from trails.policy.lists import ListQuery, SessionRow, combined_entries, list_se
 from trails.policy.patches import ModelHost, ModelRef, apply_patch, check_wire_patch, model_ref
 from trails.policy.prompts import (
     PROMPT_PARTS,
-    Exchange,
+    Parties,
     SubagentBrief,
     announce_context,
     message_context,
@@ -124,13 +124,13 @@ __all__ = [
     "RUN_FIELDS",
     "ActivationCommand",
     "AgentToAgentPolicy",
-    "Exchange",
     "Field",
     "Freshness",
     "ListQuery",
     "ModelHost",
     "ModelRef",
     "Moment",
+    "Parties",
     "PingPongTurn",
     "ResetConfig",
     "ResetPolicy",

@@ -118,7 +118,7 @@ def subagent_prompt(brief: SubagentBrief, *, parts: Mapping[str, Part | None] | 
     return "\n\n".join(text for text in made if text)
 
 
-class Exchange(Value):
+class Parties(Value):
     """Two agents that talk: who asked, who was asked, and the channels on which they are heard."""
 
     target_session_key: str
@@ -127,15 +127,15 @@ class Exchange(Value):
     target_channel: str | None = None
 
 
-def message_context(exchange: Exchange) -> str:
+def message_context(exchange: Parties) -> str:
     """Return what an agent is told with the first message of another agent."""
     return "\n".join(["Agent-to-agent message:", *_parties(exchange, target_channel=False)])
 
 
-def reply_context(exchange: Exchange, *, role: Literal["requester", "target"], turn: int, turns: int) -> str:
+def reply_context(exchange: Parties, *, role: Literal["requester", "target"], turn: int, turns: int) -> str:
     """Return what an agent is told for one turn of an exchange, from 1 to `turns`: whose it is, and how to end it.
 
-    >>> print(reply_context(Exchange(target_session_key="agent:b:main"), role="target", turn=2, turns=5))
+    >>> print(reply_context(Parties(target_session_key="agent:b:main"), role="target", turn=2, turns=5))
     Agent-to-agent reply:
     You are agent 2 (target). This is turn 2 of 5.
     Agent 2 (target) session: agent:b:main.
@@ -153,7 +153,7 @@ def reply_context(exchange: Exchange, *, role: Literal["requester", "target"], t
 
 
 def announce_context(
-    exchange: Exchange, *, original: str, first_reply: str | None = None, latest_reply: str | None = None
+    exchange: Parties, *, original: str, first_reply: str | None = None, latest_reply: str | None = None
 ) -> str:
     """Return what the target is told at the end: its answer is posted to its channel, unless it is ANNOUNCE_SKIP."""
     return "\n".join(
@@ -169,7 +169,7 @@ def announce_context(
     )
 
 
-def _parties(exchange: Exchange, *, target_channel: bool = True) -> list[str]:
+def _parties(exchange: Parties, *, target_channel: bool = True) -> list[str]:
     lines = [
         ("Agent 1 (requester) session", exchange.requester_session_key),
         ("Agent 1 (requester) channel", exchange.requester_channel),

@@ -151,7 +151,7 @@ def explain_send_policy(
         return SendDecision(override, "override")
     if policy is None:
         return SendDecision("allow", "no policy")
-    asked = _Asked.of(facts, session_key or "", channel, chat_type, strip_agent=strip_agent)
+    asked = _Sender.of(facts, session_key or "", channel, chat_type, strip_agent=strip_agent)
     allowed: int | None = None
     for place, rule in enumerate(policy.rules):
         if asked.fits(rule):
@@ -163,7 +163,7 @@ def explain_send_policy(
     return SendDecision(policy.default, "default")
 
 
-class _Asked(NamedTuple):
+class _Sender(NamedTuple):
     """What is known of the session that would send: as told, and as its key says to a rule that denies."""
 
     key: str

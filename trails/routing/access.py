@@ -11,7 +11,7 @@ from trails.errors import RequestRefused
 from trails.records.policy_entries import Decision
 from trails.routing import visibility
 from trails.routing.decisions import Permission, PolicyCheck
-from trails.routing.directory import Held, Keyring
+from trails.routing.directory import HeldKey, Keyring
 from trails.routing.inbound import Arrivals, channel_of, reset_rule
 from trails.routing.settings import RouterSettings
 
@@ -34,7 +34,7 @@ class Access:
 
     # --- sending and answering
 
-    def send(self, key: str, held: Held | None, *, channel: str | None, chat_type: str | None) -> Permission:
+    def send(self, key: str, held: HeldKey | None, *, channel: str | None, chat_type: str | None) -> Permission:
         """Return whether a session may send, and the rule that decided."""
         entry = {} if held is None else held.to_json()
         found = policy.explain_send_policy(
@@ -53,7 +53,7 @@ class Access:
         }
         return Permission(allowed=found.decision == "allow", rule=rules[found.by])
 
-    def responds(self, key: str, held: Held | None, **told: Any) -> Permission:
+    def responds(self, key: str, held: HeldKey | None, **told: Any) -> Permission:
         """Return whether a message is answered, and what decided."""
         entry = {} if held is None else held.to_json()
         kind = policy.normalize_chat_type(entry.get("chatType")) or _chat_type(key)
@@ -65,7 +65,7 @@ class Access:
 
     def note(
         self,
-        held: Held,
+        held: HeldKey,
         action: str,
         permission: Permission,
         *,
@@ -91,7 +91,7 @@ class Access:
 
     # --- reading another's history
 
-    def reading(self, requester: Held, target: Held, *, sandboxed: bool) -> Permission:
+    def reading(self, requester: HeldKey, target: HeldKey, *, sandboxed: bool) -> Permission:
         """Return whether one session may read another's history, and the rule that decided."""
         if requester.session_id == target.session_id:
             return Permission(allowed=True, rule="own session")
@@ -110,7 +110,7 @@ class Access:
         return Permission(allowed=found.allows(one, other), rule=rule)
 
     def history(
-        self, requester: Held, target: Held, *, sandboxed: bool, limit: int | None, tools: bool
+        self, requester: HeldKey, target: HeldKey, *, sandboxed: bool, limit: int | None, tools: bool
     ) -> list[dict[str, Any]]:
         """Return the turns of another session, the last `limit`, noting that they were read (or refused)."""
         permission = self.reading(requester, target, sandboxed=sandboxed)
@@ -122,7 +122,7 @@ class Access:
         shown = turns if tools else [turn for turn in turns if turn["role"] not in ("tool", "toolResult")]
         return shown if limit is None else shown[max(0, len(shown) - limit) :]
 
-    def _refusal(self, target: Held, permission: Permission, *, sandboxed: bool) -> str:
+    def _refusal(self, target: HeldKey, permission: Permission, *, sandboxed: bool) -> str:
         if sandboxed:
             return f"Session not visible from this sandboxed agent session: {target.key}"
         if permission.rule == "tools.agentToAgent.enabled":
@@ -133,7 +133,7 @@ class Access:
 
     # --- all of it at once
 
-    def check(self, key: str, held: Held | None) -> PolicyCheck:
+    def check(self, key: str, held: HeldKey | None) -> PolicyCheck:
         """Return what would happen to a key now; nothing is written."""
         settings = self._settings()
         channel = keys.parse_key(key).channel if held is None else channel_of(held)

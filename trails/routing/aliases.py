@@ -12,7 +12,7 @@ from trails.records import turns
 from trails.records.conversations import Alias, Conversation, Move
 from trails.routing.decisions import Moving, Unplaced
 from trails.routing.directory import Keyring
-from trails.routing.moves import Plan, Step
+from trails.routing.moves import KeyPlan, Transfer
 
 
 class Renaming:
@@ -23,10 +23,10 @@ class Renaming:
         self._store = keyring.repository.store
         self._now = now
 
-    def plan(self, reason: str, by: str | None, *, undoes: str | None = None) -> Plan:
+    def plan(self, reason: str, by: str | None, *, undoes: str | None = None) -> KeyPlan:
         """Return an empty operation."""
         by_iri = draft.author_iri(by) or iris.principal(turns.DEFAULT_PRINCIPAL)
-        return Plan(self._keyring, reason, by_iri, self._now(), undoes=undoes)
+        return KeyPlan(self._keyring, reason, by_iri, self._now(), undoes=undoes)
 
     def _named(self, key: str) -> Conversation:
         found = self._keyring.find(key)
@@ -88,7 +88,7 @@ class Renaming:
         plan = self.plan(reason, by)
         for session_id in sorted(conversations.sessions_of(self._store, source.key)):
             current = reason == "promotion" and session_id == source.session_id
-            plan.move(Step(session_id, source.key, to_key, current))
+            plan.move(Transfer(session_id, source.key, to_key, current))
         plan.alias(source.key, to_key, reason)
         plan.commit()
         return plan.report()
@@ -133,7 +133,7 @@ class Renaming:
             return f"session {move.session_id!r} has the key {record.key!r} by now"
         return None
 
-    def _back(self, plan: Plan, move: Move) -> None:
+    def _back(self, plan: KeyPlan, move: Move) -> None:
         label = move.former_label if move.former_label and plan.label_is_free(move.former_label) else None
         current = move.was_current and plan.conversation(move.from_key) is None
-        plan.move(Step(move.session_id, move.to_key, move.from_key, current), label=label)
+        plan.move(Transfer(move.session_id, move.to_key, move.from_key, current), label=label)

@@ -38,7 +38,7 @@ _ID: Final = "sessionId"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldKey:
     """A key as it was read: its conversation, and the entry of its current session."""
 
     conversation: Conversation
@@ -106,15 +106,15 @@ class Keyring:
         return None
 
     @decodes
-    def held(self, conversation: Conversation) -> Held:
+    def held(self, conversation: Conversation) -> HeldKey:
         """Return a key with the entry of its session."""
         reader = self.repository.reader
         record = reader.record(conversation.session_id)
         name = source_id(record.id, record.source_session)
-        return Held(conversation, reader.entry(conversation.session_id), name)
+        return HeldKey(conversation, reader.entry(conversation.session_id), name)
 
     @decodes
-    def every(self) -> list[Held]:
+    def every(self) -> list[HeldKey]:
         """Return all keys with the entries of their sessions, in two queries."""
         reader = self.repository.reader
         facts: dict[str, list[Quad]] = defaultdict(list)
@@ -132,11 +132,11 @@ class Keyring:
             )
             source = None if row["source"] is None else row["source"].value
             entry = overrides.decode(session_id, facts[row["session"].value])
-            found.append(Held(conversation, entry, source_id(session_id, source)))
+            found.append(HeldKey(conversation, entry, source_id(session_id, source)))
         return found
 
     @decodes
-    def called(self, name: str) -> list[Held]:
+    def called(self, name: str) -> list[HeldKey]:
         """Return the keys that are a name themselves, or whose session has it as its id, here or where it came from."""
         wanted = name.strip()
         found = []
@@ -149,7 +149,7 @@ class Keyring:
         return [self.held(each) for each in found if each is not None]
 
     @decodes
-    def labelled(self, label: str) -> list[Held]:
+    def labelled(self, label: str) -> list[HeldKey]:
         """Return the keys with a label, those included whose entry brought it along where it was in use."""
         store, wanted = self.repository.store, Literal(label.strip())
         apart = Literal(json.dumps(label.strip(), ensure_ascii=False), datatype=vocab.JSON)
@@ -236,7 +236,7 @@ class Keyring:
 
     def rewrite(
         self,
-        held: Held,
+        held: HeldKey,
         fields: Mapping[str, Any],
         *,
         user_activity: datetime | None = None,
@@ -276,7 +276,7 @@ class Keyring:
             tx.commit(self.repository.store)
         except PreconditionFailed:
             if made:  # another writer may have made the ledger's next entry
-                self.book.runs.wrote(held.session_id, None)
+                self.book.runtime.wrote(held.session_id, None)
             return False
         return True
 

@@ -18,7 +18,7 @@ from trails.records.conversations import Conversation
 from trails.records.entries import Entry, Event
 from trails.records.policy_entries import Decision
 from trails.routing.decisions import Inbound, ResetCause, Routed
-from trails.routing.directory import Held, Keyring, new_id
+from trails.routing.directory import HeldKey, Keyring, new_id
 from trails.routing.settings import RouterSettings
 from trails.session.session import Session
 
@@ -193,7 +193,7 @@ class Arrivals:
             alias=alias,
         )
 
-    def _appended(self, inbound: Inbound, held: Held, content: Any, alias: str | None, agent: str) -> Routed | None:
+    def _appended(self, inbound: Inbound, held: HeldKey, content: Any, alias: str | None, agent: str) -> Routed | None:
         now = self._now()
         record = self._repository.reader.record(held.session_id)
         with self._keyring.book.at(held.session_id) as number:
@@ -216,7 +216,7 @@ class Arrivals:
             warnings=said,
         )
 
-    def _second(self, inbound: Inbound, held: Held) -> tuple[str, ...]:
+    def _second(self, inbound: Inbound, held: HeldKey) -> tuple[str, ...]:
         """Return what is to be said where another person than before writes to a main session."""
         person = self.person(inbound)
         if person is None or not keys.is_main_key(held.key, self._settings().keys):
@@ -243,7 +243,7 @@ class Arrivals:
 
     # --- beginning anew
 
-    def stale(self, held: Held, inbound: Inbound) -> tuple[ResetCause | None, str]:
+    def stale(self, held: HeldKey, inbound: Inbound) -> tuple[ResetCause | None, str]:
         """Return why a key's session must begin anew for a message, and the rule that says so; (None, rule) if it goes on."""
         settings = self._settings().reset
         channel = inbound.channel or channel_of(held)
@@ -257,13 +257,13 @@ class Arrivals:
         daily = found.daily_reset_at is not None and last < found.daily_reset_at
         return "daily" if daily else "idle", rule
 
-    def freshness(self, held: Held, channel: str | None) -> policy.Freshness:
+    def freshness(self, held: HeldKey, channel: str | None) -> policy.Freshness:
         """Return whether a key's session goes on now, by when a person last wrote to it."""
         settings = self._settings()
         rule = policy.policy_for(settings.reset, held.key, channel=channel)
         return policy.freshness(self.last_activity(held), self._now(), rule, zone=settings.zone)
 
-    def last_activity(self, held: Held) -> datetime:
+    def last_activity(self, held: HeldKey) -> datetime:
         """Return when a person last wrote to a session: as noted, else by its turns, else by its entry, else its beginning."""
         if held.entry.last_user_activity is not None:
             return held.entry.last_user_activity
@@ -277,7 +277,7 @@ class Arrivals:
 
     def renew(
         self,
-        held: Held,
+        held: HeldKey,
         cause: ResetCause,
         rule: str,
         *,
@@ -356,7 +356,7 @@ class Arrivals:
             mode=inbound.mode,
         )
 
-    def _facts(self, inbound: Inbound, key: str, held: Held | None, now: datetime, name: str) -> dict[str, Any]:
+    def _facts(self, inbound: Inbound, key: str, held: HeldKey | None, now: datetime, name: str) -> dict[str, Any]:
         """Return the entry with what a message tells of where it came from."""
         before = None if held is None else held.to_json()
         return policy.merge_entry(before, self._told(inbound, key), now=now, new_id=name)
@@ -376,7 +376,7 @@ class Arrivals:
         return {name: value for name, value in facts.items() if value is not None}
 
 
-def channel_of(held: Held) -> str | None:
+def channel_of(held: HeldKey) -> str | None:
     """Return the channel of a key's session: as its entry says, else its key."""
     for name in ("channel", "lastChannel"):
         told = held.entry.get(name)

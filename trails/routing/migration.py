@@ -14,8 +14,8 @@ from trails import iris, keys, policy
 from trails.keys import KeySettings, SessionKey
 from trails.plumbing import conversations
 from trails.routing.decisions import Unplaced
-from trails.routing.directory import Held, Keyring
-from trails.routing.moves import Step
+from trails.routing.directory import HeldKey, Keyring
+from trails.routing.moves import Transfer
 
 UNKNOWN: Final = "unknown"
 _AT_ONCE: Final = 200
@@ -37,20 +37,20 @@ class Sender:
 
 
 @dataclass(slots=True)
-class Layout:
+class MigrationPlan:
     """Where sessions go under another scope, and which stay, with the reason."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Transfer] = field(default_factory=list)
     unplaced: list[Unplaced] = field(default_factory=list)
     aliases: list[tuple[str, str, str]] = field(default_factory=list)
     """(old key, new key, why) of keys that are left by all their sessions for one other key."""
 
 
-def layout(keyring: Keyring, settings: KeySettings, to_scope: keys.DmScope) -> Layout:
+def layout(keyring: Keyring, settings: KeySettings, to_scope: keys.DmScope) -> MigrationPlan:
     """Return where the sessions of main and direct keys go when the scope of direct chats becomes another one."""
-    made = Layout()
+    made = MigrationPlan()
     wanted: dict[str, str] = {}
-    owners: dict[str, Held] = {}
+    owners: dict[str, HeldKey] = {}
     roots: dict[str, SessionKey] = {}
     for held in keyring.every():
         parts = keys.parse_key(held.key, main_key=settings.main_key)
@@ -144,7 +144,7 @@ def _key_for(sender: Sender, root: SessionKey, settings: KeySettings, scope: key
     return keys.canonicalize_main_alias(made, agent_id=root.agent_id, config=settings)
 
 
-def _steps(keyring: Keyring, moving: Mapping[str, str], owners: Mapping[str, Held]) -> Iterator[Step]:
+def _steps(keyring: Keyring, moving: Mapping[str, str], owners: Mapping[str, HeldKey]) -> Iterator[Transfer]:
     """Give the moves; of those that come to a key without a session, the one in use last becomes the current one."""
     by_target: dict[str, list[str]] = defaultdict(list)
     for session_id, key in moving.items():
@@ -155,10 +155,10 @@ def _steps(keyring: Keyring, moving: Mapping[str, str], owners: Mapping[str, Hel
         ordered = sorted(ids, key=lambda each: _rank(keyring, each, owners[each]))
         for session_id in ordered:
             current = not stays and session_id == ordered[-1]
-            yield Step(session_id, owners[session_id].key, key, current)
+            yield Transfer(session_id, owners[session_id].key, key, current)
 
 
-def _rank(keyring: Keyring, session_id: str, held: Held) -> tuple[bool, int, str]:
+def _rank(keyring: Keyring, session_id: str, held: HeldKey) -> tuple[bool, int, str]:
     """Return what sessions that meet under one key are ordered by: current ones, by when they were last used."""
     if session_id != held.session_id:
         created = keyring.repository.reader.record(session_id).created
@@ -169,7 +169,7 @@ def _rank(keyring: Keyring, session_id: str, held: Held) -> tuple[bool, int, str
 
 
 def _aliases(
-    keyring: Keyring, steps: Iterable[Step], owners: Mapping[str, Held], settings: KeySettings
+    keyring: Keyring, steps: Iterable[Transfer], owners: Mapping[str, HeldKey], settings: KeySettings
 ) -> Iterator[tuple[str, str, str]]:
     """Give the direct keys that all their sessions leave for one other key; never a main one, which others may use."""
     left: dict[str, dict[str, str]] = defaultdict(dict)

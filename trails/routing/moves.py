@@ -28,7 +28,7 @@ from trails.store.pattern import Pattern
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Transfer:
     """A session that is to go to another key, and whether it becomes the current one there."""
 
     session_id: str
@@ -38,7 +38,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Plan:
+class KeyPlan:
     """One commit being put together: the conversations that it touches, as they were read and as they become."""
 
     keyring: Keyring
@@ -68,7 +68,7 @@ class Plan:
             self._before[key] = self._after[key] = found
         return self._after[key]
 
-    def move(self, step: Step, *, label: str | None = None) -> None:
+    def move(self, step: Transfer, *, label: str | None = None) -> None:
         """Take a session out of one key's conversation and into another's; `label` comes with it where it has none."""
         here, there = self.conversation(step.from_key), self.conversation(step.to_key)
         left = here if here is not None and here.session_id == step.session_id else None
@@ -90,7 +90,7 @@ class Plan:
     def _created(self, session_id: str) -> datetime:
         return self.keyring.repository.reader.record(session_id).created or self.time
 
-    def _record(self, step: Step, left: Conversation | None) -> None:
+    def _record(self, step: Transfer, left: Conversation | None) -> None:
         made = Move(
             operation=self.operation,
             number=len(self.moved) + 1,

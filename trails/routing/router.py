@@ -19,7 +19,7 @@ from trails.routing import migration
 from trails.routing.access import Access
 from trails.routing.aliases import Renaming
 from trails.routing.decisions import Inbound, Moving, Permission, PolicyCheck, Routed, SessionInfo
-from trails.routing.directory import Held, Keyring, new_id
+from trails.routing.directory import HeldKey, Keyring, new_id
 from trails.routing.inbound import TRIES, Arrivals
 from trails.routing.settings import RouterSettings
 from trails.routing.visibility import View
@@ -93,11 +93,11 @@ class Router:
         """Return the key of the session that a message would go to; nothing is written."""
         return self._arrivals.key_of(inbound)[0]
 
-    def _held(self, name: str) -> Held | None:
+    def _held(self, name: str) -> HeldKey | None:
         found = self._keyring.find(self.key(name))
         return None if found is None else self._keyring.held(found[0])
 
-    def _stored(self, name: str) -> Held:
+    def _stored(self, name: str) -> HeldKey:
         held = self._held(name)
         if held is None:
             raise RequestRefused(f"No session found: {name}")
@@ -277,7 +277,7 @@ class Router:
                 return after | {"sessionId": held.source_id}
         raise InvalidInput(f"the session of the key {name!r} is changed by others all the time; try again")
 
-    def _labelled(self, patch: Mapping[str, Any], held: Held | None) -> dict[str, dict[str, Any]]:
+    def _labelled(self, patch: Mapping[str, Any], held: HeldKey | None) -> dict[str, dict[str, Any]]:
         """Return an entry that has the label which a patch asks for, where another session has it."""
         wanted = patch.get("label")
         if not isinstance(wanted, str) or not wanted.strip():
@@ -287,7 +287,7 @@ class Router:
             return {}
         return {_NOBODY: {"label": wanted.strip()}}
 
-    def _spawner(self, held: Held, after: Mapping[str, Any]) -> str | None:
+    def _spawner(self, held: HeldKey, after: Mapping[str, Any]) -> str | None:
         """Return the id of the session that an entry newly says spawned this one, where that is stored."""
         if not after.get("spawnedBy") or held.entry.get("spawnedBy"):
             return None
@@ -314,7 +314,7 @@ class Router:
             for names in (INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES)
         )
 
-        def added(held: Held) -> dict[str, Any]:
+        def added(held: HeldKey) -> dict[str, Any]:
             entry = held.to_json()
             more = {"inputTokens": read, "outputTokens": written, "totalTokens": read + written}
             sums = {field: _whole(entry.get(field)) + count for field, count in more.items()}
@@ -324,7 +324,7 @@ class Router:
 
         return self._changed(name, added)
 
-    def _changed(self, name: str, change: Callable[[Held], dict[str, Any]]) -> dict[str, Any]:
+    def _changed(self, name: str, change: Callable[[HeldKey], dict[str, Any]]) -> dict[str, Any]:
         for _ in range(TRIES):
             held = self._stored(name)
             after = change(held)

@@ -22,7 +22,7 @@ from trails.policy.run import begin_cleanup, finish_cleanup
 from trails.records.entries import Event, Mode
 from trails.records.run import How, Run
 from trails.runs import answers, runs_json
-from trails.runs.engine import Core, agent_of
+from trails.runs.engine import Engine, agent_of
 from trails.runs.host import Announcement
 from trails.store.contract import PreconditionFailed
 
@@ -42,8 +42,8 @@ def idempotency_key(run: Run) -> str:
 class Announcer:
     """Announces runs that ended, and cleans up after them."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         self._lock = threading.Lock()
         self._busy: set[str] = set()
         self.kept: dict[str, str] = {}
@@ -77,7 +77,7 @@ class Announcer:
 
     def _claim(self, run_id: str, *, resume: bool) -> Run | Announced:
         """Return the run once it is claimed and its message stands in the requester's inbox."""
-        run = self._core.registry.find(run_id)
+        run = self._engine.registry.find(run_id)
         if run is None or run.ended is None:
             return "taken"
         if run.cleanup_handled and run.announced_as is not None and run.cleanup_completed is None:
@@ -85,27 +85,27 @@ class Announcer:
         if begin_cleanup(runs_json.record_of(run)) is None:
             return "taken"
         if run.announced_as is not None:  # its message is there: an earlier try failed outward
-            return self._core.registry.change(run_id, _claimed) or "taken"
+            return self._engine.registry.change(run_id, _claimed) or "taken"
         requester = self._requester(run)
         return "nobody" if requester is None else self._put(run, requester)
 
     def _requester(self, run: Run) -> str | None:
         """Return the id of the session to tell: the one that the requester's key names now."""
-        core = self._core
-        found = core.places.session_of(run.requester_session_key) if run.requester_session_key else None
+        engine = self._engine
+        found = engine.places.session_of(run.requester_session_key) if run.requester_session_key else None
         if found is not None:
             return found
-        return run.requester_session if run.requester_session and run.requester_session in core.repository else None
+        return run.requester_session if run.requester_session and run.requester_session in engine.repository else None
 
     def _put(self, run: Run, session_id: str) -> Run | Announced:
         """Claim a run and put the message into the requester's inbox, in one commit."""
-        core = self._core
+        engine = self._engine
         how, mode = self._way(run, session_id)
         origin = run.requester_origin
         message = inbox.message(
             session_id,
             self.text(run),
-            now=core.now(),
+            now=engine.now(),
             source=SOURCE,
             event_id=idempotency_key(run),
             channel=origin.channel,
@@ -114,7 +114,7 @@ class Announcer:
             author=agent_of(run.child_session_key) if run.agent is None else f"agent:{run.agent}",
             mode=mode,
         )
-        with core.book.at(session_id) as number:
+        with engine.book.at(session_id) as number:
             event = message.model_copy(update={"number": number})
             received = change(session_id, [event])
 
@@ -123,29 +123,29 @@ class Announcer:
                 return None if fields is None else fields | {"announced_as": event.iri, "announced_how": how}
 
             try:
-                claimed = core.registry.change(run.run_id, step, lambda _: received)
+                claimed = engine.registry.change(run.run_id, step, lambda _: received)
             except PreconditionFailed as failure:
                 if failure.missing == there(session_id):
                     return "nobody"  # it was deleted just now
-                raise core.book.refusal(session_id, failure) from failure
+                raise engine.book.refusal(session_id, failure) from failure
             if claimed is not None:
-                core.book.wrote(session_id, [event])
+                engine.book.wrote(session_id, [event])
         return claimed or "taken"
 
     def _way(self, run: Run, session_id: str) -> tuple[How, Mode]:
         """Return how the message reaches the requester, and in which mode it stands in the inbox."""
-        core = self._core
-        entry = core.places.entry(run.requester_session_key or "")
+        engine = self._engine
+        entry = engine.places.entry(run.requester_session_key or "")
         channel = entry.get("channel") or entry.get("lastChannel") or run.requester_origin.channel or ""
-        queue_mode = entry.get("queueMode") or core.settings.queue_modes.get(channel) or core.settings.queue_mode
-        route = announce_route(queue_mode, active=core.is_active(session_id))
+        queue_mode = entry.get("queueMode") or engine.settings.queue_modes.get(channel) or engine.settings.queue_mode
+        route = announce_route(queue_mode, active=engine.is_active(session_id))
         if route == "steer":
             return "steered", "steer"
         return _HOWS[route], "collect" if route == "queue" and queue_mode == "collect" else "followup"
 
     def text(self, run: Run) -> str:
         """Return what the requester is told of a run."""
-        turns = answers.turns_of(self._core.repository, run.child_session)
+        turns = answers.turns_of(self._engine.repository, run.child_session)
         record = runs_json.record_of(run)
         stats = answers.stats_of(run, turns) if turns else RunStats(answers.stats_of(run, ()).runtime_ms)
         return announce_text(
@@ -160,46 +160,46 @@ class Announcer:
 
     def _tell(self, run: Run) -> bool:
         """Let the host act on the message; tell whether it could."""
-        core = self._core
+        engine = self._engine
         found = None if run.announced_as is None else self._message(run.announced_as)
         if found is None:
             return True  # the requester is gone, and the message with it: there is nobody to tell
         event, how = found, run.announced_how or "direct"
-        if core.host.announce is not None:
+        if engine.host.announce is not None:
             word = Announcement(
                 run=run,
                 how=how,
                 session_id=event.session_id,
                 session_key=run.requester_session_key or "",
                 event=event,
-                text=core.ledger.content(event),
+                text=engine.ledger.content(event),
                 origin=run.requester_origin,
                 idempotency_key=idempotency_key(run),
             )
             try:
-                answer = core.host.announce(word)
+                answer = engine.host.announce(word)
             except Exception:  # noqa: BLE001 - whatever a host's own code raises, the run is announced again later
                 _report.exception("announcing the run %r failed; it is tried again", run.run_id)
                 return False
             if answer is False:
                 _report.warning("the host could not announce the run %r; it is tried again", run.run_id)
                 return False
-        elif core.host.agent is not None and event.waiting:
-            core.lanes.submit("main", lambda: core.work(event.session_id))
+        elif engine.host.agent is not None and event.waiting:
+            engine.lanes.submit("main", lambda: engine.work(event.session_id))
         return True
 
     def _message(self, iri: str) -> Event | None:
         session_id, number = iris.session_id(iri), iris.entry_number(iri)
-        if session_id not in self._core.repository or number is None:
+        if session_id not in self._engine.repository or number is None:
             return None
-        return self._core.book.event(session_id, number)
+        return self._engine.book.event(session_id, number)
 
     # --- cleaning up
 
     def _finish(self, run_id: str, *, announced: bool) -> None:
         """Do what is left once a run was announced, or give the claim back."""
-        core, now = self._core, self._core.now()
-        run = core.registry.find(run_id)
+        engine, now = self._engine, self._engine.now()
+        run = engine.registry.find(run_id)
         if run is None:
             return
         before = runs_json.record_of(run)
@@ -207,20 +207,20 @@ class Announcer:
         rule = before if announced else before.model_copy(update={"cleanup": "keep"})
         after = finish_cleanup(rule, announced=announced, now=now)
         if after is not None:
-            core.registry.change(run_id, lambda _: runs_json.changes(before, after))
+            engine.registry.change(run_id, lambda _: runs_json.changes(before, after))
             return
         kept = self.delete_session(run)
         if kept is None:
-            core.registry.remove(run_id, now)
+            engine.registry.remove(run_id, now)
             return
-        core.registry.change(run_id, lambda _: {"cleanup_completed": now, "kept_because": kept})
+        engine.registry.change(run_id, lambda _: {"cleanup_completed": now, "kept_because": kept})
 
     def delete_session(self, run: Run) -> str | None:
         """Delete a run's session under the one rule of deleting; return why it was kept, where it was."""
         if run.child_session is None:
             return None
         try:
-            self._core.repository.delete(run.child_session)
+            self._engine.repository.delete(run.child_session)
         except SessionNotFound:
             return None
         except HasChildren as refused:
@@ -232,9 +232,9 @@ class Announcer:
         """Take a run whose time is over out of the registry, and its session; return why it was kept, where it was."""
         kept = self.delete_session(run)
         if kept is None:
-            self._core.registry.remove(run.run_id, now)
+            self._engine.registry.remove(run.run_id, now)
         elif run.kept_because != kept:
-            self._core.registry.change(run.run_id, lambda _: {"kept_because": kept})
+            self._engine.registry.change(run.run_id, lambda _: {"kept_because": kept})
         return kept
 
 

@@ -28,11 +28,11 @@ from trails.runs import answers
 from trails.runs.addresses import Places
 from trails.runs.host import (
     Answer,
-    Context,
     Host,
     Interrupted,
     Settings,
     Step,
+    WorkContext,
 )
 from trails.runs.lanes import Lane, Lanes
 from trails.runs.registry import Registry
@@ -65,7 +65,7 @@ class Awaited:
 
 
 @dataclass
-class Core:
+class Engine:
     """The ground under spawning, announcing, sending and sweeping."""
 
     repository: Repository
@@ -95,7 +95,7 @@ class Core:
         self.ended = lambda _: None
         self.loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
-        self._contexts: dict[tuple[str, int], Context] = {}
+        self._contexts: dict[tuple[str, int], WorkContext] = {}
         self._awaited: list[Awaited] = []
         self._going: dict[str, Step] = {}
         self._queued: set[str] = set()
@@ -109,7 +109,7 @@ class Core:
         """Tell whether a session is at work right now."""
         if self.host.active is not None:
             return self.host.active(session_id)
-        return session_id in self.book.runs.at_work
+        return session_id in self.book.runtime.at_work
 
     # --- runs at work
 
@@ -144,7 +144,9 @@ class Core:
 
     # --- work in sessions
 
-    def post(self, session_id: str, text: str, context: Context, *, source: str, event_id: str, author: str) -> Event:
+    def post(
+        self, session_id: str, text: str, context: WorkContext, *, source: str, event_id: str, author: str
+    ) -> Event:
         """Put a message into a session's inbox, with what the work on it goes by."""
         event = self.ledger.receive(session_id, text, source=source, event_id=event_id, author=author)
         with self._lock:
@@ -229,15 +231,15 @@ class Core:
                 return self.registry.find(event.event_id)
         return None
 
-    def _context(self, running: Running, run: Run | None, lane: Lane) -> Context:
+    def _context(self, running: Running, run: Run | None, lane: Lane) -> WorkContext:
         if run is not None:
-            return Context("subagent", self.prompt(run), run.model, run.thinking, run.run_timeout_seconds)
+            return WorkContext("subagent", self.prompt(run), run.model, run.thinking, run.run_timeout_seconds)
         with self._lock:
             for event in running.messages:
                 found = self._contexts.pop((event.session_id, event.number), None)
                 if found is not None:
                     return found
-        return Context(lane)
+        return WorkContext(lane)
 
     def prompt(self, run: Run) -> str:
         """Return the system prompt of a sub-agent."""

@@ -32,7 +32,7 @@ class Step:
     appended as its answer; what it does before that it appends with `append`.
     """
 
-    def __init__(self, running: Running, lane: Lane, key: str, context: Context, run: Run | None) -> None:
+    def __init__(self, running: Running, lane: Lane, key: str, context: WorkContext, run: Run | None) -> None:
         """Not for callers."""
         self.running = running
         self.lane: Lane = lane
@@ -165,7 +165,7 @@ class Settings:
 
 
 @dataclass(slots=True)
-class Context:
+class WorkContext:
     """What the work on a message goes by, beside the message itself."""
 
     lane: Lane = "main"

@@ -17,7 +17,7 @@ from trails.policy.times import from_ms
 from trails.records.run import Cleanup, Run, RunStatus
 from trails.runs import runs_json, sending, spawning, tools
 from trails.runs.announcing import Announcer
-from trails.runs.engine import Core
+from trails.runs.engine import Engine
 from trails.runs.host import Agent, Announcement, Host, Interrupted, Outgoing, Settings, Waiter, uuid
 from trails.runs.lanes import Lane, Lanes, LaneThreads
 from trails.runs.runs_json import Imported
@@ -91,19 +91,19 @@ class Runs:
         host = Host(agent, announce, wait, send, active, models, prompt, new_id)
         self.lanes = Lanes(limits)
         """What waits and what goes on, lane by lane."""
-        self._core = Core(store, host, settings, config, self.lanes, clock, interrupted)
-        self._announcer = Announcer(self._core)
-        self._core.ended = self._announcer.announce
-        self._upkeep = Upkeep(self._core, self._announcer)
+        self._engine = Engine(store, host, settings, config, self.lanes, clock, interrupted)
+        self._announcer = Announcer(self._engine)
+        self._engine.ended = self._announcer.announce
+        self._upkeep = Upkeep(self._engine, self._announcer)
 
     def __repr__(self) -> str:
-        return f"<Runs of {self._core.repository!r}>"
+        return f"<Runs of {self._engine.repository!r}>"
 
     # --- looking
 
     def get(self, run_id: str) -> Run:
         """Return a run; raise `InvalidInput` where the registry has none with that id."""
-        return self._core.registry.get(run_id)
+        return self._engine.registry.get(run_id)
 
     def list(self, *, active: bool = False, session: str | None = None) -> list[Run]:
         """Return the runs, in the order in which they were registered.
@@ -112,19 +112,19 @@ class Runs:
         neither run in it nor were asked for by it.
         """
         if session is None:
-            found = self._core.registry.all()
+            found = self._engine.registry.all()
         else:
-            record = self._core.places.named(session)[1]
-            found = [] if record is None else self._core.registry.of_session(record.id)
+            record = self._engine.places.named(session)[1]
+            found = [] if record is None else self._engine.registry.of_session(record.id)
         return [run for run in found if not active or run.cleanup_completed is None]
 
     def session_of(self, key: str) -> str | None:
         """Return the id of the session that a key names now; None where there is none."""
-        return self._core.places.session_of(self._core.places.named(key)[0])
+        return self._engine.places.session_of(self._engine.places.named(key)[0])
 
     def system_prompt(self, run_id: str) -> str:
         """Return what a run's sub-agent is told beside its task."""
-        return self._core.prompt(self.get(run_id))
+        return self._engine.prompt(self.get(run_id))
 
     # --- starting
 
@@ -162,13 +162,13 @@ class Runs:
             run_timeout_seconds=run_timeout_seconds,
             cleanup=cleanup,
         )
-        return spawning.spawn(self._core, requester, request, origin)
+        return spawning.spawn(self._engine, requester, request, origin)
 
     def spawn_tool(
         self, requester: str, parameters: Mapping[str, Any], *, origin: Mapping[str, Any] | None = None
     ) -> Spawned:
         """Start a sub-agent by a tool call's parameters, named as in `sessions_spawn` (see `trails.runs.tools`)."""
-        return spawning.spawn(self._core, requester, SpawnRequest.from_json(parameters), origin)
+        return spawning.spawn(self._engine, requester, SpawnRequest.from_json(parameters), origin)
 
     # --- working
 
@@ -178,11 +178,11 @@ class Runs:
 
     async def work_async(self) -> int:
         """Do the same with as many at once as the lanes let. An agent that is a coroutine runs in this event loop."""
-        self._core.loop = asyncio.get_running_loop()
+        self._engine.loop = asyncio.get_running_loop()
         try:
             return await self.lanes.drain_async()
         finally:
-            self._core.loop = None
+            self._engine.loop = None
 
     def threads(self) -> LaneThreads:
         """Return threads that work on what comes into the lanes until they are closed: `with runs.threads(): ...`."""
@@ -213,8 +213,8 @@ class Runs:
 
     def started(self, run_id: str, *, at: datetime | None = None) -> bool:
         """Note that a run began (`at`, by default now); tell whether that is news."""
-        moment = self._core.now() if at is None else _cut(at)
-        step = self._core.registry.change(run_id, lambda run: None if run.ended else {"started": moment})
+        moment = self._engine.now() if at is None else _cut(at)
+        step = self._engine.registry.change(run_id, lambda run: None if run.ended else {"started": moment})
         return step is not None
 
     def ended(self, run_id: str, status: RunStatus, *, error: str | None = None, at: datetime | None = None) -> bool:
@@ -222,7 +222,7 @@ class Runs:
         if status not in ("ok", "error", "timeout", "unknown"):
             raise InvalidInput(f"a run ends ok, error, timeout or unknown, not {status!r}")
         why = None if error is None else validate.text(error, "error")
-        return self._core.end(run_id, status, error=why, ended=None if at is None else _cut(at))
+        return self._engine.end(run_id, status, error=why, ended=None if at is None else _cut(at))
 
     def wait(self, run_id: str, *, timeout: float = 30) -> Run | None:
         """Wait up to `timeout` seconds for a run in another process; return it as it stands, None once it is cleaned up."""
@@ -251,7 +251,7 @@ class Runs:
 
         Where else they stand (the sub-agent's turns, the announcement) is for `Repository.redact`.
         """
-        return self._core.registry.withhold(run_id)
+        return self._engine.registry.withhold(run_id)
 
     # --- messages between sessions
 
@@ -286,7 +286,7 @@ class Runs:
             sandboxed=sandboxed,
             requester_channel=channel,
         )
-        return sending.send(self._core, requester, request)
+        return sending.send(self._engine, requester, request)
 
     def send_tool(
         self,
@@ -298,17 +298,17 @@ class Runs:
     ) -> Sent:
         """Send a message by a tool call's parameters, named as in `sessions_send` (see `trails.runs.tools`)."""
         request = tools.read_send(parameters, sandboxed=sandboxed, channel=channel)
-        return sending.send(self._core, requester, request)
+        return sending.send(self._engine, requester, request)
 
     # --- files
 
     def import_file(self, value: Any) -> Imported:
         """Enter the runs of a parsed `runs.json` (version 1 or 2); all their fields are kept. Known runs stay as they are."""
-        return runs_json.import_file(self._core.registry, self._core.places, value)
+        return runs_json.import_file(self._engine.registry, self._engine.places, value)
 
     def export_file(self) -> dict[str, Any]:
         """Return all runs as a `runs.json` of version 2."""
-        return runs_json.export_file(self._core.registry)
+        return runs_json.export_file(self._engine.registry)
 
 
 def _cut(at: datetime) -> datetime:

@@ -122,7 +122,7 @@ class Imported(Value):
         return self.model_dump()
 
 
-class _Read(NamedTuple):
+class _ReadRun(NamedTuple):
     run: Run
     name: str
 

@@ -22,11 +22,11 @@ from trails.policy.agents import (
     ping_pong_turns,
 )
 from trails.policy.entry_fields import delivery_context
-from trails.policy.prompts import Exchange, announce_context, message_context, reply_context
+from trails.policy.prompts import Parties, announce_context, message_context, reply_context
 from trails.policy.send_rules import resolve_send_policy
 from trails.records.entries import Outcome
-from trails.runs.engine import Awaited, Core, Reply, agent_of
-from trails.runs.host import Context, Outgoing
+from trails.runs.engine import Awaited, Engine, Reply, agent_of
+from trails.runs.host import Outgoing, WorkContext
 
 SOURCE: Final = "sessions_send"
 """The source of the messages that sessions send one another; the event id is the sending's run id and a step."""
@@ -121,34 +121,34 @@ class _RefusedError(Exception):
         self.key = key
 
 
-def send(core: Core, requester: str | None, request: SendRequest) -> Sent:
+def send(engine: Engine, requester: str | None, request: SendRequest) -> Sent:
     """Send a message to a session, and wait for its answer as long as the request says."""
     message = validate.text(request.message, "the message")
-    run_id = core.host.new_id()
-    requester_key, asking = (None, None) if requester is None else core.places.named(requester)
+    run_id = engine.host.new_id()
+    requester_key, asking = (None, None) if requester is None else engine.places.named(requester)
     try:
-        target_key = _target(core, requester_key, asking, request)
+        target_key = _target(engine, requester_key, asking, request)
     except _RefusedError as refused:
         return Sent(run_id=run_id, status=refused.status, error=str(refused), session_key=refused.key)
-    shown = core.places.shown(target_key)
+    shown = engine.places.shown(target_key)
     if requester_key is not None and asking is None:
-        core.places.ensure(requester_key)  # it is answered there
-    talk = Talk(core, run_id, requester_key, target_key, request)
-    session_id = core.places.ensure(target_key)
+        engine.places.ensure(requester_key)  # it is answered there
+    talk = Talk(engine, run_id, requester_key, target_key, request)
+    session_id = engine.places.ensure(target_key)
     told = message_context(talk.parties)
-    event = core.post(
+    event = engine.post(
         session_id,
         message,
-        Context("nested", system=told),
+        WorkContext("nested", system=told),
         source=SOURCE,
         event_id=run_id,
         author=agent_of(requester_key),
     )
     if request.timeout_seconds == 0:
         talk.expect(session_id, event.number, talk.begin)
-        core.lanes.submit("nested", lambda: core.work(session_id, "nested"))
+        engine.lanes.submit("nested", lambda: engine.work(session_id, "nested"))
         return Sent(run_id=run_id, status="accepted", session_key=shown)
-    reply = _wait(core, session_id, event.number, request.timeout_seconds)
+    reply = _wait(engine, session_id, event.number, request.timeout_seconds)
     if reply is None:
         return Sent(run_id=run_id, status="timeout", session_key=shown)
     if reply.status == "error":
@@ -160,49 +160,49 @@ def send(core: Core, requester: str | None, request: SendRequest) -> Sent:
 # --- the target
 
 
-def _target(core: Core, requester_key: str | None, asking: SessionRecord | None, request: SendRequest) -> str:
+def _target(engine: Engine, requester_key: str | None, asking: SessionRecord | None, request: SendRequest) -> str:
     """Return the key of the session that is meant and may be sent to, or raise `_RefusedError`."""
     label, named = (request.label or "").strip() or None, (request.session_key or "").strip() or None
     if label and named:
         raise _RefusedError("error", "Provide either sessionKey or label (not both).")
     restricted = bool(
         request.sandboxed
-        and not core.settings.sandbox_sees_all
+        and not engine.settings.sandbox_sees_all
         and requester_key
         and not keys.is_subagent_key(requester_key)
     )
     if label:
-        key = _by_label(core, requester_key, label, request.agent_id, restricted=restricted)
+        key = _by_label(engine, requester_key, label, request.agent_id, restricted=restricted)
     elif named:
         try:
-            key = core.places.named(named)[0]
+            key = engine.places.named(named)[0]
         except SessionNotFound as missing:
             raise _RefusedError("error", f"No session found: {named}") from missing
-        if restricted and not (asking is not None and core.places.sees(asking, key)):
-            raise _RefusedError("forbidden", f"{_HIDDEN}: {named}", core.places.shown(key))
+        if restricted and not (asking is not None and engine.places.sees(asking, key)):
+            raise _RefusedError("forbidden", f"{_HIDDEN}: {named}", engine.places.shown(key))
     else:
         raise _RefusedError("error", "Either sessionKey or label is required")
-    _check_agents(core, requester_key, keys.agent_id_from_key(key), shown=core.places.shown(key))
+    _check_agents(engine, requester_key, keys.agent_id_from_key(key), shown=engine.places.shown(key))
     return key
 
 
-def _by_label(core: Core, requester_key: str | None, label: str, agent_id: str | None, *, restricted: bool) -> str:
+def _by_label(engine: Engine, requester_key: str | None, label: str, agent_id: str | None, *, restricted: bool) -> str:
     agent = keys.normalize_agent_id(agent_id) if (agent_id or "").strip() else None
     if agent and requester_key and agent != keys.agent_id_from_key(requester_key):
         if restricted:
             raise _RefusedError("forbidden", "Sandboxed sessions_send label lookup is limited to this agent")
-        _check_agents(core, requester_key, agent)
+        _check_agents(engine, requester_key, agent)
     try:
-        return core.places.resolve(label=label, agent_id=agent, spawned_by=requester_key if restricted else None)
+        return engine.places.resolve(label=label, agent_id=agent, spawned_by=requester_key if restricted else None)
     except RequestRefused as refused:
         if restricted:
             raise _RefusedError("forbidden", f"{_HIDDEN}.") from refused
         raise _RefusedError("error", str(refused)) from refused
 
 
-def _check_agents(core: Core, requester_key: str | None, target: str, *, shown: str | None = None) -> None:
+def _check_agents(engine: Engine, requester_key: str | None, target: str, *, shown: str | None = None) -> None:
     requester = keys.agent_id_from_key(requester_key)
-    policy = core.settings.agents
+    policy = engine.settings.agents
     if not policy.allows(requester, target):
         raise _RefusedError("forbidden", _DENIED if policy.enabled else _DISABLED, shown)
 
@@ -210,7 +210,7 @@ def _check_agents(core: Core, requester_key: str | None, target: str, *, shown: 
 # --- waiting
 
 
-def _wait(core: Core, session_id: str, number: int, seconds: int) -> Reply | None:
+def _wait(engine: Engine, session_id: str, number: int, seconds: int) -> Reply | None:
     """Have a message worked on in the nested lane and return what came of it, or None where the time was up.
 
     Where threads or an event loop work on the lanes, they do it; else it is done here, if the lane has a place left.
@@ -222,17 +222,17 @@ def _wait(core: Core, session_id: str, number: int, seconds: int) -> Reply | Non
         found.append(reply)
         done.set()
 
-    deadline = core.now() + timedelta(seconds=seconds)
-    core.expect(Awaited(session_id, number, then, deadline))
-    core.lanes.submit("nested", lambda: core.work(session_id, "nested"))
-    if core.lanes.listener is not None:
+    deadline = engine.now() + timedelta(seconds=seconds)
+    engine.expect(Awaited(session_id, number, then, deadline))
+    engine.lanes.submit("nested", lambda: engine.work(session_id, "nested"))
+    if engine.lanes.listener is not None:
         done.wait(seconds)
     else:
-        while not done.is_set() and core.lanes.drain(1, ["nested"]):
+        while not done.is_set() and engine.lanes.drain(1, ["nested"]):
             pass
-    core.drop(then)
+    engine.drop(then)
     reply = found[0] if found else None
-    return None if core.now() >= deadline else reply
+    return None if engine.now() >= deadline else reply
 
 
 # --- the talk
@@ -242,21 +242,21 @@ class Talk:
     """What follows a sending: the two answer each other a few times, then the target may tell its channel."""
 
     def __init__(
-        self, core: Core, run_id: str, requester_key: str | None, target_key: str, request: SendRequest
+        self, engine: Engine, run_id: str, requester_key: str | None, target_key: str, request: SendRequest
     ) -> None:
-        self._core = core
+        self._engine = engine
         self._run_id = run_id
         self._target_key = target_key
         self._message = request.message
         self._patience = timedelta(seconds=request.timeout_seconds or DEFAULT_TIMEOUT)
-        self._turns = ping_pong_turns(core.settings.ping_pong)
+        self._turns = ping_pong_turns(engine.settings.ping_pong)
         self._order: tuple[PingPongTurn, ...] = ping_pong_order(requester_key, target_key, self._turns)
         self._taken = 0
         self._first: str | None = None
         self._latest: str | None = None
-        self._channel = _channel_of(core, target_key)
-        self.parties = Exchange(
-            target_session_key=core.places.shown(target_key),
+        self._channel = _channel_of(engine, target_key)
+        self.parties = Parties(
+            target_session_key=engine.places.shown(target_key),
             requester_session_key=requester_key,
             requester_channel=request.requester_channel,
             target_channel=self._channel.channel if self._channel else "unknown",
@@ -264,7 +264,7 @@ class Talk:
 
     def expect(self, session_id: str, number: int, then: Callable[[Reply | None], None]) -> None:
         """Go on with `then` once something came of a message, or its time is up."""
-        self._core.expect(Awaited(session_id, number, then, self._core.now() + self._patience))
+        self._engine.expect(Awaited(session_id, number, then, self._engine.now() + self._patience))
 
     def begin(self, reply: Reply | None) -> None:
         """Begin with the target's first reply; without one there is no talk."""
@@ -303,28 +303,28 @@ class Talk:
         self, ends: tuple[str, str], text: str, told: str, name: str, then: Callable[[Reply | None], None]
     ) -> None:
         """Have a session (the first key) answer a message of another (the second), in the nested lane."""
-        core, (key, sender_key) = self._core, ends
-        session_id = core.places.session_of(key)
+        engine, (key, sender_key) = self._engine, ends
+        session_id = engine.places.session_of(key)
         if session_id is None:
             then(None)  # it was deleted meanwhile
             return
-        event = core.post(
+        event = engine.post(
             session_id,
             text,
-            Context("nested", system=told),
+            WorkContext("nested", system=told),
             source=SOURCE,
             event_id=f"{self._run_id}:{name}",
             author=agent_of(sender_key),
         )
         self.expect(session_id, event.number, then)
-        core.lanes.submit("nested", lambda: core.work(session_id, "nested"))
+        engine.lanes.submit("nested", lambda: engine.work(session_id, "nested"))
 
     def _post(self, reply: Reply | None) -> None:
         """Post what the target tells its channel, where there is one and it may."""
-        core, channel = self._core, self._channel
-        if channel is None or core.host.send is None or reply is None or not reply.text or reply.turn_iri is None:
+        engine, channel = self._engine, self._channel
+        if channel is None or engine.host.send is None or reply is None or not reply.text or reply.turn_iri is None:
             return
-        entry = core.places.entry(self._target_key)
+        entry = engine.places.entry(self._target_key)
         outcome: Outcome = "skipped"
         reason: str | None = None
         if is_announce_skip(reply.text):
@@ -332,12 +332,12 @@ class Talk:
         elif self._is_denied(entry):
             reason = "the send policy denies it"
         else:
-            outcome, reason = self._send(channel, reply.text, core.host.send)
-        core.ledger.delivered(reply.turn_iri, channel=channel.channel, outcome=outcome, reason=reason)
+            outcome, reason = self._send(channel, reply.text, engine.host.send)
+        engine.ledger.delivered(reply.turn_iri, channel=channel.channel, outcome=outcome, reason=reason)
 
     def _is_denied(self, entry: Mapping[str, Any]) -> bool:
         found = resolve_send_policy(
-            self._core.settings.send, entry=entry, session_key=self._target_key, strip_agent=True
+            self._engine.settings.send, entry=entry, session_key=self._target_key, strip_agent=True
         )
         return found == "deny"
 
@@ -368,12 +368,12 @@ class _Channel:
     thread_id: str | int | None = None
 
 
-def _channel_of(core: Core, key: str) -> _Channel | None:
+def _channel_of(engine: Engine, key: str) -> _Channel | None:
     """Return where a session is heard: by its key, for groups and channels, else by what its entry says."""
     parsed = keys.parse_key(key)
     if parsed.kind in ("group", "channel") and parsed.channel and parsed.id:
         return _Channel(parsed.channel, f"{parsed.kind}:{parsed.id}", thread_id=parsed.thread_id)
-    entry = core.places.entry(key)
+    entry = engine.places.entry(key)
     last = {"channel": entry.get("lastChannel"), "to": entry.get("lastTo"), "accountId": entry.get("lastAccountId")}
     found = delivery_context(entry.get("deliveryContext")) or delivery_context(last) or {}
     if not found.get("channel") or not found.get("to"):

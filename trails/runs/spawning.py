@@ -17,7 +17,7 @@ from trails.policy.patches import apply_patch
 from trails.policy.run import SpawnRequest, new_run
 from trails.records.run import Run
 from trails.runs import runs_json
-from trails.runs.engine import TASK_SOURCE, Core, agent_of
+from trails.runs.engine import TASK_SOURCE, Engine, agent_of
 from trails.runs.registry import known
 
 _MODEL_REFUSALS: Final = ("invalid model", "model not allowed")
@@ -47,33 +47,33 @@ class Spawned(Value):
         return {name: value for name, value in plain.items() if value is not None}
 
 
-def spawn(core: Core, requester: str, request: SpawnRequest, origin: Mapping[str, Any] | None = None) -> Spawned:
+def spawn(engine: Engine, requester: str, request: SpawnRequest, origin: Mapping[str, Any] | None = None) -> Spawned:
     """Start a sub-agent for a session; `origin` says where the request came from (channel, to, accountId, threadId)."""
     validate.text(request.task, "the task")
-    key, record = core.places.named(requester)
+    key, record = engine.places.named(requester)
     try:
-        target = spawn_target(key, request.agent_id, settings=core.settings.spawn)
+        target = spawn_target(key, request.agent_id, settings=engine.settings.spawn)
     except RequestRefused as refused:
         return Spawned(status="forbidden", error=str(refused))
-    child_key = keys.subagent_key(target, core.host.new_id())
-    now = core.now()
+    child_key = keys.subagent_key(target, engine.host.new_id())
+    now = engine.now()
     try:
         label = None if request.label is None else check_label(request.label)
-        model = core.settings.spawn.model_for(target, request.model)
-        entry, warning = _entry(core, key, child_key, model, _thinking(core, target, request))
+        model = engine.settings.spawn.model_for(target, request.model)
+        entry, warning = _entry(engine, key, child_key, model, _thinking(engine, target, request))
     except RequestRefused as refused:
         return Spawned(status="error", error=str(refused))
-    run = _run(core, key, child_key, request, origin=origin, now=now, target=target)
+    run = _run(engine, key, child_key, request, origin=origin, now=now, target=target)
     run = run.model_copy(update={"model": _model_in(entry), "thinking": entry.get("thinkingLevel")})
-    core.prompt(run)  # a builder that fails does so before anything is written
+    engine.prompt(run)  # a builder that fails does so before anything is written
     if record is None:
-        record = core.repository.record(core.places.ensure(key))
+        record = engine.repository.record(engine.places.ensure(key))
     warnings = [warning] if warning else []
-    if label is not None and not core.places.is_free(label):
+    if label is not None and not engine.places.is_free(label):
         warnings.append(f"label already in use: {label}")
         label = None
-    stored = _store(core, run, record, entry, label)
-    core.queue_run(stored)
+    stored = _store(engine, run, record, entry, label)
+    engine.queue_run(stored)
     return Spawned(
         status="accepted",
         child_session_key=child_key,
@@ -83,23 +83,23 @@ def spawn(core: Core, requester: str, request: SpawnRequest, origin: Mapping[str
     )
 
 
-def _thinking(core: Core, target: str, request: SpawnRequest) -> str | None:
-    return request.thinking or core.settings.spawn.of(target).thinking or core.settings.spawn.defaults.thinking
+def _thinking(engine: Engine, target: str, request: SpawnRequest) -> str | None:
+    return request.thinking or engine.settings.spawn.of(target).thinking or engine.settings.spawn.defaults.thinking
 
 
 def _entry(
-    core: Core, key: str, child_key: str, model: str | None, thinking: str | None
+    engine: Engine, key: str, child_key: str, model: str | None, thinking: str | None
 ) -> tuple[dict[str, Any], str | None]:
     """Return the entry of the child's session, and a warning where the model cannot be had."""
-    now = core.now()
+    now = engine.now()
     plain: dict[str, Any] = {"spawnedBy": key} | ({"thinkingLevel": thinking} if thinking else {})
     wanted = plain | ({"model": model} if model else {})
     try:
-        return apply_patch({}, child_key, wanted, now=now, new_id="", models=core.models), None
+        return apply_patch({}, child_key, wanted, now=now, new_id="", models=engine.models), None
     except RequestRefused as refused:
         if not model or not any(each in str(refused) for each in _MODEL_REFUSALS):
             raise
-        return apply_patch({}, child_key, plain, now=now, new_id="", models=core.models), str(refused)
+        return apply_patch({}, child_key, plain, now=now, new_id="", models=engine.models), str(refused)
 
 
 def _model_in(entry: Mapping[str, Any]) -> str | None:
@@ -108,7 +108,7 @@ def _model_in(entry: Mapping[str, Any]) -> str | None:
 
 
 def _run(
-    core: Core,
+    engine: Engine,
     key: str,
     child_key: str,
     request: SpawnRequest,
@@ -118,39 +118,39 @@ def _run(
     target: str,
 ) -> Run:
     made = new_run(
-        run_id=core.host.new_id(),
+        run_id=engine.host.new_id(),
         child_session_key=child_key,
         requester_session_key=key,
-        requester_display_key=core.places.shown(key),
+        requester_display_key=engine.places.shown(key),
         requester_origin=origin,
         task=request.task,
         cleanup=request.cleanup,
         label=request.label,
         now=now,
-        archive_after_minutes=core.settings.spawn.defaults.archive_after_minutes,
+        archive_after_minutes=engine.settings.spawn.defaults.archive_after_minutes,
     )
     return runs_json.run_of(made, agent=target, run_timeout_seconds=request.run_timeout_seconds)
 
 
-def _store(core: Core, run: Run, requester: SessionRecord, entry: Mapping[str, Any], label: str | None) -> Run:
+def _store(engine: Engine, run: Run, requester: SessionRecord, entry: Mapping[str, Any], label: str | None) -> Run:
     """Store the child's session, its task in its inbox and the run in one commit; return the run as stored."""
     key = run.child_session_key or ""
-    child = core.places.child(key, requester, run.created or core.now())
+    child = engine.places.child(key, requester, run.created or engine.now())
     run = run.model_copy(update={"child_session": child.id, "requester_session": requester.id})
     task = inbox.message(
         child.id,
         run.task or "",
-        now=core.now(),
+        now=engine.now(),
         source=TASK_SOURCE,
         event_id=run.run_id,
         author=agent_of(run.requester_session_key),
     )
     made = [task.model_copy(update={"number": 1})]
-    if core.places.begin(child, entry, made=made, also=run_rows.registered(run), label=label):
-        core.registry.note(run)
+    if engine.places.begin(child, entry, made=made, also=run_rows.registered(run), label=label):
+        engine.registry.note(run)
         return run
-    if core.registry.find(run.run_id) is not None or core.registry.was_removed(run.run_id):
+    if engine.registry.find(run.run_id) is not None or engine.registry.was_removed(run.run_id):
         raise known(run.run_id)
-    if requester.id not in core.repository:
-        raise core.repository.reader.not_found(requester.id)
+    if requester.id not in engine.repository:
+        raise engine.repository.reader.not_found(requester.id)
     raise InvalidInput(f"the key {key!r} names a session already; nothing was changed, try again")

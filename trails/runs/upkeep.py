@@ -16,7 +16,7 @@ from trails.policy.times import NEVER, from_ms, time_after, to_ms
 from trails.records.run import Run
 from trails.runs import announcing, runs_json, sending
 from trails.runs.announcing import Announced, Announcer
-from trails.runs.engine import Core
+from trails.runs.engine import Engine
 from trails.runs.lanes import Lane
 
 SWEEP: Final = timedelta(seconds=SWEEP_SECONDS)
@@ -53,8 +53,8 @@ class Ticked(Value):
 class Upkeep:
     """Does what is due."""
 
-    def __init__(self, core: Core, announcer: Announcer) -> None:
-        self._core = core
+    def __init__(self, engine: Engine, announcer: Announcer) -> None:
+        self._engine = engine
         self._announcer = announcer
         self._recovered = False
         self._swept: datetime | None = None
@@ -65,43 +65,43 @@ class Upkeep:
             return Ticked()
         self._recovered = True
         did = _Did()
-        for run in self._core.registry.unfinished():
+        for run in self._engine.registry.unfinished():
             self._resume(run, did)
         self._take_up_messages()
         return did.report()
 
     def _take_up_messages(self) -> None:
         """Let the agent work on what was announced or sent before the restart and still waits in inboxes."""
-        core = self._core
-        if core.host.agent is None:
+        engine = self._engine
+        if engine.host.agent is None:
             return
         lanes: dict[str, Lane] = {sending.SOURCE: "nested"}
-        if core.host.announce is None:
+        if engine.host.announce is None:
             lanes[announcing.SOURCE] = "main"
-        for session_id, source in sorted(core.waiting()):
+        for session_id, source in sorted(engine.waiting()):
             if source in lanes:
-                core.lanes.submit(lanes[source], partial(core.work, session_id, lanes[source]))
+                engine.lanes.submit(lanes[source], partial(engine.work, session_id, lanes[source]))
 
     def _resume(self, run: Run, did: _Did) -> None:
-        core = self._core
+        engine = self._engine
         if run.cleanup_handled and run.announced_as is not None:
             did.told(run.run_id, self._announcer.announce(run.run_id, resume=True))
             return
         action = resume_action(runs_json.record_of(run))
         if action == "announce":
             did.told(run.run_id, self._announcer.announce(run.run_id))
-        elif action == "wait" and not core.is_going(run.run_id):
+        elif action == "wait" and not engine.is_going(run.run_id):
             self._wait_again(run, did)
 
     def _wait_again(self, run: Run, did: _Did) -> None:
         """Wait again for a run that has not ended: for its turn here, or for another process."""
-        core = self._core
-        core.settle(run)  # its exchange may have ended just before the process died
-        left = core.registry.find(run.run_id)
+        engine = self._engine
+        engine.settle(run)  # its exchange may have ended just before the process died
+        left = engine.registry.find(run.run_id)
         if left is None or left.ended is not None:
             did.ended.append(run.run_id)
-        elif core.host.agent is not None and core.task_of(run) is not None:
-            core.queue_run(run)
+        elif engine.host.agent is not None and engine.task_of(run) is not None:
+            engine.queue_run(run)
             did.requeued.append(run.run_id)
         else:
             self._ask(run, 0, did)
@@ -110,21 +110,21 @@ class Upkeep:
 
     def wait(self, run_id: str, timeout: float) -> Run | None:
         """Wait up to some seconds for a run in another process; return it as it stands then."""
-        run = self._core.registry.get(run_id)
+        run = self._engine.registry.get(run_id)
         if run.ended is None:
             self._ask(run, timeout, _Did())
-        return self._core.registry.find(run_id)
+        return self._engine.registry.find(run_id)
 
     def _ask(self, run: Run, timeout: float, did: _Did) -> None:
         """Ask the host for a run. A status other than ok and error changes nothing: it may still end."""
-        core, before = self._core, runs_json.record_of(run)
-        told = None if core.host.wait is None else core.host.wait(run.run_id, timeout)
-        after = end_run(before, told, now=_time(told, "endedAt") or core.now())
+        engine, before = self._engine, runs_json.record_of(run)
+        told = None if engine.host.wait is None else engine.host.wait(run.run_id, timeout)
+        after = end_run(before, told, now=_time(told, "endedAt") or engine.now())
         if after.outcome is None or after == before:
             did.waiting.append(run.run_id)
             return
         outcome = run_outcome(told)
-        core.end(
+        engine.end(
             run.run_id,
             after.outcome.status,
             error=None if outcome is None else outcome.error,
@@ -137,11 +137,11 @@ class Upkeep:
 
     def tick(self) -> Ticked:
         """Do what is due now; a host calls it every few seconds, or oftener."""
-        did, core = _Did(), self._core
+        did, engine = _Did(), self._engine
         did.add(self.recover())
-        now = core.now()
-        core.tell()
-        for run in core.registry.unfinished():
+        now = engine.now()
+        engine.tell()
+        for run in engine.registry.unfinished():
             if run.ended is None:
                 self._look_after(run, now, did)
         if self._swept is None or now - self._swept >= SWEEP:
@@ -149,19 +149,19 @@ class Upkeep:
         return did.report()
 
     def _look_after(self, run: Run, now: datetime, did: _Did) -> None:
-        core = self._core
+        engine = self._engine
         if now >= _deadline(run):
-            step = core.going().get(run.run_id)
+            step = engine.going().get(run.run_id)
             if step is not None:
                 step.cancelled.set()
             after = time_out_run(runs_json.record_of(run), now=now)
-            if after.outcome is not None and core.end(run.run_id, after.outcome.status, ended=now):
+            if after.outcome is not None and engine.end(run.run_id, after.outcome.status, ended=now):
                 did.timed_out.append(run.run_id)
-        elif not core.is_going(run.run_id):
-            core.settle(run)
-            if core.registry.get(run.run_id).ended is not None:
+        elif not engine.is_going(run.run_id):
+            engine.settle(run)
+            if engine.registry.get(run.run_id).ended is not None:
                 did.ended.append(run.run_id)
-            elif core.host.wait is not None:
+            elif engine.host.wait is not None:
                 self._ask(run, 0, did)
 
     def sweep(self) -> Ticked:
@@ -172,29 +172,29 @@ class Upkeep:
         return did.report()
 
     def _sweep(self, did: _Did) -> None:
-        core, tried = self._core, {*did.failed, *did.unheard}
-        self._swept = now = core.now()
-        due = {run.run_id for run in core.registry.due(now)}
-        for run in core.registry.unfinished():
+        engine, tried = self._engine, {*did.failed, *did.unheard}
+        self._swept = now = engine.now()
+        due = {run.run_id for run in engine.registry.due(now)}
+        for run in engine.registry.unfinished():
             if run.ended is not None and not run.cleanup_handled and run.run_id not in due | tried:
                 did.told(run.run_id, self._announcer.announce(run.run_id))
         for run_id in sorted(due):
-            found = core.registry.find(run_id)
+            found = engine.registry.find(run_id)
             if found is not None and is_due(runs_json.record_of(found), now):
                 self._archive(found, now, did)
 
     def _archive(self, run: Run, now: datetime, did: _Did) -> None:
-        core = self._core
-        if core.is_going(run.run_id) or self._announcer.is_busy(run.run_id):
+        engine = self._engine
+        if engine.is_going(run.run_id) or self._announcer.is_busy(run.run_id):
             return
         if run.ended is None:  # nothing was heard of it for so long: its requester is told that much
-            core.end(run.run_id, "unknown")
+            engine.end(run.run_id, "unknown")
         told: Announced = "taken"
-        left = core.registry.find(run.run_id)
+        left = engine.registry.find(run.run_id)
         if left is not None and left.cleanup_completed is None:
             told = self._announcer.announce(run.run_id)
             did.told(run.run_id, told)
-            left = core.registry.find(run.run_id)
+            left = engine.registry.find(run.run_id)
         if told == "failed" or left is None:
             return  # tried again with the next sweep; or gone with its own clean-up
         kept = self._announcer.archive(left, now)

@@ -2,13 +2,13 @@
 
 from trails.secrets.detect import Detector, Secret, builtin, hint, is_redaction_of, joined, mark, redact
 from trails.secrets.extra import detector
-from trails.secrets.finding import Found, Place, shown_id
+from trails.secrets.finding import Found, ScannedPlace, shown_id
 from trails.secrets.values import redact_json, redact_value, secrets_in, secrets_in_json
 
 __all__ = [
     "Detector",
     "Found",
-    "Place",
+    "ScannedPlace",
     "Secret",
     "builtin",
     "detector",

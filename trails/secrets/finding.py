@@ -40,7 +40,7 @@ class Found(Value):
         return {"session": session, **self.model_dump(exclude={"session_id"})}
 
 
-class Place:
+class ScannedPlace:
     """A turn, or what else is looked through as one: what stands there several times is found once."""
 
     def __init__(

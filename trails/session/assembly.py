@@ -16,7 +16,7 @@ from pyoxigraph import QuerySolution
 
 from trails import iris, lineage, vocab
 from trails.context.assembling import Context, assemble
-from trails.context.shown import Entry, Spoken
+from trails.context.shown import ShownTurn, Spoken
 from trails.context.tokens import Counter, estimate
 from trails.decoding import decodes
 from trails.errors import IndexGap, IntegrityError
@@ -133,13 +133,15 @@ def of_stored(
 # --- reading only what a model is shown
 
 
-def _since(reader: Reader, session_id: str, runs: Sequence[Segment], mark: SummaryMark) -> tuple[Entry, list[Spoken]]:
+def _since(
+    reader: Reader, session_id: str, runs: Sequence[Segment], mark: SummaryMark
+) -> tuple[ShownTurn, list[Spoken]]:
     """Return a transcript's latest summary, and the turns since the first that it kept, without other summaries.
 
     Raises `IndexGap` where one is missing or doubled.
     """
     start = _start(mark.index, mark.kept)
-    entries: list[Entry] = []
+    entries: list[ShownTurn] = []
     left_out: set[int] = set()
     for run in runs:
         if run.end is None or run.end > start:
@@ -164,7 +166,7 @@ def _gap(session_id: str, index: int) -> IndexGap:
 
 
 @decodes
-def _run(reader: Reader, run: Segment) -> list[Entry]:
+def _run(reader: Reader, run: Segment) -> list[ShownTurn]:
     session_id = run.record.id
     place = {"session": session_id, "start": run.start, "end": _OPEN_END if run.end is None else run.end}
     far_on = _is_far_on(reader, run)
@@ -193,13 +195,13 @@ def _is_far_on(reader: Reader, run: Segment) -> bool:
     return before > 0 and not reader.owns(run.record.id, run.start + before // _LONG)
 
 
-def _entry(row: QuerySolution, facts: dict[int, Facts]) -> Entry:
+def _entry(row: QuerySolution, facts: dict[int, Facts]) -> ShownTurn:
     index, role, value = row[0], row[1].value, row[2]
     number, datatype = int(index.value), value.datatype.value
     recorded = facts.get(number, NO_FACTS)
     if datatype == _JSON and (role in _NO_CALLERS or role in _NO_ANSWERERS):
         recorded = _with_parts(recorded, json.loads(value.value))
-    return Entry(number, role, value.value, datatype == _JSON, datatype == _REDACTED, recorded)
+    return ShownTurn(number, role, value.value, datatype == _JSON, datatype == _REDACTED, recorded)
 
 
 def _with_parts(facts: Facts, content: list[Any]) -> Facts:

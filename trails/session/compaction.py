@@ -20,7 +20,7 @@ from trails.context import compacting
 from trails.context.assembling import Context
 from trails.context.compacting import CompactionPolicy, Keep, MaxTokens, Plan, Summary, SummaryRequest
 from trails.context.messages import cost
-from trails.context.shown import Entry
+from trails.context.shown import ShownTurn
 from trails.context.tokens import Counter, counted, estimate
 from trails.errors import (
     ContextOverflow,
@@ -228,7 +228,7 @@ class _Storing:
             update={
                 "first_kept": kept[0].index if kept else None,
                 "tokens_before": self._plan.tokens + kept_tokens,
-                "tokens_after": cost(Entry(-1, "summary", made.text), self._counter) + kept_tokens,
+                "tokens_after": cost(ShownTurn(-1, "summary", made.text), self._counter) + kept_tokens,
             }
         )
         facts = made.facts.model_copy(update={"compaction": compaction})

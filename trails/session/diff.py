@@ -82,7 +82,7 @@ def _side(workspace: Workspace, given: Worktree | str) -> Side:
 class Stored:
     """A side that stands in the store."""
 
-    def __init__(self, workspace: Workspace, place: refs.Place) -> None:
+    def __init__(self, workspace: Workspace, place: refs.Revision) -> None:
         """Look its lineage up; nothing of its turns is read."""
         self.name, self.session_id, self.workspace = place.ref, place.session_id, workspace
         self._reader = workspace.reader

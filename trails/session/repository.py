@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from uuid import uuid4
 
-from trails import iris, outside, queries, validate
+from trails import outside, queries, validate
 from trails.errors import HasChildren, InvalidInput, SessionNotFound
 from trails.integrity.proofs import ConsistencyProof, TurnProof
 from trails.model import SessionRecord, VerifyReport
@@ -24,6 +24,7 @@ from trails.plumbing import (
     detach,
     labels,
     log_events,
+    pages,
     pruning,
     purge,
     redaction,
@@ -31,11 +32,12 @@ from trails.plumbing import (
     sweep,
     verify,
 )
+from trails.plumbing.pages import Page
 from trails.plumbing.pruning import Pruning
 from trails.plumbing.purge import TextRedaction
 from trails.plumbing.reader import FAR_FUTURE, FAR_PAST
 from trails.plumbing.redaction import Redaction
-from trails.plumbing.search import Hits
+from trails.plumbing.search import Hit
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree, new_prompt
 from trails.records import turns
@@ -55,18 +57,8 @@ if TYPE_CHECKING:
     from trails.diff import Diff
     from trails.plumbing.watch import Callback, Changes, Feed, Subscription
 
-MAX_PAGE: Final = 1000
-
 Children = Literal["refuse", "cascade", "detach"]
 _Ids = list[str]  # inside the class, `list` is the method
-
-
-class Page(list[SessionRecord]):
-    """One page of session records, newest first. `cursor` continues after it and is None at the end."""
-
-    def __init__(self, records: list[SessionRecord], cursor: str | None) -> None:
-        super().__init__(records)
-        self.cursor = cursor
 
 
 _OPEN: Final[weakref.WeakSet[Repository]] = weakref.WeakSet()
@@ -231,7 +223,7 @@ class Repository:
         until: datetime | None = None,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> Page:
+    ) -> Page[SessionRecord]:
         """Return one page of session records by creation, newest first.
 
         `since` is inclusive, `until` exclusive, both aware; `limit` is 1 to 1,000; `cursor` is the `cursor` of the page
@@ -239,8 +231,7 @@ class Repository:
 
         Raises `InvalidInput` for a cursor that no page gave.
         """
-        if not 1 <= validate.index(limit, "limit") <= MAX_PAGE:
-            raise InvalidInput(f"limit must be 1 to {MAX_PAGE}, not {limit}")
+        pages.checked_limit(limit)
         start = FAR_PAST if since is None else validate.time(since, "since")
         end = FAR_FUTURE if until is None else validate.time(until, "until")
         if label is not None:
@@ -249,18 +240,18 @@ class Repository:
             limit=limit + 1,
             since=start,
             until=end,
-            after=(FAR_FUTURE, "~") if cursor is None else _parse_cursor(cursor),
+            after=(FAR_FUTURE, "~") if cursor is None else pages.position(cursor, of_turn=False)[:2],
             principal=None if principal is None else validate.name(principal, "principal"),
             agent=None if agent is None else validate.name(agent, "agent"),
         )
         if len(records) <= limit:
             return Page(records, None)
         last = records[limit - 1]
-        return Page(records[:limit], f"{(last.created or FAR_PAST).isoformat()} {last.iri}")
+        return Page(records[:limit], pages.session_cursor(last.created or FAR_PAST, last.iri))
 
     def _labelled_page(
         self, label: str, principal: str | None, agent: str | None, since: datetime, until: datetime
-    ) -> Page:
+    ) -> Page[SessionRecord]:
         found = self.reader.labelled(label)
         records = [] if found is None else [self.reader.record(found)]
         return Page(
@@ -392,7 +383,7 @@ class Repository:
         author: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> Hits:
+    ) -> Page[Hit]:
         """Return one page of the stored turns that hold a text, newest first; those without a time come last.
 
         `text` is looked for as it is, upper and lower case alike ("ß" and "SS" too), in what the content says, not in how
@@ -693,14 +684,3 @@ class Repository:
     def prove_growth(self, old_note: str, new_note: str) -> ConsistencyProof:
         """Return the proof that between two checkpoints the log only grew: nothing that the old one covers was changed."""
         return checkpoints.prove_growth(self.store, old_note, new_note)
-
-
-def _parse_cursor(cursor: str) -> tuple[datetime, str]:
-    time, _, iri = str(cursor).partition(" ")
-    try:
-        moment = validate.time(datetime.fromisoformat(time))
-    except (ValueError, InvalidInput) as error:
-        raise InvalidInput(f"{cursor!r} is no cursor; use the `cursor` of the page before") from error
-    if not iris.is_session(iri):
-        raise InvalidInput(f"{cursor!r} is no cursor; use the `cursor` of the page before")
-    return moment, iri

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from trails.errors import StoreFailed
 from trails.store import frames
-from trails.store.frames import Frame, Header, Record
+from trails.store.frames import CommitRecord, Frame, Header
 from trails.store.syncing import sync_data, sync_folder, write_all
 
 NAMES: Final = ("0", "1")
@@ -124,7 +124,7 @@ class CommitLog:
 
     # --- writing
 
-    def append(self, records: Sequence[Record], *, sync: bool) -> None:
+    def append(self, records: Sequence[CommitRecord], *, sync: bool) -> None:
         """Write records after the last one, and sync them where asked to; after an OSError none of them counts.
 
         The first of a segment is synced always: by it the next opening knows that the engine's own log is not to be used.

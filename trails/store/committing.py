@@ -19,7 +19,7 @@ from trails.integrity.leaves import Leaf
 from trails.store import frames
 from trails.store.commitlog import Leaves
 from trails.store.contract import Change, PreconditionFailed
-from trails.store.frames import Record
+from trails.store.frames import CommitRecord
 from trails.store.leaflog import LeafLog
 from trails.store.pattern import Pattern
 from trails.store.preview import Preview
@@ -49,7 +49,7 @@ class Settled:
     lines: Sequence[str]
     before: Leaves
     after: Leaves
-    record: Record
+    record: CommitRecord
 
 
 @dataclass(eq=False, slots=True)
@@ -74,19 +74,19 @@ class Batch:
     _add: dict[ox.Quad, None] = field(default_factory=dict)
     _remove: set[ox.Quad] = field(default_factory=set)
 
-    def steps(self) -> Iterator[tuple[Sequence[ox.Quad], Sequence[ox.Quad], Record]]:
+    def steps(self) -> Iterator[tuple[Sequence[ox.Quad], Sequence[ox.Quad], CommitRecord]]:
         """Give what the engine is to add and remove, in order; commits that only add, and few quads, are one step."""
         joined: list[ox.Quad] = []
         for each in self.settled:
             if each.remove or each.record.flags & frames.BULK:
                 if joined:
-                    yield joined, (), Record()
+                    yield joined, (), CommitRecord()
                     joined = []
                 yield each.add, each.remove, each.record
             else:
                 joined += each.add
         if joined:
-            yield joined, (), Record()
+            yield joined, (), CommitRecord()
 
     def decide(self, waiting: Waiting) -> None:
         """Settle a commit, or note that it had happened, or why it may not."""
@@ -113,7 +113,11 @@ class Batch:
         lines, reached = self.log.lines_for(made, before)
         bulk = self.logged and len(add) >= BULK_FROM and not remove
         flags = frames.BULK if bulk else 0
-        record = Record.of(leaves=lines, remove=remove, add=add, flags=flags) if self.logged else Record(flags=flags)
+        record = (
+            CommitRecord.of(leaves=lines, remove=remove, add=add, flags=flags)
+            if self.logged
+            else CommitRecord(flags=flags)
+        )
         if not self.logged or len(record.add) > validate.MAX_TEXT:
             refuse_too_long(add, record)
         self._note(change.writer, add, remove)
@@ -185,7 +189,7 @@ def matching(engine: ox.Store, pattern: Pattern) -> Iterator[ox.Quad]:
     return takewhile(lambda quad: quad.object == wanted, found)  # those that match come first
 
 
-def refuse_too_long(quads: Iterable[ox.Quad], record: Record) -> None:
+def refuse_too_long(quads: Iterable[ox.Quad], record: CommitRecord) -> None:
     """Raise `InvalidInput` for a text that the engine would take and could never read again from a record or an export."""
     for quad in quads:
         if isinstance(quad.object, ox.Literal) and not validate.fits(quad.object.value):

@@ -33,7 +33,7 @@ from trails.store.applying import Applier
 from trails.store.commitlog import CommitLog
 from trails.store.committing import Batch, Settled, Waiting, matching
 from trails.store.contract import Change, Durability, Result, Solutions
-from trails.store.frames import BULK, RELAXED, Record
+from trails.store.frames import BULK, RELAXED, CommitRecord
 from trails.store.gate import Gate
 from trails.store.leaflog import NOTHING, LeafLog
 from trails.store.lockfile import LockFile
@@ -330,7 +330,7 @@ class EmbeddedStore:
             each.waiting.written = True
             each.waiting.done = True
 
-    def _record(self, records: Sequence[Record]) -> None:
+    def _record(self, records: Sequence[CommitRecord]) -> None:
         """Write records to the commit log, before the engine gets what they say.
 
         What the bulk loader writes is on disk at once, so the record of it has to be.
@@ -399,7 +399,7 @@ class EmbeddedStore:
                 doomed = [quad for each in subjects for quad in engine.quads_for_pattern(each, None, None, graph)]
             self._removals += 1
             with self._writing():
-                self._record([Record.of(remove=doomed)])
+                self._record([CommitRecord.of(remove=doomed)])
                 engine.update(update_text((), doomed))
         self._flush_when_due(len(doomed))
         return len(doomed)
@@ -408,7 +408,7 @@ class EmbeddedStore:
         self._removals += 1
         self._writers.pop(graph, None)
         with self._writing():
-            self._record([Record(drop=(graph.value,))])
+            self._record([CommitRecord(drop=(graph.value,))])
             engine.remove_graph(graph)
 
     @contextlib.contextmanager

@@ -70,7 +70,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class CommitRecord:
     """One commit: its leaves (as lines), the graphs that it drops, the quads that it removes and adds (N-Quads)."""
 
     leaves: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class Record:
         remove: Sequence[Quad] = (),
         add: Sequence[Quad] = (),
         flags: int = 0,
-    ) -> Record:
+    ) -> CommitRecord:
         """Make a record of what a commit does."""
         return cls(tuple(leaves), tuple(drop), n_quads(remove), n_quads(add), flags)
 
@@ -113,7 +113,7 @@ class Frame:
     synced: int
     checksum: bytes
     end: int
-    record: Record
+    record: CommitRecord
 
 
 def n_quads(quads: Sequence[Quad]) -> bytes:
@@ -121,7 +121,7 @@ def n_quads(quads: Sequence[Quad]) -> bytes:
     return (serialize(quads, format=RdfFormat.N_QUADS) or b"") if quads else b""
 
 
-def frame(record: Record, number: int, synced: int, previous: bytes) -> tuple[bytes, bytes]:
+def frame(record: CommitRecord, number: int, synced: int, previous: bytes) -> tuple[bytes, bytes]:
     """Return a record's frame and its checksum; `previous` is the checksum of the frame before it, or of the header."""
     payload = record.payload()
     head = _FRAME.pack(_FRAME_MAGIC, record.flags, number, synced, len(payload))
@@ -186,11 +186,11 @@ def _read_frame(data: memoryview, position: int) -> tuple[int, int, int, bytes, 
     return flags, number, synced, made, data[start : start + size], start + size + -size % 8
 
 
-def _parse(payload: memoryview, flags: int) -> Record:
+def _parse(payload: memoryview, flags: int) -> CommitRecord:
     """Return the record of a payload whose checksum was right."""
     leaves, drop, removed = _PARTS.unpack_from(payload)
     start = _PARTS.size
-    return Record(
+    return CommitRecord(
         leaves=_lines(payload[start : start + leaves]),
         drop=_lines(payload[start + leaves : start + leaves + drop]),
         remove=bytes(payload[start + leaves + drop : start + leaves + drop + removed]),

@@ -8,7 +8,7 @@ from typing import Final
 
 import pyoxigraph as ox
 
-from trails.store.frames import Frame, Record
+from trails.store.frames import CommitRecord, Frame
 from trails.store.syncing import sync_folder
 
 _STEP: Final = 1_000
@@ -43,7 +43,7 @@ def replay(engine: ox.Store, found: Sequence[Frame]) -> None:
     _settle(engine, net)
 
 
-def _gather(net: dict[bytes, bool], record: Record) -> None:
+def _gather(net: dict[bytes, bool], record: CommitRecord) -> None:
     for line in _lines(record.remove):
         net[line] = False
     for line in _lines(record.add):

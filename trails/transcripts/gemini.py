@@ -66,7 +66,7 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     Of several states of one chat the one saved last comes first (`lastUpdated`, else the time of its last message): what
     earlier ones hold beyond it, and it took back, is then what the merge keeps as forks, and nothing else.
     """
-    found = checked.together([(name, _File(name).read(data)) for name, data in files])
+    found = checked.together([(name, _Chat(name).read(data)) for name, data in files])
     order: dict[str, int] = {}
     for session in found.sessions:
         order.setdefault(session.id, len(order))
@@ -75,7 +75,7 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
 
 
 @dataclass(slots=True)
-class _File:
+class _Chat:
     """One chat on its way to a session."""
 
     name: str

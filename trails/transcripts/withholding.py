@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from trails.errors import InvalidInput
 from trails.model import Turn
-from trails.secrets import Detector, Found, Place, detector, is_redaction_of, redact, redact_json, redact_value
+from trails.secrets import Detector, Found, ScannedPlace, detector, is_redaction_of, redact, redact_json, redact_value
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Piece, SourceSession, SourceTurn
 
@@ -62,9 +62,9 @@ class Withholding:
             return file
         return {**file, "runs": {run_id: self.value(record) for run_id, record in records.items()}}
 
-    def place(self, session_id: str | None, index: int | None = None) -> Place:
+    def place(self, session_id: str | None, index: int | None = None) -> ScannedPlace:
         """Return where things of a session are looked through, or of one turn of it."""
-        return Place(self.detector, session_id, index, redacted=self.out)
+        return ScannedPlace(self.detector, session_id, index, redacted=self.out)
 
     def in_turn(self, turn: SourceTurn, session_id: str, index: int) -> Iterator[Found]:
         """Yield what is found in a turn that goes to an index of a session."""
@@ -87,7 +87,7 @@ class Withholding:
 
     def in_stored(self, turn: Turn) -> Iterator[Found]:
         """Yield what is found in a turn that is in the store."""
-        place = Place(self.detector, turn.session_id, turn.index)
+        place = ScannedPlace(self.detector, turn.session_id, turn.index)
         yield from place.json("content", turn.text) if turn.structured else place.text("content", turn.text)
         for call in turn.tool_calls:
             yield from place.json("arguments", call.arguments)

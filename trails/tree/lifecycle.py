@@ -25,7 +25,7 @@ from trails.tree import limits as rules
 from trails.tree.index import Live, Runtime, runtime_of
 from trails.tree.limits import Kind, Limits
 from trails.tree.results import Report, SessionResult, of_entries
-from trails.tree.transaction import Step, holding, state, told_by
+from trails.tree.transaction import TreeTransaction, holding, state, told_by
 
 _TRIES: Final = 5
 """How often something is tried again after another writer came between."""
@@ -34,7 +34,7 @@ _KEEPER: Final = iris.agent("trails")
 _Result = TypeVar("_Result")
 
 
-class Core:
+class Lifecycle:
     """The tree of one store under one host's settings. Every method that changes something holds the runtime's lock."""
 
     def __init__(
@@ -118,12 +118,12 @@ class Core:
         raise TrailsError("other writers kept changing the same sessions; nothing was changed, try again")
 
     @contextmanager
-    def step(self, sessions: set[str], now: datetime, by_iri: str) -> Iterator[Step]:
+    def step(self, sessions: set[str], now: datetime, by_iri: str) -> Iterator[TreeTransaction]:
         """Give a commit to put together, with the ledgers of sessions held until it is done."""
         with holding(self.runtime.book, sessions) as numbers:
-            yield Step(self.runtime.index, self.repository.store, numbers, now, by_iri)
+            yield TreeTransaction(self.runtime.index, self.repository.store, numbers, now, by_iri)
 
-    def commit(self, step: Step, *, flush: Live | None = None) -> None:
+    def commit(self, step: TreeTransaction, *, flush: Live | None = None) -> None:
         """Do a commit, with the turns of the session `flush` that are not stored, and take note of what it did."""
         session = None if flush is None else self.runtime.sessions.get(flush.id)
         if session is None or flush is None or flush.kind == "worker":
@@ -140,7 +140,7 @@ class Core:
             if live is None or live.state != "active":
                 self._let_go(session_id)
 
-    def _flush(self, step: Step, live: Live, session: Session) -> None:
+    def _flush(self, step: TreeTransaction, live: Live, session: Session) -> None:
         try:
             session.worktree.persist(step.change())
         except HeadConflict:  # another writer's turns stand where these were to go: they are kept beside

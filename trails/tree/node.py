@@ -13,7 +13,7 @@ from trails.plumbing import briefs
 from trails.records.tree_entries import Cancellation, Transition, TreeState
 from trails.session.session import Session
 from trails.tree import outcomes, results, spawning, standing
-from trails.tree.lifecycle import Core
+from trails.tree.lifecycle import Lifecycle
 from trails.tree.limits import Kind
 from trails.tree.results import ArtifactLike, SessionResult
 
@@ -28,17 +28,17 @@ class Node:
     What a session is never changes, and its state is looked up each time.
     """
 
-    __slots__ = ("_core", "_record")
+    __slots__ = ("_lifecycle", "_record")
 
-    def __init__(self, core: Core, record: SessionRecord) -> None:
+    def __init__(self, lifecycle: Lifecycle, record: SessionRecord) -> None:
         """Not for callers: see `Tree.get`."""
-        self._core = core
+        self._lifecycle = lifecycle
         self._record = record
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Node):
             return False
-        return other.id == self.id and other._core.repository is self._core.repository
+        return other.id == self.id and other._lifecycle.repository is self._lifecycle.repository
 
     def __hash__(self) -> int:
         return hash(self._record.id)
@@ -97,14 +97,14 @@ class Node:
     @property
     def state(self) -> TreeState:
         """`active`, `suspended`, `completed`, `failed` or `expired`."""
-        live = self._core.runtime.index.get(self.id)
-        return live.state if live is not None else cast(TreeState, self._core.record(self.id).state)
+        live = self._lifecycle.runtime.index.get(self.id)
+        return live.state if live is not None else cast(TreeState, self._lifecycle.record(self.id).state)
 
     @property
     def depth(self) -> int:
         """How many spawns it is away from its main."""
-        store = self._core.repository
-        record, depth = self._core.record(self.id), 0
+        store = self._lifecycle.repository
+        record, depth = self._lifecycle.record(self.id), 0
         while record.spawned_by is not None and record.spawned_by in store:
             record, depth = store.record(record.spawned_by), depth + 1
         return depth
@@ -112,7 +112,7 @@ class Node:
     @property
     def cancelled(self) -> Cancellation | None:
         """The request to end by a time; None while there is none. A session at work asks for it between its steps."""
-        live = self._core.runtime.index.get(self.id)
+        live = self._lifecycle.runtime.index.get(self.id)
         if live is not None and live.ends_by is None:
             return None  # what is asked most often, and needs no look at the store
         return next((each for each in self.history if isinstance(each, Cancellation)), None)
@@ -130,26 +130,26 @@ class Node:
     @property
     def result(self) -> SessionResult | None:
         """How it ended; None while it has not."""
-        return standing.result(self._core, self.id)
+        return standing.result(self._lifecycle, self.id)
 
     @property
     def history(self) -> list[Transition | Cancellation]:
         """Every change of its state, and the request to end, in order."""
-        return standing.history(self._core.repository.store, self.id)
+        return standing.history(self._lifecycle.repository.store, self.id)
 
     def _told(self) -> briefs.Told:
-        return briefs.told(self._core.repository.store, [self._core.record(self.id)])
+        return briefs.told(self._lifecycle.repository.store, [self._lifecycle.record(self.id)])
 
     # --- its turns
 
     @property
     def session(self) -> Session:
         """The session with its turns: while it is active the one handle that holds those that are not stored."""
-        with self._core.runtime.lock:
-            live = self._core.runtime.index.get(self.id)
+        with self._lifecycle.runtime.lock:
+            live = self._lifecycle.runtime.index.get(self.id)
             if live is None or live.state != "active":
-                return self._core.repository.load(self.id)
-            return self._core.session(live)
+                return self._lifecycle.repository.load(self.id)
+            return self._lifecycle.session(live)
 
     def append(self, role: str, content: str | Sequence[Any], **recorded: Any) -> Turn:
         """Append a turn, as `Session.append` does, and return it.
@@ -157,13 +157,13 @@ class Node:
         A main stores it at once. A branch keeps it in memory until it is suspended, ends, or `persist` is called; a
         worker's turns are never stored. Raises `InvalidInput` for a session that is not active.
         """
-        runtime = self._core.runtime
+        runtime = self._lifecycle.runtime
         with runtime.lock:
             state = self.state
             if state != "active":
                 remedy = "resume it first" if state == "suspended" else "spawn another one"
                 raise InvalidInput(f"session {self.id!r} is {state} and takes no turns; {remedy}")
-            now = self._core.now()
+            now = self._lifecycle.now()
             recorded.setdefault("time", now)
             handle = self.session
             turn = handle.append(role, content, **recorded)
@@ -179,8 +179,8 @@ class Node:
 
     def persist(self) -> int:
         """Store the turns that are in memory, and return how many; raise `InvalidInput` for a worker."""
-        with self._core.runtime.lock:
-            if self._core.record(self.id).kind == "worker":
+        with self._lifecycle.runtime.lock:
+            if self._lifecycle.record(self.id).kind == "worker":
                 raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
             return self.session.persist()
 
@@ -211,20 +211,20 @@ class Node:
         options = spawning.SpawnOptions(
             kind=kind, task=task, context_summary=context_summary, ttl=ttl, tier=tier, **more
         )
-        return Node(self._core, spawning.spawn(self._core, self.id, options))
+        return Node(self._lifecycle, spawning.spawn(self._lifecycle, self.id, options))
 
     def children(self) -> list[Node]:
         """Return its children that have not ended, by id."""
-        return nodes(self._core, (each.id for each in self._core.runtime.index.children(self.id)))
+        return nodes(self._lifecycle, (each.id for each in self._lifecycle.runtime.index.children(self.id)))
 
     def results(self) -> list[SessionResult]:
         """Return the results of its children that it has not decided on, in the order in which they came.
 
         One whose session was deleted meanwhile is a message in the inbox, and nothing here.
         """
-        waiting = outcomes.waiting(self._core, self.id)
-        known = self._core.repository.reader.records([each.event_id or "" for each in waiting])
-        found = [standing.result(self._core, each.event_id) for each in waiting if each.event_id in known]
+        waiting = outcomes.waiting(self._lifecycle, self.id)
+        known = self._lifecycle.repository.reader.records([each.event_id or "" for each in waiting])
+        found = [standing.result(self._lifecycle, each.event_id) for each in waiting if each.event_id in known]
         return [each for each in found if each is not None]
 
     # --- ends, and rests
@@ -280,7 +280,7 @@ class Node:
         def said() -> results.Report:
             return results.report(self.kind, summary, made, ids, self.id)
 
-        return self._core.end(self.id, how, how, said=said, error=error, by=by)
+        return self._lifecycle.end(self.id, how, how, said=said, error=error, by=by)
 
     def cancel(self, reason: str | None = None, *, by: str | None = None) -> None:
         """Ask it to end within the grace while it is active; a suspended one, which cannot wrap up, expires at once.
@@ -289,22 +289,22 @@ class Node:
         fail; else the first sweep after the grace ends it as failed, with the result "cancelled".
         """
         why = "cancelled" if reason is None else validate.text(reason, "reason")
-        self._core.cancel(self.id, reason=why, by=by)
+        self._lifecycle.cancel(self.id, reason=why, by=by)
 
     def suspend(self, *, by: str | None = None) -> None:
         """Let an active branch rest: its turns are stored, its slot is free, and its time to live goes on.
 
         Raises `IllegalTransition` for another kind, another state, or a branch that was asked to end.
         """
-        self._core.suspend(self.id, by=by)
+        self._lifecycle.suspend(self.id, by=by)
 
     def resume(self, *, by: str | None = None) -> None:
         """Let a suspended branch go on; raise `LimitReached` where its parent or agent has no slot free."""
-        self._core.resume(self.id, by=by)
+        self._lifecycle.resume(self.id, by=by)
 
 
-def nodes(core: Core, session_ids: Iterable[str]) -> list[Node]:
+def nodes(lifecycle: Lifecycle, session_ids: Iterable[str]) -> list[Node]:
     """Return the handles of those sessions that are there, by id."""
-    with core.runtime.lock:
-        found = core.repository.reader.records(sorted(session_ids))
-    return [Node(core, found[each]) for each in sorted(found)]
+    with lifecycle.runtime.lock:
+        found = lifecycle.repository.reader.records(sorted(session_ids))
+    return [Node(lifecycle, found[each]) for each in sorted(found)]

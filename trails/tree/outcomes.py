@@ -17,22 +17,22 @@ from trails.plumbing import draft
 from trails.records.entries import Event, Exchange
 from trails.store.contract import PreconditionFailed
 from trails.tree.index import Live
-from trails.tree.lifecycle import Core
+from trails.tree.lifecycle import Lifecycle
 from trails.tree.results import SessionResult
 from trails.tree.transaction import SOURCE
 
 
-def waiting(core: Core, parent_id: str) -> list[Event]:
+def waiting(lifecycle: Lifecycle, parent_id: str) -> list[Event]:
     """Return the messages by which a session was told of results, and which it has not decided on, in order."""
-    found = core.runtime.book.where(parent_id, vocab.WAITING)
+    found = lifecycle.runtime.book.where(parent_id, vocab.WAITING)
     return [each for each in found if isinstance(each, Event) and each.source == SOURCE and each.mode == "hold"]
 
 
-def _told_of(core: Core, result: SessionResult) -> Event:
+def _told_of(lifecycle: Lifecycle, result: SessionResult) -> Event:
     """Return the message that told of a result, or raise `InvalidInput` where it was decided on, or never told."""
     if result.parent_id is None:
         raise InvalidInput(f"session {result.session_id!r} is a main: its result has no parent to decide on it")
-    found = core.runtime.book.where(result.parent_id, vocab.EVENT_ID, Literal(result.session_id))
+    found = lifecycle.runtime.book.where(result.parent_id, vocab.EVENT_ID, Literal(result.session_id))
     events = [each for each in found if isinstance(each, Event) and each.source == SOURCE]
     if not events:
         raise InvalidInput(f"session {result.parent_id!r} was told of no result of {result.session_id!r}")
@@ -42,13 +42,13 @@ def _told_of(core: Core, result: SessionResult) -> Event:
 
 
 def incorporate(
-    core: Core, result: SessionResult, content: str | Sequence[Any] | None, *, role: str, now: datetime
+    lifecycle: Lifecycle, result: SessionResult, content: str | Sequence[Any] | None, *, role: str, now: datetime
 ) -> Turn:
     """Append a turn that is made from a result to its parent's chain; turn, message and exchange are one commit."""
 
     def work() -> Turn:
-        event = _told_of(core, result)
-        parent = _deciding(core, event.session_id)
+        event = _told_of(lifecycle, result)
+        parent = _deciding(lifecycle, event.session_id)
         said = event.content if content is None else content
         if said is None:
             raise InvalidInput(
@@ -57,21 +57,21 @@ def incorporate(
         author = None if event.author_iri is None else event.author_iri
         made = draft.make(role, said, author=author, time=now)
         made = made._replace(facts=made.facts.model_copy(update={"derived_from": result.derivation}))
-        return _say(core, parent, made, event, now)
+        return _say(lifecycle, parent, made, event, now)
 
-    return core.attempt(work)
+    return lifecycle.attempt(work)
 
 
-def _deciding(core: Core, parent_id: str) -> Live:
-    parent = core.runtime.index.get(parent_id)
+def _deciding(lifecycle: Lifecycle, parent_id: str) -> Live:
+    parent = lifecycle.runtime.index.get(parent_id)
     if parent is None or parent.state != "active":
-        stands = core.record(parent_id).state if parent is None else parent.state
+        stands = lifecycle.record(parent_id).state if parent is None else parent.state
         raise InvalidInput(f"session {parent_id!r} is {stands}, and only an active one takes a result in")
     return parent
 
 
-def _say(core: Core, parent: Live, made: draft.Draft, event: Event, now: datetime) -> Turn:
-    session, book = core.session(parent), core.runtime.book
+def _say(lifecycle: Lifecycle, parent: Live, made: draft.Draft, event: Event, now: datetime) -> Turn:
+    session, book = lifecycle.session(parent), lifecycle.runtime.book
     before = session.head
     with book.at(parent.id) as number:
         turn = session.worktree.append(made)
@@ -95,24 +95,26 @@ def _say(core: Core, parent: Live, made: draft.Draft, event: Event, now: datetim
         except BaseException as error:
             session.worktree.take_back()
             if not isinstance(error, PreconditionFailed) and parent.kind == "main":
-                core.runtime.forget(parent.id)  # the handle is behind the store: the next one is loaded anew
+                lifecycle.runtime.forget(parent.id)  # the handle is behind the store: the next one is loaded anew
             raise
         book.wrote(parent.id, [exchange])
-    core.runtime.touched[parent.id] = now
+    lifecycle.runtime.touched[parent.id] = now
     return turn
 
 
-def dismiss(core: Core, ledger: Ledger, result: SessionResult, reason: str | None) -> None:
+def dismiss(lifecycle: Lifecycle, ledger: Ledger, result: SessionResult, reason: str | None) -> None:
     """Decide against a result: its message is taken out of the inbox, with its text."""
-    with core.runtime.lock:
-        event = _told_of(core, result)
+    with lifecycle.runtime.lock:
+        event = _told_of(lifecycle, result)
         ledger.drop(event.session_id, event.number, reason=reason)
 
 
-def send(core: Core, ledger: Ledger, sender_id: str, recipient_id: str, content: str | Sequence[Any]) -> Event:
+def send(
+    lifecycle: Lifecycle, ledger: Ledger, sender_id: str, recipient_id: str, content: str | Sequence[Any]
+) -> Event:
     """Put a message of a session into the inbox of its parent or of its child; refuse all others."""
-    with core.runtime.lock:
-        sender, recipient = core.record(sender_id), core.record(recipient_id)
+    with lifecycle.runtime.lock:
+        sender, recipient = lifecycle.record(sender_id), lifecycle.record(recipient_id)
         if recipient.spawned_by != sender.id and sender.spawned_by != recipient.id:
             related = sender.spawned_by is not None and sender.spawned_by == recipient.spawned_by
             how = (
@@ -127,6 +129,6 @@ def send(core: Core, ledger: Ledger, sender_id: str, recipient_id: str, content:
         if "worker" in (sender.kind, recipient.kind):
             raise InvalidInput("a worker gets its task and gives its result, and no messages; spawn a branch for more")
         for each in (sender, recipient):
-            if core.runtime.index.get(each.id) is None:
+            if lifecycle.runtime.index.get(each.id) is None:
                 raise InvalidInput(f"session {each.id!r} is {each.state}, and takes part in nothing any more")
         return ledger.receive(recipient.id, content, source="tree", author=iris.agent(sender.agent))

@@ -13,7 +13,7 @@ from typing import Final
 
 from trails import iris
 from trails.tree.index import Live
-from trails.tree.lifecycle import Core
+from trails.tree.lifecycle import Lifecycle
 from trails.tree.transaction import told_by
 
 _BATCH: Final = 100
@@ -24,39 +24,39 @@ _WHY: Final = "it was at work when its process ended, and what it had not stored
 _KEEPER: Final = iris.agent("trails")
 
 
-def recover(core: Core, now: datetime) -> list[str]:
+def recover(lifecycle: Lifecycle, now: datetime) -> list[str]:
     """Read the tree from the store, once per open store; return the ids of the sessions that have failed."""
-    with core.runtime.lock:
-        if core.runtime.recovered:
+    with lifecycle.runtime.lock:
+        if lifecycle.runtime.recovered:
             return []
-        core.runtime.reload()
-        core.runtime.recovered = True
-        return core.attempt(lambda: _fail_interrupted(core, now))
+        lifecycle.runtime.reload()
+        lifecycle.runtime.recovered = True
+        return lifecycle.attempt(lambda: _fail_interrupted(lifecycle, now))
 
 
-def _fail_interrupted(core: Core, now: datetime) -> list[str]:
-    index = core.runtime.index
+def _fail_interrupted(lifecycle: Lifecycle, now: datetime) -> list[str]:
+    index = lifecycle.runtime.index
     interrupted = sorted(
         (each for each in index if each.state == "active" and each.kind != "main"),
         key=lambda each: (each.depth, each.id),
     )
     if len(interrupted) > _BULK:
-        _read_ends(core)
+        _read_ends(lifecycle)
     rest = iter(interrupted)
     while batch := list(islice(rest, _BATCH)):
-        _fail(core, batch, now)
+        _fail(lifecycle, batch, now)
     return [each.id for each in interrupted]
 
 
-def _read_ends(core: Core) -> None:
+def _read_ends(lifecycle: Lifecycle) -> None:
     """Take note of where every ledger ends, in one query."""
-    for session, last in core.repository.reader.select("last_entries"):
-        core.runtime.book.runs.wrote(iris.session_id(session.value), int(last.value))
+    for session, last in lifecycle.repository.reader.select("last_entries"):
+        lifecycle.runtime.book.runtime.wrote(iris.session_id(session.value), int(last.value))
 
 
-def _fail(core: Core, batch: Sequence[Live], now: datetime) -> None:
-    sessions = {each for live in batch for each in told_by(core.runtime.index, live)}
-    with core.step(sessions, now, _KEEPER) as step:
+def _fail(lifecycle: Lifecycle, batch: Sequence[Live], now: datetime) -> None:
+    sessions = {each for live in batch for each in told_by(lifecycle.runtime.index, live)}
+    with lifecycle.step(sessions, now, _KEEPER) as step:
         for live in batch:
-            step.end(live, "failed", "failed", grace=core.grace, error=_WHY, doomed=True)
-        core.commit(step)
+            step.end(live, "failed", "failed", grace=lifecycle.grace, error=_WHY, doomed=True)
+        lifecycle.commit(step)

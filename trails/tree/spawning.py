@@ -12,7 +12,7 @@ from trails.model import SessionRecord
 from trails.records import turns
 from trails.tree import limits as rules
 from trails.tree.index import Live
-from trails.tree.lifecycle import Core
+from trails.tree.lifecycle import Lifecycle
 from trails.tree.limits import Kind
 
 
@@ -34,28 +34,28 @@ class SpawnOptions:
     by: str | None = None
 
 
-def spawn(core: Core, parent_id: str | None, wanted: SpawnOptions) -> SessionRecord:
+def spawn(lifecycle: Lifecycle, parent_id: str | None, wanted: SpawnOptions) -> SessionRecord:
     """Make a session and return its row, or raise with nothing changed: see `Tree.spawn`."""
-    kind, now = rules.kind(wanted.kind), core.now()
+    kind, now = rules.kind(wanted.kind), lifecycle.now()
     if kind == "main":
-        return _main(core, parent_id, wanted, _row(kind, wanted, now), now)
+        return _main(lifecycle, parent_id, wanted, _row(kind, wanted, now), now)
     told = _told(kind, wanted)
     if parent_id is None:
         raise InvalidInput(f"a {kind} needs a parent; only a main has none")
     blank = _row(kind, wanted, now)
 
     def row(parent: Live, slot: str) -> SessionRecord:
-        above = core.record(parent.id)
+        above = lifecycle.record(parent.id)
         if wanted.agent not in (None, above.agent):
             raise InvalidInput(
                 f"session {above.id!r} belongs to agent {above.agent!r}, and nothing in the tree under it may belong to "
                 f"another agent ({wanted.agent!r}); spawn from a session of that agent, and let the two exchange messages"
             )
-        tier = wanted.tier or (above.tier if kind == "branch" else core.cheapest)
+        tier = wanted.tier or (above.tier if kind == "branch" else lifecycle.cheapest)
         ours = {"slot": slot, "spawned_by": above.id, "agent": above.agent, "principal": above.principal, "tier": tier}
         return blank.model_copy(update=ours)
 
-    return core.make_child(parent_id, row, kind=kind, told=told, by=wanted.by, now=now)
+    return lifecycle.make_child(parent_id, row, kind=kind, told=told, by=wanted.by, now=now)
 
 
 def _row(kind: Kind, wanted: SpawnOptions, now: datetime) -> SessionRecord:
@@ -73,7 +73,7 @@ def _row(kind: Kind, wanted: SpawnOptions, now: datetime) -> SessionRecord:
 
 
 def _main(
-    core: Core, parent_id: str | None, wanted: SpawnOptions, blank: SessionRecord, now: datetime
+    lifecycle: Lifecycle, parent_id: str | None, wanted: SpawnOptions, blank: SessionRecord, now: datetime
 ) -> SessionRecord:
     if parent_id is not None:
         raise InvalidInput(f"a main has no parent, and {parent_id!r} was given")
@@ -87,7 +87,7 @@ def _main(
         ours["principal"] = validate.name(wanted.principal, "principal")
     told = {} if wanted.task is None else {"task": validate.text(wanted.task, "the task")}
     system = None if wanted.system is None else validate.text(wanted.system, "system")
-    return core.make_main(blank.model_copy(update=ours), system=system, told=told, by=wanted.by, now=now)
+    return lifecycle.make_main(blank.model_copy(update=ours), system=system, told=told, by=wanted.by, now=now)
 
 
 def _told(kind: Kind, wanted: SpawnOptions) -> dict[str, str]:

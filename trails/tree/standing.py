@@ -8,7 +8,7 @@ from trails.plumbing.transaction import Transaction
 from trails.records.entry import LedgerEntry
 from trails.records.tree_entries import ArtifactEntry, Brief, Cancellation, Result, Transition
 from trails.store.contract import QuadStore
-from trails.tree.lifecycle import Core
+from trails.tree.lifecycle import Lifecycle
 from trails.tree.results import SessionResult, of_entries
 from trails.tree.transaction import SOURCE
 
@@ -24,17 +24,17 @@ def history(store: QuadStore, session_id: str) -> list[Transition | Cancellation
     return sorted(both, key=lambda entry: entry.number)
 
 
-def result(core: Core, session_id: str) -> SessionResult | None:
+def result(lifecycle: Lifecycle, session_id: str) -> SessionResult | None:
     """Return how a session ended, or None where it has not."""
-    store, found = core.repository.store, list[LedgerEntry]()
+    store, found = lifecycle.repository.store, list[LedgerEntry]()
     for predicate in _ENTRIES:
         found += entries.read_where(store, session_id, predicate)
-    return of_entries(core.record(session_id).spawned_by, found)
+    return of_entries(lifecycle.record(session_id).spawned_by, found)
 
 
-def withhold(core: Core, session_id: str) -> int:
+def withhold(lifecycle: Lifecycle, session_id: str) -> int:
     """Take the texts of what a session was told and of how it ended out for good; return how many there were."""
-    store, record = core.repository.store, core.record(session_id)
+    store, record = lifecycle.repository.store, lifecycle.record(session_id)
     texts = entries.read(store, record.id)
     doomed: list[LedgerEntry] = [
         each for each in texts if isinstance(each, Transition | Cancellation | Brief | Result | ArtifactEntry)
@@ -52,6 +52,6 @@ def withhold(core: Core, session_id: str) -> int:
         tx.take(remove)
         tx.add(add)
         parts = [str(getattr(quad.subject, "value", "")) for quad in add]
-        redaction_records.record(tx, parts, place="ledger text", time=core.now())
+        redaction_records.record(tx, parts, place="ledger text", time=lifecycle.now())
         tx.commit(store)
     return len(add)

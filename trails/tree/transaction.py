@@ -33,7 +33,7 @@ SOURCE: Final = "trails:tree"
 _FIRST: Final = 1
 
 
-class Step:
+class TreeTransaction:
     """A commit in the making. Everything in it happens at one time and is done by one agent or principal."""
 
     def __init__(self, index: Index, store: QuadStore, numbers: Mapping[str, int], now: datetime, by_iri: str) -> None:

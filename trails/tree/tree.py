@@ -17,7 +17,7 @@ from trails.records.entries import Event
 from trails.records.tree_entries import ENDED, Cancellation
 from trails.session import Repository
 from trails.tree import outcomes, recovery, spawning, standing
-from trails.tree.lifecycle import Core
+from trails.tree.lifecycle import Lifecycle
 from trails.tree.limits import GRACE, Limits
 from trails.tree.node import Node, nodes
 from trails.tree.results import SessionResult
@@ -73,7 +73,7 @@ class Tree:
         the whole store to the file `export_to`, where one is named, every `export_every` (more than 0), as sorted N-Quads;
         compressed where its name ends in `.gz`.
         """
-        self._core = Core(
+        self._lifecycle = Lifecycle(
             store,
             clock=clock,
             limits=Limits() if limits is None else limits,
@@ -81,23 +81,23 @@ class Tree:
             grace=grace,
             cheapest=cheapest,
         )
-        self._ledger = Ledger(store, clock=self._core.now)
+        self._ledger = Ledger(store, clock=self._lifecycle.now)
         self._exporter = None if export_to is None else Exporter(store, Path(export_to), export_every)
-        self.recovered: tuple[str, ...] = tuple(recovery.recover(self._core, self._core.now()))
+        self.recovered: tuple[str, ...] = tuple(recovery.recover(self._lifecycle, self._lifecycle.now()))
         """The ids of the sessions that were at work when an earlier process ended, and so have failed."""
 
     def __repr__(self) -> str:
-        return f"<Tree of {self.store!r}: {len(self._core.runtime.index)} sessions have not ended>"
+        return f"<Tree of {self.store!r}: {len(self._lifecycle.runtime.index)} sessions have not ended>"
 
     @property
     def store(self) -> Repository:
         """The store of the sessions."""
-        return self._core.repository
+        return self._lifecycle.repository
 
     def _id(self, session: Node | str) -> str:
         if isinstance(session, Node):
             return session.id
-        return session if self._core.runtime.index.get(session) is not None else self.store.record(session).id
+        return session if self._lifecycle.runtime.index.get(session) is not None else self.store.record(session).id
 
     # --- making sessions
 
@@ -117,8 +117,8 @@ class Tree:
         is there they are not looked at. A main that has ended leaves its place to another.
         """
         slot = iris.main_slot(validate.name(agent, "agent"), validate.name(channel, "channel"))
-        with self._core.runtime.lock:
-            held = self._core.main_of(slot)
+        with self._lifecycle.runtime.lock:
+            held = self._lifecycle.main_of(slot)
             if held is not None:
                 return self.get(held.id)
             return self.spawn(
@@ -183,22 +183,22 @@ class Tree:
             by=by,
         )
         parent_id = None if parent is None else self._id(parent)
-        return Node(self._core, spawning.spawn(self._core, parent_id, options))
+        return Node(self._lifecycle, spawning.spawn(self._lifecycle, parent_id, options))
 
     # --- finding sessions
 
     def get(self, session: Node | str) -> Node:
         """Return the handle of a session of the tree, ended or not; raise `SessionNotFound` or `InvalidInput` for others."""
-        return Node(self._core, self._core.record(self._id(session)))
+        return Node(self._lifecycle, self._lifecycle.record(self._id(session)))
 
     def mains(self) -> list[Node]:
         """Return the mains that have not ended, by id."""
-        return nodes(self._core, (each.id for each in self._core.runtime.index if each.kind == "main"))
+        return nodes(self._lifecycle, (each.id for each in self._lifecycle.runtime.index if each.kind == "main"))
 
     def at_work(self, agent: str) -> list[Node]:
         """Return the branches and workers of an agent that are active, by id: those that take its slots."""
-        working = self._core.runtime.index.at_work(validate.name(agent, "agent"))
-        return nodes(self._core, (each.id for each in working))
+        working = self._lifecycle.runtime.index.at_work(validate.name(agent, "agent"))
+        return nodes(self._lifecycle, (each.id for each in working))
 
     # --- ends, and rests
 
@@ -220,7 +220,7 @@ class Tree:
 
         At most `count`, fewer where there are no more; those that were asked to end are left alone.
         """
-        wanted, runtime = validate.index(count, "count"), self._core.runtime
+        wanted, runtime = validate.index(count, "count"), self._lifecycle.runtime
         with runtime.lock:
             found = [
                 each
@@ -232,7 +232,7 @@ class Tree:
             ]
             found.sort(key=lambda each: (runtime.touched.get(each.id, _LONG_AGO), each.id))
             for each in found[:wanted]:
-                self._core.suspend(each.id, by=by)
+                self._lifecycle.suspend(each.id, by=by)
         return [each.id for each in found[:wanted]]
 
     # --- the clock
@@ -243,11 +243,11 @@ class Tree:
         A time to live that is over ends it as expired, a grace that is over as failed, with the result "cancelled". What
         is not due is not looked at.
         """
-        return self._core.end_due(self._core.now(now))
+        return self._lifecycle.end_due(self._lifecycle.now(now))
 
     def tick(self, now: datetime | None = None) -> Tick:
         """Do all that is due at `now` (default: the clock's time): a sweep, and the export where it is time for one."""
-        at = self._core.now(now)
+        at = self._lifecycle.now(now)
         ended = self.sweep(at)
         return Tick(ended=tuple(ended), exported=None if self._exporter is None else self._exporter.tick(at))
 
@@ -261,26 +261,26 @@ class Tree:
         `content` is what the turn says, by default the result in words; its author is the child's agent. Raises
         `InvalidInput` where the parent is not active or has decided on the result before.
         """
-        return outcomes.incorporate(self._core, result, content, role=role, now=self._core.now())
+        return outcomes.incorporate(self._lifecycle, result, content, role=role, now=self._lifecycle.now())
 
     def dismiss(self, result: SessionResult, reason: str | None = None) -> None:
         """Decide against a result: it leaves the parent's inbox and enters no chain; it stays with its own session."""
-        outcomes.dismiss(self._core, self._ledger, result, reason)
+        outcomes.dismiss(self._lifecycle, self._ledger, result, reason)
 
     def send(self, sender: Node | str, recipient: Node | str, content: str | Sequence[Any]) -> Event:
         """Put a message into the inbox of a session's parent or child, and return it.
 
         Raises `InvalidInput` for any other pair: siblings route what they have to say through their parent.
         """
-        return outcomes.send(self._core, self._ledger, self._id(sender), self._id(recipient), content)
+        return outcomes.send(self._lifecycle, self._ledger, self._id(sender), self._id(recipient), content)
 
     def withhold(self, session: Node | str) -> int:
         """Take the texts of a session's task, summaries, reasons and result out for good; return how many there were.
 
         The message that told its parent of the result loses its text too; a turn that was made from it is for `redact`.
         """
-        with self._core.runtime.lock:
-            return standing.withhold(self._core, self._id(session))
+        with self._lifecycle.runtime.lock:
+            return standing.withhold(self._lifecycle, self._id(session))
 
 
 __all__ = ["ENDED", "Tick", "Tree"]

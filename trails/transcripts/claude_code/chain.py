@@ -13,7 +13,7 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Link:
     """What linking needs to know of a record; entries come in the order of the file."""
 
     id: str
@@ -27,15 +27,15 @@ class Entry:
 
 
 @dataclass(slots=True, eq=False)
-class Branch:
+class Chain:
     """Records that follow each other without a fork, in order; the first branch of a session has no parent."""
 
-    parent: Branch | None
+    parent: Chain | None
     ids: list[str] = field(default_factory=list)
-    latest: Branch | None = None
+    latest: Chain | None = None
     """The branch that left this one and got a record last; None while nothing has left it."""
 
-    def growing(self) -> Branch:
+    def growing(self) -> Chain:
         """Return where a further record of this branch goes: a branch that others have left is closed."""
         branch = self
         while branch.latest is not None:
@@ -50,7 +50,7 @@ class Branch:
             child.parent.latest = child
             child = child.parent
 
-    def lineage(self) -> list[Branch]:
+    def lineage(self) -> list[Chain]:
         """Return the branches from the first one to this one."""
         found = [self]
         while found[-1].parent is not None:
@@ -59,8 +59,8 @@ class Branch:
 
 
 def branches(
-    entries: Sequence[Entry], roots: Collection[str], note: Callable[[str, str], None]
-) -> tuple[list[Branch], Branch | None]:
+    entries: Sequence[Link], roots: Collection[str], note: Callable[[str, str], None]
+) -> tuple[list[Chain], Chain | None]:
     """Return all branches of a session, earlier ones first, and the one that holds the session's last record.
 
     `roots` are ids of records elsewhere that these entries may follow. `note(kind, id)` is called for every entry
@@ -72,14 +72,14 @@ def branches(
     ordered = _ordered(entries, parents)
     heard = _heard_parents(ordered, parents)
     begins = _fork_children(ordered, heard)
-    home: dict[str, Branch] = {}
-    made = [Branch(None)]
+    home: dict[str, Chain] = {}
+    made = [Chain(None)]
     for entry in ordered:
         parent = parents[entry.id]
         before = heard[entry.id]
         twin = begins.get(entry.id)
         if twin == entry.id:
-            branch = Branch(made[0] if before is None else home[before])
+            branch = Chain(made[0] if before is None else home[before])
             made.append(branch)
         elif twin is not None:
             branch = home[twin].growing()
@@ -91,7 +91,7 @@ def branches(
 
 
 def _parents(
-    entries: Sequence[Entry], roots: Collection[str], note: Callable[[str, str], None]
+    entries: Sequence[Link], roots: Collection[str], note: Callable[[str, str], None]
 ) -> dict[str, str | None]:
     """Return what each entry follows: what it names if that is here, else the entry before it in the file."""
     known = {entry.id for entry in entries}
@@ -140,7 +140,7 @@ def _hangs_on(entry_id: str, other: str, parents: Mapping[str, str | None]) -> b
     return current == other
 
 
-def _ordered(entries: Sequence[Entry], parents: Mapping[str, str | None]) -> list[Entry]:
+def _ordered(entries: Sequence[Link], parents: Mapping[str, str | None]) -> list[Link]:
     """Return the entries in the order of the file, but none before the one that it follows."""
     position = {entry.id: place for place, entry in enumerate(entries)}
     key: dict[str, tuple[int, int]] = {}  # (place in the file, steps since the entry that stands there)
@@ -156,7 +156,7 @@ def _ordered(entries: Sequence[Entry], parents: Mapping[str, str | None]) -> lis
     return sorted(entries, key=lambda entry: key[entry.id])
 
 
-def _heard_parents(ordered: Sequence[Entry], parents: Mapping[str, str | None]) -> dict[str, str | None]:
+def _heard_parents(ordered: Sequence[Link], parents: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return the nearest entry before each that makes a turn: silent ones are looked through."""
     silent = {entry.id for entry in ordered if entry.silent}
     heard: dict[str, str | None] = {}
@@ -166,7 +166,7 @@ def _heard_parents(ordered: Sequence[Entry], parents: Mapping[str, str | None]) 
     return heard
 
 
-def _fork_children(ordered: Sequence[Entry], heard: Mapping[str, str | None]) -> dict[str, str]:
+def _fork_children(ordered: Sequence[Link], heard: Mapping[str, str | None]) -> dict[str, str]:
     """Return the prompts with which branches begin, and for their replays (of the same time) the one they repeat."""
     prompts: dict[str | None, dict[datetime, list[str]]] = {}
     for entry in ordered:

@@ -14,7 +14,7 @@ from trails import validate
 from trails.errors import InvalidInput
 from trails.transcripts import jsonl, outline
 from trails.transcripts.claude_code import records
-from trails.transcripts.claude_code.chain import Branch, Entry, branches
+from trails.transcripts.claude_code.chain import Chain, Link, branches
 from trails.transcripts.claude_code.records import Record
 from trails.transcripts.claude_code.turns import open_end, turns_of
 from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript
@@ -121,7 +121,7 @@ class _Reading:
             for name, each in sorted(self.unusable, key=lambda found: (order[found[0]], found[1].line))
         )
 
-    def note(self, group: _Group, kind: str, ids: Sequence[str]) -> None:
+    def note(self, group: _SessionRecords, kind: str, ids: Sequence[str]) -> None:
         """Note how often something was found in a session, and where first."""
         first = group.all[ids[0]]
         self.notes.append(
@@ -133,7 +133,7 @@ class _Reading:
 
 
 @dataclass(slots=True, eq=False)
-class _Group:
+class _SessionRecords:
     """The records of one session, or of one sub-agent of it, by id and in the order of the files."""
 
     session: str
@@ -148,16 +148,16 @@ class _Group:
         return self.session if self.agent is None else f"{self.session}:agent-{self.agent}"
 
 
-_Owners = dict[str, _Group]
+_Owners = dict[str, _SessionRecords]
 
 
-def _grouped(reading: _Reading) -> list[_Group]:
+def _grouped(reading: _Reading) -> list[_SessionRecords]:
     """Return the records by session and sub-agent; an id that is used twice for different things is a problem."""
     nameless = {r.id: r for r in reversed(reading.found) if r.agent == ""}
-    groups: dict[tuple[str, str | None], _Group] = {}
+    groups: dict[tuple[str, str | None], _SessionRecords] = {}
     for record in reading.found:
         agent = record.agent if record.agent != "" else _first_of(record, nameless)
-        group = groups.setdefault((record.session, agent), _Group(record.session, agent))
+        group = groups.setdefault((record.session, agent), _SessionRecords(record.session, agent))
         known = group.all.get(record.id)
         if known is None:
             group.all[record.id] = record
@@ -183,12 +183,12 @@ def _first_of(record: Record, nameless: Mapping[str, Record]) -> str:
     return min(seen) if record.id in seen else record.id
 
 
-def _share_out(groups: Sequence[_Group]) -> _Owners:
+def _share_out(groups: Sequence[_SessionRecords]) -> _Owners:
     """Give every record to the earliest session that has it, and return whose each is."""
     counts = Counter(record.original for group in groups for record in group.all.values())
     latest = datetime.max.replace(tzinfo=UTC)
 
-    def age(group: _Group) -> tuple[datetime, bool, datetime]:
+    def age(group: _SessionRecords) -> tuple[datetime, bool, datetime]:
         alone = (r.time for r in group.all.values() if counts[r.original] == 1 and r.time)
         return (
             min((r.time for r in group.all.values() if r.time), default=latest),
@@ -206,7 +206,7 @@ def _share_out(groups: Sequence[_Group]) -> _Owners:
     return owners
 
 
-def _agent_types(groups: Sequence[_Group]) -> dict[str, str]:
+def _agent_types(groups: Sequence[_SessionRecords]) -> dict[str, str]:
     """Return the kind of every sub-agent, by session id, from the call that started it: by its answer or its prompt."""
     spoken = [record for group in groups for record in group.all.values() if record.kind in records.SPOKEN]
     by_call: dict[str, str] = {}
@@ -239,7 +239,7 @@ def _is_name(value: object) -> bool:
     return True
 
 
-def _first_text(group: _Group) -> str:
+def _first_text(group: _SessionRecords) -> str:
     for record in group.all.values():
         if record.is_prompt:
             content = record.content
@@ -247,7 +247,7 @@ def _first_text(group: _Group) -> str:
     return ""
 
 
-def _titles(reading: _Reading, groups: Sequence[_Group], owners: _Owners) -> dict[str, list[str]]:
+def _titles(reading: _Reading, groups: Sequence[_SessionRecords], owners: _Owners) -> dict[str, list[str]]:
     """Return the names of each session, the one that counts first: given by the user, a summary's, a generated one."""
     main = {group.session: group for group in groups if group.agent is None}
     found: dict[str, list[tuple[int, int, str]]] = {}
@@ -266,7 +266,7 @@ def _titles(reading: _Reading, groups: Sequence[_Group], owners: _Owners) -> dic
 
 
 def _session(
-    group: _Group, owners: _Owners, reading: _Reading, agent_type: str | None, titles: Sequence[str]
+    group: _SessionRecords, owners: _Owners, reading: _Reading, agent_type: str | None, titles: Sequence[str]
 ) -> SourceSession | None:
     own = list(group.own.values())
     continues, roots = _beginning(group, owners, reading)
@@ -296,7 +296,7 @@ def _session(
 
 
 def _with_open_ends(
-    sessions: Sequence[SourceSession], groups: Sequence[_Group], reading: _Reading
+    sessions: Sequence[SourceSession], groups: Sequence[_SessionRecords], reading: _Reading
 ) -> list[SourceSession]:
     """Return the sessions, each with how many turns at its end may still get more lines, and in which file."""
     by_id = {group.id: group for group in groups}
@@ -324,7 +324,7 @@ def _with_open_ends(
     return found
 
 
-def _beginning(group: _Group, owners: _Owners, reading: _Reading) -> tuple[str | None, set[str]]:
+def _beginning(group: _SessionRecords, owners: _Owners, reading: _Reading) -> tuple[str | None, set[str]]:
     """Return the record of another session that this one goes on from, and all records there that its own follow."""
     copies = {record.id: record.original for record in group.all.values() if record.id not in group.own}
     first = next(iter(group.own.values()), None)
@@ -375,12 +375,12 @@ def _audible(record_id: str, owners: _Owners) -> str | None:
 
 
 def _paths(
-    group: _Group, own: Sequence[Record], roots: set[str], common: Mapping[str, Any], reading: _Reading
+    group: _SessionRecords, own: Sequence[Record], roots: set[str], common: Mapping[str, Any], reading: _Reading
 ) -> tuple[tuple[SourceTurn, ...], ...]:
     """Return the turns of every branch to its end, those of the branch with the last record first."""
     noted: dict[str, list[str]] = {}
     entries = [
-        Entry(
+        Link(
             id=record.id,
             parent=record.parent,
             silent=record.kind == "link",
@@ -397,7 +397,7 @@ def _paths(
         return ((),)
     turns = turns_of(made, group.own, common)
 
-    def path(branch: Branch) -> tuple[SourceTurn, ...]:
+    def path(branch: Chain) -> tuple[SourceTurn, ...]:
         return tuple(turn for each in branch.lineage() for turn in turns[each])
 
     others = [branch for branch in made if branch.latest is None and branch is not main]

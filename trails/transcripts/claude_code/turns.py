@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trails.model import Compaction
-from trails.transcripts.claude_code.chain import Branch
+from trails.transcripts.claude_code.chain import Chain
 from trails.transcripts.claude_code.records import Record, leftovers
 from trails.transcripts.source import Piece, SourceTurn
 
@@ -19,7 +19,7 @@ _BOUNDARY: Final = "boundary"
 
 
 @dataclass(slots=True, eq=False)
-class _Group:
+class _TurnRecords:
     """The records that make one turn, in order."""
 
     index: int
@@ -32,8 +32,8 @@ class _Spoken:
 
     before: int
     """How many turns the branches before this one have."""
-    groups: list[_Group] = field(default_factory=list)
-    messages: dict[str, _Group] = field(default_factory=dict)
+    groups: list[_TurnRecords] = field(default_factory=list)
+    messages: dict[str, _TurnRecords] = field(default_factory=dict)
     """The assistant's messages that may still get more lines, by their id."""
 
     def place(self, record: Record) -> None:
@@ -46,7 +46,7 @@ class _Spoken:
         if record.is_summary and len(last) == 1 and last[0].kind == "compact_boundary":
             last.append(record)
             return
-        group = _Group(self.before + len(self.groups), [record])
+        group = _TurnRecords(self.before + len(self.groups), [record])
         self.groups.append(group)
         if record.kind == "compact_boundary" or record.is_summary:
             self.messages.clear()  # what comes again after a compaction is a copy, not more of the same message
@@ -55,14 +55,14 @@ class _Spoken:
 
 
 def turns_of(
-    branches: Sequence[Branch], records: Mapping[str, Record], common: Mapping[str, Any]
-) -> dict[Branch, tuple[SourceTurn, ...]]:
+    branches: Sequence[Chain], records: Mapping[str, Record], common: Mapping[str, Any]
+) -> dict[Chain, tuple[SourceTurn, ...]]:
     """Return the turns of each branch; parents come before the branches that leave them.
 
     An assistant's message is one turn where its first line stands, however many lines it has. `common` is what the
     session keeps once: a turn keeps only what differs.
     """
-    spoken: dict[Branch, _Spoken] = {}
+    spoken: dict[Chain, _Spoken] = {}
     for branch in branches:
         parent = spoken[branch.parent] if branch.parent is not None else None
         mine = _Spoken(0) if parent is None else _Spoken(parent.before + len(parent.groups), [], dict(parent.messages))
@@ -107,7 +107,7 @@ def _ends_message(record: Record) -> bool:
     return prompted or over or record.is_summary or record.kind == "compact_boundary"
 
 
-def _turn(group: _Group, common: Mapping[str, Any]) -> SourceTurn:
+def _turn(group: _TurnRecords, common: Mapping[str, Any]) -> SourceTurn:
     first = group.records[0]
     if first.kind == "compact_boundary" or first.is_summary:
         return _summary(group, common)
@@ -136,7 +136,7 @@ def _meta(records: Sequence[Record], common: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
-def _summary(group: _Group, common: Mapping[str, Any]) -> SourceTurn:
+def _summary(group: _TurnRecords, common: Mapping[str, Any]) -> SourceTurn:
     """Return the turn of a summary: its text; what the boundary said is metadata."""
     first, told = group.records[0], group.records[-1]
     boundary = first.raw if first.kind == "compact_boundary" else {}

@@ -62,11 +62,14 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     A thread that was forked repeats its parent's turns: what is equal to a parent that is here or in the store is shared.
     """
     return checked.together(
-        [(name, _File(name).read_whole(data) if _is_whole(data) else _File(name).read(data)) for name, data in files]
+        [
+            (name, _Rollout(name).read_whole(data) if _is_whole(data) else _Rollout(name).read(data))
+            for name, data in files
+        ]
     )
 
 
-class _File:
+class _Rollout:
     """One rollout on its way to a session."""
 
     def __init__(self, name: str) -> None:

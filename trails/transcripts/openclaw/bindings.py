@@ -23,7 +23,7 @@ from trails.plumbing import leaves
 from trails.plumbing.transaction import Transaction, there
 from trails.records import conversations, overrides
 from trails.records.conversations import Conversation
-from trails.routing.directory import Held, Keyring, source_id
+from trails.routing.directory import HeldKey, Keyring, source_id
 from trails.session import Repository
 from trails.store.contract import PreconditionFailed
 
@@ -79,7 +79,7 @@ class Binder:
             return self._move(held, record, entry)
         return self._change(held, record, entry)
 
-    def _change(self, held: Held, record: SessionRecord, entry: Mapping[str, Any]) -> Bound:
+    def _change(self, held: HeldKey, record: SessionRecord, entry: Mapping[str, Any]) -> Bound:
         label, says = self._label(entry, held.conversation)
         before = held.to_json()
         if _text(before) == _text(entry) and label == held.conversation.label:
@@ -98,7 +98,7 @@ class Binder:
         )
         return Bound("changed", (f"changed: {', '.join(names) or _LABEL}", *says))
 
-    def _move(self, held: Held, record: SessionRecord, entry: Mapping[str, Any]) -> Bound:
+    def _move(self, held: HeldKey, record: SessionRecord, entry: Mapping[str, Any]) -> Bound:
         """Let a key name another session than before, as after a reset; the one before stays one of its sessions."""
         if _updated(entry) < _updated(held.to_json()) or (
             record.key is not None and _updated(entry) == _updated(held.to_json())

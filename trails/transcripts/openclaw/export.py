@@ -26,7 +26,7 @@ from trails import iris, keys, vocab
 from trails.errors import InvalidInput, StoreFailed
 from trails.model import SessionRecord
 from trails.plumbing import conversations
-from trails.routing.directory import Held, Keyring
+from trails.routing.directory import HeldKey, Keyring
 from trails.runs import Runs
 from trails.session import Repository
 from trails.transcripts.merge import session_id as imported_id
@@ -155,7 +155,7 @@ class _Agent:
     plan: _Plan
     name: str
     """The name of its folder."""
-    held: list[Held] = field(default_factory=list)
+    held: list[HeldKey] = field(default_factory=list)
     sessions: dict[str, str] = field(default_factory=dict)
     """By session id, the name of its file without the ending; of several sessions from one file, the main one only."""
 
@@ -208,7 +208,7 @@ class _Plan:
             if place_of(record.source_session) is not None:
                 self._add(self._agent(self._own_folder(record) or place_of(record.source_session)[0]), record.id, None)  # type: ignore[index] # checked
 
-    def _of_key(self, held: Held) -> set[str]:
+    def _of_key(self, held: HeldKey) -> set[str]:
         return set(conversations.sessions_of(self.repository.store, held.key)) - {held.session_id}
 
     def _imported(self) -> set[str]:
@@ -231,7 +231,7 @@ class _Plan:
         name = noted.get("agent") if isinstance(noted, dict) else None
         return name if isinstance(name, str) and is_plain_name(name) else None
 
-    def _folder_of(self, held: Held, earlier: Iterable[str]) -> str:
+    def _folder_of(self, held: HeldKey, earlier: Iterable[str]) -> str:
         """Return the name of the folder of a key: where its sessions came from, else its agent's."""
         for session in (held.session_id, *sorted(earlier)):
             record = self.records.get(session)
@@ -242,7 +242,7 @@ class _Plan:
         record = self.records[held.session_id]
         return keys.normalize_agent_id(record.agent if parsed is None else parsed.agent_id)
 
-    def _add(self, agent: _Agent, session: str, held: Held | None) -> None:
+    def _add(self, agent: _Agent, session: str, held: HeldKey | None) -> None:
         """Give a session a file; one that came from the same file as another one goes into that one's."""
         record = self.records.get(session)
         if record is None or session in agent.sessions:
@@ -261,7 +261,7 @@ class _Plan:
         base = imported_id(source, stem)
         return base if base in family else min(family)
 
-    def _stem(self, record: SessionRecord, held: Held | None, taken: set[str]) -> str:
+    def _stem(self, record: SessionRecord, held: HeldKey | None, taken: set[str]) -> str:
         place = place_of(record.source_session)
         stem = record.id if place is None else place[1]
         if held is not None and place is None:
@@ -273,7 +273,7 @@ class _Plan:
             made = f"{stem}~{hashlib.sha256(record.id.encode()).hexdigest()[:8]}"
         return made
 
-    def raw_key(self, held: Held, agent: str) -> str:
+    def raw_key(self, held: HeldKey, agent: str) -> str:
         """Return a key as the folder that it came from had it."""
         for session in (held.session_id, *sorted(self._of_key(held))):
             record = self.records.get(session)
@@ -286,7 +286,7 @@ class _Plan:
     # --- transcripts
 
     def transcript(
-        self, record: SessionRecord, stem: str, held: Held | None, agent: _Agent, notes: list[str]
+        self, record: SessionRecord, stem: str, held: HeldKey | None, agent: _Agent, notes: list[str]
     ) -> bytes | None:
         """Return a transcript as it is written; None for one that never was a file and has no turns."""
         lines = _lines(export.export_session(self.repository, record.id))

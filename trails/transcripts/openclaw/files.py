@@ -87,26 +87,26 @@ class AgentFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FolderLayout:
     """What a path holds of OpenClaw's."""
 
     agents: tuple[AgentFolder, ...] = ()
     runs: Path | None = None
 
 
-def find(path: Path) -> Layout | None:
+def find(path: Path) -> FolderLayout | None:
     """Return what of OpenClaw's a path is: a state folder, its `agents`, one agent's folder or `sessions`, or one of the files.
 
     None for any other path.
     """
     if path.is_file():
         if path.name == STORE:
-            return Layout((AgentFolder(_agent_of(path.parent), path.parent, only_named=True),))
-        return Layout(runs=path.resolve()) if path.name == RUNS else None
+            return FolderLayout((AgentFolder(_agent_of(path.parent), path.parent, only_named=True),))
+        return FolderLayout(runs=path.resolve()) if path.name == RUNS else None
     if (path / STORE).is_file():
-        return Layout((AgentFolder(_agent_of(path), path),))
+        return FolderLayout((AgentFolder(_agent_of(path), path),))
     if (path / "sessions" / STORE).is_file():
-        return Layout((AgentFolder(_agent_of(path / "sessions"), path / "sessions"),))
+        return FolderLayout((AgentFolder(_agent_of(path / "sessions"), path / "sessions"),))
     for agents, state in ((path / "agents", path), (path, path.parent)):
         found = tuple(
             AgentFolder(folder.parent.name, folder, state)
@@ -115,9 +115,9 @@ def find(path: Path) -> Layout | None:
         )
         if found:
             runs = _runs_of(path) if state == path else None
-            return Layout(found, runs)
+            return FolderLayout(found, runs)
     runs = _runs_of(path, only=True)
-    return None if runs is None else Layout(runs=runs)
+    return None if runs is None else FolderLayout(runs=runs)
 
 
 def _agent_of(sessions: Path) -> str:

@@ -35,7 +35,7 @@ from trails.store.contract import PreconditionFailed
 from trails.transcripts.merge import Progress, compare, merge, session_id
 from trails.transcripts.openclaw import files
 from trails.transcripts.openclaw.bindings import Binder
-from trails.transcripts.openclaw.files import Folder, Layout, Named, find, listed
+from trails.transcripts.openclaw.files import Folder, FolderLayout, Named, find, listed
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript
 from trails.transcripts.withholding import Withholding
@@ -81,16 +81,16 @@ def import_folder(
             f"{path} is no state folder of OpenClaw: it has no agents/AGENT/sessions/{files.STORE}, and is none itself"
         )
     withholding = Withholding(out=redact_secrets)
-    return _Import(repository, layout, progress, withholding, allow_outside=allow_outside).run()
+    return _FolderImport(repository, layout, progress, withholding, allow_outside=allow_outside).run()
 
 
-class _Import:
+class _FolderImport:
     """One import."""
 
     def __init__(
         self,
         repository: Repository,
-        layout: Layout,
+        layout: FolderLayout,
         progress: Progress | None,
         withholding: Withholding,
         *,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trails.transcripts import checked
-from trails.transcripts.otel.spans import Span, plain_json, read_json
+from trails.transcripts.otel.spans import TraceSpan, plain_json, read_json
 from trails.transcripts.source import Piece, SourceTurn
 
 INPUT: Final = "gen_ai.input.messages"
@@ -36,7 +36,7 @@ _Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class SpanMessage:
     """A message of a span, and what tells whether another span's message is the same."""
 
     role: str
@@ -60,21 +60,21 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SpanContent:
     """What a span says: what the model was given, what it answered (each a choice), the system prompt, and what is wrong."""
 
-    given: tuple[Message, ...]
-    answers: tuple[Message, ...]
+    given: tuple[SpanMessage, ...]
+    answers: tuple[SpanMessage, ...]
     system: str | None
     faults: tuple[tuple[str, object], ...]
 
 
-def messages_of(span: Span) -> Said:
+def messages_of(span: TraceSpan) -> SpanContent:
     """Return the messages of a span; nothing that stands in them raises."""
     faults: list[tuple[str, object]] = []
     holders = [span.attributes, *(held for name, held in span.events if name == _DETAILS)]
     told = holders
-    found: dict[str, list[Message]] = {}
+    found: dict[str, list[SpanMessage]] = {}
     for key in (INPUT, OUTPUT):
         raw = next((holder[key] for holder in holders if holder.get(key) is not None), None)
         found[key] = [] if raw is None else _listed(key, raw, faults)
@@ -93,7 +93,7 @@ def messages_of(span: Span) -> Said:
             OUTPUT: _spread(_COMPLETION, "assistant", holders, faults),
         }
     system = next((holder[SYSTEM] for holder in told if holder.get(SYSTEM) is not None), None)
-    return Said(tuple(found[INPUT]), tuple(found[OUTPUT]), _system(system), tuple(faults))
+    return SpanContent(tuple(found[INPUT]), tuple(found[OUTPUT]), _system(system), tuple(faults))
 
 
 def tells_messages(key: str) -> bool:
@@ -105,7 +105,7 @@ def tells_messages(key: str) -> bool:
     return _SPREAD.fullmatch(key) is not None
 
 
-def usage_of(span: Span) -> dict[str, Any] | None:
+def usage_of(span: TraceSpan) -> dict[str, Any] | None:
     """Return the token usage of a span, under the names of the conventions without what they all begin with."""
     usage = {
         key.removeprefix(_USAGE): value
@@ -115,7 +115,7 @@ def usage_of(span: Span) -> dict[str, Any] | None:
     return usage or None
 
 
-def _listed(key: str, raw: object, faults: list[tuple[str, object]]) -> list[Message]:
+def _listed(key: str, raw: object, faults: list[tuple[str, object]]) -> list[SpanMessage]:
     value = read_json(raw)
     if isinstance(value, dict):
         value = [value]
@@ -135,7 +135,7 @@ def _listed(key: str, raw: object, faults: list[tuple[str, object]]) -> list[Mes
 # --- the oldest conventions
 
 
-def _spread(key: str, role: str, holders: Sequence[_Json], faults: list[tuple[str, object]]) -> list[Message]:
+def _spread(key: str, role: str, holders: Sequence[_Json], faults: list[tuple[str, object]]) -> list[SpanMessage]:
     """Return the messages of `gen_ai.prompt` or `gen_ai.completion`: as JSON, as one text, or with an attribute a field."""
     whole = next((holder[key] for holder in holders if holder.get(key) is not None), None)
     if whole is not None:
@@ -205,7 +205,7 @@ def _plain_form(raw: object) -> object:
 # --- a message
 
 
-def _message(raw: object, role: str | None = None) -> Message | None:
+def _message(raw: object, role: str | None = None) -> SpanMessage | None:
     if isinstance(raw, str):
         raw = read_json(raw)
     if not isinstance(raw, dict):
@@ -222,7 +222,7 @@ def _message(raw: object, role: str | None = None) -> Message | None:
     tool_calls = tuple(each for each in calls if isinstance(each, dict)) if isinstance(calls, list) else ()
     answers = checked.name(raw.get("tool_call_id", raw.get("id") if spoken == "tool" else None))
     own = {"role", "parts", "content", "tool_calls", "tool_call_id", "finish_reason"}
-    return Message(
+    return SpanMessage(
         role=spoken,
         content=_content(parts),
         key=_key(spoken, parts, tool_calls, answers),
@@ -233,7 +233,7 @@ def _message(raw: object, role: str | None = None) -> Message | None:
     )
 
 
-def _of_event(name: str, held: _Json) -> Message | None:
+def _of_event(name: str, held: _Json) -> SpanMessage | None:
     """Return the message of an event of older conventions: its fields are attributes, or stand in one as JSON."""
     fields = {key: value for key, value in held.items() if not key.startswith("gen_ai.")}
     for key in ("gen_ai.event.content", "message"):

@@ -20,9 +20,9 @@ from typing import Final
 
 from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
-from trails.transcripts.otel.messages import INPUT, OUTPUT, Said, messages_of
-from trails.transcripts.otel.session import Conversation
-from trails.transcripts.otel.spans import Span, spans_in
+from trails.transcripts.otel.messages import INPUT, OUTPUT, SpanContent, messages_of
+from trails.transcripts.otel.session import TracedSession
+from trails.transcripts.otel.spans import TraceSpan, spans_in
 from trails.transcripts.source import Transcript, files_at
 
 SOURCE: Final = "otel"
@@ -75,9 +75,9 @@ class _Spans:
     def __init__(self, *, many: bool) -> None:
         self._many = many
         self._reading = Reading()
-        self._spans: dict[_Key, Span] = {}
+        self._spans: dict[_Key, TraceSpan] = {}
         self._files: dict[_Key, str] = {}
-        self._said: dict[_Key, Said] = {}
+        self._said: dict[_Key, SpanContent] = {}
         self._noted: Counter[str] = Counter()
         self._names: dict[_Key, str | None] = {}
         self._traces: dict[str, set[str]] = {}
@@ -91,13 +91,13 @@ class _Spans:
             self._refuse(name, each.line, each.reason, each.text)
         for line, value in values:
             for found in spans_in(line, value):
-                if isinstance(found, Span):
+                if isinstance(found, TraceSpan):
                     self._take(name, found)
                 else:
                     self._refuse(name, line, *found)
 
     def transcript(self) -> Transcript:
-        conversations: dict[str, Conversation] = {}
+        conversations: dict[str, TracedSession] = {}
         homes = {key: self._conversation(span) for key, span in self._spans.items()}
         spoken = [key for key in self._said if self._is_heard(key)]
         above = {up for key in spoken for up in self._line_up(key)}
@@ -118,7 +118,7 @@ class _Spans:
             self._reading.sessions.append(conversation.session(SOURCE, self._reading))
         return checked.together([("", self._reading)])
 
-    def _take(self, name: str, span: Span) -> None:
+    def _take(self, name: str, span: TraceSpan) -> None:
         key = (span.trace, span.id)
         self._reading.count(f"span/{span.operation or 'other'}")
         if key in self._spans:
@@ -160,7 +160,7 @@ class _Spans:
     def _is_heard(self, key: _Key) -> bool:
         return self._spans[key].operation not in ("execute_tool", "embeddings")
 
-    def _conversation(self, span: Span) -> str:
+    def _conversation(self, span: TraceSpan) -> str:
         """Return the id of the conversation that a span belongs to: named by it or above it, or all its trace has."""
         key = (span.trace, span.id)
         for each in (key, *self._line_up(key)):
@@ -189,13 +189,13 @@ class _Spans:
                 agents.append(each)
         return agents
 
-    def _home(self, key: _Key, name: str, conversations: dict[str, Conversation]) -> Conversation:
+    def _home(self, key: _Key, name: str, conversations: dict[str, TracedSession]) -> TracedSession:
         """Return the session that a span's messages go to, a new one where it is the first."""
         span = self._spans[key]
         if name not in conversations:
             if name == span.trace and not self._traces.get(span.trace):
                 self._reading.notes.append(f"trace {name} has no conversation id; the trace names the session")
-            conversations[name] = Conversation(name, self._agent(key), self._reading)
+            conversations[name] = TracedSession(name, self._agent(key), self._reading)
             return conversations[name]
         outer, agents = conversations[name], self._agents(key)
         for agent in reversed(agents[:-1]):
@@ -203,6 +203,6 @@ class _Spans:
             if inner not in conversations:
                 if outer.shares(self._said[key]):
                     break
-                conversations[inner] = Conversation(inner, self._agent(key), self._reading, spawned_by=outer.id)
+                conversations[inner] = TracedSession(inner, self._agent(key), self._reading, spawned_by=outer.id)
             outer = conversations[inner]
         return outer

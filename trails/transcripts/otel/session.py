@@ -10,8 +10,8 @@ from typing import Any, Final
 from trails.parts import calls_in, results_in
 from trails.transcripts import checked
 from trails.transcripts.checked import Reading
-from trails.transcripts.otel.messages import INPUT, OUTPUT, SYSTEM, Message, Said, tells_messages, usage_of
-from trails.transcripts.otel.spans import Span, read_json
+from trails.transcripts.otel.messages import INPUT, OUTPUT, SYSTEM, SpanContent, SpanMessage, tells_messages, usage_of
+from trails.transcripts.otel.spans import TraceSpan, read_json
 from trails.transcripts.source import Piece, SourceSession, SourceTurn
 
 _TOLD: Final = frozenset(
@@ -38,7 +38,7 @@ class _Path:
     keys: list[str] = field(default_factory=list)
     turns: list[SourceTurn | None] = field(default_factory=list)
 
-    def common(self, messages: Sequence[Message]) -> int:
+    def common(self, messages: Sequence[SpanMessage]) -> int:
         """Return how many of the messages the path begins with."""
         count = 0
         for key, message in zip(self.keys, messages, strict=False):
@@ -52,7 +52,7 @@ class _Path:
         return _Path(self.keys[:length], self.turns[:length])
 
 
-class Conversation:
+class TracedSession:
     """A session in the making; spans come in the order of their start."""
 
     def __init__(self, name: str, agent: str | None, reading: Reading, *, spawned_by: str | None = None) -> None:
@@ -72,11 +72,11 @@ class Conversation:
         self._uncounted = 0
         self._untold = 0
 
-    def shares(self, said: Said) -> bool:
+    def shares(self, said: SpanContent) -> bool:
         """Tell whether a span's history has anything in common with this one's."""
         return any(path.common(said.given) for path in self._paths)
 
-    def place(self, span: Span, said: Said, agent: str | None, refuse: Refuse) -> None:
+    def place(self, span: TraceSpan, said: SpanContent, agent: str | None, refuse: Refuse) -> None:
         """Add what is new in a span: to the end of a path, or as a path of its own from where it leaves one."""
         self._created = self._created or span.start
         self._traces.setdefault(span.trace)
@@ -92,7 +92,7 @@ class Conversation:
         for number, answer in enumerate(said.answers):
             self._answer(path, length, answer, self._answered(span, number, answer, agent), refuse)
 
-    def tool(self, span: Span, refuse: Refuse) -> None:
+    def tool(self, span: TraceSpan, refuse: Refuse) -> None:
         """Add what a tool's span says, where a path ends with the call and no message answers it."""
         call_id = span.text("gen_ai.tool.call.id")
         result = span.attributes.get("gen_ai.tool.call.result")
@@ -135,7 +135,7 @@ class Conversation:
 
     # --- paths
 
-    def _path_for(self, span: Span, given: Sequence[Message]) -> tuple[_Path, int]:
+    def _path_for(self, span: TraceSpan, given: Sequence[SpanMessage]) -> tuple[_Path, int]:
         """Return the path that a span's input goes on, and how many messages of the input it holds."""
         if not self._paths:
             self._paths.append(_Path())
@@ -164,7 +164,7 @@ class Conversation:
         path.turns.append(turn if reason is None else None)
         self._latest = path
 
-    def _answer(self, path: _Path, length: int, answer: Message, turn: SourceTurn, refuse: Refuse) -> None:
+    def _answer(self, path: _Path, length: int, answer: SpanMessage, turn: SourceTurn, refuse: Refuse) -> None:
         """Add an answer to the first `length` messages of a path, unless one there says it already."""
         before = path.keys[:length]
         for other in self._paths:
@@ -180,7 +180,7 @@ class Conversation:
 
     # --- turns
 
-    def _given(self, span: Span, number: int, message: Message) -> SourceTurn:
+    def _given(self, span: TraceSpan, number: int, message: SpanMessage) -> SourceTurn:
         """Return the turn of a message that a span was the first to tell; a tool's answer is named after its call."""
         place = f"{span.trace}/{span.id}/in/{number}"
         answers = sorted(_answers(message.turn(place)))
@@ -194,7 +194,7 @@ class Conversation:
         self._named.add(named)
         return named
 
-    def _answered(self, span: Span, number: int, message: Message, agent: str | None) -> SourceTurn:
+    def _answered(self, span: TraceSpan, number: int, message: SpanMessage, agent: str | None) -> SourceTurn:
         turn = message.turn(f"{span.trace}/{span.id}/out/{number}")
         kept = {key: value for key, value in span.attributes.items() if key.startswith("gen_ai.") and key not in _TOLD}
         told = {key for key in kept if key.startswith("gen_ai.usage.") or tells_messages(key)}
@@ -224,7 +224,7 @@ def _open_calls(path: _Path) -> set[str]:
     return set()
 
 
-def _failure(span: Span) -> dict[str, Any]:
+def _failure(span: TraceSpan) -> dict[str, Any]:
     return {"is_error": True} if span.failed else {}
 
 

@@ -22,7 +22,7 @@ _Json = Mapping[str, Any]
 
 
 @dataclass(slots=True, eq=False)
-class Span:
+class TraceSpan:
     """One span; ids as the file has them, without a `0x` before them."""
 
     line: int
@@ -58,7 +58,7 @@ def is_container(value: _Json) -> bool:
     return any(key in value for key in ("resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "spans"))
 
 
-def spans_in(line: int, value: _Json) -> Iterator[Span | tuple[str, object]]:
+def spans_in(line: int, value: _Json) -> Iterator[TraceSpan | tuple[str, object]]:
     """Yield the spans of an object of the file; (reason, record) for what is none."""
     if not is_container(value):
         yield _span(line, value) or ("is no span: it has no trace id and no span id", value)
@@ -79,7 +79,7 @@ def spans_in(line: int, value: _Json) -> Iterator[Span | tuple[str, object]]:
             yield span or ("is no span: it has no trace id and no span id", each)
 
 
-def _span(line: int, raw: _Json) -> Span | None:
+def _span(line: int, raw: _Json) -> TraceSpan | None:
     context = _object(_first(raw, "context", "spanContext", "span_context"))
     trace = _id(_first(raw, "traceId", "trace_id") or _first(context, "trace_id", "traceId"))
     span_id = _id(_first(raw, "spanId", "span_id", "id") or _first(context, "span_id", "spanId"))
@@ -88,7 +88,7 @@ def _span(line: int, raw: _Json) -> Span | None:
     status = _object(raw.get("status"))
     code = _first(status, "code", "status_code")
     events = _first(raw, "events")
-    return Span(
+    return TraceSpan(
         line=line,
         raw=raw,
         trace=trace,

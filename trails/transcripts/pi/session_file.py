@@ -161,7 +161,7 @@ class _Entry:
 
 
 @dataclass(slots=True)
-class _File:
+class _SessionFile:
     """What is found in a file, filled in step by step."""
 
     session: SourceSession | None = None
@@ -182,9 +182,9 @@ class _File:
         self.problems.append(jsonl.problem(line, reason, text))
 
 
-def _read_file(name: str, data: bytes) -> _File:
+def _read_file(name: str, data: bytes) -> _SessionFile:
     lines, problems = jsonl.read_lines(data)
-    file = _File(problems=problems, notes=jsonl.shared_lines(lines))
+    file = _SessionFile(problems=problems, notes=jsonl.shared_lines(lines))
     fault = _header_fault(lines[0][1]) if lines else "is no pi session: it holds no JSON object"
     if fault is not None:
         file.problems.insert(0, Problem(line=0, reason=fault, text=name))
@@ -203,7 +203,7 @@ def _read_file(name: str, data: bytes) -> _File:
     return file
 
 
-def _entries(numbered: Iterable[tuple[int, _Json]], file: _File) -> dict[str, _Entry]:
+def _entries(numbered: Iterable[tuple[int, _Json]], file: _SessionFile) -> dict[str, _Entry]:
     """Return the usable entries by id, in file order."""
     entries: dict[str, _Entry] = {}
     for position, (line, data) in enumerate(numbered):
@@ -233,7 +233,7 @@ def _entries(numbered: Iterable[tuple[int, _Json]], file: _File) -> dict[str, _E
     return entries
 
 
-def _in_tree(entries: dict[str, _Entry], file: _File) -> dict[str, _Entry]:
+def _in_tree(entries: dict[str, _Entry], file: _SessionFile) -> dict[str, _Entry]:
     """Return the entries whose parents lead to a root; those whose parents run in a circle are problems.
 
     An entry that names itself as its parent is a root.
@@ -262,7 +262,7 @@ def _in_tree(entries: dict[str, _Entry], file: _File) -> dict[str, _Entry]:
     return {entry.id: entry for entry in entries.values() if rooted[entry.id]}
 
 
-def _paths(entries: dict[str, _Entry], file: _File) -> tuple[tuple[SourceTurn, ...], ...]:
+def _paths(entries: dict[str, _Entry], file: _SessionFile) -> tuple[tuple[SourceTurn, ...], ...]:
     """Return the turns of every path to a leaf, the one to the last line first."""
     if not entries:
         return ((),)
@@ -292,7 +292,7 @@ def _to_root(leaf: str, entries: Mapping[str, _Entry]) -> list[_Entry]:
 
 
 def _noted_path(
-    entries: Sequence[_Entry], made: dict[str, SourceTurn | _Json | None], file: _File
+    entries: Sequence[_Entry], made: dict[str, SourceTurn | _Json | None], file: _SessionFile
 ) -> tuple[SourceTurn, ...]:
     """Return the turns of a path, and note what hangs after the last of them, by its id."""
     turns, after = _path(entries, made, file)
@@ -302,7 +302,7 @@ def _noted_path(
 
 
 def _path(
-    entries: Sequence[_Entry], made: dict[str, SourceTurn | _Json | None], file: _File
+    entries: Sequence[_Entry], made: dict[str, SourceTurn | _Json | None], file: _SessionFile
 ) -> tuple[tuple[SourceTurn, ...], list[_Json]]:
     """Return the turns of a path, and the entries after the last of them that would be kept with a next one.
 
@@ -330,7 +330,7 @@ def _path(
     return tuple(turns), before
 
 
-def _note_compaction(found: SourceTurn | _Json | None, line: int, file: _File) -> None:
+def _note_compaction(found: SourceTurn | _Json | None, line: int, file: _SessionFile) -> None:
     if isinstance(found, SourceTurn) and found.compaction and found.compaction.first_kept is None:
         file.notes.append(f"line {line}: the compaction keeps nothing of what stands before it on its path")
 
@@ -348,14 +348,14 @@ def entries_after(chain: Sequence[SessionRecord], source_ids: Sequence[str]) -> 
 def read_chain(entries: Sequence[Mapping[str, Any]]) -> tuple[SourceTurn, ...]:
     """Return the turns of entries of version 3 that follow each other, without a header; unusable ones are left out."""
     chain = [_Entry(0, dict(data), data["id"], None) for data in entries]
-    return _path(chain, {}, _File())[0]
+    return _path(chain, {}, _SessionFile())[0]
 
 
 # --- the session
 
 
 def _session(
-    header: Mapping[str, Any], entries: Iterable[_Entry], paths: tuple[tuple[SourceTurn, ...], ...], file: _File
+    header: Mapping[str, Any], entries: Iterable[_Entry], paths: tuple[tuple[SourceTurn, ...], ...], file: _SessionFile
 ) -> SourceSession:
     noted = NotedHeader(agent=SOURCE)
     try:
@@ -391,7 +391,7 @@ def _session(
     )
 
 
-def _title_and_labels(entries: Iterable[_Entry], file: _File) -> tuple[str | None, dict[str, str]]:
+def _title_and_labels(entries: Iterable[_Entry], file: _SessionFile) -> tuple[str | None, dict[str, str]]:
     """Return the session's name and the labels of its entries; the last ones in the file count, no label clears one."""
     title: str | None = None
     labels: dict[str, str] = {}
