@@ -28,6 +28,7 @@ from trails.integrity.note import new_key
 from trails.plumbing import draft, purge
 from trails.plumbing.needle import Needle
 from trails.plumbing.purge import TextRedaction
+from trails.plumbing.transaction import Transaction
 from trails.routing.visibility import View
 from trails.store import Change
 from trails.transcripts.formats import export_session
@@ -514,9 +515,9 @@ def test_what_another_writer_changes_meanwhile_is_found_in_a_second_round(
 ) -> None:
     content_of(memory, label=f"for {NAME}")
     rounds: list[int] = []
-    real = purge._change
+    real = purge._transaction
 
-    def late(*arguments: Any) -> Change:
+    def late(*arguments: Any) -> Transaction:
         made = real(*arguments)
         if not rounds:
             memory.set_label("s", f"of {NAME}")
@@ -524,7 +525,7 @@ def test_what_another_writer_changes_meanwhile_is_found_in_a_second_round(
         rounds.append(1)
         return made
 
-    monkeypatch.setattr(purge, "_change", late)
+    monkeypatch.setattr(purge, "_transaction", late)
     report = memory.redact_matching(NAME)
     assert (len(rounds), [place.kind for place in report.places]) == (2, ["label", "note"])
     assert memory.record("s").label is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, get_args
 
@@ -11,13 +10,13 @@ from pyoxigraph import Literal, NamedNode
 
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput
-from trails.ledger.writer import Book, change
+from trails.ledger.writer import Book, put
 from trails.model import Turn
 from trails.plumbing import draft
+from trails.plumbing.transaction import Transaction
 from trails.records.entries import Delivery, Entry, Event, Exchange, Mode, Outcome
 from trails.records.entry import Words
 from trails.session import Repository
-from trails.store.contract import PreconditionFailed
 
 _LONGEST_ID: Final = 1000
 """Characters of an event's id: a Message-ID may be that long (RFC 5322 has 998 a line)."""
@@ -240,12 +239,10 @@ def post(repository: Repository, book: Book, record: Delivery, number: int) -> D
     redacted = (node, vocab.VALUE, Literal("", datatype=vocab.REDACTED), NamedNode(iris.session(session_id)))
     if made.words is not None and repository.store.quads(redacted):
         made = made.model_copy(update={"words": made.words.gone(withheld=True)})
-    plan = change(session_id, [made])
+    tx = Transaction()
+    put(tx, session_id, [made])
     if made.words is not None and not made.words.withheld:
-        plan = replace(plan, forbid=[*plan.forbid, redacted])
-    try:
-        repository.store.commit(plan)
-    except PreconditionFailed as failure:
-        raise book.refusal(session_id, failure) from failure
+        tx.forbid(redacted)
+    tx.commit(repository.store, otherwise=lambda failure: book.refusal(session_id, failure))
     book.wrote(session_id, [made])
     return made

@@ -13,7 +13,7 @@ from typing import Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails import iris, vocab
+from trails import iris, keys, vocab
 from trails.decoding import decodes
 from trails.errors import TrailsError
 from trails.model import Finding, SessionRecord
@@ -111,11 +111,14 @@ def relabel(tx: Transaction, made: Conversation, label: str | None, refusal: Ref
         tx.label(label, refusal)
 
 
-def relabelling(made: Conversation, label: str | None) -> Change:
-    """Return the commit that does so, without leaves."""
-    tx = Transaction()
-    relabel(tx, made, label)
-    return tx.change()
+def begin(tx: Transaction, made: Conversation, refusal: Refusal | None = None) -> None:
+    """Make a conversation for a key that has none, in no spelling; `refusal` is for a label in use."""
+    tx.add(conversation_quads(made))
+    for name in keys.spellings(made.key):
+        tx.forbid((NamedNode(iris.conversation(name)), vocab.CURRENT_SESSION, None, vocab.CATALOG))
+        tx.forbid((NamedNode(iris.alias(name)), vocab.TYPE, None, vocab.CATALOG))
+    if made.label is not None:
+        tx.label(made.label, refusal)
 
 
 def handing_over(record: SessionRecord, key: str) -> Change:

@@ -23,7 +23,8 @@ from trails.plumbing.needle import Needle
 from trails.plumbing.purge_walk import OF_TURNS, Walk
 from trails.plumbing.substitution import Substitution
 from trails.plumbing.taking import Changed, Place, Taking
-from trails.store.contract import Change, PreconditionFailed, QuadStore, Solutions
+from trails.plumbing.transaction import Transaction
+from trails.store.contract import PreconditionFailed, QuadStore, Solutions
 from trails.store.preview import Preview
 
 _ROUNDS: Final = 20
@@ -61,7 +62,7 @@ def purge(store: QuadStore, text: str, *, by: str | None, reason: str | None, dr
         if dry_run or not found.places:
             return TextRedaction(places=_ordered(places), left=_ordered(found.left), dry_run=dry_run)
         try:
-            store.commit(_change(store, found, by, reason))
+            _transaction(store, found, by, reason).commit(store)
         except PreconditionFailed:
             continue  # another thread changed some of it: look again
     raise TrailsError(
@@ -84,7 +85,7 @@ def _found(store: QuadStore, needle: Needle, substitution: Substitution) -> Chan
     return found
 
 
-def _change(store: QuadStore, found: Changed, by: str | None, reason: str | None) -> Change:
+def _transaction(store: QuadStore, found: Changed, by: str | None, reason: str | None) -> Transaction:
     """Return the commit for what was found, with what says who did it."""
     now = datetime.now(UTC)
     records: list[tuple[NamedNode, list[Quad]]] = []
@@ -99,16 +100,16 @@ def _change(store: QuadStore, found: Changed, by: str | None, reason: str | None
         kinds = {place.kind for place in found.places if place.session_id == session_id} - OF_TURNS
         records.append((node, redaction_records.of_parts(node, now, by=by, reason=reason, places=kinds, parts=parts)))
     made = [leaves.redaction_leaf(node, [row for row in rows if row.subject == node]) for node, rows in records]
-    renamed = _made_anew(store, sorted(found.rows))
-    live, dead = leaves.rows("change", sorted(found.rows)), _deleted_anew(sorted(found.tombstones))
     add = dict.fromkeys([*found.add, *(row for _, rows in records for row in rows)])
-    remove = [quad for quad in dict.fromkeys(found.remove) if quad not in add]
-    return Change(
-        add=list(add),
-        remove=remove,
-        require=list(dict.fromkeys(found.remove)),
-        leaves=lambda after: [*made, *found.leaves, *renamed(after), *live(after), *dead(after)],
-    )
+    tx = Transaction()
+    tx.require(dict.fromkeys(found.remove))
+    tx.remove(quad for quad in dict.fromkeys(found.remove) if quad not in add)
+    tx.add(add)
+    tx.log_leaves([*made, *found.leaves])
+    tx.log(_made_anew(store, sorted(found.rows)))
+    tx.log(leaves.rows("change", sorted(found.rows)))
+    tx.log(_deleted_anew(sorted(found.tombstones)))
+    return tx
 
 
 def _made_anew(store: QuadStore, session_ids: Sequence[str]) -> leaves.LeafMaker:

@@ -54,44 +54,53 @@ def there(session_id: str) -> Quad:
 class Transaction:
     """A commit in the making."""
 
-    __slots__ = ("_add", "_forbid", "_makers", "_reader", "_remove", "_require")
+    __slots__ = ("_add", "_forbid", "_makers", "_reader", "_refusals", "_remove", "_require")
 
     def __init__(self, reader: Wording | None = None) -> None:
         """`reader` words the errors; without one, `session`, `forbid_id` and `label` have none of their own."""
         self._reader = reader
         self._add: list[Quad] = []
         self._remove: list[Quad] = []
-        self._require: list[tuple[Quad, Refusal | None]] = []
-        self._forbid: list[tuple[Pattern, Refusal | None]] = []
+        self._require: list[Quad] = []
+        self._forbid: list[Pattern] = []
+        self._refusals: list[tuple[Quad | Pattern, Refusal]] = []
+        """What preconditions mean that mean something: apart, for a commit is written far more often than refused."""
         self._makers: list[_LeafMaker] = []
 
     # --- what must hold meanwhile
 
     def require(self, quads: Iterable[Quad], refusal: Refusal | None = None) -> None:
         """Let the commit happen only while quads are there."""
-        self._require += [(quad, refusal) for quad in quads]
+        before = len(self._require)
+        self._require += quads
+        if refusal is not None:
+            self._refusals += [(quad, refusal) for quad in self._require[before:]]
 
     def forbid(self, pattern: Pattern, refusal: Refusal | None = None) -> None:
         """Let the commit happen only while nothing matches a pattern."""
-        self._forbid.append((pattern, refusal))
+        self._forbid.append(pattern)
+        if refusal is not None:
+            self._refusals.append((pattern, refusal))
 
     def session(self, session_id: str) -> None:
         """Let the commit happen only while a session is there; else it raises `SessionNotFound`."""
-        reader = self._reader
-        self._require.append((there(session_id), None if reader is None else lambda _: reader.not_found(session_id)))
+        reader, row = self._reader, there(session_id)
+        self._require.append(row)
+        if reader is not None:
+            self._refusals.append((row, lambda _: reader.not_found(session_id)))
 
     def forbid_id(self, session_id: str, refusal: Refusal | None = None) -> None:
         """Let the commit happen only while a session's id was never used; else it raises `InvalidInput`."""
         reader = self._reader
         known: Refusal | None = None if reader is None else lambda _: id_in_use(reader, session_id)
         pattern = (NamedNode(iris.session(session_id)), vocab.TYPE, None, vocab.CATALOG)
-        self._forbid.append((pattern, refusal or known))
+        self.forbid(pattern, refusal or known)
 
     def label(self, label: str, refusal: Refusal | None = None) -> None:
         """Let the commit happen only while nothing has a label; else it raises `InvalidInput`."""
         reader = self._reader
         known = None if reader is None else lambda _: label_in_use(reader, label)
-        self._forbid.append(((None, vocab.LABEL, Literal(label), vocab.CATALOG), refusal or known))
+        self.forbid((None, vocab.LABEL, Literal(label), vocab.CATALOG), refusal or known)
 
     # --- what comes and goes
 
@@ -111,7 +120,7 @@ class Transaction:
     def new(self, quads: Sequence[Quad], refusal: Refusal | None = None) -> None:
         """Write what is said of the first quad's subject, of which nothing may be said yet in that graph."""
         self._add += quads
-        self._forbid.append(((quads[0].subject, None, None, quads[0].graph_name), refusal))  # type: ignore[arg-type] # IRIs
+        self.forbid((quads[0].subject, None, None, quads[0].graph_name), refusal)  # type: ignore[arg-type] # IRIs
 
     def move(self, old: Iterable[Quad], new: Iterable[Quad], refusal: Refusal | None = None) -> None:
         """Let something that is as it was read become something else: what differs goes and comes."""
@@ -137,6 +146,7 @@ class Transaction:
         self._remove += other._remove
         self._require += other._require
         self._forbid += other._forbid
+        self._refusals += other._refusals
         self._makers += other._makers
 
     def change(self, *, seen: int | None = None, writer: object = None) -> Change:
@@ -144,11 +154,11 @@ class Transaction:
         return Change(
             add=self._add,
             remove=self._remove,
-            require=[quad for quad, _ in self._require],
-            forbid=[pattern for pattern, _ in self._forbid],
+            require=self._require,
+            forbid=self._forbid,
             seen=seen,
             writer=writer,
-            leaves=self._leaves if self._makers else None,
+            leaves=self._makers[0] if len(self._makers) == 1 else self._leaves if self._makers else None,
         )
 
     def _leaves(self, after: Preview) -> list[Leaf]:
@@ -169,13 +179,16 @@ class Transaction:
 
     def error(self, failure: PreconditionFailed, otherwise: Refusal | None = None) -> Exception:
         """Return the error that a failed precondition means: the failure itself where nothing says one."""
-        present = failure.present
-        if present is None:
-            found = next((refusal for quad, refusal in self._require if quad == failure.missing), None)
-        else:
-            found = next((refusal for pattern, refusal in self._forbid if matches(present, pattern)), None)
+        found = next((refusal for asked, refusal in self._refusals if _failed(asked, failure)), None)
         found = found or otherwise
         return failure if found is None else found(failure)
+
+
+def _failed(asked: Quad | Pattern, failure: PreconditionFailed) -> bool:
+    """Tell whether a quad that must be there, or a pattern that must match nothing, is what did not hold."""
+    if isinstance(asked, Quad):
+        return asked == failure.missing
+    return failure.present is not None and matches(failure.present, asked)
 
 
 # --- what it means

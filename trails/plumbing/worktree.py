@@ -11,7 +11,7 @@ from collections.abc import Mapping, MutableSequence, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pyoxigraph import NamedNode
+from pyoxigraph import NamedNode, Quad
 
 from trails import lineage, validate, vocab
 from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning
@@ -224,10 +224,10 @@ class Worktree:
                 raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
             first = self.first_pending
             removals = self.workspace.store.removals
-            tx = self._transaction(first)
+            quoted = quotes.sources(self.turns[first:])
+            tx = self._transaction(first, quoted)
             # This handle's last turn was seen there by its last commit, quoted ones were not.
-            quotes_some = any(turn.quoted_from is not None for turn in self.turns[first:])
-            change = tx.change(seen=None if quotes_some else self._seen, writer=self._writer)
+            change = tx.change(seen=None if quoted else self._seen, writer=self._writer)
             writer, self._writer = self._writer, object()  # an interrupted commit's outcome has to be looked up
             try:
                 self.workspace.store.commit(change if also is None else change.joined(also))
@@ -242,8 +242,11 @@ class Worktree:
             self._new_prompts.clear()
             return written
 
-    def _transaction(self, first: int) -> Transaction:
-        """Return the commit that stores what is new; `first` is the index of the first pending turn."""
+    def _transaction(self, first: int, quoted: Sequence[Quad] = ()) -> Transaction:
+        """Return the commit that stores what is new; `first` is the index of the first pending turn.
+
+        `quoted` is what the turns that pending ones repeat must still say.
+        """
         tx = Transaction(self.workspace.reader)
         if self.stored:
             tx.session(self.id)
@@ -255,7 +258,7 @@ class Worktree:
             tx.add(mapping.turn_quads(SealedTurn.trusted({"turn": turn, "salt": made.salt}), self._answers(turn)))
         if self._drafts:
             tx.forbid((None, vocab.INDEX, vocab.integer(first), NamedNode(self.record.iri)))
-            tx.require(quotes.sources(self.turns[first:]), quotes.source_gone)
+            tx.require(quoted, quotes.source_gone)
         for prompt in self._new_prompts:
             tx.new(mapping.prompt_quads(prompt), None if self.stored else lambda _: self._taken())
         tx.log(self._leaves())

@@ -291,12 +291,7 @@ def _bind(
         tx.log(leaves.rows("change", [replaces.session_id]))
         return
     made = Conversation(key=key, session_id=session_id, label=label, created=now)
-    tx.add(conversations.conversation_quads(made))
-    for name in keys.spellings(key):
-        tx.forbid((NamedNode(iris.conversation(name)), vocab.CURRENT_SESSION, None, vocab.CATALOG))
-        tx.forbid((NamedNode(iris.alias(name)), vocab.TYPE, None, vocab.CATALOG))
-    if label is not None:
-        tx.label(label, lambda _: _label_in_use(label))
+    keybook.begin(tx, made, lambda _: _label_in_use(label))
 
 
 def _label_in_use(label: Any) -> RequestRefused:

@@ -15,17 +15,17 @@ from typing import Any, Final, Literal, NamedTuple
 from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode, Quad
 
-from trails import iris, keys, policy, validate, vocab
+from trails import iris, policy, validate, vocab
 from trails.errors import InvalidInput
 from trails.model import SessionRecord
 from trails.plumbing import conversations as keybook
 from trails.plumbing import leaves
+from trails.plumbing.transaction import Transaction, there
 from trails.records import conversations, overrides
 from trails.records.conversations import Conversation
 from trails.routing.directory import HeldKey, Keyring, source_id
 from trails.session import Repository
-from trails.store.contract import Change, PreconditionFailed
-from trails.store.pattern import Pattern
+from trails.store.contract import PreconditionFailed
 
 _TRIES: Final = 20
 _LABEL: Final = "label"
@@ -68,7 +68,11 @@ class Binder:
         if found is None:
             label, says = self._label(entry, None)
             made = Conversation(key=key, session_id=session_id, label=label, created=_began(record, entry))
-            self._commit(self._made(made).joined(self._entry(record, entry, label)), session_id)
+            tx = Transaction()
+            tx.add(_missing(self._store, conversations.belongs(made.session_id, made.key)))
+            keybook.begin(tx, made)
+            self._write_entry(tx, record, entry, label)
+            self._commit(tx, session_id)
             return Bound("new", says)
         held = self._keyring.held(found[0])
         if held.session_id != session_id:
@@ -82,9 +86,11 @@ class Binder:
             return Bound("unchanged", says)
         if _updated(entry) < _updated(before):
             return Bound("older", ("it is older than the one here, which stays",))
-        change = self._entry(record, entry, label).joined(keybook.relabelling(held.conversation, label))
-        require = [conversations.current(held.key, held.session_id)]
-        self._commit(change.joined(Change(require=require)), held.session_id)
+        tx = Transaction()
+        self._write_entry(tx, record, entry, label)
+        keybook.relabel(tx, held.conversation, label)
+        tx.require([conversations.current(held.key, held.session_id)])
+        self._commit(tx, held.session_id)
         names = sorted(
             name
             for name in {*before, *entry}
@@ -102,36 +108,21 @@ class Binder:
                 "older", () if known else (f"the key names the session {held.session_id!r} here, which is later",)
             )
         label, says = self._label(entry, held.conversation)
-        old = conversations.current(held.key, held.session_id)
-        change = Change(
-            add=[
-                *_missing(self._store, conversations.belongs(record.id, held.key)),
-                conversations.current(held.key, record.id),
-            ],
-            remove=[old],
-            require=[old],
-            leaves=leaves.rows("change", [held.session_id]),
-        )
-        change = change.joined(self._entry(record, entry, label)).joined(keybook.relabelling(held.conversation, label))
-        self._commit(change, record.id)
+        tx = Transaction()
+        tx.add(_missing(self._store, conversations.belongs(record.id, held.key)))
+        tx.move([conversations.current(held.key, held.session_id)], [conversations.current(held.key, record.id)])
+        tx.log(leaves.rows("change", [held.session_id]))
+        self._write_entry(tx, record, entry, label)
+        keybook.relabel(tx, held.conversation, label)
+        self._commit(tx, record.id)
         return Bound("moved", (f"begun anew: it names {record.id!r} now, and named {held.session_id!r} before", *says))
 
-    def _commit(self, change: Change, session_id: str) -> None:
-        self._repository.store.commit(change.joined(Change(leaves=leaves.rows("change", [session_id]))))
+    def _commit(self, tx: Transaction, session_id: str) -> None:
+        tx.log(leaves.rows("change", [session_id]))
+        tx.commit(self._store)
 
-    def _made(self, made: Conversation) -> Change:
-        """Return the commit that makes a conversation for a key that has none."""
-        forbid: list[Pattern] = []
-        for name in keys.spellings(made.key):
-            forbid.append((NamedNode(iris.conversation(name)), vocab.CURRENT_SESSION, None, vocab.CATALOG))
-            forbid.append((NamedNode(iris.alias(name)), vocab.TYPE, None, vocab.CATALOG))
-        if made.label is not None:
-            forbid.append((None, vocab.LABEL, RdfLiteral(made.label), vocab.CATALOG))
-        bound = _missing(self._store, conversations.belongs(made.session_id, made.key))
-        return Change(add=[*bound, *conversations.conversation_quads(made)], forbid=forbid)
-
-    def _entry(self, record: SessionRecord, entry: Mapping[str, Any], label: str | None) -> Change:
-        """Return the commit that lets a session's entry say exactly this; a label that the conversation has is left out."""
+    def _write_entry(self, tx: Transaction, record: SessionRecord, entry: Mapping[str, Any], label: str | None) -> None:
+        """Let a session's entry say exactly this; a label that the conversation has is left out."""
         fields = {name: value for name, value in entry.items() if name != _LABEL or label is None}
         if fields.get(_ID) == source_id(record.id, record.source_session):
             del fields[_ID]
@@ -139,8 +130,10 @@ class Binder:
         after = before.changed(fields)
         gone, come = overrides.difference(before, after)
         node, graph = NamedNode(record.iri), overrides.graph_of(record.id)
-        forbid: list[Pattern] = [] if before.salt else [(node, vocab.SALT, None, graph)]
-        return Change(add=come, remove=gone, require=gone, forbid=forbid)
+        tx.take(gone)
+        tx.add(come)
+        if not before.salt:
+            tx.forbid((node, vocab.SALT, None, graph))
 
     def _label(self, entry: Mapping[str, Any], own: Conversation | None) -> tuple[str | None, tuple[str, ...]]:
         """Return the label that a conversation can have, and what is said of one that it cannot."""
@@ -173,15 +166,12 @@ class Binder:
         if self._descends(spawner, session_id):
             return f"{spawner_key!r}, which spawned it, comes from it itself"
         node, parent = NamedNode(record.iri), NamedNode(iris.session(spawner))
+        tx = Transaction()
+        tx.require([there(spawner)])
+        tx.add([Quad(node, vocab.SPAWNED_BY, parent, vocab.CATALOG)])
+        tx.forbid((node, vocab.SPAWNED_BY, None, vocab.CATALOG))
         try:
-            self._repository.store.commit(
-                Change(
-                    add=[Quad(node, vocab.SPAWNED_BY, parent, vocab.CATALOG)],
-                    require=[Quad(parent, vocab.TYPE, vocab.SESSION, vocab.CATALOG)],
-                    forbid=[(node, vocab.SPAWNED_BY, None, vocab.CATALOG)],
-                    leaves=leaves.rows("change", [session_id]),
-                )
-            )
+            self._commit(tx, session_id)
         except PreconditionFailed:
             return f"{spawner_key!r}, which spawned it, was changed meanwhile; import the folder again"
         return None

@@ -24,13 +24,14 @@ from pyoxigraph import Literal
 from trails import iris, keys, validate, vocab
 from trails.errors import InvalidInput, TrailsError
 from trails.plumbing import leaves
+from trails.plumbing.transaction import Transaction
 from trails.policy.run import RunRecord, read_runs
 from trails.records import turns as mapping
 from trails.records.run import Run
 from trails.runs import Runs, runs_json
 from trails.runs.registry import Registry
 from trails.session import Repository
-from trails.store.contract import Change, PreconditionFailed
+from trails.store.contract import PreconditionFailed
 from trails.transcripts.merge import Progress, compare, merge, session_id
 from trails.transcripts.openclaw import files
 from trails.transcripts.openclaw.bindings import Binder
@@ -191,11 +192,11 @@ class _FolderImport:
         filled = record.model_copy(
             update={"meta_json": validate.meta(meta), "created": source.created or record.created}
         )
-        before, after = set(mapping.session_quads(record)), set(mapping.session_quads(filled))
-        gone = list(before - after)
-        change = Change(add=list(after - before), remove=gone, require=gone, leaves=leaves.rows("create", [name]))
+        tx = Transaction()
+        tx.move(mapping.session_quads(record), mapping.session_quads(filled))
+        tx.log(leaves.rows("create", [name]))
         with contextlib.suppress(PreconditionFailed):  # another import does the same
-            self._repository.store.commit(change)
+            tx.commit(self._repository.store)
 
     def _loose(self, folder: Folder, named: set[str]) -> None:
         loose = [f"{stem}.jsonl" for stem in folder.sessions if stem not in named]
