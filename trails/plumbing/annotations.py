@@ -21,7 +21,7 @@ from trails.integrity import digests
 from trails.model import Finding, Note, SessionRecord, Tag, Turn
 from trails.plumbing.kind import Arriving, Checks, Evidence, Growth, Kind, Leaving
 from trails.plumbing.reader import Reader
-from trails.records import turns
+from trails.records.terms import parse_time, time_literal
 from trails.store.contract import Matching, QuadStore
 
 _LINKS: Final = (vocab.TAG_OF, vocab.NOTE_ON, vocab.REMOVED_FROM)
@@ -58,7 +58,7 @@ def tag_quads(tag: Tag) -> list[Quad]:
             (node, vocab.TAG_LENGTH, vocab.integer(tag.length)),
             (node, vocab.NAMED_DIGEST, Literal(tag.digest)),
             (node, vocab.ATTRIBUTED_TO, NamedNode(tag.author_iri)),
-            (node, vocab.TIME, turns.time_literal(tag.time)),
+            (node, vocab.TIME, time_literal(tag.time)),
         ]
     )
 
@@ -76,7 +76,7 @@ def note_quads(note: Note) -> list[Quad]:
             (node, vocab.DIGEST, Literal(note.digest)),
             (node, vocab.SALT, Literal(note.salt)),
             (node, vocab.ATTRIBUTED_TO, NamedNode(note.author_iri)),
-            (node, vocab.TIME, turns.time_literal(note.time)),
+            (node, vocab.TIME, time_literal(note.time)),
         ]
     )
 
@@ -97,7 +97,7 @@ def removal_quads(removed: Tag | Note, by_iri: str, time: datetime, token: str) 
             (node, vocab.REMOVED_FROM, NamedNode(iris.session(removed.session_id))),
             (node, place[0], vocab.integer(place[1])),
             (node, vocab.NAMED_DIGEST, Literal(digest)),
-            (node, vocab.ENDED_AT, turns.time_literal(time)),
+            (node, vocab.ENDED_AT, time_literal(time)),
             (node, vocab.ASSOCIATED_WITH, NamedNode(by_iri)),
         ]
     )
@@ -132,7 +132,7 @@ def tag_of(subject: str, quads: Iterable[Quad]) -> Tag:
         length=int(values[vocab.TAG_LENGTH]),
         digest=values[vocab.NAMED_DIGEST],
         author_iri=values[vocab.ATTRIBUTED_TO],
-        time=turns.parse_time(values[vocab.TIME]),
+        time=parse_time(values[vocab.TIME]),
     )
 
 
@@ -150,7 +150,7 @@ def note_of(subject: str, quads: Iterable[Quad]) -> Note:
         turn_digest=values[vocab.NAMED_DIGEST],
         text=values[vocab.VALUE],
         author_iri=values[vocab.ATTRIBUTED_TO],
-        time=turns.parse_time(values[vocab.TIME]),
+        time=parse_time(values[vocab.TIME]),
         digest=values[vocab.DIGEST],
         salt=values[vocab.SALT],
         redacted=any(getattr(quad.object, "datatype", None) == vocab.REDACTED for quad in quads),

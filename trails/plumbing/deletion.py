@@ -15,7 +15,7 @@ from trails.plumbing import detach, kinds, sweep
 from trails.plumbing import leaves as logbook
 from trails.plumbing.kind import Kind
 from trails.plumbing.reader import Reader
-from trails.records import turns
+from trails.records.sessions import tombstone_quads
 from trails.store.contract import Change, PreconditionFailed, QuadStore, Solutions
 from trails.store.pattern import Pattern
 from trails.store.preview import Preview
@@ -51,7 +51,7 @@ def _delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, casca
     now = datetime.now(UTC)
     for doomed_id in doomed:
         node = NamedNode(iris.session(doomed_id))
-        add += turns.tombstone_quads(doomed_id, now, by)
+        add += tombstone_quads(doomed_id, now, by)
         add.append(Quad(node, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG))
         if not cascade:
             forbid += [(None, vocab.PARENT_SESSION, node, vocab.CATALOG), (None, vocab.SPAWNED_BY, node, vocab.CATALOG)]

@@ -16,7 +16,7 @@ from trails.errors import InvalidInput
 from trails.model import Value
 from trails.plumbing import draft
 from trails.plumbing.workspace import Workspace
-from trails.records import turns
+from trails.records.terms import parse_time
 from trails.store.contract import QuadStore
 
 MAX_PAGE: Final = 1000
@@ -235,7 +235,7 @@ def _strings(value: Any, *, keys: bool = False) -> Iterator[str]:
 
 @decodes
 def _place(row: QuerySolution) -> _Place:
-    return turns.parse_time(row["when"].value), row["session"].value, int(row["index"].value)
+    return parse_time(row["when"].value), row["session"].value, int(row["index"].value)
 
 
 def _cursor(place: _Place) -> str:
@@ -260,7 +260,7 @@ def _parse(cursor: str) -> _Place:
 @decodes
 def _hit(store: QuadStore, row: QuerySolution, wanted: Wanted) -> Hit:
     session_iri, turn, content = row["session"].value, row["turn"], row["content"]
-    when = turns.parse_time(row["when"].value)
+    when = parse_time(row["when"].value)
     calls = _calls(store, turn, NamedNode(session_iri))
     asked = [f"{name} {arguments}" for name, arguments in calls if wanted.tool in (None, name)]
     structured = content.datatype == vocab.JSON

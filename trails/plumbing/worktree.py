@@ -23,7 +23,8 @@ from trails.plumbing import leaves, quotes
 from trails.plumbing.draft import Draft
 from trails.plumbing.thread_guard import OneThread
 from trails.plumbing.workspace import Workspace
-from trails.records import turns as mapping
+from trails.records.sessions import prompt_quads, session_quads
+from trails.records.turns import turn_quads, turn_type
 from trails.store.contract import Change, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -250,7 +251,7 @@ class Worktree:
         if self.stored:
             require.append(_row_of(self.id))
         else:
-            add += mapping.session_quads(self.record)
+            add += session_quads(self.record)
             forbid.append((node, vocab.TYPE, None, vocab.CATALOG))
             if self.record.label is not None:
                 forbid.append((None, vocab.LABEL, Literal(self.record.label), vocab.CATALOG))
@@ -259,14 +260,14 @@ class Worktree:
             if self.record.spawned_by is not None:
                 require.append(_row_of(self.record.spawned_by))
         if first > 0:
-            require.append(mapping.turn_type(self.turns[first - 1]))
+            require.append(turn_type(self.turns[first - 1]))
         for made, turn in zip(self._drafts, self.turns[first:], strict=True):
-            add += mapping.turn_quads(SealedTurn.trusted({"turn": turn, "salt": made.salt}), self._answers(turn))
+            add += turn_quads(SealedTurn.trusted({"turn": turn, "salt": made.salt}), self._answers(turn))
         if self._drafts:
             forbid.append((None, vocab.INDEX, vocab.integer(first), node))
             quoted = quotes.sources(self.turns[first:])
         for prompt in self._new_prompts:
-            add += mapping.prompt_quads(prompt)
+            add += prompt_quads(prompt)
             forbid.append((NamedNode(iris.system_prompt(self.record.iri, prompt.version)), None, None, vocab.CATALOG))
         # This handle's last turn was seen there by its last commit, quoted ones were not.
         seen = None if quoted else self._seen

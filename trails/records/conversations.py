@@ -12,7 +12,7 @@ from trails import iris, vocab
 from trails.decoding import decodes
 from trails.errors import IntegrityError
 from trails.model import Value
-from trails.records import turns
+from trails.records.terms import parse_time, time_literal
 
 TYPES: Final = frozenset({vocab.CONVERSATION, vocab.ALIAS, vocab.MOVE})
 REMOVAL: Final = frozenset(
@@ -96,7 +96,7 @@ def conversation_quads(made: Conversation) -> list[Quad]:
         (node, vocab.TYPE, vocab.CONVERSATION),
         (node, vocab.KEY, Literal(made.key)),
         (node, vocab.CURRENT_SESSION, NamedNode(iris.session(made.session_id))),
-        (node, vocab.TIME, turns.time_literal(made.created)),
+        (node, vocab.TIME, time_literal(made.created)),
         (node, vocab.REVISION, vocab.integer(made.revision)),
     ]
     if made.label is not None:
@@ -113,7 +113,7 @@ def alias_quads(made: Alias) -> list[Quad]:
         (node, vocab.ALIAS_OF, NamedNode(iris.conversation(made.key))),
         (node, vocab.REASON, Literal(made.reason)),
         (node, vocab.ATTRIBUTED_TO, NamedNode(made.by_iri)),
-        (node, vocab.TIME, turns.time_literal(made.time)),
+        (node, vocab.TIME, time_literal(made.time)),
     ]
     if made.from_key is not None:
         rows.append((node, vocab.FROM_KEY, Literal(made.from_key)))
@@ -129,7 +129,7 @@ def removal_quads(gone: Alias, by_iri: str, time: datetime, token: str) -> list[
             (node, vocab.REMOVED_ALIAS, Literal(gone.alias)),
             (node, vocab.ALIAS_WAS_OF, NamedNode(iris.conversation(gone.key))),
             (node, vocab.REASON, Literal(gone.reason)),
-            (node, vocab.ENDED_AT, turns.time_literal(time)),
+            (node, vocab.ENDED_AT, time_literal(time)),
             (node, vocab.ASSOCIATED_WITH, NamedNode(by_iri)),
         ]
     )
@@ -147,7 +147,7 @@ def move_quads(made: Move) -> list[Quad]:
         (node, vocab.BECAME_CURRENT, Literal(made.became_current)),
         (node, vocab.REASON, Literal(made.reason)),
         (node, vocab.ASSOCIATED_WITH, NamedNode(made.by_iri)),
-        (node, vocab.ENDED_AT, turns.time_literal(made.time)),
+        (node, vocab.ENDED_AT, time_literal(made.time)),
     ]
     if made.former_label is not None:
         rows.append((node, vocab.FORMER_LABEL, Literal(made.former_label)))
@@ -204,7 +204,7 @@ def conversation_of(subject: str, quads: Iterable[Quad]) -> Conversation:
         key=key_of(subject),
         session_id=iris.session_id(found[vocab.CURRENT_SESSION]),
         label=found.get(vocab.LABEL),
-        created=turns.parse_time(found[vocab.TIME]),
+        created=parse_time(found[vocab.TIME]),
         revision=int(found[vocab.REVISION]),
     )
 
@@ -219,7 +219,7 @@ def alias_of(subject: str, quads: Iterable[Quad]) -> Alias:
         key=key_of(found[vocab.ALIAS_OF]),
         reason=found[vocab.REASON],
         by_iri=found[vocab.ATTRIBUTED_TO],
-        time=turns.parse_time(found[vocab.TIME]),
+        time=parse_time(found[vocab.TIME]),
         from_key=found.get(vocab.FROM_KEY),
     )
 
@@ -242,7 +242,7 @@ def move_of(subject: str, quads: Iterable[Quad]) -> Move:
         became_current=found[vocab.BECAME_CURRENT] == "true",
         reason=found[vocab.REASON],
         by_iri=found[vocab.ASSOCIATED_WITH],
-        time=turns.parse_time(found[vocab.ENDED_AT]),
+        time=parse_time(found[vocab.ENDED_AT]),
         former_label=found.get(vocab.FORMER_LABEL),
         undoes=found.get(vocab.UNDOES),
     )

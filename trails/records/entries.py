@@ -23,7 +23,7 @@ from trails.decoding import decodes
 from trails.errors import IntegrityError, TrailsError
 from trails.integrity import leaves
 from trails.integrity.leaves import Kind, Leaf
-from trails.records import policy_entries, tree_entries, turns
+from trails.records import policy_entries, tree_entries
 from trails.records.entry import (
     LedgerEntry,
     Node,
@@ -38,6 +38,7 @@ from trails.records.entry import (
     time_of,
 )
 from trails.records.policy_entries import Decision
+from trails.records.terms import time_literal
 from trails.records.tree_entries import SAYING_WHY, TreeEntry
 
 Mode = Literal["steer", "followup", "collect", "hold"]
@@ -247,7 +248,7 @@ def _event(event: Event) -> Pairs:
     ):
         yield predicate, None if text is None else RdfLiteral(text)
     yield v.ATTRIBUTED_TO, None if event.author_iri is None else NamedNode(event.author_iri)
-    yield v.TIME, turns.time_literal(event.time)
+    yield v.TIME, time_literal(event.time)
     yield v.RECEIVED_AT, time_of(event.received)
     yield v.WAITING, RdfLiteral(True) if event.waiting else None
     for turn in event.turn_iris:
@@ -262,7 +263,7 @@ def _exchange(exchange: Exchange) -> Pairs:
     yield v.ASSOCIATED_WITH, NamedNode(iris.agent(exchange.agent))
     for number in exchange.events:
         yield v.USED, entry_node(exchange, number)
-    yield v.QUEUED_AT, turns.time_literal(exchange.queued)
+    yield v.QUEUED_AT, time_literal(exchange.queued)
     yield v.STARTED_AT, time_of(exchange.started)
     yield v.ENDED_AT, time_of(exchange.ended)
     yield v.HEAD_BEFORE, None if exchange.head_before is None else RdfLiteral(exchange.head_before)
@@ -281,7 +282,7 @@ def _delivery(delivery: Delivery) -> Pairs:
     yield v.CHANNEL, RdfLiteral(delivery.channel)
     yield v.OUTCOME, RdfLiteral(delivery.outcome)
     yield v.ATTEMPT, v.integer(delivery.attempt)
-    yield v.TIME, turns.time_literal(delivery.time)
+    yield v.TIME, time_literal(delivery.time)
     yield v.REASON, None if delivery.reason is None else RdfLiteral(delivery.reason)
 
 

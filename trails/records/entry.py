@@ -17,7 +17,7 @@ from trails.decoding import decodes
 from trails.errors import IntegrityError
 from trails.integrity import digests
 from trails.model import Value
-from trails.records import turns
+from trails.records.terms import parse_time, time_literal
 
 Node = NamedNode | RdfLiteral
 Pairs = Iterator[tuple[NamedNode, Node | None]]
@@ -99,7 +99,7 @@ def one(properties: Properties, predicate: NamedNode) -> str | None:
 def moment(properties: Properties, predicate: NamedNode) -> datetime | None:
     """Return the time that a property holds, or None."""
     lexical = one(properties, predicate)
-    return None if lexical is None else turns.parse_time(lexical)
+    return None if lexical is None else parse_time(lexical)
 
 
 def decode_words(properties: Properties, predicate: NamedNode) -> Words | None:
@@ -128,4 +128,4 @@ def entry_node(entry: LedgerEntry, number: int | None) -> NamedNode | None:
 
 def time_of(time: datetime | None) -> RdfLiteral | None:
     """Return a time as a literal, or None."""
-    return None if time is None else turns.time_literal(time)
+    return None if time is None else time_literal(time)

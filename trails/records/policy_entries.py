@@ -13,8 +13,8 @@ from pyoxigraph import NamedNode
 
 from trails import iris
 from trails import vocab as v
-from trails.records import turns
 from trails.records.entry import LedgerEntry, Pairs, Properties, moment, one
+from trails.records.terms import time_literal
 
 
 class Decision(LedgerEntry):
@@ -55,7 +55,7 @@ def pairs(entry: Decision) -> Pairs:
     yield v.ALLOWED, RdfLiteral(entry.allowed)
     yield v.RULE, RdfLiteral(entry.rule)
     yield v.ASSOCIATED_WITH, NamedNode(iris.agent(entry.agent))
-    yield v.ENDED_AT, turns.time_literal(entry.time)
+    yield v.ENDED_AT, time_literal(entry.time)
     yield v.USED, None if entry.used is None else NamedNode(iris.session(entry.used))
     yield v.CHANNEL, None if entry.channel is None else RdfLiteral(entry.channel)
 

@@ -16,7 +16,6 @@ from pyoxigraph import NamedNode
 from trails import iris
 from trails import vocab as v
 from trails.integrity.leaves import Kind
-from trails.records import turns
 from trails.records.entry import (
     LedgerEntry,
     Pairs,
@@ -27,6 +26,7 @@ from trails.records.entry import (
     moment,
     one,
 )
+from trails.records.terms import time_literal
 
 TreeState = Literal["active", "suspended", "completed", "failed", "expired"]
 """Where a session of the tree stands."""
@@ -148,12 +148,12 @@ def pairs(entry: TreeEntry) -> Pairs:
             yield from _transition(entry)
         case Cancellation():
             yield from _activity(v.CANCELLATION, entry.by_iri, entry.time)
-            yield v.ENDS_BY, turns.time_literal(entry.ends_by)
+            yield v.ENDS_BY, time_literal(entry.ends_by)
         case Brief():
             yield v.TYPE, v.TASK_BRIEF if entry.what == "task" else v.CONTEXT_SUMMARY
             yield v.TYPE, v.ENTITY
             yield v.ATTRIBUTED_TO, NamedNode(entry.by_iri)
-            yield v.TIME, turns.time_literal(entry.time)
+            yield v.TIME, time_literal(entry.time)
         case Result():
             yield v.TYPE, v.SESSION_RESULT
             yield v.TYPE, v.ENTITY
@@ -161,7 +161,7 @@ def pairs(entry: TreeEntry) -> Pairs:
             for each in entry.memory_ids:
                 yield v.MEMORY_ID, RdfLiteral(each)
             yield v.GENERATED_BY, entry_node(entry, entry.transition)
-            yield v.TIME, turns.time_literal(entry.time)
+            yield v.TIME, time_literal(entry.time)
         case ArtifactEntry():
             yield from _artifact(entry)
 
@@ -170,7 +170,7 @@ def _activity(type_: NamedNode, by_iri: str, time: datetime) -> Pairs:
     yield v.TYPE, type_
     yield v.TYPE, v.ACTIVITY
     yield v.ASSOCIATED_WITH, NamedNode(by_iri)
-    yield v.ENDED_AT, turns.time_literal(time)
+    yield v.ENDED_AT, time_literal(time)
 
 
 def _transition(entry: Transition) -> Pairs:

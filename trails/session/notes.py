@@ -14,7 +14,7 @@ from trails.model import Note
 from trails.plumbing import annotations as marks
 from trails.plumbing import draft, leaves
 from trails.plumbing.workspace import Workspace
-from trails.records import turns
+from trails.records.turns import turn_type
 from trails.session import unmarking
 from trails.store.contract import Change, PreconditionFailed
 
@@ -70,7 +70,7 @@ class Notes:
         row = Quad(NamedNode(iris.session(made.session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
         change = Change(
             add=[*marks.note_quads(made), marks.author_type(made.author_iri)],
-            require=[row, turns.turn_type(turn)],
+            require=[row, turn_type(turn)],
             forbid=[(NamedNode(iris.note(made.id)), None, None, vocab.CATALOG)],
             leaves=leaves.rows("change", [made.session_id]),
         )

@@ -14,7 +14,7 @@ from trails.plumbing import annotations as marks
 from trails.plumbing import draft, leaves, refs
 from trails.plumbing.reader import Reader
 from trails.plumbing.workspace import Workspace
-from trails.records import turns as mapping
+from trails.records.turns import turn_type
 from trails.session import unmarking
 from trails.store.contract import Change, PreconditionFailed
 
@@ -72,7 +72,7 @@ class Tags:
         row = Quad(NamedNode(iris.session(made.session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
         change = Change(
             add=[*marks.tag_quads(made), marks.author_type(made.author_iri)],
-            require=[row] if last is None else [row, mapping.turn_type(last)],
+            require=[row] if last is None else [row, turn_type(last)],
             forbid=[(node, vocab.TYPE, None, vocab.CATALOG)],
             leaves=leaves.rows("change", [made.session_id]),
         )

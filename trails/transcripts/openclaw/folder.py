@@ -25,8 +25,8 @@ from trails import iris, keys, validate, vocab
 from trails.errors import InvalidInput, TrailsError
 from trails.plumbing import leaves
 from trails.policy.run import RunRecord, read_runs
-from trails.records import turns as mapping
 from trails.records.run import Run
+from trails.records.sessions import session_quads
 from trails.runs import Runs, runs_json
 from trails.runs.registry import Registry
 from trails.session import Repository
@@ -191,7 +191,7 @@ class _Import:
         filled = record.model_copy(
             update={"meta_json": validate.meta(meta), "created": source.created or record.created}
         )
-        before, after = set(mapping.session_quads(record)), set(mapping.session_quads(filled))
+        before, after = set(session_quads(record)), set(session_quads(filled))
         gone = list(before - after)
         change = Change(add=list(after - before), remove=gone, require=gone, leaves=leaves.rows("create", [name]))
         with contextlib.suppress(PreconditionFailed):  # another import does the same
