@@ -21,11 +21,11 @@ from trails.integrity import chain, digests, leaves
 from trails.integrity.chain import StoredTurn
 from trails.integrity.leaves import Leaf
 from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn, VerifyReport
-from trails.plumbing import annotations as marks
 from trails.plumbing import kinds, logged, redaction_records, slots
 from trails.plumbing import leaves as logbook
 from trails.plumbing.kind import Checks, Evidence
 from trails.plumbing.reader import Reader
+from trails.records.annotations import author_type
 from trails.records.sessions import decode_records, prompt_quads, session_quads
 from trails.records.terms import parse_time
 from trails.records.turns import turn_quads
@@ -304,7 +304,7 @@ class _Audit:
         named = {quad.object for quad in catalog if quad.predicate in _NAMING}
         said = {quad.subject: quad for quad in catalog if quad.object in (vocab.PRINCIPAL, vocab.AGENT)}
         for who in named - said.keys():
-            self._missing(marks.author_type(str(getattr(who, "value", who))))
+            self._missing(author_type(str(getattr(who, "value", who))))
 
     def _graphs(self, subjects: dict[str, list[Quad]], in_catalog: int) -> None:
         """Find graphs that belong to no session; those of deleted ones may still wait to be swept."""

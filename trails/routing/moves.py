@@ -19,6 +19,7 @@ from trails.plumbing import annotations as marks
 from trails.plumbing import conversations as keybook
 from trails.plumbing import leaves
 from trails.records import conversations
+from trails.records.annotations import author_type
 from trails.records.conversations import Alias, Conversation, Move
 from trails.routing.decisions import MovedSession, Moving
 from trails.routing.directory import Keyring
@@ -156,7 +157,7 @@ class Plan:
                 self._new |= set(conversations.removal_quads(gone, self.by_iri, self.time, secrets.token_hex(4)))
         touched = list(self._touched)
         change = Change(
-            add=[*(self._new - self._old), marks.author_type(self.by_iri)],
+            add=[*(self._new - self._old), author_type(self.by_iri)],
             remove=list(self._old - self._new),
             require=[*self._old, *marks.rows_of(touched)],
             forbid=self._forbid,

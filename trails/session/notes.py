@@ -14,6 +14,7 @@ from trails.model import Note
 from trails.plumbing import annotations as marks
 from trails.plumbing import draft, leaves
 from trails.plumbing.workspace import Workspace
+from trails.records.annotations import author_type, note_of, note_quads
 from trails.records.turns import turn_type
 from trails.session import unmarking
 from trails.store.contract import Change, PreconditionFailed
@@ -69,7 +70,7 @@ class Notes:
         )
         row = Quad(NamedNode(iris.session(made.session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
         change = Change(
-            add=[*marks.note_quads(made), marks.author_type(made.author_iri)],
+            add=[*note_quads(made), author_type(made.author_iri)],
             require=[row, turn_type(turn)],
             forbid=[(NamedNode(iris.note(made.id)), None, None, vocab.CATALOG)],
             leaves=leaves.rows("change", [made.session_id]),
@@ -84,7 +85,7 @@ class Notes:
         """Return the note with an id, or None."""
         subject = iris.note(validate.text(note_id, "the note's id"))
         quads = marks.about(self._workspace.store, subject)
-        return marks.note_of(subject, quads) if quads else None
+        return note_of(subject, quads) if quads else None
 
     def get(self, note_id: str) -> Note:
         """Return the note with an id; raise `InvalidInput` where there is none."""

@@ -14,6 +14,7 @@ from trails.plumbing import annotations as marks
 from trails.plumbing import draft, leaves, refs
 from trails.plumbing.reader import Reader
 from trails.plumbing.workspace import Workspace
+from trails.records.annotations import author_type, tag_quads
 from trails.records.turns import turn_type
 from trails.session import unmarking
 from trails.store.contract import Change, PreconditionFailed
@@ -71,7 +72,7 @@ class Tags:
         node = NamedNode(iris.tag(made.name))
         row = Quad(NamedNode(iris.session(made.session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
         change = Change(
-            add=[*marks.tag_quads(made), marks.author_type(made.author_iri)],
+            add=[*tag_quads(made), author_type(made.author_iri)],
             require=[row] if last is None else [row, turn_type(last)],
             forbid=[(node, vocab.TYPE, None, vocab.CATALOG)],
             leaves=leaves.rows("change", [made.session_id]),

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from trails import iris
 from trails.errors import InvalidInput
 from trails.model import Note, Tag
-from trails.plumbing import annotations as marks
 from trails.plumbing import draft, leaves
 from trails.plumbing.workspace import Workspace
+from trails.records.annotations import author_type, note_quads, removal_quads, tag_quads
 from trails.store.contract import Change, PreconditionFailed
 
 
@@ -20,10 +20,10 @@ def take_away(workspace: Workspace, gone: Tag | Note, by: str | None) -> None:
     Raises `InvalidInput` where another writer was first.
     """
     who = draft.author_iri(by) or iris.principal(workspace.record(gone.session_id).principal)
-    quads = marks.tag_quads(gone) if isinstance(gone, Tag) else marks.note_quads(gone)
-    record = marks.removal_quads(gone, who, datetime.now(UTC), secrets.token_hex(4))
+    quads = tag_quads(gone) if isinstance(gone, Tag) else note_quads(gone)
+    record = removal_quads(gone, who, datetime.now(UTC), secrets.token_hex(4))
     change = Change(
-        add=[*record, marks.author_type(who)],
+        add=[*record, author_type(who)],
         remove=quads,
         require=quads,
         leaves=leaves.rows("change", [gone.session_id]),
