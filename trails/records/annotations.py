@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -10,15 +10,48 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, vocab
 from trails.decoding import decodes
-from trails.errors import IntegrityError
 from trails.model import Note, Tag
-from trails.records.terms import Row, parse_time, time_literal
+from trails.records.schema import IRI, NUMBER, SESSION, TEXT, TIME, Codec, Field, Table
+from trails.records.terms import Row, time_literal
 
 REMOVAL: Final = frozenset(
     {vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.REMOVED_FROM, vocab.REMOVED_TAG, vocab.REMOVED_NOTE}
     | {vocab.TAG_LENGTH, vocab.NOTE_INDEX, vocab.NAMED_DIGEST}
 )
 """What the catalog may say of the removal of a tag or a note; the log says whether it is as it was."""
+
+
+# --- kept
+
+
+def _note_text(text: str, note: Note) -> Literal:
+    return Literal("", datatype=vocab.REDACTED) if note.redacted else Literal(text)
+
+
+_TAG: Final = Table(
+    (vocab.TAG,),
+    (
+        Field("name", vocab.TAG_NAME, TEXT),
+        Field("session_id", vocab.TAG_OF, SESSION, required=True),
+        Field("length", vocab.TAG_LENGTH, NUMBER, required=True),
+        Field("digest", vocab.NAMED_DIGEST, TEXT, required=True),
+        Field("author_iri", vocab.ATTRIBUTED_TO, IRI, required=True),
+        Field("time", vocab.TIME, TIME, required=True),
+    ),
+)
+_NOTE: Final = Table(
+    (vocab.NOTE,),
+    (
+        Field("session_id", vocab.NOTE_ON, SESSION, required=True),
+        Field("index", vocab.NOTE_INDEX, NUMBER, required=True),
+        Field("turn_digest", vocab.NAMED_DIGEST, TEXT, required=True),
+        Field("text", vocab.VALUE, Codec(_note_text, of_record=True), required=True),
+        Field("digest", vocab.DIGEST, TEXT, required=True),
+        Field("salt", vocab.SALT, TEXT, required=True),
+        Field("author_iri", vocab.ATTRIBUTED_TO, IRI, required=True),
+        Field("time", vocab.TIME, TIME, required=True),
+    ),
+)
 
 
 # --- as quads
@@ -36,36 +69,12 @@ def author_type(author_iri: str) -> Quad:
 
 def tag_quads(tag: Tag) -> list[Quad]:
     """Return the quads of a tag, without that of its author's type."""
-    node = NamedNode(iris.tag(tag.name))
-    return _quads(
-        [
-            (node, vocab.TYPE, vocab.TAG),
-            (node, vocab.TAG_NAME, Literal(tag.name)),
-            (node, vocab.TAG_OF, NamedNode(iris.session(tag.session_id))),
-            (node, vocab.TAG_LENGTH, vocab.integer(tag.length)),
-            (node, vocab.NAMED_DIGEST, Literal(tag.digest)),
-            (node, vocab.ATTRIBUTED_TO, NamedNode(tag.author_iri)),
-            (node, vocab.TIME, time_literal(tag.time)),
-        ]
-    )
+    return _TAG.quads(tag, NamedNode(iris.tag(tag.name)), vocab.CATALOG)
 
 
 def note_quads(note: Note) -> list[Quad]:
     """Return the quads of a note, without that of its author's type."""
-    node = NamedNode(iris.note(note.id))
-    return _quads(
-        [
-            (node, vocab.TYPE, vocab.NOTE),
-            (node, vocab.NOTE_ON, NamedNode(iris.session(note.session_id))),
-            (node, vocab.NOTE_INDEX, vocab.integer(note.index)),
-            (node, vocab.NAMED_DIGEST, Literal(note.turn_digest)),
-            (node, vocab.VALUE, Literal("", datatype=vocab.REDACTED) if note.redacted else Literal(note.text)),
-            (node, vocab.DIGEST, Literal(note.digest)),
-            (node, vocab.SALT, Literal(note.salt)),
-            (node, vocab.ATTRIBUTED_TO, NamedNode(note.author_iri)),
-            (node, vocab.TIME, time_literal(note.time)),
-        ]
-    )
+    return _NOTE.quads(note, NamedNode(iris.note(note.id)), vocab.CATALOG)
 
 
 def removal_quads(removed: Tag | Note, by_iri: str, time: datetime, token: str) -> list[Quad]:
@@ -93,55 +102,19 @@ def removal_quads(removed: Tag | Note, by_iri: str, time: datetime, token: str) 
 # --- and back
 
 
-def _values(quads: Iterable[Quad]) -> dict[NamedNode, str]:
-    found: dict[NamedNode, str] = {}
-    for quad in quads:
-        if quad.predicate in found:
-            raise IntegrityError(f"{quad.subject} says two things of {quad.predicate}: the store was altered")
-        found[quad.predicate] = str(getattr(quad.object, "value", quad.object))
-    return found
-
-
-def _whole(subject: str, values: Mapping[NamedNode, str], wanted: Iterable[NamedNode]) -> None:
-    missing = next((predicate for predicate in wanted if predicate not in values), None)
-    if missing is not None:
-        raise IntegrityError(f"<{subject}> lacks {missing}: the store was altered; restore it from a backup")
-
-
 @decodes
 def tag_of(subject: str, quads: Iterable[Quad]) -> Tag:
     """Return the tag that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
-    values = _values(quads)
-    _whole(subject, values, (vocab.TAG_OF, vocab.TAG_LENGTH, vocab.NAMED_DIGEST, vocab.ATTRIBUTED_TO, vocab.TIME))
-    return Tag(
-        name=iris.tag_name(subject) or "",
-        session_id=iris.session_id(values[vocab.TAG_OF]),
-        length=int(values[vocab.TAG_LENGTH]),
-        digest=values[vocab.NAMED_DIGEST],
-        author_iri=values[vocab.ATTRIBUTED_TO],
-        time=parse_time(values[vocab.TIME]),
-    )
+    row = _TAG.row(subject, quads)
+    return Tag(**_TAG.values(row) | {"name": iris.tag_name(subject) or ""})
 
 
 @decodes
 def note_of(subject: str, quads: Iterable[Quad]) -> Note:
     """Return the note that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
-    quads = list(quads)
-    values = _values(quads)
-    parts = (vocab.NOTE_ON, vocab.NOTE_INDEX, vocab.NAMED_DIGEST, vocab.VALUE, vocab.DIGEST, vocab.SALT)
-    _whole(subject, values, (*parts, vocab.ATTRIBUTED_TO, vocab.TIME))
-    return Note(
-        id=iris.note_id(subject) or "",
-        session_id=iris.session_id(values[vocab.NOTE_ON]),
-        index=int(values[vocab.NOTE_INDEX]),
-        turn_digest=values[vocab.NAMED_DIGEST],
-        text=values[vocab.VALUE],
-        author_iri=values[vocab.ATTRIBUTED_TO],
-        time=parse_time(values[vocab.TIME]),
-        digest=values[vocab.DIGEST],
-        salt=values[vocab.SALT],
-        redacted=any(getattr(quad.object, "datatype", None) == vocab.REDACTED for quad in quads),
-    )
+    row = _NOTE.row(subject, quads)
+    redacted = any(getattr(term, "datatype", None) == vocab.REDACTED for terms in row.values() for term in terms)
+    return Note(id=iris.note_id(subject) or "", redacted=redacted, **_NOTE.values(row))
 
 
 @decodes

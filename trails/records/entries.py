@@ -343,7 +343,7 @@ def by_subject(found: Iterable[Quad]) -> dict[str, dict[NamedNode, list[Node]]]:
     """Return quads of a ledger's graph by the subject's IRI and the property."""
     subjects: dict[str, dict[NamedNode, list[Node]]] = defaultdict(lambda: defaultdict(list))
     for quad in found:
-        if isinstance(quad.object, NamedNode | RdfLiteral):
+        if isinstance(quad.object, Node):
             subjects[str(getattr(quad.subject, "value", quad.subject))][quad.predicate].append(quad.object)
     return subjects
 

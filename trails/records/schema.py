@@ -7,8 +7,8 @@ rows, and read in it: of two values that are wrong, the first one is named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -18,6 +18,7 @@ from trails.errors import IntegrityError
 from trails.records.terms import Graph, parse_time, time_literal
 
 Node = NamedNode | Literal
+_NODES: Final = (NamedNode, Literal)
 Properties = Mapping[NamedNode, list[Node]]
 
 
@@ -44,6 +45,8 @@ class Field(NamedTuple):
     """The text that is read where nothing stands; None: the value is None."""
     when: Callable[[Any], bool] | None = None
     """Which records it is written for. Where two rows have one name, the first that says something is read."""
+    required: bool = False
+    """Whether `row` raises where nothing stands."""
 
 
 class Table:
@@ -53,6 +56,7 @@ class Table:
         self._types = types
         # plain tuples: they are taken apart at a multiple of the speed of named ones, for every field of every record
         self._rows = tuple((each.name, each.predicate, *each.codec, each.absent, each.when) for each in fields)
+        self._required = tuple(each.predicate for each in fields if each.required)
 
     def quads(self, record: Any, node: NamedNode, graph: Graph) -> list[Quad]:
         """Return the quads of a record, given its node and the graph that it stands in."""
@@ -86,6 +90,21 @@ class Table:
                 found[name] = text if read is None or text is None else read(text)
             else:
                 found[name] = absent if read is None or absent is None else read(absent)
+        return found
+
+    def row(self, subject: str, quads: Iterable[Quad]) -> Properties:
+        """Return what quads with one subject say, for `values`; raise `IntegrityError` for two values of any property,
+        or none of one that is required.
+        """
+        found: dict[NamedNode, list[Node]] = {}
+        for quad in quads:
+            if quad.predicate in found:
+                raise IntegrityError(f"<{subject}> says two things of {quad.predicate}: the store was altered")
+            term = quad.object
+            found[quad.predicate] = [term if isinstance(term, _NODES) else Literal(str(getattr(term, "value", term)))]
+        for predicate in self._required:
+            if predicate not in found:
+                raise IntegrityError(f"<{subject}> lacks {predicate}: the store was altered; restore it from a backup")
         return found
 
 
