@@ -304,3 +304,21 @@ def test_nothing_is_written_of_a_field_without_a_value_and_it_comes_back_without
         "<http://www.w3.org/ns/prov#generatedAtTime>",
     ]
     assert read(Event, write(bare)) == bare
+
+
+@pytest.mark.parametrize(
+    ("made", "predicate", "name", "value"),
+    [
+        (Event, vocab.WAITING, "waiting", False),
+        (Decision, vocab.ALLOWED, "allowed", False),
+        (Exchange, vocab.ASSOCIATED_WITH, "agent", ""),
+        (Run, vocab.RUN_TIMEOUT, "run_timeout_seconds", 0),
+        (Run, vocab.CLEANUP_HANDLED, "cleanup_handled", None),
+        (Tag, vocab.TAG_NAME, "name", "v 1"),
+    ],
+)
+def test_where_nothing_stands_a_field_has_its_plainest_value(
+    made: type, predicate: NamedNode, name: str, value: Any
+) -> None:
+    left = [quad for quad in write(of_class(made)) if quad.predicate != predicate]
+    assert getattr(read(made, left), name) == value
