@@ -377,9 +377,7 @@ def _class_of(types: Sequence[Node]) -> type[Entry] | None:
 
 
 def _fields(made: type[Entry], properties: Properties) -> dict[str, Any]:
-    fields = _TABLES[made].values(properties)
-    if made is not Decision:
-        fields["words"] = decode_words(properties, _text_of(made))
+    fields: dict[str, Any] = {} if made is Decision else {"words": decode_words(properties, _text_of(made))}
     if made is Brief:
         fields["what"] = brief_what(properties[v.TYPE])
-    return fields
+    return fields | _TABLES[made].values(properties)
