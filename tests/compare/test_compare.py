@@ -25,7 +25,7 @@ from trails import IndexGap, InvalidInput, Repository, SessionNotFound, TrailsEr
 from trails.cli import main
 from trails.compare.comparison import COLUMNS, Comparison
 from trails.model import SealedTurn
-from trails.records import turns as mapping
+from trails.records.turns import turn_quads
 from trails.store.contract import Change
 
 
@@ -180,7 +180,7 @@ def test_copies_that_an_unfinished_detach_left_below_the_fork_index_do_not_count
     before = filled.compare("prompt")
     sealed = filled.reader.sealed(filled.load("prompt").turns[:3])
     copies = [SealedTurn(turn=one.turn.model_copy(update={"session_id": "a"}), salt=one.salt) for one in sealed]
-    filled.store.commit(Change(add=[quad for copy in copies for quad in mapping.turn_quads(copy)]))
+    filled.store.commit(Change(add=[quad for copy in copies for quad in turn_quads(copy)]))
     assert filled.compare("prompt") == before
 
 

@@ -30,7 +30,7 @@ from trails import (
 )
 from trails.diff import Diff, diff, patch
 from trails.plumbing import refs, tails
-from trails.records import turns as mapping
+from trails.records.turns import FACT_PREDICATES
 from trails.store import Change
 
 
@@ -522,4 +522,4 @@ def test_mapping_and_narrow_reads_leave_out_the_same_facts() -> None:
     }
     for term in columns:
         assert term.value.rpartition("#")[2] in text
-        assert term not in mapping.FACT_PREDICATES
+        assert term not in FACT_PREDICATES

@@ -19,7 +19,7 @@ from trails.decoding import decodes
 from trails.errors import IndexGap, InvalidInput
 from trails.model import SessionRecord
 from trails.plumbing.reader import Reader
-from trails.records import turns as mapping
+from trails.records.sessions import decode_records
 
 _NOTHING: Final = Usage()
 _TEXT_PARTS: Final = frozenset({"text", "output_text"})
@@ -52,7 +52,7 @@ def compare(reader: Reader, root_id: str, at: int | None = None) -> Comparison:
 def _family(reader: Reader, root_id: str) -> dict[str, _Chain]:
     """Return the lineage of a session and of each of its descendants by forks, by session id: one query."""
     rows = reader.select("family", session=root_id)
-    records = mapping.decode_records((row[0].value, row[1].value, row[2]) for row in rows)
+    records = decode_records((row[0].value, row[1].value, row[2]) for row in rows)
     if root_id not in records:
         raise reader.not_found(root_id)
     chains = {session_id: lineage.lineage(session_id, records) for session_id in records}

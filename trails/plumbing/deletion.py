@@ -16,7 +16,7 @@ from trails.plumbing import leaves as logbook
 from trails.plumbing.kind import Kind
 from trails.plumbing.reader import Reader
 from trails.plumbing.transaction import Transaction, there
-from trails.records import turns
+from trails.records.sessions import tombstone_quads
 from trails.store.contract import Matching, PreconditionFailed, QuadStore, Solutions
 from trails.store.preview import Preview
 
@@ -57,7 +57,7 @@ def _delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, casca
     now = datetime.now(UTC)
     for doomed_id in doomed:
         node = NamedNode(iris.session(doomed_id))
-        tx.add(turns.tombstone_quads(doomed_id, now, by))
+        tx.add(tombstone_quads(doomed_id, now, by))
         tx.add([Quad(node, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG)])
         if not cascade:
             tx.forbid((None, vocab.PARENT_SESSION, node, vocab.CATALOG), lambda found: _has_child(session_id, found))

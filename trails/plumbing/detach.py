@@ -24,7 +24,8 @@ from trails.model import MAIN, SealedTurn, SessionRecord, Turn
 from trails.plumbing import leaves
 from trails.plumbing.reader import Reader
 from trails.plumbing.transaction import Refusal, Transaction
-from trails.records import turns as mapping
+from trails.records.sessions import prompt_quads, session_quads
+from trails.records.turns import turn_quads
 from trails.store.contract import Matching, PreconditionFailed, QuadStore
 from trails.store.pattern import Pattern
 
@@ -121,7 +122,7 @@ def copy_turns(session_id: str, sealed: Sequence[SealedTurn]) -> list[list[Quad]
         if position % _BATCH == 0:
             batches.append([])
         answers = lineage.answered_calls(copies, copy) if copy.tool_results else {}
-        batches[-1] += mapping.turn_quads(SealedTurn.trusted({"turn": copy, "salt": original.salt}), answers)
+        batches[-1] += turn_quads(SealedTurn.trusted({"turn": copy, "salt": original.salt}), answers)
         batches[-1].append(Quad(NamedNode(copy.iri), vocab.ALTERNATE_OF, NamedNode(original.turn.iri), graph))
     return batches
 
@@ -193,8 +194,8 @@ def _moved_answers(turns: Sequence[Turn], record: SessionRecord) -> tuple[list[Q
         if not turn.tool_results:
             continue
         blank = SealedTurn.trusted({"turn": turn, "salt": ""})
-        old = set(mapping.turn_quads(blank, lineage.answered_calls(turns, turn)))
-        new = set(mapping.turn_quads(blank, lineage.answered_calls(copies, turn)))
+        old = set(turn_quads(blank, lineage.answered_calls(turns, turn)))
+        new = set(turn_quads(blank, lineage.answered_calls(copies, turn)))
         add += new - old
         remove += old - new
     return add, remove
@@ -207,7 +208,7 @@ def _prompt_copies(reader: Reader, chain: Sequence[SessionRecord], session_id: s
     for record in chain[1:]:
         for (owner, version), prompt in owned.items():
             if owner == record.id and record.system_version < version <= newest:
-                quads += mapping.prompt_quads(prompt.model_copy(update={"session_id": session_id}))
+                quads += prompt_quads(prompt.model_copy(update={"session_id": session_id}))
         newest = min(newest, record.system_version)
     return quads
 
@@ -232,7 +233,7 @@ def flatten(store: QuadStore, reader: Reader, chain: Sequence[SessionRecord], *,
     )
     prompts = _prompt_copies(reader, (source.model_copy(update={"system_version": 2**31}), *chain), new_id)
     row = [
-        *mapping.session_quads(record),
+        *session_quads(record),
         *prompts,
         Quad(node, vocab.DERIVED_FROM, NamedNode(source.iri), vocab.CATALOG),
     ]

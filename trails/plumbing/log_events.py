@@ -14,7 +14,7 @@ from trails.errors import TrailsError
 from trails.integrity.leaves import LEDGER_KINDS
 from trails.model import LogEvent
 from trails.plumbing import leaves, logged
-from trails.records import turns
+from trails.records.terms import parse_time
 from trails.store.contract import QuadStore
 
 _GROWING: Final = frozenset({*LEDGER_KINDS, "said"})
@@ -51,7 +51,7 @@ def _doer(quads: Sequence[Quad]) -> tuple[str | None, datetime | None]:
     said = {quad.predicate: str(getattr(quad.object, "value", "")) for quad in quads}
     who, when = said.get(vocab.ASSOCIATED_WITH), said.get(vocab.ENDED_AT)
     try:
-        return None if who is None else iris.author_name(who), None if when is None else turns.parse_time(when)
+        return None if who is None else iris.author_name(who), None if when is None else parse_time(when)
     except (TrailsError, ValueError):
         return None, None  # an altered record, which is a finding
 

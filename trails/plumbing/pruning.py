@@ -20,7 +20,7 @@ from trails.model import Value
 from trails.plumbing import annotations as marks
 from trails.plumbing import deletion
 from trails.plumbing.reader import Reader
-from trails.records import turns
+from trails.records.terms import parse_time
 from trails.store.contract import QuadStore
 
 _TEXTS: Final = (vocab.VALUE, vocab.ARGUMENTS, vocab.META)
@@ -150,7 +150,7 @@ def plan(
 def candidates(store: QuadStore, reader: Reader) -> list[Candidate]:
     """Return all sessions with the time of their last turn, what they depend on, and whether a tag names them."""
     last = {
-        iris.session_id(row["session"].value): turns.parse_time(row["last"].value)
+        iris.session_id(row["session"].value): parse_time(row["last"].value)
         for row in reader.select("last_times")
         if row["last"] is not None
     }
@@ -158,7 +158,7 @@ def candidates(store: QuadStore, reader: Reader) -> list[Candidate]:
     for row in reader.select("tree"):
         if row["stored"].value == "true":
             session_id = iris.session_id(row["session"].value)
-            created = None if row["created"] is None else turns.parse_time(row["created"].value)
+            created = None if row["created"] is None else parse_time(row["created"].value)
             needs = {iris.session_id(row[name].value) for name in ("parent", "spawner") if row[name] is not None}
             used = last.get(session_id, created)
             found.append(Candidate(session_id, used, frozenset(needs), tagged=session_id in tagged))

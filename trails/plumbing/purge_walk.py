@@ -22,7 +22,7 @@ from trails.plumbing import kinds, redaction, redaction_records
 from trails.plumbing import leaves as logbook
 from trails.plumbing.substitution import name_of
 from trails.plumbing.taking import LOGGED_IDS, ChangedTurn, Taking
-from trails.records import turns as mapping
+from trails.records.turns import usage_facts
 from trails.store.contract import QuadStore
 
 _GONE: Final = Literal("", datatype=vocab.REDACTED)
@@ -252,7 +252,7 @@ def _counted_again(quads: Sequence[Quad]) -> list[Quad]:
     for quad in quads:
         if quad.predicate == vocab.USAGE:
             usage = json.loads(_value(quad.object))
-            counts = mapping.usage_facts(usage if isinstance(usage, dict) else {})
+            counts = usage_facts(usage if isinstance(usage, dict) else {})
             kept += [Quad(quad.subject, predicate, number, quad.graph_name) for predicate, number in counts]
     return kept
 

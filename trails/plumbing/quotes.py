@@ -9,7 +9,7 @@ from pyoxigraph import NamedNode, Quad
 from trails import iris, vocab
 from trails.errors import InvalidInput
 from trails.model import Turn
-from trails.records import turns
+from trails.records.turns import content_literal
 from trails.store.contract import PreconditionFailed
 
 
@@ -19,7 +19,7 @@ def sources(quoting: Iterable[Turn]) -> list[Quad]:
         Quad(
             NamedNode(turn.quoted_from.iri),
             vocab.VALUE,
-            turns.content_literal(turn),
+            content_literal(turn),
             NamedNode(iris.session(turn.quoted_from.session_id)),
         )
         for turn in quoting

@@ -17,9 +17,11 @@ from trails.integrity import digests
 from trails.model import MAIN, NO_FACTS, Facts, SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.plumbing import briefs, conversations, overrides
 from trails.plumbing.briefs import Told
-from trails.records import turns as mapping
 from trails.records.conversations import Conversation
 from trails.records.overrides import SessionEntry
+from trails.records.sessions import decode_records
+from trails.records.terms import parse_time
+from trails.records.turns import decode_facts
 from trails.store.contract import QuadStore, Solutions
 
 _WIDE: Final = 3
@@ -51,7 +53,7 @@ class Reader:
 
     @decodes
     def _records(self, rows: Iterable[QuerySolution]) -> dict[str, SessionRecord]:
-        found = mapping.decode_records((row[0].value, row[1].value, row[2]) for row in rows)
+        found = decode_records((row[0].value, row[1].value, row[2]) for row in rows)
         for record in found.values():
             if record.key is not None and (label := self._label_of_key(record)) is not None:
                 found[record.id] = record.model_copy(update={"label": label})
@@ -198,7 +200,7 @@ class Reader:
             owner = iris.session(session_id)
             written = [iris.turn(owner, int(row[0].value), row[4].value) for row in rows if row[4] is not None]
             found = self.select("facts_of", session=session_id, turns=written) if written else []
-            facts = mapping.decode_facts((row[0].value, row[1].value, row[2]) for row in found)
+            facts = decode_facts((row[0].value, row[1].value, row[2]) for row in found)
             turns = [_turn(session_id, row, facts) for row in rows]
         except (ValueError, AttributeError) as error:
             raise self._strange(session_id, error) from error
@@ -252,7 +254,7 @@ class Reader:
     def facts(self, session_id: str) -> dict[str, Facts]:
         """Return what is recorded with a session's own turns beyond their text, by turn IRI."""
         rows = self.select("facts", session=session_id)
-        return mapping.decode_facts((row[0].value, row[1].value, row[2]) for row in rows) if rows else {}
+        return decode_facts((row[0].value, row[1].value, row[2]) for row in rows) if rows else {}
 
     @decodes
     def digest_at(self, session_id: str, index: int) -> str | None:
@@ -304,7 +306,7 @@ class Reader:
                 effective_from=int(row["from"].value),
                 digest=row["digest"].value,
                 salt=row["salt"].value,
-                time=None if time is None else mapping.parse_time(time.value),
+                time=None if time is None else parse_time(time.value),
                 redacted=row["text"].datatype == vocab.REDACTED,
             )
         return found
@@ -357,7 +359,7 @@ def _turn(session_id: str, row: QuerySolution, facts: dict[str, Facts]) -> Turn:
             "role": role.value,
             "branch": MAIN if branch is None else branch.value,
             "author_iri": author.value,
-            "time": None if time is None else mapping.parse_time(time.value),
+            "time": None if time is None else parse_time(time.value),
             "text": value.value,
             "structured": datatype == _JSON,
             "redacted": datatype == _REDACTED,

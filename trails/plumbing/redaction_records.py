@@ -23,7 +23,8 @@ from trails.integrity.leaves import Leaf
 from trails.model import NO_FACTS
 from trails.plumbing import leaves as logbook
 from trails.plumbing.transaction import Transaction
-from trails.records import turns
+from trails.records.terms import parse_time, time_literal
+from trails.records.turns import decode_facts
 from trails.store.contract import Matching, QuadStore
 
 _WHO: Final = frozenset(
@@ -74,7 +75,7 @@ def of_parts(
 def _who(node: NamedNode, time: datetime, by: str | None, reason: str | None, places: Iterable[str]) -> list[Quad]:
     rows: list[tuple[NamedNode, NamedNode, NamedNode | Literal]] = [
         (node, vocab.TYPE, vocab.DELETION),
-        (node, vocab.ENDED_AT, turns.time_literal(time)),
+        (node, vocab.ENDED_AT, time_literal(time)),
         (node, vocab.LEAF_SALT, Literal(digests.new_salt())),
     ]
     if by is not None:
@@ -265,8 +266,8 @@ def stored_turn(turn: str, quads: Iterable[Quad]) -> StoredTurn:
         digest=_value(own[vocab.DIGEST]),
         salt=_value(own[vocab.SALT]),
         branch=_value(own[vocab.BRANCH]),
-        time=turns.parse_time(_value(own[vocab.TIME])) if vocab.TIME in own else None,
-        facts=turns.decode_facts(rows).get(turn, NO_FACTS),
+        time=parse_time(_value(own[vocab.TIME])) if vocab.TIME in own else None,
+        facts=decode_facts(rows).get(turn, NO_FACTS),
     )
 
 

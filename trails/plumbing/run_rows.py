@@ -22,8 +22,8 @@ from trails.plumbing.kind import Checks, Evidence, Kind, Leaving, Withheld
 from trails.plumbing.taking import LOGGED_IDS, Taking
 from trails.plumbing.transaction import Transaction
 from trails.records import run as runentry
-from trails.records import turns as mapping
 from trails.records.run import Run
+from trails.records.terms import parse_time, time_literal
 from trails.store.contract import Change, Matching, QuadStore
 
 REMOVAL: Final = frozenset({vocab.TYPE, vocab.ENDED_AT, vocab.REMOVED_RUN, vocab.LEAF_SALT})
@@ -92,7 +92,7 @@ def archive_times(store: QuadStore) -> Iterator[tuple[str, datetime]]:
     for quad in store.quads((None, vocab.ARCHIVE_AT, None, vocab.CATALOG)):
         run_id = iris.run_id(_iri(quad))
         if run_id is not None:
-            yield run_id, mapping.parse_time(str(getattr(quad.object, "value", "")))
+            yield run_id, parse_time(str(getattr(quad.object, "value", "")))
 
 
 def _decoded(store: Matching, subjects: Iterable[str]) -> list[Run]:
@@ -159,7 +159,7 @@ def removed(run: Run, at: datetime) -> Change:
     node = NamedNode(iris.run_removal(run.iri))
     rows: list[tuple[NamedNode, NamedNode | Literal]] = [
         (vocab.TYPE, vocab.DELETION),
-        (vocab.ENDED_AT, mapping.time_literal(at)),
+        (vocab.ENDED_AT, time_literal(at)),
         (vocab.REMOVED_RUN, Literal(run.run_id)),
         (vocab.LEAF_SALT, Literal(digests.new_salt())),
     ]

@@ -18,7 +18,7 @@ from trails.plumbing import draft
 from trails.plumbing.pages import Page, Position, checked_limit, position, turn_cursor
 from trails.plumbing.reader import FAR_FUTURE, FAR_PAST
 from trails.plumbing.workspace import Workspace
-from trails.records import turns
+from trails.records.terms import parse_time
 from trails.store.contract import QuadStore
 
 _MOST_ROWS: Final = 4000
@@ -223,7 +223,7 @@ def _strings(value: Any, *, keys: bool = False) -> Iterator[str]:
 
 @decodes
 def _place(row: QuerySolution) -> Position:
-    return Position(turns.parse_time(row["when"].value), row["session"].value, int(row["index"].value))
+    return Position(parse_time(row["when"].value), row["session"].value, int(row["index"].value))
 
 
 # --- what is shown of a turn
@@ -232,7 +232,7 @@ def _place(row: QuerySolution) -> Position:
 @decodes
 def _hit(store: QuadStore, row: QuerySolution, wanted: Wanted) -> Hit:
     session_iri, turn, content = row["session"].value, row["turn"], row["content"]
-    when = turns.parse_time(row["when"].value)
+    when = parse_time(row["when"].value)
     calls = _calls(store, turn, NamedNode(session_iri))
     asked = [f"{name} {arguments}" for name, arguments in calls if wanted.tool in (None, name)]
     structured = content.datatype == vocab.JSON

@@ -21,12 +21,14 @@ from trails.integrity import chain, digests, leaves
 from trails.integrity.chain import StoredTurn
 from trails.integrity.leaves import Leaf
 from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn, VerifyReport
-from trails.plumbing import annotations as marks
 from trails.plumbing import kinds, logged, redaction_records, slots
 from trails.plumbing import leaves as logbook
 from trails.plumbing.kind import Checks, Evidence
 from trails.plumbing.reader import Reader
-from trails.records import turns as mapping
+from trails.records.annotations import author_type
+from trails.records.sessions import decode_records, prompt_quads, session_quads
+from trails.records.terms import parse_time
+from trails.records.turns import turn_quads
 from trails.store import tsv
 from trails.store.contract import QuadStore, Term
 
@@ -266,9 +268,9 @@ class _Audit:
         about = {quad for quad in quads if quad.predicate in _BESIDE_RECORD}
         copying = {quad for quad in quads if quad.object == vocab.UNFINISHED_COPY}
         if vocab.SESSION in types:
-            record = mapping.decode_records(rows)[iris.session_id(subject)]
+            record = decode_records(rows)[iris.session_id(subject)]
             self._records[record.id] = record
-            return {q for q in mapping.session_quads(record) if q.subject == NamedNode(subject)} | about | copying
+            return {q for q in session_quads(record) if q.subject == NamedNode(subject)} | about | copying
         if vocab.TOMBSTONE in types:
             return {q for q in quads if q.predicate in _TOMBSTONE}
         if vocab.SYSTEM_PROMPT in types:
@@ -294,7 +296,7 @@ class _Audit:
             )
             if right != prompt.digest:
                 self._add("digest-mismatch", owner, f"version {prompt.version} of the system prompt was altered")
-            return set(mapping.prompt_quads(prompt))
+            return set(prompt_quads(prompt))
         return set()
 
     def _agents(self, catalog: Iterable[Quad]) -> None:
@@ -302,7 +304,7 @@ class _Audit:
         named = {quad.object for quad in catalog if quad.predicate in _NAMING}
         said = {quad.subject: quad for quad in catalog if quad.object in (vocab.PRINCIPAL, vocab.AGENT)}
         for who in named - said.keys():
-            self._missing(marks.author_type(str(getattr(who, "value", who))))
+            self._missing(author_type(str(getattr(who, "value", who))))
 
     def _graphs(self, subjects: dict[str, list[Quad]], in_catalog: int) -> None:
         """Find graphs that belong to no session; those of deleted ones may still wait to be swept."""
@@ -414,7 +416,7 @@ class _Audit:
         for each in sealed:
             answers = history.answered_calls(turns, each.turn) if each.turn.tool_results else {}
             try:
-                expected |= {_comparable(quad) for quad in mapping.turn_quads(each, answers)}
+                expected |= {_comparable(quad) for quad in turn_quads(each, answers)}
             except (TrailsError, ValueError) as error:
                 self._add("unreadable", record.id, f"turn {each.turn.index} cannot be read: {error}", each.turn.index)
         actual = {_comparable(quad) for quad in self._store.quads((None, None, None, NamedNode(record.iri)))}
@@ -469,7 +471,7 @@ def _stored_turn(row: Sequence[str], facts: Mapping[str, Facts]) -> StoredTurn:
         digest=tsv.string(digest),
         salt=tsv.string(salt),
         branch=tsv.string(branch),
-        time=None if when is None else mapping.parse_time(when),
+        time=None if when is None else parse_time(when),
         facts=facts.get(iri, NO_FACTS),
     )
 

@@ -23,7 +23,8 @@ from trails.plumbing.draft import Draft
 from trails.plumbing.thread_guard import OneThread
 from trails.plumbing.transaction import Transaction, id_in_use, there
 from trails.plumbing.workspace import Workspace
-from trails.records import turns as mapping
+from trails.records.sessions import prompt_quads, session_quads
+from trails.records.turns import turn_quads, turn_type
 from trails.store.contract import Change, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -253,20 +254,20 @@ class Worktree:
         else:
             self._make_row(tx)
         if first > 0:
-            tx.require([mapping.turn_type(self.turns[first - 1])])
+            tx.require([turn_type(self.turns[first - 1])])
         for made, turn in zip(self._drafts, self.turns[first:], strict=True):
-            tx.add(mapping.turn_quads(SealedTurn.trusted({"turn": turn, "salt": made.salt}), self._answers(turn)))
+            tx.add(turn_quads(SealedTurn.trusted({"turn": turn, "salt": made.salt}), self._answers(turn)))
         if self._drafts:
             tx.forbid((None, vocab.INDEX, vocab.integer(first), NamedNode(self.record.iri)))
             tx.require(quoted, quotes.source_gone)
         for prompt in self._new_prompts:
-            tx.new(mapping.prompt_quads(prompt), None if self.stored else lambda _: self._taken())
+            tx.new(prompt_quads(prompt), None if self.stored else lambda _: self._taken())
         tx.log(self._leaves())
         return tx
 
     def _make_row(self, tx: Transaction) -> None:
         record = self.record
-        tx.add(mapping.session_quads(record))
+        tx.add(session_quads(record))
         tx.forbid_id(self.id)
         if record.label is not None:
             tx.label(record.label)

@@ -12,15 +12,14 @@ from trails import iris, vocab
 from trails.decoding import decodes
 from trails.errors import IntegrityError
 from trails.model import Value
-from trails.records import turns
+from trails.records.schema import FLAG, IRI, NUMBER, SESSION, TEXT, TIME, Codec, Field, Table
+from trails.records.terms import Row, time_literal
 
 TYPES: Final = frozenset({vocab.CONVERSATION, vocab.ALIAS, vocab.MOVE})
 REMOVAL: Final = frozenset(
     {vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.REMOVED_ALIAS, vocab.ALIAS_WAS_OF, vocab.REASON}
 )
 """What the catalog may say of the removal of an alias; the log says whether it is as it was."""
-
-_Row = tuple[NamedNode, NamedNode, NamedNode | Literal]
 
 
 class Conversation(Value):
@@ -82,42 +81,74 @@ class Move(Value):
     """The id of the operation that this one takes back."""
 
 
+# --- kept
+
+
+def key_of(iri: str) -> str:
+    """Return the key whose conversation an IRI names; raise `IntegrityError` for an IRI of anything else."""
+    key = iris.conversation_key(iri)
+    if key is None:
+        raise IntegrityError(f"<{iri}> is no conversation: the store was altered; restore it from a backup")
+    return key
+
+
+def _conversation_node(key: str) -> NamedNode:
+    return NamedNode(iris.conversation(key))
+
+
+_CONVERSATION: Final = Table(
+    (vocab.CONVERSATION,),
+    (
+        Field("key", vocab.KEY, TEXT, required=True),
+        Field("session_id", vocab.CURRENT_SESSION, SESSION, required=True),
+        Field("created", vocab.TIME, TIME, required=True),
+        Field("revision", vocab.REVISION, NUMBER, required=True),
+        Field("label", vocab.LABEL, TEXT),
+    ),
+)
+_ALIAS: Final = Table(
+    (vocab.ALIAS,),
+    (
+        Field("alias", vocab.ALIAS_KEY, TEXT, required=True),
+        Field("key", vocab.ALIAS_OF, Codec(_conversation_node, key_of), required=True),
+        Field("reason", vocab.REASON, TEXT, required=True),
+        Field("by_iri", vocab.ATTRIBUTED_TO, IRI, required=True),
+        Field("time", vocab.TIME, TIME, required=True),
+        Field("from_key", vocab.FROM_KEY, TEXT),
+    ),
+)
+_MOVE: Final = Table(
+    (vocab.MOVE,),
+    (
+        Field("session_id", vocab.MOVED_SESSION, SESSION, required=True),
+        Field("from_key", vocab.FROM_KEY, TEXT, required=True),
+        Field("to_key", vocab.TO_KEY, TEXT, required=True),
+        Field("was_current", vocab.WAS_CURRENT, FLAG, required=True),
+        Field("became_current", vocab.BECAME_CURRENT, FLAG, required=True),
+        Field("reason", vocab.REASON, TEXT, required=True),
+        Field("by_iri", vocab.ASSOCIATED_WITH, IRI, required=True),
+        Field("time", vocab.ENDED_AT, TIME, required=True),
+        Field("former_label", vocab.FORMER_LABEL, TEXT),
+        Field("undoes", vocab.UNDOES, TEXT),
+    ),
+)
+
+
 # --- as quads
 
 
-def _quads(rows: Iterable[_Row]) -> list[Quad]:
+def _quads(rows: Iterable[Row]) -> list[Quad]:
     return [Quad(s, p, o, vocab.CATALOG) for s, p, o in rows]
 
 
 def conversation_quads(made: Conversation) -> list[Quad]:
     """Return the quads of a conversation's row."""
-    node = NamedNode(made.iri)
-    rows: list[_Row] = [
-        (node, vocab.TYPE, vocab.CONVERSATION),
-        (node, vocab.KEY, Literal(made.key)),
-        (node, vocab.CURRENT_SESSION, NamedNode(iris.session(made.session_id))),
-        (node, vocab.TIME, turns.time_literal(made.created)),
-        (node, vocab.REVISION, vocab.integer(made.revision)),
-    ]
-    if made.label is not None:
-        rows.append((node, vocab.LABEL, Literal(made.label)))
-    return _quads(rows)
+    return _CONVERSATION.quads(made, NamedNode(made.iri), vocab.CATALOG)
 
 
 def alias_quads(made: Alias) -> list[Quad]:
     """Return the quads of an alias, without that of its author's type."""
-    node = NamedNode(iris.alias(made.alias))
-    rows: list[_Row] = [
-        (node, vocab.TYPE, vocab.ALIAS),
-        (node, vocab.ALIAS_KEY, Literal(made.alias)),
-        (node, vocab.ALIAS_OF, NamedNode(iris.conversation(made.key))),
-        (node, vocab.REASON, Literal(made.reason)),
-        (node, vocab.ATTRIBUTED_TO, NamedNode(made.by_iri)),
-        (node, vocab.TIME, turns.time_literal(made.time)),
-    ]
-    if made.from_key is not None:
-        rows.append((node, vocab.FROM_KEY, Literal(made.from_key)))
-    return _quads(rows)
+    return _ALIAS.quads(made, NamedNode(iris.alias(made.alias)), vocab.CATALOG)
 
 
 def removal_quads(gone: Alias, by_iri: str, time: datetime, token: str) -> list[Quad]:
@@ -129,7 +160,7 @@ def removal_quads(gone: Alias, by_iri: str, time: datetime, token: str) -> list[
             (node, vocab.REMOVED_ALIAS, Literal(gone.alias)),
             (node, vocab.ALIAS_WAS_OF, NamedNode(iris.conversation(gone.key))),
             (node, vocab.REASON, Literal(gone.reason)),
-            (node, vocab.ENDED_AT, turns.time_literal(time)),
+            (node, vocab.ENDED_AT, time_literal(time)),
             (node, vocab.ASSOCIATED_WITH, NamedNode(by_iri)),
         ]
     )
@@ -137,23 +168,7 @@ def removal_quads(gone: Alias, by_iri: str, time: datetime, token: str) -> list[
 
 def move_quads(made: Move) -> list[Quad]:
     """Return the quads of a move, without that of its author's type."""
-    node = NamedNode(iris.move(made.operation, made.number))
-    rows: list[_Row] = [
-        (node, vocab.TYPE, vocab.MOVE),
-        (node, vocab.MOVED_SESSION, NamedNode(iris.session(made.session_id))),
-        (node, vocab.FROM_KEY, Literal(made.from_key)),
-        (node, vocab.TO_KEY, Literal(made.to_key)),
-        (node, vocab.WAS_CURRENT, Literal(made.was_current)),
-        (node, vocab.BECAME_CURRENT, Literal(made.became_current)),
-        (node, vocab.REASON, Literal(made.reason)),
-        (node, vocab.ASSOCIATED_WITH, NamedNode(made.by_iri)),
-        (node, vocab.ENDED_AT, turns.time_literal(made.time)),
-    ]
-    if made.former_label is not None:
-        rows.append((node, vocab.FORMER_LABEL, Literal(made.former_label)))
-    if made.undoes is not None:
-        rows.append((node, vocab.UNDOES, Literal(made.undoes)))
-    return _quads(rows)
+    return _MOVE.quads(made, NamedNode(iris.move(made.operation, made.number)), vocab.CATALOG)
 
 
 def belongs(session_id: str, key: str) -> list[Quad]:
@@ -176,76 +191,28 @@ def current(key: str, session_id: str) -> Quad:
 # --- and back
 
 
-def _values(subject: str, quads: Iterable[Quad], wanted: Iterable[NamedNode]) -> dict[NamedNode, str]:
-    found: dict[NamedNode, str] = {}
-    for quad in quads:
-        if quad.predicate in found:
-            raise IntegrityError(f"<{subject}> says two things of {quad.predicate}: the store was altered")
-        found[quad.predicate] = str(getattr(quad.object, "value", quad.object))
-    missing = next((predicate for predicate in wanted if predicate not in found), None)
-    if missing is not None:
-        raise IntegrityError(f"<{subject}> lacks {missing}: the store was altered; restore it from a backup")
-    return found
-
-
-def key_of(iri: str) -> str:
-    """Return the key whose conversation an IRI names; raise `IntegrityError` for an IRI of anything else."""
-    key = iris.conversation_key(iri)
-    if key is None:
-        raise IntegrityError(f"<{iri}> is no conversation: the store was altered; restore it from a backup")
-    return key
-
-
 @decodes
 def conversation_of(subject: str, quads: Iterable[Quad]) -> Conversation:
     """Return the conversation that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
-    found = _values(subject, quads, (vocab.KEY, vocab.CURRENT_SESSION, vocab.TIME, vocab.REVISION))
-    return Conversation(
-        key=key_of(subject),
-        session_id=iris.session_id(found[vocab.CURRENT_SESSION]),
-        label=found.get(vocab.LABEL),
-        created=turns.parse_time(found[vocab.TIME]),
-        revision=int(found[vocab.REVISION]),
-    )
+    row = _CONVERSATION.row(subject, quads)
+    key = key_of(subject)
+    return Conversation(**_CONVERSATION.values(row) | {"key": key})
 
 
 @decodes
 def alias_of(subject: str, quads: Iterable[Quad]) -> Alias:
     """Return the alias that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
-    wanted = (vocab.ALIAS_KEY, vocab.ALIAS_OF, vocab.REASON, vocab.ATTRIBUTED_TO, vocab.TIME)
-    found = _values(subject, quads, wanted)
-    return Alias(
-        alias=iris.alias_key(subject) or "",
-        key=key_of(found[vocab.ALIAS_OF]),
-        reason=found[vocab.REASON],
-        by_iri=found[vocab.ATTRIBUTED_TO],
-        time=turns.parse_time(found[vocab.TIME]),
-        from_key=found.get(vocab.FROM_KEY),
-    )
+    row = _ALIAS.row(subject, quads)
+    return Alias(**_ALIAS.values(row) | {"alias": iris.alias_key(subject) or ""})
 
 
 @decodes
 def move_of(subject: str, quads: Iterable[Quad]) -> Move:
     """Return the move that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
-    place = iris.move_place(subject)
-    wanted = (vocab.MOVED_SESSION, vocab.FROM_KEY, vocab.TO_KEY, vocab.WAS_CURRENT, vocab.BECAME_CURRENT)
-    found = _values(subject, quads, (*wanted, vocab.REASON, vocab.ASSOCIATED_WITH, vocab.ENDED_AT))
+    place, row = iris.move_place(subject), _MOVE.row(subject, quads)
     if place is None:
         raise IntegrityError(f"<{subject}> is no move: the store was altered; restore it from a backup")
-    return Move(
-        operation=place[0],
-        number=place[1],
-        session_id=iris.session_id(found[vocab.MOVED_SESSION]),
-        from_key=found[vocab.FROM_KEY],
-        to_key=found[vocab.TO_KEY],
-        was_current=found[vocab.WAS_CURRENT] == "true",
-        became_current=found[vocab.BECAME_CURRENT] == "true",
-        reason=found[vocab.REASON],
-        by_iri=found[vocab.ASSOCIATED_WITH],
-        time=turns.parse_time(found[vocab.ENDED_AT]),
-        former_label=found.get(vocab.FORMER_LABEL),
-        undoes=found.get(vocab.UNDOES),
-    )
+    return Move(operation=place[0], number=place[1], **_MOVE.values(row))
 
 
 @decodes

@@ -1,6 +1,6 @@
 """The entries of a session's ledger, frozen, and between them and quads: events, exchanges, deliveries. Pure.
 
-Those that the session tree writes are in `trails.records.tree_entries`, those of policies in `policyentries`.
+Those that the session tree writes are in `trails.records.tree_entries`, those of policies in `policy_entries`.
 
 A ledger is a graph of its own beside the session's, `<session>/ledger`, and its entries are numbered from 1. A text that
 a redaction may have to take out (a message's, what was really sent, an error's) is salted, and what the log covers of an
@@ -10,7 +10,7 @@ entry is its text's digest, so that the text can go and everything still verifie
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -23,22 +23,27 @@ from trails.decoding import decodes
 from trails.errors import IntegrityError, TrailsError
 from trails.integrity import leaves
 from trails.integrity.leaves import Kind, Leaf
-from trails.records import policy_entries, tree_entries, turns
-from trails.records.entry import (
-    LedgerEntry,
-    Node,
-    Pairs,
-    Properties,
-    Words,
-    decode_words,
-    entry_node,
-    entry_number,
-    moment,
-    one,
-    time_of,
-)
+from trails.records import policy_entries, tree_entries
+from trails.records.entry import LedgerEntry, Words, decode_words
 from trails.records.policy_entries import Decision
-from trails.records.tree_entries import SAYING_WHY, TreeEntry
+from trails.records.schema import (
+    AGENT,
+    ENTRIES,
+    ENTRY,
+    FLAG,
+    IRI,
+    NUMBER,
+    SESSION,
+    TEXT,
+    TIME,
+    TURNS,
+    Field,
+    Node,
+    Properties,
+    Table,
+    one,
+)
+from trails.records.tree_entries import SAYING_WHY, Brief, TreeEntry, brief_type, brief_what
 
 Mode = Literal["steer", "followup", "collect", "hold"]
 """What becomes of a message that comes while the session is at work; "hold" leaves it for somebody to decide."""
@@ -182,6 +187,69 @@ class Delivery(LedgerEntry):
 Entry = Event | Exchange | Delivery | Decision | TreeEntry
 
 
+# --- kept
+
+
+_TYPES: Final[Mapping[NamedNode, type[Entry]]] = {
+    v.EVENT: Event,
+    v.EXCHANGE: Exchange,
+    v.DELIVERY: Delivery,
+    v.DECISION: Decision,
+}
+"""The class of each entry, but for those of the tree, by the type that it is stored with."""
+_TABLES: Final[Mapping[type[LedgerEntry], Table]] = {
+    Event: Table(
+        (v.EVENT, v.ENTITY),
+        (
+            Field("direction", v.DIRECTION, TEXT),
+            Field("source", v.SOURCE, TEXT),
+            Field("event_id", v.EVENT_ID, TEXT),
+            Field("channel", v.CHANNEL, TEXT),
+            Field("account", v.ACCOUNT, TEXT),
+            Field("peer", v.PEER, TEXT),
+            Field("mode", v.QUEUE_MODE, TEXT),
+            Field("author_iri", v.ATTRIBUTED_TO, IRI),
+            Field("time", v.TIME, TIME),
+            Field("received", v.RECEIVED_AT, TIME),
+            Field("waiting", v.WAITING, FLAG, absent="false", when=lambda event: event.waiting),
+            Field("turn_iris", v.RECORDED_AS, TURNS, when=lambda event: event.direction == "inbound"),
+            Field("turn_iris", v.DERIVED_FROM, TURNS, when=lambda event: event.direction == "outbound"),
+            Field("exchange", v.GENERATED_BY, ENTRY),
+        ),
+    ),
+    Exchange: Table(
+        (v.EXCHANGE, v.ACTIVITY),
+        (
+            Field("state", v.STATE, TEXT),
+            Field("agent", v.ASSOCIATED_WITH, AGENT, absent=""),
+            Field("events", v.USED, ENTRIES),
+            Field("queued", v.QUEUED_AT, TIME),
+            Field("started", v.STARTED_AT, TIME),
+            Field("ended", v.ENDED_AT, TIME),
+            Field("head_before", v.HEAD_BEFORE, TEXT),
+            Field("head_after", v.HEAD_AFTER, TEXT),
+            Field("turn_iris", v.GENERATED, TURNS),
+            Field("retry_of", v.RETRY_OF, ENTRY),
+            Field("kept_as", v.KEPT_AS, SESSION),
+        ),
+    ),
+    Delivery: Table(
+        (v.DELIVERY, v.ENTITY),
+        (
+            Field("turn_iri", v.DERIVED_FROM, IRI),
+            Field("event", v.DELIVERY_OF, ENTRY),
+            Field("channel", v.CHANNEL, TEXT),
+            Field("outcome", v.OUTCOME, TEXT),
+            Field("attempt", v.ATTEMPT, NUMBER, absent=""),
+            Field("time", v.TIME, TIME),
+            Field("reason", v.REASON, TEXT),
+        ),
+    ),
+    Decision: policy_entries.TABLE,
+    **tree_entries.TABLES,
+}
+
+
 # --- to quads
 
 
@@ -202,87 +270,29 @@ def head_quads(session_id: str) -> list[Quad]:
 def quads(entry: Entry) -> list[Quad]:
     """Return the quads of an entry."""
     node, graph = NamedNode(entry.iri), graph_of(entry.session_id)
-    return [Quad(node, predicate, term, graph) for predicate, term in _pairs(entry) if term is not None]
+    made = [Quad(node, v.NUMBER, v.integer(entry.number), graph)]
+    if isinstance(entry, Brief):
+        made.append(Quad(node, v.TYPE, brief_type(entry), graph))
+    made += _TABLES[type(entry)].quads(entry, node, graph)
+    if entry.words is not None:
+        made += [Quad(node, p, o, graph) for p, o in _words(entry.words, _text_of(type(entry)))]
+    elif entry.leaf_salt is not None:
+        made.append(Quad(node, v.LEAF_SALT, RdfLiteral(entry.leaf_salt), graph))
+    return made
 
 
-def _pairs(entry: Entry) -> Pairs:
-    yield v.NUMBER, v.integer(entry.number)
-    match entry:
-        case Event():
-            yield from _event(entry)
-        case Exchange():
-            yield from _exchange(entry)
-        case Delivery():
-            yield from _delivery(entry)
-        case Decision():
-            yield from policy_entries.pairs(entry)
-        case _:
-            yield from tree_entries.pairs(entry)
-    if entry.words is None:
-        yield v.LEAF_SALT, None if entry.leaf_salt is None else RdfLiteral(entry.leaf_salt)
-    else:
-        yield from _words(entry.words, v.ERROR if isinstance(entry, (Exchange, *SAYING_WHY)) else v.VALUE)
+def _text_of(made: type[Entry]) -> NamedNode:
+    """Return the property that the text of an entry of a class is kept under."""
+    return v.ERROR if made is Exchange or made in SAYING_WHY else v.VALUE
 
 
-def _words(words: Words, predicate: NamedNode) -> Pairs:
+def _words(words: Words, predicate: NamedNode) -> Iterator[tuple[NamedNode, Node]]:
     yield v.DIGEST, RdfLiteral(words.digest)
     if words.withheld:
         yield predicate, RdfLiteral("", datatype=v.REDACTED)
     elif words.text is not None:
         yield predicate, RdfLiteral(words.text, datatype=v.JSON) if words.structured else RdfLiteral(words.text)
         yield v.SALT, RdfLiteral(words.salt or "")
-
-
-def _event(event: Event) -> Pairs:
-    yield v.TYPE, v.EVENT
-    yield v.TYPE, v.ENTITY
-    yield v.DIRECTION, RdfLiteral(event.direction)
-    for predicate, text in (
-        (v.SOURCE, event.source),
-        (v.EVENT_ID, event.event_id),
-        (v.CHANNEL, event.channel),
-        (v.ACCOUNT, event.account),
-        (v.PEER, event.peer),
-        (v.QUEUE_MODE, event.mode),
-    ):
-        yield predicate, None if text is None else RdfLiteral(text)
-    yield v.ATTRIBUTED_TO, None if event.author_iri is None else NamedNode(event.author_iri)
-    yield v.TIME, turns.time_literal(event.time)
-    yield v.RECEIVED_AT, time_of(event.received)
-    yield v.WAITING, RdfLiteral(True) if event.waiting else None
-    for turn in event.turn_iris:
-        yield v.RECORDED_AS if event.direction == "inbound" else v.DERIVED_FROM, NamedNode(turn)
-    yield v.GENERATED_BY, entry_node(event, event.exchange)
-
-
-def _exchange(exchange: Exchange) -> Pairs:
-    yield v.TYPE, v.EXCHANGE
-    yield v.TYPE, v.ACTIVITY
-    yield v.STATE, RdfLiteral(exchange.state)
-    yield v.ASSOCIATED_WITH, NamedNode(iris.agent(exchange.agent))
-    for number in exchange.events:
-        yield v.USED, entry_node(exchange, number)
-    yield v.QUEUED_AT, turns.time_literal(exchange.queued)
-    yield v.STARTED_AT, time_of(exchange.started)
-    yield v.ENDED_AT, time_of(exchange.ended)
-    yield v.HEAD_BEFORE, None if exchange.head_before is None else RdfLiteral(exchange.head_before)
-    yield v.HEAD_AFTER, None if exchange.head_after is None else RdfLiteral(exchange.head_after)
-    for turn in exchange.turn_iris:
-        yield v.GENERATED, NamedNode(turn)
-    yield v.RETRY_OF, entry_node(exchange, exchange.retry_of)
-    yield v.KEPT_AS, None if exchange.kept_as is None else NamedNode(iris.session(exchange.kept_as))
-
-
-def _delivery(delivery: Delivery) -> Pairs:
-    yield v.TYPE, v.DELIVERY
-    yield v.TYPE, v.ENTITY
-    yield v.DERIVED_FROM, NamedNode(delivery.turn_iri)
-    yield v.DELIVERY_OF, entry_node(delivery, delivery.event)
-    yield v.CHANNEL, RdfLiteral(delivery.channel)
-    yield v.OUTCOME, RdfLiteral(delivery.outcome)
-    yield v.ATTEMPT, v.integer(delivery.attempt)
-    yield v.TIME, turns.time_literal(delivery.time)
-    yield v.REASON, None if delivery.reason is None else RdfLiteral(delivery.reason)
 
 
 def row_digest(entry: Entry, said: Iterable[Quad] | None = None) -> str:
@@ -333,7 +343,7 @@ def by_subject(found: Iterable[Quad]) -> dict[str, dict[NamedNode, list[Node]]]:
     """Return quads of a ledger's graph by the subject's IRI and the property."""
     subjects: dict[str, dict[NamedNode, list[Node]]] = defaultdict(lambda: defaultdict(list))
     for quad in found:
-        if isinstance(quad.object, NamedNode | RdfLiteral):
+        if isinstance(quad.object, Node):
             subjects[str(getattr(quad.subject, "value", quad.subject))][quad.predicate].append(quad.object)
     return subjects
 
@@ -341,25 +351,16 @@ def by_subject(found: Iterable[Quad]) -> dict[str, dict[NamedNode, list[Node]]]:
 @decodes
 def decode(session_id: str, iri: str, properties: Properties) -> Entry:
     """Return the entry that a subject of a ledger's graph is; raise `IntegrityError` for what is none."""
-    found = _decode(session_id, iri, properties)
-    return found.model_copy(update={"leaf_salt": one(properties, v.LEAF_SALT)})
+    return _decode(session_id, iri, properties, one(properties, v.LEAF_SALT))
 
 
-def _decode(session_id: str, iri: str, properties: Properties) -> Entry:
-    number = iris.entry_number(iri)
-    types = properties.get(v.TYPE, [])
+def _decode(session_id: str, iri: str, properties: Properties, leaf_salt: str | None) -> Entry:
+    number, types = iris.entry_number(iri), properties.get(v.TYPE, [])
+    made = _class_of(types)
     try:
-        if number is not None and v.EVENT in types:
-            return _decode_event(session_id, number, properties)
-        if number is not None and v.EXCHANGE in types:
-            return _decode_exchange(session_id, number, properties)
-        if number is not None and v.DELIVERY in types:
-            return _decode_delivery(session_id, number, properties)
-        if number is not None and v.DECISION in types:
-            return policy_entries.decode(session_id, number, properties)
-        made = next((tree_entries.TYPES[each] for each in types if each in tree_entries.TYPES), None)  # type: ignore[index] # IRIs
         if number is not None and made is not None:
-            return tree_entries.decode(made, session_id, number, properties)
+            fields = {"session_id": session_id, "number": number, "leaf_salt": leaf_salt}
+            return made.model_validate(fields | _fields(made, properties))
     except (ValueError, TrailsError) as error:
         raise IntegrityError(
             f"entry {number} of the ledger of session {session_id!r} cannot be read ({error}): the store was altered; "
@@ -368,71 +369,15 @@ def _decode(session_id: str, iri: str, properties: Properties) -> Entry:
     raise IntegrityError(f"{iri} is no entry of the ledger of session {session_id!r}, and stands in its graph")
 
 
-def _decode_event(session_id: str, number: int, properties: Properties) -> Event:
-    return Event.model_validate(
-        {
-            "session_id": session_id,
-            "number": number,
-            "words": decode_words(properties, v.VALUE),
-            "direction": one(properties, v.DIRECTION),
-            "source": one(properties, v.SOURCE),
-            "event_id": one(properties, v.EVENT_ID),
-            "channel": one(properties, v.CHANNEL),
-            "account": one(properties, v.ACCOUNT),
-            "peer": one(properties, v.PEER),
-            "mode": one(properties, v.QUEUE_MODE),
-            "author_iri": one(properties, v.ATTRIBUTED_TO),
-            "time": moment(properties, v.TIME),
-            "received": moment(properties, v.RECEIVED_AT),
-            "waiting": one(properties, v.WAITING) == "true",
-            "turn_iris": _turns(properties, v.RECORDED_AS) or _turns(properties, v.DERIVED_FROM),
-            "exchange": entry_number(properties, v.GENERATED_BY),
-        }
-    )
+def _class_of(types: Sequence[Node]) -> type[Entry] | None:
+    for each, made in _TYPES.items():
+        if each in types:
+            return made
+    return next((tree_entries.TYPES[each] for each in types if each in tree_entries.TYPES), None)  # type: ignore[index] # IRIs
 
 
-def _decode_exchange(session_id: str, number: int, properties: Properties) -> Exchange:
-    kept_as = one(properties, v.KEPT_AS)
-    return Exchange.model_validate(
-        {
-            "session_id": session_id,
-            "number": number,
-            "words": decode_words(properties, v.ERROR),
-            "state": one(properties, v.STATE),
-            "agent": iris.author_name(one(properties, v.ASSOCIATED_WITH) or ""),
-            "events": tuple(sorted(iris.entry_number(each.value) or 0 for each in properties.get(v.USED, []))),
-            "queued": moment(properties, v.QUEUED_AT),
-            "started": moment(properties, v.STARTED_AT),
-            "ended": moment(properties, v.ENDED_AT),
-            "head_before": one(properties, v.HEAD_BEFORE),
-            "head_after": one(properties, v.HEAD_AFTER),
-            "turn_iris": _turns(properties, v.GENERATED),
-            "retry_of": entry_number(properties, v.RETRY_OF),
-            "kept_as": None if kept_as is None else iris.session_id(kept_as),
-        }
-    )
-
-
-def _decode_delivery(session_id: str, number: int, properties: Properties) -> Delivery:
-    return Delivery.model_validate(
-        {
-            "session_id": session_id,
-            "number": number,
-            "words": decode_words(properties, v.VALUE),
-            "turn_iri": one(properties, v.DERIVED_FROM),
-            "event": entry_number(properties, v.DELIVERY_OF),
-            "channel": one(properties, v.CHANNEL),
-            "outcome": one(properties, v.OUTCOME),
-            "attempt": int(one(properties, v.ATTEMPT) or ""),
-            "time": moment(properties, v.TIME),
-            "reason": one(properties, v.REASON),
-        }
-    )
-
-
-def _turns(properties: Properties, predicate: NamedNode) -> tuple[str, ...]:
-    return tuple(sorted((each.value for each in properties.get(predicate, [])), key=_turn_place))
-
-
-def _turn_place(turn_iri: str) -> tuple[int, str]:
-    return iris.turn_index(turn_iri), turn_iri
+def _fields(made: type[Entry], properties: Properties) -> dict[str, Any]:
+    fields: dict[str, Any] = {} if made is Decision else {"words": decode_words(properties, _text_of(made))}
+    if made is Brief:
+        fields["what"] = brief_what(properties[v.TYPE])
+    return fields | _TABLES[made].values(properties)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Self
 
@@ -14,14 +13,9 @@ from pyoxigraph import NamedNode
 from trails import iris
 from trails import vocab as v
 from trails.decoding import decodes
-from trails.errors import IntegrityError
 from trails.integrity import digests
 from trails.model import Value
-from trails.records import turns
-
-Node = NamedNode | RdfLiteral
-Pairs = Iterator[tuple[NamedNode, Node | None]]
-Properties = Mapping[NamedNode, list[Node]]
+from trails.records.schema import Properties, one
 
 
 class Words(Value):
@@ -88,20 +82,6 @@ class LedgerEntry(Value):
         return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in plain.items()}
 
 
-def one(properties: Properties, predicate: NamedNode) -> str | None:
-    """Return the one value of a property, or None; raise `IntegrityError` for two."""
-    values = properties.get(predicate, [])
-    if len(values) > 1:
-        raise IntegrityError(f"it has {len(values)} values for {predicate.value}")
-    return values[0].value if values else None
-
-
-def moment(properties: Properties, predicate: NamedNode) -> datetime | None:
-    """Return the time that a property holds, or None."""
-    lexical = one(properties, predicate)
-    return None if lexical is None else turns.parse_time(lexical)
-
-
 def decode_words(properties: Properties, predicate: NamedNode) -> Words | None:
     """Return the text of an entry, or what stands for it, or None for an entry without one."""
     digest = one(properties, v.DIGEST)
@@ -113,19 +93,3 @@ def decode_words(properties: Properties, predicate: NamedNode) -> Words | None:
     if datatype == v.REDACTED:
         return Words(text=None, digest=digest, withheld=True)
     return Words(text=text, structured=datatype == v.JSON, salt=one(properties, v.SALT), digest=digest)
-
-
-def entry_number(properties: Properties, predicate: NamedNode) -> int | None:
-    """Return the number of the entry that a property names, or None."""
-    iri = one(properties, predicate)
-    return None if iri is None else iris.entry_number(iri)
-
-
-def entry_node(entry: LedgerEntry, number: int | None) -> NamedNode | None:
-    """Return the node of another entry of the same ledger, by its number."""
-    return None if number is None else NamedNode(iris.ledger_entry(iris.session(entry.session_id), number))
-
-
-def time_of(time: datetime | None) -> RdfLiteral | None:
-    """Return a time as a literal, or None."""
-    return None if time is None else turns.time_literal(time)

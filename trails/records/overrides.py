@@ -20,7 +20,7 @@ from trails.decoding import decodes
 from trails.errors import IntegrityError, InvalidInput
 from trails.integrity import digests
 from trails.model import Value
-from trails.records import turns
+from trails.records.terms import parse_time, time_literal
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -105,7 +105,7 @@ def quads(entry: SessionEntry) -> list[Quad]:
     graph, node = graph_of(entry.session_id), NamedNode(iris.session(entry.session_id))
     rows = [Quad(node, vocab.SALT, Literal(entry.salt), graph)]
     if entry.last_user_activity is not None:
-        rows.append(Quad(node, vocab.LAST_USER_ACTIVITY, turns.time_literal(entry.last_user_activity), graph))
+        rows.append(Quad(node, vocab.LAST_USER_ACTIVITY, time_literal(entry.last_user_activity), graph))
     rows += [Quad(node, *_pair(name, text), graph) for name, text in entry.fields.items()]
     return rows
 
@@ -131,7 +131,7 @@ def _typed(name: str, text: str) -> Literal | None:
             return Literal(value) if name in _BOOLEANS else None
         case int():
             if name in TIMES:
-                return turns.time_literal(_EPOCH + value * _MILLISECOND) if 0 <= value <= _LAST_MS else None
+                return time_literal(_EPOCH + value * _MILLISECOND) if 0 <= value <= _LAST_MS else None
             return vocab.integer(value) if name in _INTEGERS | _EITHER and abs(value) < _WHOLE else None
         case str():
             return _plain(value) if name not in TIMES | _INTEGERS | _BOOLEANS else None
@@ -158,7 +158,7 @@ def decode(session_id: str, found: Iterable[Quad]) -> SessionEntry:
         if quad.predicate == vocab.SALT:
             salt = text
         elif quad.predicate == vocab.LAST_USER_ACTIVITY:
-            moment = turns.parse_time(text)
+            moment = parse_time(text)
         elif name in fields:
             raise IntegrityError(f"the entry of session {session_id!r} has two values for {name!r}")
         else:
@@ -184,7 +184,7 @@ def _json_of(value: Literal) -> str:
         case vocab.JSON | vocab.INTEGER | vocab.BOOLEAN:
             return value.value
         case vocab.DATE_TIME:
-            return str((turns.parse_time(value.value) - _EPOCH) // _MILLISECOND)
+            return str((parse_time(value.value) - _EPOCH) // _MILLISECOND)
         case vocab.STRING:
             return json.dumps(value.value, ensure_ascii=False)
     raise IntegrityError(f"an entry of a session holds {value}, which Trails never writes")

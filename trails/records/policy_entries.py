@@ -6,15 +6,11 @@ It holds no text of anybody's: what was decided about, by which rule, who asked,
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from pyoxigraph import Literal as RdfLiteral
-from pyoxigraph import NamedNode
-
-from trails import iris
 from trails import vocab as v
-from trails.records import turns
-from trails.records.entry import LedgerEntry, Pairs, Properties, moment, one
+from trails.records.entry import LedgerEntry
+from trails.records.schema import AGENT, FLAG, SESSION, TEXT, TIME, Field, Table
 
 
 class Decision(LedgerEntry):
@@ -47,32 +43,15 @@ class Decision(LedgerEntry):
         )
 
 
-def pairs(entry: Decision) -> Pairs:
-    """Give the properties of a decision, without its number."""
-    yield v.TYPE, v.DECISION
-    yield v.TYPE, v.ACTIVITY
-    yield v.ACTION, RdfLiteral(entry.action)
-    yield v.ALLOWED, RdfLiteral(entry.allowed)
-    yield v.RULE, RdfLiteral(entry.rule)
-    yield v.ASSOCIATED_WITH, NamedNode(iris.agent(entry.agent))
-    yield v.ENDED_AT, turns.time_literal(entry.time)
-    yield v.USED, None if entry.used is None else NamedNode(iris.session(entry.used))
-    yield v.CHANNEL, None if entry.channel is None else RdfLiteral(entry.channel)
-
-
-def decode(session_id: str, number: int, properties: Properties) -> Decision:
-    """Return the decision that properties say; what does not fit raises ValueError or `IntegrityError`."""
-    used = one(properties, v.USED)
-    return Decision.model_validate(
-        {
-            "session_id": session_id,
-            "number": number,
-            "action": one(properties, v.ACTION),
-            "allowed": one(properties, v.ALLOWED) == "true",
-            "rule": one(properties, v.RULE),
-            "agent": iris.author_name(one(properties, v.ASSOCIATED_WITH) or ""),
-            "time": moment(properties, v.ENDED_AT),
-            "used": None if used is None else iris.session_id(used),
-            "channel": one(properties, v.CHANNEL),
-        }
-    )
+TABLE: Final = Table(
+    (v.DECISION, v.ACTIVITY),
+    (
+        Field("action", v.ACTION, TEXT),
+        Field("allowed", v.ALLOWED, FLAG, absent="false"),
+        Field("rule", v.RULE, TEXT),
+        Field("agent", v.ASSOCIATED_WITH, AGENT, absent=""),
+        Field("time", v.ENDED_AT, TIME),
+        Field("used", v.USED, SESSION),
+        Field("channel", v.CHANNEL, TEXT),
+    ),
+)

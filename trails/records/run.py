@@ -21,7 +21,7 @@ from trails.errors import IntegrityError
 from trails.integrity import digests, leaves
 from trails.integrity.leaves import Leaf
 from trails.model import Value
-from trails.records.entry import Properties, moment, one, time_of
+from trails.records.schema import AGENT, FLAG, IRI, NUMBER, SESSION, TEXT, TIME, Codec, Field, Properties, Table, one
 
 Cleanup = Literal["delete", "keep"]
 """What becomes of a sub-agent's session once its run is announced."""
@@ -35,7 +35,6 @@ RunState = Literal["running", "ended", "announcing", "done"]
 TEXTS: Final = (v.TASK, v.RUN_ERROR, v.RUN_EXTRA)
 _LOOSE: Final = frozenset({*TEXTS, v.SALT, v.TASK_SALT})
 _REGISTERED: Final = frozenset({v.RUN_ID, v.REGISTERED_AT, v.TASK_DIGEST})
-_Row = tuple[NamedNode, RdfLiteral | NamedNode | None]
 
 
 class Origin(Value):
@@ -216,56 +215,77 @@ def without_sessions(run: Run, *, child: bool, requester: bool) -> Run:
     return without_texts(run).model_copy(update=gone)
 
 
+# --- kept
+
+
+def _thread(thread_id: str | int) -> RdfLiteral:
+    return v.integer(thread_id) if isinstance(thread_id, int) else RdfLiteral(thread_id)
+
+
+_SECONDS: Final = Codec(v.integer, lambda text: int(text or 0))
+_ASKED: Final = Table(
+    (v.RUN, v.ACTIVITY),
+    (
+        Field("run_id", v.RUN_ID, TEXT),
+        Field("revision", v.REVISION, NUMBER, absent=""),
+        Field("child_session_key", v.CHILD_KEY, TEXT),
+        Field("requester_session_key", v.REQUESTER_KEY, TEXT),
+        Field("requester_display_key", v.REQUESTER_DISPLAY_KEY, TEXT),
+    ),
+)
+_ORIGIN: Final = Table(
+    (),
+    (
+        Field("channel", v.REQUESTER_CHANNEL, TEXT),
+        Field("to", v.REQUESTER_RECIPIENT, TEXT),
+        Field("account_id", v.REQUESTER_ACCOUNT, TEXT),
+        Field("thread_id", v.REQUESTER_THREAD, Codec(_thread)),
+    ),
+)
+_DONE: Final = Table(
+    (),
+    (
+        Field("cleanup", v.CLEANUP, TEXT),
+        Field("label", v.RUN_LABEL, TEXT),
+        Field("outcome", v.RUN_OUTCOME, TEXT),
+        Field("model", v.RUN_MODEL, TEXT),
+        Field("thinking", v.RUN_THINKING, TEXT),
+        Field("run_timeout_seconds", v.RUN_TIMEOUT, _SECONDS, absent="", when=lambda run: run.run_timeout_seconds != 0),
+        Field("cleanup_handled", v.CLEANUP_HANDLED, FLAG),
+        Field("announced_how", v.ANNOUNCED_HOW, TEXT),
+        Field("kept_because", v.KEPT_BECAUSE, TEXT),
+        Field("created", v.REGISTERED_AT, TIME),
+        Field("started", v.STARTED_AT, TIME),
+        Field("ended", v.ENDED_AT, TIME),
+        Field("archive_at", v.ARCHIVE_AT, TIME),
+        Field("cleanup_completed", v.CLEANUP_COMPLETED_AT, TIME),
+        Field("agent", v.ASSOCIATED_WITH, AGENT),
+        Field("child_session", v.GENERATED, SESSION),
+        Field("requester_session", v.STARTED_BY, SESSION),
+        Field("announced_as", v.ANNOUNCED_AS, IRI),
+        Field("task_salt", v.TASK_SALT, TEXT),
+        Field("task_digest", v.TASK_DIGEST, TEXT),
+        Field("leaf_salt", v.LEAF_SALT, TEXT),
+    ),
+)
+"""What a run is, where the request for it came from, and what became of it, in the order in which they are written."""
+
+
 # --- to quads
 
 
 def quads(run: Run) -> list[Quad]:
     """Return the quads of a run, in the catalog."""
     node = NamedNode(run.iri)
-    return [Quad(node, predicate, term, v.CATALOG) for predicate, term in _rows(run) if term is not None]
+    return [
+        *_ASKED.quads(run, node, v.CATALOG),
+        *_ORIGIN.quads(run.requester_origin, node, v.CATALOG),
+        *_DONE.quads(run, node, v.CATALOG),
+        *(Quad(node, predicate, term, v.CATALOG) for predicate, term in _said(run.said) if term is not None),
+    ]
 
 
-def _rows(run: Run) -> Iterator[_Row]:
-    yield v.TYPE, v.RUN
-    yield v.TYPE, v.ACTIVITY
-    yield v.RUN_ID, RdfLiteral(run.run_id)
-    yield v.REVISION, v.integer(run.revision)
-    origin = run.requester_origin
-    for predicate, text in (
-        (v.CHILD_KEY, run.child_session_key),
-        (v.REQUESTER_KEY, run.requester_session_key),
-        (v.REQUESTER_DISPLAY_KEY, run.requester_display_key),
-        (v.REQUESTER_CHANNEL, origin.channel),
-        (v.REQUESTER_RECIPIENT, origin.to),
-        (v.REQUESTER_ACCOUNT, origin.account_id),
-        (v.REQUESTER_THREAD, origin.thread_id),
-        (v.CLEANUP, run.cleanup),
-        (v.RUN_LABEL, run.label),
-        (v.RUN_OUTCOME, run.outcome),
-        (v.RUN_MODEL, run.model),
-        (v.RUN_THINKING, run.thinking),
-        (v.RUN_TIMEOUT, run.run_timeout_seconds or None),
-        (v.CLEANUP_HANDLED, run.cleanup_handled),
-        (v.ANNOUNCED_HOW, run.announced_how),
-        (v.KEPT_BECAUSE, run.kept_because),
-    ):
-        yield predicate, None if text is None else v.integer(text) if type(text) is int else RdfLiteral(text)
-    yield v.REGISTERED_AT, time_of(run.created)
-    yield v.STARTED_AT, time_of(run.started)
-    yield v.ENDED_AT, time_of(run.ended)
-    yield v.ARCHIVE_AT, time_of(run.archive_at)
-    yield v.CLEANUP_COMPLETED_AT, time_of(run.cleanup_completed)
-    yield v.ASSOCIATED_WITH, None if run.agent is None else NamedNode(iris.agent(run.agent))
-    yield v.GENERATED, None if run.child_session is None else NamedNode(iris.session(run.child_session))
-    yield v.STARTED_BY, None if run.requester_session is None else NamedNode(iris.session(run.requester_session))
-    yield v.ANNOUNCED_AS, None if run.announced_as is None else NamedNode(run.announced_as)
-    yield v.TASK_SALT, None if run.task_salt is None else RdfLiteral(run.task_salt)
-    yield v.TASK_DIGEST, None if run.task_digest is None else RdfLiteral(run.task_digest)
-    yield v.LEAF_SALT, None if run.leaf_salt is None else RdfLiteral(run.leaf_salt)
-    yield from _said(run.said)
-
-
-def _said(said: Said) -> Iterator[_Row]:
+def _said(said: Said) -> Iterator[tuple[NamedNode, RdfLiteral | None]]:
     yield v.DIGEST, RdfLiteral(said.digest)
     if said.withheld:
         yield v.TASK, RdfLiteral("", datatype=v.REDACTED)
@@ -321,49 +341,10 @@ def decode(iri: str, found: Iterable[Quad]) -> Run:
 
 
 def _values(properties: Properties) -> Mapping[str, Any]:
-    thread = one(properties, v.REQUESTER_THREAD)
-    is_number = thread is not None and getattr(properties[v.REQUESTER_THREAD][0], "datatype", None) == v.INTEGER
-    handled, agent = one(properties, v.CLEANUP_HANDLED), one(properties, v.ASSOCIATED_WITH)
-    return {
-        "run_id": one(properties, v.RUN_ID),
-        "revision": int(one(properties, v.REVISION) or ""),
-        "child_session_key": one(properties, v.CHILD_KEY),
-        "requester_session_key": one(properties, v.REQUESTER_KEY),
-        "requester_display_key": one(properties, v.REQUESTER_DISPLAY_KEY),
-        "requester_origin": Origin(
-            channel=one(properties, v.REQUESTER_CHANNEL),
-            to=one(properties, v.REQUESTER_RECIPIENT),
-            account_id=one(properties, v.REQUESTER_ACCOUNT),
-            thread_id=int(thread) if is_number and thread is not None else thread,
-        ),
-        "said": _decode_said(properties),
-        "cleanup": one(properties, v.CLEANUP),
-        "label": one(properties, v.RUN_LABEL),
-        "created": moment(properties, v.REGISTERED_AT),
-        "started": moment(properties, v.STARTED_AT),
-        "ended": moment(properties, v.ENDED_AT),
-        "outcome": one(properties, v.RUN_OUTCOME),
-        "archive_at": moment(properties, v.ARCHIVE_AT),
-        "cleanup_completed": moment(properties, v.CLEANUP_COMPLETED_AT),
-        "cleanup_handled": None if handled is None else handled == "true",
-        "agent": None if agent is None else iris.author_name(agent),
-        "child_session": _session(properties, v.GENERATED),
-        "requester_session": _session(properties, v.STARTED_BY),
-        "model": one(properties, v.RUN_MODEL),
-        "thinking": one(properties, v.RUN_THINKING),
-        "run_timeout_seconds": int(one(properties, v.RUN_TIMEOUT) or 0),
-        "announced_as": one(properties, v.ANNOUNCED_AS),
-        "announced_how": one(properties, v.ANNOUNCED_HOW),
-        "kept_because": one(properties, v.KEPT_BECAUSE),
-        "task_salt": one(properties, v.TASK_SALT),
-        "task_digest": one(properties, v.TASK_DIGEST),
-        "leaf_salt": one(properties, v.LEAF_SALT),
-    }
-
-
-def _session(properties: Properties, predicate: NamedNode) -> str | None:
-    iri = one(properties, predicate)
-    return None if iri is None else iris.session_id(iri)
+    fields, origin = _ASKED.values(properties) | _DONE.values(properties), _ORIGIN.values(properties)
+    if origin["thread_id"] is not None and getattr(properties[v.REQUESTER_THREAD][0], "datatype", None) == v.INTEGER:
+        origin["thread_id"] = int(origin["thread_id"])
+    return fields | {"requester_origin": Origin(**origin), "said": _decode_said(properties)}
 
 
 def _decode_said(properties: Properties) -> Said:

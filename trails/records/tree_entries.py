@@ -6,27 +6,17 @@ summary) follows, then every change of its state, and with the last one its resu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from pyoxigraph import Literal as RdfLiteral
 from pyoxigraph import NamedNode
 
 from trails import iris
 from trails import vocab as v
 from trails.integrity.leaves import Kind
-from trails.records import turns
-from trails.records.entry import (
-    LedgerEntry,
-    Pairs,
-    Properties,
-    decode_words,
-    entry_node,
-    entry_number,
-    moment,
-    one,
-)
+from trails.records.entry import LedgerEntry
+from trails.records.schema import ENTRIES, ENTRY, IRI, SESSION, TEXT, TEXTS, TIME, Field, Node, Table
 
 TreeState = Literal["active", "suspended", "completed", "failed", "expired"]
 """Where a session of the tree stands."""
@@ -123,7 +113,45 @@ SAYING_WHY: Final = (Transition, Cancellation)
 """The entries whose text is a reason."""
 
 
-# --- to quads
+# --- kept
+
+
+_MADE_BY: Final = (Field("by_iri", v.ASSOCIATED_WITH, IRI), Field("time", v.ENDED_AT, TIME))
+TABLES: Final[Mapping[type[LedgerEntry], Table]] = {
+    Transition: Table(
+        (v.TRANSITION, v.ACTIVITY),
+        (
+            *_MADE_BY,
+            Field("before", v.FROM_STATE, TEXT),
+            Field("after", v.TO_STATE, TEXT),
+            Field("used", v.USED, ENTRIES),
+            Field("kept_as", v.KEPT_AS, SESSION),
+        ),
+    ),
+    Cancellation: Table((v.CANCELLATION, v.ACTIVITY), (*_MADE_BY, Field("ends_by", v.ENDS_BY, TIME))),
+    Brief: Table((v.ENTITY,), (Field("by_iri", v.ATTRIBUTED_TO, IRI), Field("time", v.TIME, TIME))),
+    Result: Table(
+        (v.SESSION_RESULT, v.ENTITY),
+        (
+            Field("status", v.STATUS, TEXT),
+            Field("memory_ids", v.MEMORY_ID, TEXTS),
+            Field("transition", v.GENERATED_BY, ENTRY),
+            Field("time", v.TIME, TIME),
+        ),
+    ),
+    ArtifactEntry: Table(
+        (v.ARTIFACT, v.ENTITY),
+        (
+            Field("result", v.ARTIFACT_OF, ENTRY),
+            Field("transition", v.GENERATED_BY, ENTRY, when=lambda entry: entry.change != "deleted"),
+            Field("transition", v.INVALIDATED_BY, ENTRY, when=lambda entry: entry.change == "deleted"),
+            Field("uri", v.URI, TEXT),
+            Field("change", v.ARTIFACT_CHANGE, TEXT),
+            Field("sha256", v.SHA256, TEXT),
+        ),
+    ),
+}
+"""How each class is kept; what of a brief is its type, beside."""
 
 
 def kind(entry: TreeEntry) -> Kind:
@@ -141,120 +169,14 @@ def kind(entry: TreeEntry) -> Kind:
             return "artifact"
 
 
-def pairs(entry: TreeEntry) -> Pairs:
-    """Give the properties of an entry, without its number and its text."""
-    match entry:
-        case Transition():
-            yield from _transition(entry)
-        case Cancellation():
-            yield from _activity(v.CANCELLATION, entry.by_iri, entry.time)
-            yield v.ENDS_BY, turns.time_literal(entry.ends_by)
-        case Brief():
-            yield v.TYPE, v.TASK_BRIEF if entry.what == "task" else v.CONTEXT_SUMMARY
-            yield v.TYPE, v.ENTITY
-            yield v.ATTRIBUTED_TO, NamedNode(entry.by_iri)
-            yield v.TIME, turns.time_literal(entry.time)
-        case Result():
-            yield v.TYPE, v.SESSION_RESULT
-            yield v.TYPE, v.ENTITY
-            yield v.STATUS, RdfLiteral(entry.status)
-            for each in entry.memory_ids:
-                yield v.MEMORY_ID, RdfLiteral(each)
-            yield v.GENERATED_BY, entry_node(entry, entry.transition)
-            yield v.TIME, turns.time_literal(entry.time)
-        case ArtifactEntry():
-            yield from _artifact(entry)
+def brief_type(brief: Brief) -> NamedNode:
+    """Return the type that says what a brief is."""
+    return v.TASK_BRIEF if brief.what == "task" else v.CONTEXT_SUMMARY
 
 
-def _activity(type_: NamedNode, by_iri: str, time: datetime) -> Pairs:
-    yield v.TYPE, type_
-    yield v.TYPE, v.ACTIVITY
-    yield v.ASSOCIATED_WITH, NamedNode(by_iri)
-    yield v.ENDED_AT, turns.time_literal(time)
-
-
-def _transition(entry: Transition) -> Pairs:
-    yield from _activity(v.TRANSITION, entry.by_iri, entry.time)
-    yield v.FROM_STATE, None if entry.before is None else RdfLiteral(entry.before)
-    yield v.TO_STATE, RdfLiteral(entry.after)
-    for number in entry.used:
-        yield v.USED, entry_node(entry, number)
-    yield v.KEPT_AS, None if entry.kept_as is None else NamedNode(iris.session(entry.kept_as))
-
-
-def _artifact(entry: ArtifactEntry) -> Pairs:
-    yield v.TYPE, v.ARTIFACT
-    yield v.TYPE, v.ENTITY
-    yield v.ARTIFACT_OF, entry_node(entry, entry.result)
-    yield v.INVALIDATED_BY if entry.change == "deleted" else v.GENERATED_BY, entry_node(entry, entry.transition)
-    yield v.URI, RdfLiteral(entry.uri)
-    yield v.ARTIFACT_CHANGE, RdfLiteral(entry.change)
-    yield v.SHA256, None if entry.sha256 is None else RdfLiteral(entry.sha256)
-
-
-# --- from quads
-
-
-def decode(made: type[TreeEntry], session_id: str, number: int, properties: Properties) -> TreeEntry:
-    """Return an entry of a class; what does not fit raises ValueError or `IntegrityError`."""
-    text = v.ERROR if made in SAYING_WHY else v.VALUE
-    common = {"session_id": session_id, "number": number, "words": decode_words(properties, text)}
-    return made.model_validate(common | _FIELDS[made](properties))
-
-
-def _decode_transition(properties: Properties) -> dict[str, Any]:
-    kept = one(properties, v.KEPT_AS)
-    return _decode_activity(properties) | {
-        "before": one(properties, v.FROM_STATE),
-        "after": one(properties, v.TO_STATE),
-        "used": tuple(sorted(iris.entry_number(each.value) or 0 for each in properties.get(v.USED, []))),
-        "kept_as": None if kept is None else iris.session_id(kept),
-    }
-
-
-def _decode_activity(properties: Properties) -> dict[str, Any]:
-    return {"by_iri": one(properties, v.ASSOCIATED_WITH), "time": moment(properties, v.ENDED_AT)}
-
-
-def _decode_cancellation(properties: Properties) -> dict[str, Any]:
-    return _decode_activity(properties) | {"ends_by": moment(properties, v.ENDS_BY)}
-
-
-def _decode_brief(properties: Properties) -> dict[str, Any]:
-    return {
-        "what": "task" if v.TASK_BRIEF in properties.get(v.TYPE, []) else "context",
-        "by_iri": one(properties, v.ATTRIBUTED_TO),
-        "time": moment(properties, v.TIME),
-    }
-
-
-def _decode_result(properties: Properties) -> dict[str, Any]:
-    return {
-        "status": one(properties, v.STATUS),
-        "memory_ids": tuple(sorted(each.value for each in properties.get(v.MEMORY_ID, []))),
-        "transition": entry_number(properties, v.GENERATED_BY),
-        "time": moment(properties, v.TIME),
-    }
-
-
-def _decode_artifact(properties: Properties) -> dict[str, Any]:
-    made_by = entry_number(properties, v.GENERATED_BY)
-    return {
-        "result": entry_number(properties, v.ARTIFACT_OF),
-        "transition": entry_number(properties, v.INVALIDATED_BY) if made_by is None else made_by,
-        "uri": one(properties, v.URI),
-        "change": one(properties, v.ARTIFACT_CHANGE),
-        "sha256": one(properties, v.SHA256),
-    }
-
-
-_FIELDS: Final = {
-    Transition: _decode_transition,
-    Cancellation: _decode_cancellation,
-    Brief: _decode_brief,
-    Result: _decode_result,
-    ArtifactEntry: _decode_artifact,
-}
+def brief_what(types: Collection[Node]) -> Literal["task", "context"]:
+    """Return what a brief is, by its types."""
+    return "task" if v.TASK_BRIEF in types else "context"
 
 
 # --- what must fit

@@ -1,19 +1,16 @@
-"""Between frozen values and quads: both directions, pure. What is written is exactly what can be read back.
+"""Between turns and the quads of their session's graph: both directions, pure.
 
-Turns go to their session's graph, session records to the catalog. `verify` relies on this module being exact: it
-encodes what it decoded and compares the two.
+What is written is exactly what can be read back. `verify` relies on this: it encodes what it decoded and compares the
+two.
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Final
 
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
+from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, validate
 from trails import vocab as v
@@ -21,7 +18,6 @@ from trails.decoding import decodes
 from trails.errors import IntegrityError
 from trails.model import (
     INPUT_TOKEN_NAMES,
-    MAIN,
     NO_FACTS,
     OUTPUT_TOKEN_NAMES,
     Compaction,
@@ -30,15 +26,11 @@ from trails.model import (
     ModelCall,
     Quote,
     SealedTurn,
-    SessionRecord,
-    SystemPrompt,
     ToolCall,
     ToolResult,
     Turn,
 )
-
-Term = NamedNode | Literal | BlankNode | Triple
-Graph = NamedNode | DefaultGraph | BlankNode
+from trails.records.terms import Row, known_node, short_literal, time_literal
 
 _TOKEN_FIELDS: Final = (
     (v.INPUT_TOKENS, INPUT_TOKEN_NAMES),
@@ -63,34 +55,9 @@ _TOKEN_FIELDS: Final = (
 """Which names of token counts, as their sources report them, become which property."""
 
 
-def time_literal(time: datetime) -> Literal:
-    """Return a time as xsd:dateTime in the engine's own canonical form: UTC, `Z`, no trailing zeros."""
-    plain = (time if time.tzinfo is UTC else time.astimezone(UTC)).isoformat(timespec="microseconds")
-    return Literal(plain[:-6].rstrip("0").rstrip(".") + "Z", datatype=v.DATE_TIME)
-
-
-def parse_time(lexical: str) -> datetime:
-    """Return the aware UTC time that an xsd:dateTime stands for; raise `IntegrityError` for what Trails never writes."""
-    try:
-        time = datetime.fromisoformat(lexical)
-        return time if time.tzinfo is UTC else validate.time(time)
-    except ValueError as error:
-        raise IntegrityError(f"{lexical!r} is stored as a time and is none in UTC: the store was altered") from error
-
-
-@lru_cache(maxsize=4096)
-def _short(text: str) -> Literal:
-    return Literal(text)
-
-
-@lru_cache(maxsize=4096)
-def _node(iri: str) -> NamedNode:
-    return NamedNode(iri)
-
-
 def turn_type(turn: Turn) -> Quad:
     """Return the quad that says that a turn is there: what the writer of the next turn requires."""
-    return Quad(NamedNode(turn.iri), v.TYPE, v.TURN, _node(iris.session(turn.session_id)))
+    return Quad(NamedNode(turn.iri), v.TYPE, v.TURN, known_node(iris.session(turn.session_id)))
 
 
 def content_literal(turn: Turn) -> Literal:
@@ -107,17 +74,17 @@ def turn_quads(sealed: SealedTurn, answers: Mapping[str, str] | None = None) -> 
     """
     turn = sealed.turn
     session_iri = iris.session(turn.session_id)
-    graph = _node(session_iri)
+    graph = known_node(session_iri)
     iri = iris.turn(session_iri, turn.index, turn.digest)
     node = NamedNode(iri)
     quads = [
         Quad(node, v.TYPE, v.TURN, graph),
         Quad(node, v.TYPE, v.ENTITY, graph),
         Quad(node, v.INDEX, v.integer(turn.index), graph),
-        Quad(node, v.ROLE, _short(turn.role), graph),
-        Quad(node, v.BRANCH, _short(turn.branch), graph),
+        Quad(node, v.ROLE, short_literal(turn.role), graph),
+        Quad(node, v.BRANCH, short_literal(turn.branch), graph),
         Quad(node, v.VALUE, content_literal(turn), graph),
-        Quad(node, v.ATTRIBUTED_TO, _node(turn.author_iri), graph),
+        Quad(node, v.ATTRIBUTED_TO, known_node(turn.author_iri), graph),
         Quad(node, v.DIGEST, Literal(turn.digest), graph),
         Quad(node, v.SALT, Literal(sealed.salt), graph),
     ]
@@ -128,10 +95,7 @@ def turn_quads(sealed: SealedTurn, answers: Mapping[str, str] | None = None) -> 
     return quads
 
 
-_Row = tuple[NamedNode, NamedNode, NamedNode | Literal]
-
-
-def _fact_triples(iri: str, turn: Turn, answers: Mapping[str, str]) -> Iterator[_Row]:
+def _fact_triples(iri: str, turn: Turn, answers: Mapping[str, str]) -> Iterator[Row]:
     facts, node = turn.facts, NamedNode(iri)
     for source_id in facts.source_ids:
         yield node, v.SOURCE_ID, Literal(source_id)
@@ -154,7 +118,7 @@ def _fact_triples(iri: str, turn: Turn, answers: Mapping[str, str]) -> Iterator[
         yield from _tool_result_triples(iri, position, result, answers.get(result.call_id))
 
 
-def _origin_triples(node: NamedNode, facts: Facts) -> Iterator[_Row]:
+def _origin_triples(node: NamedNode, facts: Facts) -> Iterator[Row]:
     if facts.quoted_from:
         yield node, v.QUOTED_FROM, NamedNode(facts.quoted_from.iri)
         yield node, v.QUOTED_DIGEST, Literal(facts.quoted_from.digest)
@@ -163,7 +127,7 @@ def _origin_triples(node: NamedNode, facts: Facts) -> Iterator[_Row]:
         yield node, v.RESULT_DIGEST, Literal(facts.derived_from.digest)
 
 
-def _compaction_triples(node: NamedNode, compaction: Compaction) -> Iterator[_Row]:
+def _compaction_triples(node: NamedNode, compaction: Compaction) -> Iterator[Row]:
     yield node, v.TYPE, v.SUMMARY_TURN
     for predicate, number in (
         (v.SUMMARISED_THROUGH, compaction.summarised_through),
@@ -179,12 +143,12 @@ def _compaction_triples(node: NamedNode, compaction: Compaction) -> Iterator[_Ro
         yield node, v.TRIGGER, Literal(compaction.trigger)
 
 
-def _compacting_triples(iri: str, turn: Turn, compaction: Compaction) -> Iterator[_Row]:
+def _compacting_triples(iri: str, turn: Turn, compaction: Compaction) -> Iterator[Row]:
     """Yield the activity that made a summary. Which turns it used follows from the indices, and is not stored."""
     node = NamedNode(iris.compaction(iri))
     yield NamedNode(iri), v.GENERATED_BY, node
     yield node, v.TYPE, v.COMPACTION
-    yield node, v.ASSOCIATED_WITH, _node(turn.author_iri)
+    yield node, v.ASSOCIATED_WITH, known_node(turn.author_iri)
     if turn.time is not None:
         yield node, v.ENDED_AT, time_literal(turn.time)
     if compaction.previous_summary is not None:
@@ -196,16 +160,16 @@ def _compacting_triples(iri: str, turn: Turn, compaction: Compaction) -> Iterato
     if compaction.max_summary_tokens is not None:
         yield node, v.MAX_SUMMARY_TOKENS, v.integer(compaction.max_summary_tokens)
     if compaction.max_summary_rule is not None:
-        yield node, v.MAX_SUMMARY_RULE, _short(compaction.max_summary_rule)
+        yield node, v.MAX_SUMMARY_RULE, short_literal(compaction.max_summary_rule)
     if compaction.duration_ms is not None:
         yield node, v.DURATION_MS, v.integer(compaction.duration_ms)
 
 
-def _model_call_triples(iri: str, author_iri: str, call: ModelCall) -> Iterator[_Row]:
+def _model_call_triples(iri: str, author_iri: str, call: ModelCall) -> Iterator[Row]:
     node = NamedNode(iris.model_call(iri))
     yield NamedNode(iri), v.GENERATED_BY, node
     yield node, v.TYPE, v.MODEL_CALL
-    yield node, v.ASSOCIATED_WITH, _node(author_iri)
+    yield node, v.ASSOCIATED_WITH, known_node(author_iri)
     if call.model is not None:
         yield node, v.MODEL, Literal(call.model)
     if call.stop_reason is not None:
@@ -232,19 +196,19 @@ def usage_facts(usage: Mapping[str, Any]) -> Iterator[tuple[NamedNode, Literal]]
         yield v.COST, literal
 
 
-def _tool_call_triples(iri: str, position: int, call: ToolCall) -> Iterator[_Row]:
+def _tool_call_triples(iri: str, position: int, call: ToolCall) -> Iterator[Row]:
     node = NamedNode(iris.tool_call(iri, position))
     yield node, v.TYPE, v.TOOL_CALL
     yield node, v.STARTED_BY, NamedNode(iri)
     yield node, v.CALL_ID, Literal(call.id)
-    yield node, v.TOOL_NAME, _short(call.name)
+    yield node, v.TOOL_NAME, short_literal(call.name)
     if call.withheld:
         yield node, v.ARGUMENTS, Literal(call.withheld, datatype=v.REDACTED)
     else:
         yield node, v.ARGUMENTS, Literal(call.arguments or "", datatype=v.JSON)
 
 
-def _tool_result_triples(iri: str, position: int, result: ToolResult, call_iri: str | None) -> Iterator[_Row]:
+def _tool_result_triples(iri: str, position: int, result: ToolResult, call_iri: str | None) -> Iterator[Row]:
     node = NamedNode(iris.tool_result(iri, position))
     yield NamedNode(iri), v.HAS_RESULT, node
     yield node, v.TYPE, v.TOOL_RESULT
@@ -384,195 +348,3 @@ def _derivation_of(properties: _Properties) -> Derivation | None:
     if result is None or digest is None or number is None:
         raise IntegrityError(f"a turn says only half of the result that it was made from ({result or digest})")
     return Derivation(session_id=iris.session_id(result), number=number, digest=digest)
-
-
-def session_quads(record: SessionRecord) -> list[Quad]:
-    """Return a session's row in the catalog, with its principal and agent: at most 12 quads for a fork (design),
-    beside its label, metadata and, where they are new, two quads that say what the principal and the agent are.
-    """
-    node, catalog = NamedNode(record.iri), v.CATALOG
-    principal, agent = _node(iris.principal(record.principal)), _node(iris.agent(record.agent))
-    rows: list[_Row] = [
-        (node, v.TYPE, v.SESSION),
-        (node, v.BRANCH, Literal(record.branch)),
-        (node, v.ATTRIBUTED_TO, principal),
-        (node, v.SESSION_AGENT, agent),
-        (node, v.STATE, _short(record.state)),
-        (principal, v.TYPE, v.PRINCIPAL),
-        (agent, v.TYPE, v.AGENT),
-    ]
-    if record.parent_session_id is not None:
-        rows.append((node, v.PARENT_SESSION, NamedNode(iris.session(record.parent_session_id))))
-        rows.append((node, v.FORKED_AT_INDEX, v.integer(record.forked_at_index or 0)))
-        rows.append((node, v.FORK_HEAD, Literal(record.fork_head or "")))
-    if record.spawned_by is not None:
-        rows.append((node, v.SPAWNED_BY, NamedNode(iris.session(record.spawned_by))))
-    if record.created is not None:
-        rows.append((node, v.TIME, time_literal(record.created)))
-    if record.system_version:
-        rows.append((node, v.SYSTEM_VERSION, v.integer(record.system_version)))
-    rows += [
-        (node, predicate, time_literal(moment))
-        for predicate, moment in ((v.EXPIRES_AT, record.expires), (v.ENDS_BY, record.ends_by))
-        if moment is not None
-    ]
-    rows += [
-        (node, predicate, Literal(text))
-        for predicate, text in (
-            (v.KIND, record.kind),
-            (v.LABEL, record.label),
-            (v.KEY, record.key),
-            (v.SOURCE_SESSION, record.source_session),
-            (v.CHANNEL, record.channel),
-            (v.SLOT, record.slot),
-            (v.TIER, record.tier),
-        )
-        if text is not None
-    ]
-    rows += [(node, NamedNode(iris.meta(key)), meta_literal(value)) for key, value in record.meta.items()]
-    return [Quad(s, p, o, catalog) for s, p, o in rows]
-
-
-def meta_literal(value: Any) -> Literal:
-    """Return a metadata value as a typed literal: string, boolean, integer, double, or rdf:JSON for anything nested."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return v.integer(value)
-    if isinstance(value, str | bool | float):
-        return Literal(value)
-    return Literal(validate.to_json(value, "meta"), datatype=v.JSON)
-
-
-@decodes
-def meta_value(literal: Literal) -> Any:
-    """Return the Python value of a metadata literal."""
-    match literal.datatype:
-        case v.BOOLEAN:
-            return literal.value == "true"
-        case v.INTEGER:
-            return int(literal.value)
-        case v.DOUBLE:
-            return float(literal.value)
-        case v.JSON:
-            return json.loads(literal.value)
-        case _:
-            return literal.value
-
-
-@decodes
-def decode_records(rows: Iterable[tuple[str, str, Term]]) -> dict[str, SessionRecord]:
-    """Return session records by session id from (session IRI, predicate IRI, object) rows of the catalog.
-
-    A subject without the type `trails:Session` is left out (a parent that is gone). Records from before forks existed
-    have no parent, fork index or branch: they are roots on "main". Two parents raise `IntegrityError`.
-    """
-    subjects: dict[str, dict[str, list[Term]]] = defaultdict(lambda: defaultdict(list))
-    for subject, predicate, value in rows:
-        subjects[subject][predicate].append(value)
-    return {
-        iris.session_id(subject): _record(iris.session_id(subject), properties)
-        for subject, properties in subjects.items()
-        if v.SESSION in properties.get(v.TYPE.value, [])
-    }
-
-
-def _record(session_id: str, properties: Mapping[str, list[Term]]) -> SessionRecord:
-    def one(predicate: NamedNode) -> str | None:
-        values = properties.get(predicate.value, [])
-        if len(values) > 1:
-            shown = ", ".join(sorted(str(value) for value in values))
-            raise IntegrityError(
-                f"session {session_id!r} has {len(values)} values for {predicate.value}: {shown}; one is right: "
-                "restore the session from an export or a backup, or remove the wrong ones"
-            )
-        return getattr(values[0], "value", str(values[0])) if values else None
-
-    def number(predicate: NamedNode) -> int | None:
-        lexical = one(predicate)
-        if lexical is None:
-            return None
-        if not lexical.isdecimal():
-            raise IntegrityError(f"session {session_id!r} has {lexical!r} for {predicate.value}, not a number from 0")
-        return int(lexical)
-
-    def session_ref(predicate: NamedNode) -> str | None:
-        iri = one(predicate)
-        return None if iri is None else iris.session_id(iri)
-
-    parent, forked_at = session_ref(v.PARENT_SESSION), number(v.FORKED_AT_INDEX)
-    if (parent is None) != (forked_at is None):
-        raise IntegrityError(
-            f"session {session_id!r} has {'no parent' if parent is None else 'a parent'} and "
-            f"{'no fork index' if forked_at is None else 'a fork index'}: its row was altered; restore it from an export"
-        )
-
-    def moment(predicate: NamedNode) -> datetime | None:
-        lexical = one(predicate)
-        return None if lexical is None else parse_time(lexical)
-
-    meta = {
-        key: meta_value(values[0])
-        for predicate, values in sorted(properties.items())
-        if (key := iris.meta_key(predicate)) is not None and isinstance(values[0], Literal)
-    }
-    return SessionRecord(
-        id=session_id,
-        parent_session_id=parent,
-        forked_at_index=forked_at,
-        fork_head=one(v.FORK_HEAD),
-        spawned_by=session_ref(v.SPAWNED_BY),
-        branch=one(v.BRANCH) or MAIN,
-        principal=iris.author_name(one(v.ATTRIBUTED_TO) or iris.principal(DEFAULT_PRINCIPAL)),
-        agent=iris.author_name(one(v.SESSION_AGENT) or iris.agent(DEFAULT_AGENT)),
-        kind=one(v.KIND),
-        state=one(v.STATE) or "active",
-        created=moment(v.TIME),
-        label=one(v.LABEL),
-        key=one(v.KEY),
-        system_version=number(v.SYSTEM_VERSION) or 0,
-        source_session=one(v.SOURCE_SESSION),
-        channel=one(v.CHANNEL),
-        slot=one(v.SLOT),
-        tier=one(v.TIER),
-        expires=moment(v.EXPIRES_AT),
-        ends_by=moment(v.ENDS_BY),
-        meta_json=validate.meta(meta),
-    )
-
-
-DEFAULT_PRINCIPAL: Final = "anonymous"
-DEFAULT_AGENT: Final = "agent"
-
-
-def prompt_quads(prompt: SystemPrompt) -> list[Quad]:
-    """Return the quads of one version of a system prompt, in the catalog."""
-    session_iri = iris.session(prompt.session_id)
-    node = NamedNode(iris.system_prompt(session_iri, prompt.version))
-    rows: list[_Row] = [
-        (node, v.TYPE, v.SYSTEM_PROMPT),
-        (node, v.PROMPT_OF, NamedNode(session_iri)),
-        (node, v.VERSION, v.integer(prompt.version)),
-        (node, v.EFFECTIVE_FROM, v.integer(prompt.effective_from)),
-        (node, v.VALUE, Literal("", datatype=v.REDACTED) if prompt.redacted else Literal(prompt.text)),
-        (node, v.DIGEST, Literal(prompt.digest)),
-        (node, v.SALT, Literal(prompt.salt)),
-    ]
-    if prompt.time is not None:
-        rows.append((node, v.TIME, time_literal(prompt.time)))
-    return [Quad(s, p, o, v.CATALOG) for s, p, o in rows]
-
-
-def tombstone_quads(session_id: str, time: datetime, by: str) -> list[Quad]:
-    """Return what stays of a deleted session: a tombstone, and the Deletion activity that says who and when."""
-    session_iri = iris.session(session_id)
-    node, deletion = NamedNode(session_iri), NamedNode(iris.deletion(session_iri))
-    who, when = _node(iris.principal(by)), time_literal(time)
-    rows: list[_Row] = [
-        (node, v.TYPE, v.TOMBSTONE),
-        (node, v.DELETED_AT, when),
-        (node, v.INVALIDATED_BY, deletion),
-        (deletion, v.TYPE, v.DELETION),
-        (deletion, v.ENDED_AT, when),
-        (deletion, v.ASSOCIATED_WITH, who),
-        (who, v.TYPE, v.PRINCIPAL),
-    ]
-    return [Quad(s, p, o, v.CATALOG) for s, p, o in rows]

@@ -8,8 +8,8 @@ from datetime import datetime
 from trails import iris, keys
 from trails.errors import InvalidInput
 from trails.plumbing import conversations, draft
-from trails.records import turns
 from trails.records.conversations import Alias, Conversation, Move
+from trails.records.sessions import DEFAULT_PRINCIPAL
 from trails.routing.decisions import Moving, Unplaced
 from trails.routing.directory import Keyring
 from trails.routing.moves import KeyPlan, Transfer
@@ -25,7 +25,7 @@ class Renaming:
 
     def plan(self, reason: str, by: str | None, *, undoes: str | None = None) -> KeyPlan:
         """Return an empty operation."""
-        by_iri = draft.author_iri(by) or iris.principal(turns.DEFAULT_PRINCIPAL)
+        by_iri = draft.author_iri(by) or iris.principal(DEFAULT_PRINCIPAL)
         return KeyPlan(self._keyring, reason, by_iri, self._now(), undoes=undoes)
 
     def _named(self, key: str) -> Conversation:

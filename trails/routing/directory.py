@@ -24,10 +24,11 @@ from trails.model import SessionRecord
 from trails.plumbing import conversations as keybook
 from trails.plumbing import leaves
 from trails.plumbing.transaction import Transaction, there
-from trails.records import conversations, overrides, turns
+from trails.records import conversations, overrides
 from trails.records.conversations import Conversation
 from trails.records.entries import Entry, Event
 from trails.records.overrides import SessionEntry
+from trails.records.terms import parse_time
 from trails.session import Repository, Session
 from trails.store.contract import Change, PreconditionFailed
 
@@ -127,7 +128,7 @@ class Keyring:
                 key=iris.conversation_key(row["conversation"].value) or "",
                 session_id=session_id,
                 label=None if row["label"] is None else row["label"].value,
-                created=turns.parse_time(row["created"].value),
+                created=parse_time(row["created"].value),
                 revision=int(row["revision"].value),
             )
             source = None if row["source"] is None else row["source"].value

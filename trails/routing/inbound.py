@@ -13,10 +13,12 @@ from trails import iris, keys, policy, vocab
 from trails.errors import InvalidInput, SharedSessionWarning
 from trails.ledger import inbox
 from trails.plumbing import conversations
-from trails.records import entries, turns
+from trails.records import entries
 from trails.records.conversations import Conversation
 from trails.records.entries import Entry, Event
 from trails.records.policy_entries import Decision
+from trails.records.sessions import DEFAULT_PRINCIPAL
+from trails.records.terms import parse_time
 from trails.routing.decisions import Inbound, ResetCause, Routed
 from trails.routing.directory import HeldKey, Keyring, new_id
 from trails.routing.settings import RouterSettings
@@ -231,7 +233,7 @@ class Arrivals:
             if row["author"] is not None and not iris.is_agent(row["author"].value)
         }
         first = iris.principal(self._repository.reader.record(held.session_id).principal)
-        if first != iris.principal(turns.DEFAULT_PRINCIPAL):
+        if first != iris.principal(DEFAULT_PRINCIPAL):
             others.add(first)
         others.discard(author)
         if not others:
@@ -269,7 +271,7 @@ class Arrivals:
             return held.entry.last_user_activity
         for row in self._repository.reader.select("user_turns", sessions=[held.session_id]):
             if row["last"] is not None:
-                return turns.parse_time(row["last"].value)
+                return parse_time(row["last"].value)
         updated = held.entry.get("updatedAt")
         if isinstance(updated, int) and not isinstance(updated, bool):
             return policy.from_ms(updated)

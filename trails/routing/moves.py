@@ -15,11 +15,11 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, keys, vocab
 from trails.errors import InvalidInput
-from trails.plumbing import annotations as marks
 from trails.plumbing import conversations as keybook
 from trails.plumbing import leaves
 from trails.plumbing.transaction import Transaction, there
 from trails.records import conversations
+from trails.records.annotations import author_type
 from trails.records.conversations import Alias, Conversation, Move
 from trails.routing.decisions import MovedSession, Moving
 from trails.routing.directory import Keyring
@@ -157,7 +157,7 @@ class KeyPlan:
                 self._new |= set(conversations.removal_quads(gone, self.by_iri, self.time, secrets.token_hex(4)))
         touched = list(self._touched)
         tx = Transaction()
-        tx.add([*(self._new - self._old), marks.author_type(self.by_iri)])
+        tx.add([*(self._new - self._old), author_type(self.by_iri)])
         tx.remove(self._old - self._new)
         tx.require([*self._old, *map(there, touched)])
         for pattern in self._forbid:

@@ -13,7 +13,8 @@ from trails.plumbing import annotations as marks
 from trails.plumbing import draft, leaves
 from trails.plumbing.transaction import Transaction
 from trails.plumbing.workspace import Workspace
-from trails.records import turns
+from trails.records.annotations import author_type, note_of, note_quads
+from trails.records.turns import turn_type
 from trails.session import unmarking
 
 _Notes = list[Note]  # inside the class, `list` is the method
@@ -67,9 +68,9 @@ class Notes:
         )
         tx = Transaction()
         tx.session(made.session_id)
-        tx.require([turns.turn_type(turn)])
-        tx.new(marks.note_quads(made))
-        tx.add([marks.author_type(made.author_iri)])
+        tx.require([turn_type(turn)])
+        tx.new(note_quads(made))
+        tx.add([author_type(made.author_iri)])
         tx.log(leaves.rows("change", [made.session_id]))
         gone = f"turn {index} of session {chain[0].id!r} was deleted meanwhile"
         tx.commit(self._workspace.store, otherwise=lambda _: InvalidInput(gone))
@@ -79,7 +80,7 @@ class Notes:
         """Return the note with an id, or None."""
         subject = iris.note(validate.text(note_id, "the note's id"))
         quads = marks.about(self._workspace.store, subject)
-        return marks.note_of(subject, quads) if quads else None
+        return note_of(subject, quads) if quads else None
 
     def get(self, note_id: str) -> Note:
         """Return the note with an id; raise `InvalidInput` where there is none."""

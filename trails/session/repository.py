@@ -40,7 +40,7 @@ from trails.plumbing.redaction import Redaction
 from trails.plumbing.search import Hit
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree, new_prompt
-from trails.records import turns
+from trails.records.sessions import DEFAULT_AGENT, DEFAULT_PRINCIPAL
 from trails.session import session as sessions
 from trails.session.notes import Notes
 from trails.session.session import Session
@@ -155,8 +155,8 @@ class Repository:
         session_id = uuid4().hex if id is None else validate.session_id(id)
         record = SessionRecord(
             id=session_id,
-            principal=turns.DEFAULT_PRINCIPAL if principal is None else validate.name(principal, "principal"),
-            agent=turns.DEFAULT_AGENT if agent is None else validate.name(agent, "agent"),
+            principal=DEFAULT_PRINCIPAL if principal is None else validate.name(principal, "principal"),
+            agent=DEFAULT_AGENT if agent is None else validate.name(agent, "agent"),
             kind=None if kind is None else validate.name(kind, "kind"),
             key=None if key is None else validate.name(key, "key"),
             created=datetime.now(UTC) if created is None else validate.time(created, "created"),

@@ -13,7 +13,8 @@ from trails.plumbing import draft, leaves, refs
 from trails.plumbing.reader import Reader
 from trails.plumbing.transaction import Transaction
 from trails.plumbing.workspace import Workspace
-from trails.records import turns as mapping
+from trails.records.annotations import author_type, tag_quads
+from trails.records.turns import turn_type
 from trails.session import unmarking
 from trails.store.contract import PreconditionFailed
 
@@ -71,9 +72,9 @@ class Tags:
         tx = Transaction(reader)
         tx.session(made.session_id)
         if last is not None:
-            tx.require([mapping.turn_type(last)], lambda _: reader.not_found(made.session_id))
-        tx.new(marks.tag_quads(made))
-        tx.add([marks.author_type(made.author_iri)])
+            tx.require([turn_type(last)], lambda _: reader.not_found(made.session_id))
+        tx.new(tag_quads(made))
+        tx.add([author_type(made.author_iri)])
         tx.log(leaves.rows("change", [made.session_id]))
         try:
             tx.commit(self._workspace.store)

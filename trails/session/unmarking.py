@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from trails import iris
 from trails.errors import InvalidInput
 from trails.model import Note, Tag
-from trails.plumbing import annotations as marks
 from trails.plumbing import draft, leaves
 from trails.plumbing.transaction import Transaction
 from trails.plumbing.workspace import Workspace
+from trails.records.annotations import author_type, note_quads, removal_quads, tag_quads
 
 
 def take_away(workspace: Workspace, gone: Tag | Note, by: str | None) -> None:
@@ -20,11 +20,11 @@ def take_away(workspace: Workspace, gone: Tag | Note, by: str | None) -> None:
     Raises `InvalidInput` where another writer was first.
     """
     who = draft.author_iri(by) or iris.principal(workspace.record(gone.session_id).principal)
-    quads = marks.tag_quads(gone) if isinstance(gone, Tag) else marks.note_quads(gone)
-    record = marks.removal_quads(gone, who, datetime.now(UTC), secrets.token_hex(4))
+    quads = tag_quads(gone) if isinstance(gone, Tag) else note_quads(gone)
+    record = removal_quads(gone, who, datetime.now(UTC), secrets.token_hex(4))
     name = f"the tag {gone.name!r}" if isinstance(gone, Tag) else f"the note {gone.id!r}"
     tx = Transaction()
     tx.take(quads, lambda _: InvalidInput(f"{name} was removed by another writer meanwhile"))
-    tx.add([*record, marks.author_type(who)])
+    tx.add([*record, author_type(who)])
     tx.log(leaves.rows("change", [gone.session_id]))
     tx.commit(workspace.store)

@@ -13,7 +13,7 @@ from typing import Any, cast
 from trails import iris
 from trails.ledger.writer import Book
 from trails.plumbing.reader import Reader
-from trails.records import turns
+from trails.records.terms import parse_time
 from trails.records.tree_entries import TreeState
 from trails.session import Repository
 from trails.session.session import Session
@@ -133,8 +133,8 @@ def _live(session_id: str, row: Any, depth: int) -> Live:
         parent=None if parent is None else iris.session_id(parent.value),
         depth=depth,
         slot=None if slot is None else slot.value,
-        expires=None if expires is None else turns.parse_time(expires.value),
-        ends_by=None if ends is None else turns.parse_time(ends.value),
+        expires=None if expires is None else parse_time(expires.value),
+        ends_by=None if ends is None else parse_time(ends.value),
     )
 
 

@@ -16,7 +16,7 @@ from trails.model import SessionRecord
 from trails.plumbing import draft, entries
 from trails.plumbing.worktree import Worktree, new_prompt
 from trails.policy.times import time_after
-from trails.records import turns
+from trails.records.sessions import decode_records
 from trails.records.tree_entries import ENDED, Cancellation, Status, TreeState
 from trails.session import Repository
 from trails.session.session import Session
@@ -69,7 +69,7 @@ class Lifecycle:
         """Return the row of a session of the tree, or raise `InvalidInput` for a session that is none of it."""
         store, node = self.repository.store, NamedNode(iris.session(session_id))
         quads = store.quads((node, None, None, vocab.CATALOG))  # a look-up takes a fifth of a query's time
-        rows = turns.decode_records((node.value, quad.predicate.value, quad.object) for quad in quads)
+        rows = decode_records((node.value, quad.predicate.value, quad.object) for quad in quads)
         found = rows.get(session_id) or self.repository.record(session_id)  # which raises for one that is not there
         if found.kind not in rules.KINDS:
             raise InvalidInput(

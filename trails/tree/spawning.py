@@ -9,7 +9,7 @@ from uuid import uuid4
 from trails import iris, validate
 from trails.errors import InvalidInput
 from trails.model import SessionRecord
-from trails.records import turns
+from trails.records.sessions import DEFAULT_AGENT, DEFAULT_PRINCIPAL
 from trails.tree import limits as rules
 from trails.tree.index import Live
 from trails.tree.lifecycle import Lifecycle
@@ -67,8 +67,8 @@ def _row(kind: Kind, wanted: SpawnOptions, now: datetime) -> SessionRecord:
         expires=rules.expiry(kind, wanted.ttl, now),
         label=None if wanted.label is None else validate.label(wanted.label),
         tier=None if wanted.tier is None else validate.name(wanted.tier, "tier"),
-        principal=turns.DEFAULT_PRINCIPAL,
-        agent=turns.DEFAULT_AGENT,
+        principal=DEFAULT_PRINCIPAL,
+        agent=DEFAULT_AGENT,
     )
 
 

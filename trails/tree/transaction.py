@@ -17,9 +17,10 @@ from trails.model import SessionRecord, SystemPrompt
 from trails.plumbing import leaves, slots
 from trails.plumbing.transaction import Transaction
 from trails.policy.times import time_after
-from trails.records import turns
 from trails.records.entries import Entry, Event
 from trails.records.entry import Words
+from trails.records.sessions import prompt_quads, session_quads
+from trails.records.terms import time_literal
 from trails.records.tree_entries import ArtifactEntry, Brief, Cancellation, Result, Status, Transition, TreeState
 from trails.store.contract import Change, QuadStore
 from trails.store.pattern import Pattern
@@ -94,9 +95,9 @@ class TreeTransaction:
 
     def make(self, record: SessionRecord, live: Live, *, prompt: SystemPrompt | None, told: Mapping[str, str]) -> None:
         """Make a session: its row, its system prompt, and what it is told (by "task" and "context")."""
-        self._tx.add(turns.session_quads(record))
+        self._tx.add(session_quads(record))
         if prompt is not None:
-            self._tx.add(turns.prompt_quads(prompt))
+            self._tx.add(prompt_quads(prompt))
         self._new.append(record.id)
         self._tx.forbid_id(record.id)
         self._tx.forbid(slots.taking(record.slot or ""))
@@ -279,7 +280,7 @@ def asked_to_end(session_id: str) -> Pattern:
 
 
 def _ends_by(session_id: str, time: datetime) -> Quad:
-    return Quad(NamedNode(iris.session(session_id)), vocab.ENDS_BY, turns.time_literal(time), vocab.CATALOG)
+    return Quad(NamedNode(iris.session(session_id)), vocab.ENDS_BY, time_literal(time), vocab.CATALOG)
 
 
 def _type_of(session_id: str) -> Pattern:

@@ -26,8 +26,8 @@ from trails.errors import InvalidInput, TrailsError
 from trails.plumbing import leaves
 from trails.plumbing.transaction import Transaction
 from trails.policy.run import RunRecord, read_runs
-from trails.records import turns as mapping
 from trails.records.run import Run
+from trails.records.sessions import session_quads
 from trails.runs import Runs, runs_json
 from trails.runs.registry import Registry
 from trails.session import Repository
@@ -193,7 +193,7 @@ class _FolderImport:
             update={"meta_json": validate.meta(meta), "created": source.created or record.created}
         )
         tx = Transaction()
-        tx.move(mapping.session_quads(record), mapping.session_quads(filled))
+        tx.move(session_quads(record), session_quads(filled))
         tx.log(leaves.rows("create", [name]))
         with contextlib.suppress(PreconditionFailed):  # another import does the same
             tx.commit(self._repository.store)

@@ -24,7 +24,7 @@ from typing import Any, Final
 from trails import iris, parts, validate
 from trails.model import SessionRecord, ToolCall, Turn
 from trails.plumbing import draft
-from trails.records.turns import DEFAULT_PRINCIPAL
+from trails.records.sessions import DEFAULT_PRINCIPAL
 from trails.session import Repository
 from trails.transcripts.merge import session_id as imported_id
 from trails.transcripts.pi import entry as pi_entries

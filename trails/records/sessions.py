@@ -1,0 +1,192 @@
+"""Between the rows of sessions in the catalog and quads: records, system prompts, what stays of a deleted one. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails import iris, validate
+from trails import vocab as v
+from trails.decoding import decodes
+from trails.errors import IntegrityError
+from trails.model import MAIN, SessionRecord, SystemPrompt
+from trails.records.terms import (
+    Row,
+    Term,
+    known_node,
+    meta_literal,
+    meta_value,
+    parse_time,
+    short_literal,
+    time_literal,
+)
+
+DEFAULT_PRINCIPAL: Final = "anonymous"
+DEFAULT_AGENT: Final = "agent"
+
+
+def session_quads(record: SessionRecord) -> list[Quad]:
+    """Return a session's row in the catalog, with its principal and agent: at most 12 quads for a fork (design),
+    beside its label, metadata and, where they are new, two quads that say what the principal and the agent are.
+    """
+    node, catalog = NamedNode(record.iri), v.CATALOG
+    principal, agent = known_node(iris.principal(record.principal)), known_node(iris.agent(record.agent))
+    rows: list[Row] = [
+        (node, v.TYPE, v.SESSION),
+        (node, v.BRANCH, Literal(record.branch)),
+        (node, v.ATTRIBUTED_TO, principal),
+        (node, v.SESSION_AGENT, agent),
+        (node, v.STATE, short_literal(record.state)),
+        (principal, v.TYPE, v.PRINCIPAL),
+        (agent, v.TYPE, v.AGENT),
+    ]
+    if record.parent_session_id is not None:
+        rows.append((node, v.PARENT_SESSION, NamedNode(iris.session(record.parent_session_id))))
+        rows.append((node, v.FORKED_AT_INDEX, v.integer(record.forked_at_index or 0)))
+        rows.append((node, v.FORK_HEAD, Literal(record.fork_head or "")))
+    if record.spawned_by is not None:
+        rows.append((node, v.SPAWNED_BY, NamedNode(iris.session(record.spawned_by))))
+    if record.created is not None:
+        rows.append((node, v.TIME, time_literal(record.created)))
+    if record.system_version:
+        rows.append((node, v.SYSTEM_VERSION, v.integer(record.system_version)))
+    rows += [
+        (node, predicate, time_literal(moment))
+        for predicate, moment in ((v.EXPIRES_AT, record.expires), (v.ENDS_BY, record.ends_by))
+        if moment is not None
+    ]
+    rows += [
+        (node, predicate, Literal(text))
+        for predicate, text in (
+            (v.KIND, record.kind),
+            (v.LABEL, record.label),
+            (v.KEY, record.key),
+            (v.SOURCE_SESSION, record.source_session),
+            (v.CHANNEL, record.channel),
+            (v.SLOT, record.slot),
+            (v.TIER, record.tier),
+        )
+        if text is not None
+    ]
+    rows += [(node, NamedNode(iris.meta(key)), meta_literal(value)) for key, value in record.meta.items()]
+    return [Quad(s, p, o, catalog) for s, p, o in rows]
+
+
+@decodes
+def decode_records(rows: Iterable[tuple[str, str, Term]]) -> dict[str, SessionRecord]:
+    """Return session records by session id from (session IRI, predicate IRI, object) rows of the catalog.
+
+    A subject without the type `trails:Session` is left out (a parent that is gone). Records from before forks existed
+    have no parent, fork index or branch: they are roots on "main". Two parents raise `IntegrityError`.
+    """
+    subjects: dict[str, dict[str, list[Term]]] = defaultdict(lambda: defaultdict(list))
+    for subject, predicate, value in rows:
+        subjects[subject][predicate].append(value)
+    return {
+        iris.session_id(subject): _record(iris.session_id(subject), properties)
+        for subject, properties in subjects.items()
+        if v.SESSION in properties.get(v.TYPE.value, [])
+    }
+
+
+def _record(session_id: str, properties: Mapping[str, list[Term]]) -> SessionRecord:
+    def one(predicate: NamedNode) -> str | None:
+        values = properties.get(predicate.value, [])
+        if len(values) > 1:
+            shown = ", ".join(sorted(str(value) for value in values))
+            raise IntegrityError(
+                f"session {session_id!r} has {len(values)} values for {predicate.value}: {shown}; one is right: "
+                "restore the session from an export or a backup, or remove the wrong ones"
+            )
+        return getattr(values[0], "value", str(values[0])) if values else None
+
+    def number(predicate: NamedNode) -> int | None:
+        lexical = one(predicate)
+        if lexical is None:
+            return None
+        if not lexical.isdecimal():
+            raise IntegrityError(f"session {session_id!r} has {lexical!r} for {predicate.value}, not a number from 0")
+        return int(lexical)
+
+    def session_ref(predicate: NamedNode) -> str | None:
+        iri = one(predicate)
+        return None if iri is None else iris.session_id(iri)
+
+    parent, forked_at = session_ref(v.PARENT_SESSION), number(v.FORKED_AT_INDEX)
+    if (parent is None) != (forked_at is None):
+        raise IntegrityError(
+            f"session {session_id!r} has {'no parent' if parent is None else 'a parent'} and "
+            f"{'no fork index' if forked_at is None else 'a fork index'}: its row was altered; restore it from an export"
+        )
+
+    def moment(predicate: NamedNode) -> datetime | None:
+        lexical = one(predicate)
+        return None if lexical is None else parse_time(lexical)
+
+    meta = {
+        key: meta_value(values[0])
+        for predicate, values in sorted(properties.items())
+        if (key := iris.meta_key(predicate)) is not None and isinstance(values[0], Literal)
+    }
+    return SessionRecord(
+        id=session_id,
+        parent_session_id=parent,
+        forked_at_index=forked_at,
+        fork_head=one(v.FORK_HEAD),
+        spawned_by=session_ref(v.SPAWNED_BY),
+        branch=one(v.BRANCH) or MAIN,
+        principal=iris.author_name(one(v.ATTRIBUTED_TO) or iris.principal(DEFAULT_PRINCIPAL)),
+        agent=iris.author_name(one(v.SESSION_AGENT) or iris.agent(DEFAULT_AGENT)),
+        kind=one(v.KIND),
+        state=one(v.STATE) or "active",
+        created=moment(v.TIME),
+        label=one(v.LABEL),
+        key=one(v.KEY),
+        system_version=number(v.SYSTEM_VERSION) or 0,
+        source_session=one(v.SOURCE_SESSION),
+        channel=one(v.CHANNEL),
+        slot=one(v.SLOT),
+        tier=one(v.TIER),
+        expires=moment(v.EXPIRES_AT),
+        ends_by=moment(v.ENDS_BY),
+        meta_json=validate.meta(meta),
+    )
+
+
+def prompt_quads(prompt: SystemPrompt) -> list[Quad]:
+    """Return the quads of one version of a system prompt, in the catalog."""
+    session_iri = iris.session(prompt.session_id)
+    node = NamedNode(iris.system_prompt(session_iri, prompt.version))
+    rows: list[Row] = [
+        (node, v.TYPE, v.SYSTEM_PROMPT),
+        (node, v.PROMPT_OF, NamedNode(session_iri)),
+        (node, v.VERSION, v.integer(prompt.version)),
+        (node, v.EFFECTIVE_FROM, v.integer(prompt.effective_from)),
+        (node, v.VALUE, Literal("", datatype=v.REDACTED) if prompt.redacted else Literal(prompt.text)),
+        (node, v.DIGEST, Literal(prompt.digest)),
+        (node, v.SALT, Literal(prompt.salt)),
+    ]
+    if prompt.time is not None:
+        rows.append((node, v.TIME, time_literal(prompt.time)))
+    return [Quad(s, p, o, v.CATALOG) for s, p, o in rows]
+
+
+def tombstone_quads(session_id: str, time: datetime, by: str) -> list[Quad]:
+    """Return what stays of a deleted session: a tombstone, and the Deletion activity that says who and when."""
+    session_iri = iris.session(session_id)
+    node, deletion = NamedNode(session_iri), NamedNode(iris.deletion(session_iri))
+    who, when = known_node(iris.principal(by)), time_literal(time)
+    rows: list[Row] = [
+        (node, v.TYPE, v.TOMBSTONE),
+        (node, v.DELETED_AT, when),
+        (node, v.INVALIDATED_BY, deletion),
+        (deletion, v.TYPE, v.DELETION),
+        (deletion, v.ENDED_AT, when),
+        (deletion, v.ASSOCIATED_WITH, who),
+        (who, v.TYPE, v.PRINCIPAL),
+    ]
+    return [Quad(s, p, o, v.CATALOG) for s, p, o in rows]
