@@ -20,7 +20,7 @@ from typing import Any, Final
 import pyoxigraph as ox
 
 import trails
-from trails import Repository, TrailsError, outside
+from trails import Repository, TrailsError, query_guard
 from trails.routing import Router
 
 HIDDEN: Final = "what a stranger said"
@@ -220,8 +220,8 @@ def _written(result: object) -> str:
 
 def run_on_a_share(share: int) -> dict[str, Any]:
     """Run every chain, with nothing refused, on a stack of which only one part in `share` is left."""
-    outside.STACK_PER_BYTE //= share  # type: ignore[misc]
-    outside.STACK_FOR_ALL //= share  # type: ignore[misc]
+    query_guard.STACK_PER_BYTE //= share  # type: ignore[misc]
+    query_guard.STACK_FOR_ALL //= share  # type: ignore[misc]
     engine = ox.Store()
     graph, link = ox.NamedNode("a:g"), ox.NamedNode("a:b")
     engine.add(ox.Quad(ox.NamedNode("a:x"), link, ox.NamedNode("a:x"), graph))
@@ -240,7 +240,7 @@ def run_on_a_share(share: int) -> dict[str, Any]:
         text = make(longest)
         sys.stderr.write(f"{name}\n")  # the last one is what it died of
         sys.stderr.flush()
-        outcomes[name] = outside.on_thread(lambda text=text: ask(text), len(text))  # type: ignore[misc]
+        outcomes[name] = query_guard.on_thread(lambda text=text: ask(text), len(text))  # type: ignore[misc]
     return outcomes
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
 from trails import validate
-from trails.context import shapes
+from trails.context import api_shapes
 from trails.context.fitting import Fit, answered_ids, is_assistant, newest_that_fit, opening_end
 from trails.context.messages import Message, cost, messages_of
 from trails.context.pairing import Repair, missing_answer, prepared, repair
@@ -128,11 +128,11 @@ class Context:
 
     def openai(self) -> list[dict[str, Any]]:
         """Return the messages for OpenAI's chat API, the system prompt among them."""
-        return shapes.openai(self.system, self.repair.paired)
+        return api_shapes.openai(self.system, self.repair.paired)
 
     def anthropic(self) -> dict[str, Any]:
         """Return `messages`, and `system` where there is a system prompt, for Anthropic's messages API."""
-        return shapes.anthropic(self.system, self.repair.paired)
+        return api_shapes.anthropic(self.system, self.repair.paired)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the context as plain values, ready for JSON: what is in it, what is not, and why."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyoxigraph as ox
 from pyoxigraph import Literal, NamedNode
 
-from trails import iris, keys, outside, queries, validate, vocab
+from trails import iris, keys, queries, query_guard, validate, vocab
 from trails.errors import InvalidInput, RequestRefused, TrailsError
 from trails.plumbing import bundle, conversations
 from trails.session import Repository
@@ -89,12 +89,12 @@ class View:
         """
         if validate.text(text, "the query") in queries.load_all():
             bound = queries.find(text).bind(**parameters)
-            return outside.on_thread(lambda: self._run(bound, union=False), len(bound))
+            return query_guard.on_thread(lambda: self._run(bound, union=False), len(bound))
         if text.replace("_", "").replace("-", "").isalnum():
             queries.find(text)  # raises, naming what there is
         if parameters:
             raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
-        return outside.answer(text, lambda: self._run(text, union=union))
+        return query_guard.answer(text, lambda: self._run(text, union=union))
 
     def _run(self, text: str, *, union: bool) -> Result:
         asks_itself = _FROM.search(_SAID.sub("", text)) is not None
@@ -103,8 +103,8 @@ class View:
         try:
             result = self._engine.query(text, prefixes=vocab.PREFIXES, **dataset)
             if isinstance(result, ox.QuerySolutions):
-                return Solutions(tuple(variable.value for variable in result.variables), outside.rows(result))
-            return bool(result) if isinstance(result, ox.QueryBoolean) else outside.rows(result)
+                return Solutions(tuple(variable.value for variable in result.variables), query_guard.rows(result))
+            return bool(result) if isinstance(result, ox.QueryBoolean) else query_guard.rows(result)
         except SyntaxError as error:
             raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
         except (OSError, RuntimeError, ValueError) as error:

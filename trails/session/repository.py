@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from uuid import uuid4
 
-from trails import outside, queries, validate
+from trails import queries, query_guard, validate
 from trails.errors import HasChildren, InvalidInput, SessionNotFound
 from trails.integrity.proofs import ConsistencyProof, TurnProof
 from trails.model import SessionRecord, VerifyReport
@@ -490,12 +490,12 @@ class Repository:
         """
         if validate.text(text, "the query") in queries.load_all():
             bound = queries.find(text).bind(**parameters)
-            return outside.on_thread(lambda: self.store.query(bound), len(bound))
+            return query_guard.on_thread(lambda: self.store.query(bound), len(bound))
         if text.replace("_", "").replace("-", "").isalnum():
             queries.find(text)  # raises, naming what there is
         if parameters:
             raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
-        return outside.answer(text, lambda: self.store.query(text, union=union))
+        return query_guard.answer(text, lambda: self.store.query(text, union=union))
 
     # --- erasure
 

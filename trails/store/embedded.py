@@ -25,7 +25,7 @@ from typing import IO, Final
 
 import pyoxigraph as ox
 
-from trails import outside, vocab
+from trails import query_guard, vocab
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.integrity.leaves import Leaf
 from trails.store import maintenance, manifest, marker, tsv
@@ -200,8 +200,8 @@ class EmbeddedStore:
             with self._gate:
                 result = self._engine().query(text, use_default_graph_as_union=union, prefixes=vocab.PREFIXES)
                 if isinstance(result, ox.QuerySolutions):
-                    return Solutions(tuple(variable.value for variable in result.variables), outside.rows(result))
-                return bool(result) if isinstance(result, ox.QueryBoolean) else outside.rows(result)
+                    return Solutions(tuple(variable.value for variable in result.variables), query_guard.rows(result))
+                return bool(result) if isinstance(result, ox.QueryBoolean) else query_guard.rows(result)
 
     def table(self, text: str) -> list[list[str]]:
         with self._asking():

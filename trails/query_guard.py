@@ -1,4 +1,6 @@
-"""Running queries from outside: judged by the engine itself, on a thread of their own, with a stack that no text overflows.
+"""Guarding queries from outside: none reaches another server or ends the process, as the engine itself judges it.
+
+They run on a thread of their own, with a stack that no text overflows.
 
 The engine (pyoxigraph 0.5.13) parses, plans, evaluates and frees a query by recursion, and a stack that runs out ends the
 process. Every form of query that grows was measured for the stack that it touches (x86-64, at 8 KiB and 64 KiB of text;

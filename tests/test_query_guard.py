@@ -19,7 +19,7 @@ from click.testing import CliRunner
 import trails
 from tests.support.hostile import CHAINS, Listener
 from tests.support.places import ROOT
-from trails import InvalidInput, Repository, TrailsError, outside, sparql
+from trails import InvalidInput, Repository, TrailsError, query_guard, sparql
 from trails.cli import main
 from trails.routing import Router
 from trails.routing.visibility import View
@@ -212,7 +212,7 @@ def test_what_a_failed_query_held_is_freed_on_the_thread_that_made_it() -> None:
             raise TrailsError("then") from error
 
     with pytest.raises(TrailsError, match="then"):
-        outside.on_thread(work, 10)
+        query_guard.on_thread(work, 10)
     assert freed == ["trails-query"]
 
 
@@ -234,7 +234,7 @@ def test_an_interrupt_is_raised_at_once_and_the_query_ends_with_its_next_row() -
     signal.setitimer(signal.ITIMER_REAL, 0.1)
     try:
         with pytest.raises(KeyboardInterrupt):
-            outside.answer("ASK {}", lambda: outside.rows(endless()))
+            query_guard.answer("ASK {}", lambda: query_guard.rows(endless()))
     finally:
         signal.signal(signal.SIGALRM, before)
     assert ended.wait(10)
@@ -377,4 +377,4 @@ def test_a_panic_of_the_engine_is_an_error_of_ours() -> None:
         raise PanicException("index out of bounds")
 
     with pytest.raises(TrailsError, match="gave up on the query: index out of bounds"):
-        outside.answer("ASK {}", panic)
+        query_guard.answer("ASK {}", panic)
