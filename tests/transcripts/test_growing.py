@@ -19,7 +19,8 @@ from trails.cli import main
 from trails.transcripts.formats import RESTED, import_path
 
 Record = dict[str, Any]
-NOW = datetime.now(UTC)
+BEGUN = [datetime.now(UTC)]
+"""When the test began that runs."""
 FOLDERS = {"claude-code-jsonl": "claude-code", "codex-rollout": "codex", "pi-session-jsonl": "pi"}
 
 
@@ -104,7 +105,7 @@ def record(uuid: str, kind: str, message: Any = None, **more: Any) -> Record:
         "uuid": uuid,
         "parentUuid": parent,
         "sessionId": "S",
-        "timestamp": (NOW + timedelta(seconds=ord(uuid) - 97)).isoformat(),
+        "timestamp": ord(uuid) - 97,
     }
     return base | ({} if message is None else {"message": message}) | more
 
@@ -127,7 +128,22 @@ def result(uuid: str, call_id: str) -> Record:
 
 
 def lines(records: Sequence[Record]) -> bytes:
-    return b"".join(json.dumps(each).encode() + b"\n" for each in records)
+    """Write records as a program would that does so now: their times are given in seconds after the test's beginning."""
+    return b"".join(json.dumps(_timed(each)).encode() + b"\n" for each in records)
+
+
+def _timed(each: Record) -> Record:
+    seconds = each.get("timestamp")
+    return (
+        each
+        if not isinstance(seconds, int)
+        else each | {"timestamp": (BEGUN[0] + timedelta(seconds=seconds)).isoformat()}
+    )
+
+
+@pytest.fixture(autouse=True)
+def _begin() -> None:
+    BEGUN[0] = datetime.now(UTC)
 
 
 ENDS: list[tuple[str, list[Record], int]] = [
@@ -261,7 +277,7 @@ def test_the_command_says_what_was_kept_back_and_takes_it_when_asked(tmp_path: P
 
 
 def line(kind: str, **payload: Any) -> Record:
-    return {"timestamp": NOW.isoformat(), "type": kind, "payload": payload}
+    return {"timestamp": 0, "type": kind, "payload": payload}
 
 
 def item(kind: str, **more: Any) -> Record:
