@@ -17,8 +17,7 @@ import pytest
 import trails
 from tests.support.sessions import contents, say
 from trails import HasChildren, HeadConflict, IndexGap, InvalidInput, Repository, Session, SessionNotFound, vocab
-from trails.plumbing import deletion
-from trails.plumbing import detach as rerooting
+from trails.plumbing import deletion, detach
 from trails.store import Change
 from trails.transcripts import rdf
 
@@ -29,7 +28,7 @@ HOLDS_IT = f'ASK {{ GRAPH ?g {{ ?s ?p ?o FILTER(CONTAINS(STR(?o), "{PRIVATE}")) 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copy two turns in a commit, so that a short transcript takes several."""
-    monkeypatch.setattr(rerooting, "_BATCH", 2)
+    monkeypatch.setattr(detach, "_BATCH", 2)
 
 
 @pytest.fixture
@@ -505,7 +504,7 @@ def test_whatever_two_threads_do_at_once_what_was_acknowledged_is_there_or_was_d
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: bool
 ) -> None:
     rounds = 10_000 if long else 60
-    monkeypatch.setattr(rerooting, "_BATCH", 1)  # a commit for each turn: more moments for the other thread
+    monkeypatch.setattr(detach, "_BATCH", 1)  # a commit for each turn: more moments for the other thread
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-4)
     try:

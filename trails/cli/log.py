@@ -189,7 +189,7 @@ def _listing(store: Repository, ref: str | None, *, forks: bool, seen: int | Non
     """Return what is to be listed; with `seen`, as it was when the store's log had so many lines."""
     from trails.cli import forest
     from trails.plumbing import refs
-    from trails.plumbing.annotations import note_counts
+    from trails.plumbing.marks import note_counts
 
     then = _changes(store, seen)
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from trails import files
 from trails.compare import tables
 from trails.compare.layout import Stem
-from trails.compare.tables import NUMERIC, Kind, Table
+from trails.compare.tables import NUMERIC, Kind, PlainTable
 from trails.errors import InvalidInput
 from trails.model import SessionRecord
 
@@ -255,7 +255,7 @@ class Comparison:
 
     # --- as others take it
 
-    def table(self, *, groups: bool = False) -> Table:
+    def table(self, *, groups: bool = False) -> PlainTable:
         """Return the shown columns as a table, a row a branch; with `groups`, a row a group with its aggregates.
 
         A row of a group has the columns grouped by, `count`, and `NAME.mean`, `NAME.min` and `NAME.max` of each numeric
@@ -271,15 +271,15 @@ class Comparison:
         kinds["count"] = "integer"
         for name in numeric:
             kinds |= {f"{name}.mean": "number", f"{name}.min": self.kinds[name], f"{name}.max": self.kinds[name]}
-        return Table(kinds, [_group_row(group, numeric) for group in self.groups])
+        return PlainTable(kinds, [_group_row(group, numeric) for group in self.groups])
 
-    def table_of(self, group: Group) -> Table:
+    def table_of(self, group: Group) -> PlainTable:
         """Return the shown columns of one group's branches as a table."""
         return self._table(group.rows)
 
-    def _table(self, rows: Sequence[Mapping[str, Any]]) -> Table:
+    def _table(self, rows: Sequence[Mapping[str, Any]]) -> PlainTable:
         shown = [{name: tables.fresh(row[name]) for name in self.columns} for row in rows]
-        return Table({name: self.kinds[name] for name in self.columns}, shown)
+        return PlainTable({name: self.kinds[name] for name in self.columns}, shown)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON: root, at, columns, rows, and groups by session id."""

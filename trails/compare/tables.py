@@ -27,7 +27,7 @@ _MARKDOWN: Final = re.compile(r"([\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PlainTable:
     """Columns by name with their kinds, in order, and rows with a cell for each."""
 
     kinds: Mapping[str, Kind]
@@ -96,7 +96,7 @@ def text(value: Any, kind: Kind) -> str:
             return json.dumps(plain(value), ensure_ascii=False)
 
 
-def to_csv(table: Table) -> str:
+def to_csv(table: PlainTable) -> str:
     """Return a table as CSV (RFC 4180): a line of names, then a line a row, each ended by CR LF."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
@@ -105,7 +105,7 @@ def to_csv(table: Table) -> str:
     return out.getvalue()
 
 
-def to_markdown(table: Table) -> str:
+def to_markdown(table: PlainTable) -> str:
     """Return a table as GitHub's Markdown has it; line ends within a cell become `<br>`, and nothing in it is markup."""
     head = [_escaped(name) for name in table.kinds]
     rule = ["---:" if kind in NUMERIC else "---" for kind in table.kinds.values()]
@@ -119,7 +119,7 @@ def _escaped(cell: str) -> str:
     return "<br>".join(_MARKDOWN.sub(r"\\\1", literal).splitlines())
 
 
-def to_pandas(table: Table) -> Any:
+def to_pandas(table: PlainTable) -> Any:
     """Return a table as a `pandas.DataFrame`; missing whole numbers and booleans stay missing, never turn into others.
 
     Raises `TrailsError` where pandas is not installed (the extra `pandas`).
@@ -152,7 +152,7 @@ def _fits(values: Iterable[int | None]) -> bool:
     return all(value is None or -_BIGGEST <= value <= _BIGGEST for value in values)
 
 
-def to_arrow(table: Table) -> Any:
+def to_arrow(table: PlainTable) -> Any:
     """Return a table as a `pyarrow.Table`: counts as a map, names as a list, `json` (and integers over 64 bits) as JSON text.
 
     Raises `TrailsError` where pyarrow is not installed (the extra `arrow`).

@@ -18,8 +18,7 @@ from pyoxigraph import NamedNode
 from trails import iris, validate, vocab
 from trails.clock import Clock, time_of
 from trails.errors import ExchangeInterrupted, InvalidInput
-from trails.ledger import heads, queue
-from trails.ledger import inbox as posting
+from trails.ledger import heads, inbox, queue
 from trails.ledger.exchange import Handler, Running, work
 from trails.ledger.heads import HeadMove
 from trails.ledger.writer import Book, enter
@@ -123,7 +122,7 @@ class Ledger:
         Raises `SessionNotFound`, or `InvalidInput` for what cannot be kept, and for another content under a known id.
         """
         session_id = self._id(session)
-        made = posting.message(
+        made = inbox.message(
             session_id,
             content,
             source=source,
@@ -137,7 +136,7 @@ class Ledger:
             now=self._now(),
         )
         with self._intake(made), self._book.at(session_id) as number:
-            known = posting.known(self._repository, self._book, made)
+            known = inbox.known(self._repository, self._book, made)
             if known is not None:
                 return known
             event = made.model_copy(update={"number": number})
@@ -171,9 +170,7 @@ class Ledger:
         why = None if reason is None else validate.text(reason, "reason")
         with self._book.at(session_id) as entry:
             event = self._book.event(session_id, number)
-            made, moved = posting.dropped(
-                self._book, event, entry, now=self._now(), reason=why, agent=self._agent(event)
-            )
+            made, moved = inbox.dropped(self._book, event, entry, now=self._now(), reason=why, agent=self._agent(event))
             self._book.write(session_id, made, moved, taken_out=self._now())
         return self._book.event(session_id, number)
 
@@ -420,9 +417,9 @@ class Ledger:
         if content is None:
             made.persist()
             return made
-        event = posting.message(made.id, content, now=self._now(), **message)
+        event = inbox.message(made.id, content, now=self._now(), **message)
         with self._intake(event):
-            known = posting.known(self._repository, self._book, event)
+            known = inbox.known(self._repository, self._book, event)
             if known is not None:
                 return self._forked_before(made, known)
             tx = Transaction()
@@ -463,7 +460,7 @@ class Ledger:
 
     def content(self, event: Event) -> Any:
         """Return what an event says, from its own text or its turn's; None where that was taken out."""
-        said = posting.said(self._repository, event)
+        said = inbox.said(self._repository, event)
         return None if said is None else said.content
 
     def delivered(
@@ -485,16 +482,16 @@ class Ledger:
         Raises `InvalidInput` for a turn that is not there.
         """
         moment = self._now() if at is None else validate.time(at, "at")
-        record = posting.delivery(
+        record = inbox.delivery(
             self._repository, self._book, what, channel=channel, outcome=outcome, text=text, at=moment, reason=reason
         )
         with self._book.at(record.session_id) as number:
-            return posting.post(self._repository, self._book, record, number)
+            return inbox.post(self._repository, self._book, record, number)
 
     def deliveries(self, session: str, *, turn: Turn | str | None = None) -> list[Delivery]:
         """Return the attempts to send a session's answers out (of one turn), in order."""
         if turn is None:
             found = self._book.where(self._id(session), vocab.OUTCOME)
         else:
-            found = self._book.where(self._id(session), vocab.DERIVED_FROM, posting.turn_node(turn))
+            found = self._book.where(self._id(session), vocab.DERIVED_FROM, inbox.turn_node(turn))
         return [each for each in found if isinstance(each, Delivery)]

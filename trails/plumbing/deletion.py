@@ -10,8 +10,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails import iris, queries, vocab
 from trails.errors import HasChildren, TrailsError
 from trails.integrity.leaves import Leaf
-from trails.plumbing import annotations as marks
-from trails.plumbing import detach, kinds, sweep
+from trails.plumbing import detach, kinds, marks, sweep
 from trails.plumbing import leaves as logbook
 from trails.plumbing.kind import Kind
 from trails.plumbing.reader import Reader

@@ -7,10 +7,10 @@ from typing import Final
 
 from pyoxigraph import NamedNode
 
-from trails.plumbing.annotations import ANNOTATIONS
 from trails.plumbing.conversations import CONVERSATIONS
 from trails.plumbing.entries import ENTRIES
 from trails.plumbing.kind import Kind
+from trails.plumbing.marks import ANNOTATIONS
 from trails.plumbing.overrides import OVERRIDES
 from trails.plumbing.run_rows import RUNS
 

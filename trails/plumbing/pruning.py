@@ -17,8 +17,7 @@ from pyoxigraph import Literal, NamedNode
 from trails import iris, vocab
 from trails.errors import HasChildren, InvalidInput, SessionNotFound
 from trails.model import Value
-from trails.plumbing import annotations as marks
-from trails.plumbing import deletion
+from trails.plumbing import deletion, marks
 from trails.plumbing.reader import Reader
 from trails.records.terms import parse_time
 from trails.store.contract import QuadStore

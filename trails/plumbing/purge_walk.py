@@ -18,8 +18,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails import iris, vocab
 from trails.errors import IntegrityError
 from trails.integrity import chain, digests
-from trails.plumbing import kinds, redaction, redaction_records
-from trails.plumbing import leaves as logbook
+from trails.plumbing import kinds, leaves, redaction, redaction_records
 from trails.plumbing.substitution import name_of
 from trails.plumbing.taking import LOGGED_IDS, ChangedTurn, Taking
 from trails.records.turns import usage_facts
@@ -200,7 +199,7 @@ class Walk:
         if owner is not None:
             self._taking.found.note(owner, renamed)
         if is_record:
-            self._taking.found.leaves.append(logbook.redaction_leaf(NamedNode(subject), after))
+            self._taking.found.leaves.append(leaves.redaction_leaf(NamedNode(subject), after))
         elif iris.removed_run(subject) is None and owner is not None:
             (self._taking.found.rows if self._taking.is_live(owner) else self._taking.found.tombstones).add(owner)
 

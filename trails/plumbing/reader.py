@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode, QuerySolution
 
-from trails import iris, queries, vocab
-from trails import lineage as history
+from trails import iris, lineage, queries, vocab
 from trails.decoding import decodes
 from trails.errors import IntegrityError, SessionNotFound, TrailsError
 from trails.integrity import digests
+from trails.lineage import Segment
 from trails.model import MAIN, NO_FACTS, Facts, SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.plumbing import briefs, conversations, overrides
 from trails.plumbing.briefs import Told
@@ -95,7 +95,7 @@ class Reader:
         records = self._records(self.select("lineage", session=session_id))
         if session_id not in records:
             raise self.not_found(session_id)
-        return history.lineage(session_id, records)
+        return lineage.lineage(session_id, records)
 
     @decodes
     def branches(self, session_id: str) -> list[SessionRecord]:
@@ -153,15 +153,15 @@ class Reader:
         that was deleted while it was read: turns at its end may have been gone already.
         """
         session_id = chain[0].id
-        runs = history.segments(chain, up_to)
+        runs = lineage.segments(chain, up_to)
         turns: list[Turn] = []
         for run in runs:
             turns += self.own_turns(run)
         if self.is_deleted(session_id):
             raise self.not_found(session_id)
         try:
-            history.check_dense(session_id, turns, runs)
-            history.check_fork_head(chain[0], turns)
+            lineage.check_dense(session_id, turns, runs)
+            lineage.check_fork_head(chain[0], turns)
         except TrailsError:
             if not any(self.is_deleted(record.id) for record in chain[1:]):
                 raise
@@ -169,7 +169,7 @@ class Reader:
         return turns
 
     @decodes
-    def own_turns(self, run: history.Segment) -> list[Turn]:
+    def own_turns(self, run: Segment) -> list[Turn]:
         """Return the turns that a session owns in a run of indices, in order of index."""
         session_id = run.record.id
         end = _OPEN_END if run.end is None else run.end
@@ -243,7 +243,7 @@ class Reader:
         quads = self._store.quads((None, vocab.INDEX, vocab.integer(index), NamedNode(iris.session(session_id))))
         return str(quads[0].subject.value)  # type: ignore[union-attr] # an IRI
 
-    def _is_much_longer(self, run: history.Segment) -> bool:
+    def _is_much_longer(self, run: Segment) -> bool:
         """Tell whether a session goes on far beyond a run: then looking turns up beats scanning whole columns."""
         if run.end is None:
             return False

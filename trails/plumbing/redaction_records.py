@@ -21,7 +21,7 @@ from trails.integrity import digests
 from trails.integrity.chain import StoredTurn
 from trails.integrity.leaves import Leaf
 from trails.model import NO_FACTS
-from trails.plumbing import leaves as logbook
+from trails.plumbing import leaves
 from trails.plumbing.transaction import Transaction
 from trails.records.terms import parse_time, time_literal
 from trails.records.turns import decode_facts
@@ -105,7 +105,7 @@ def record(
         node = NamedNode(iris.redaction(iris.session(session_id), secrets.token_hex(8)))
         said = of_parts(node, time, by=by, reason=reason, places=[place], parts=mine)
         tx.add(said)
-        made.append(logbook.redaction_leaf(node, [row for row in said if row.subject == node]))
+        made.append(leaves.redaction_leaf(node, [row for row in said if row.subject == node]))
     tx.log_leaves(made)
 
 
@@ -146,7 +146,7 @@ def standing(store: Matching, logged: Collection[Leaf] | None = None) -> dict[st
     found: dict[str, str] = {}
     for digest, made in by_digest(store).items():
         for node, quads in made:
-            if logged is not None and logbook.redaction_leaf(node, quads) not in logged:
+            if logged is not None and leaves.redaction_leaf(node, quads) not in logged:
                 continue
             if stands_as := _one(quads, vocab.STANDS_AS):
                 found[digest] = stands_as
@@ -159,7 +159,7 @@ def taken(store: Matching, logged: Collection[Leaf]) -> set[str]:
     for quad in store.quads((None, vocab.REDACTED_FROM, None, vocab.CATALOG)):
         node = NamedNode(_value(quad.subject))
         quads = store.quads((node, None, None, vocab.CATALOG))
-        if iris.is_redaction(node.value) and logbook.redaction_leaf(node, quads) in logged:
+        if iris.is_redaction(node.value) and leaves.redaction_leaf(node, quads) in logged:
             found |= {_value(each.object) for each in quads if each.predicate == vocab.REDACTED_PART}
     return found
 

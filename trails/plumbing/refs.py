@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from trails import iris, lineage, validate
 from trails.errors import InvalidInput, SessionNotFound
-from trails.plumbing import annotations as marks
-from trails.plumbing import tails
+from trails.plumbing import marks, tails
 from trails.plumbing.workspace import Workspace
 
 

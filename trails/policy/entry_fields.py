@@ -15,7 +15,7 @@ from trails.policy.times import Moment, to_ms
 FieldKind = Literal["text", "number", "flag", "choice", "object"]
 
 
-class Field(NamedTuple):
+class EntryField(NamedTuple):
     """One field of an entry."""
 
     name: str
@@ -37,12 +37,12 @@ def _snake(name: str) -> str:
     return "".join(f"_{character.lower()}" if character.isupper() else character for character in name)
 
 
-def _fields(kind: FieldKind, names: str) -> list[Field]:
-    return [Field(name, _snake(name), kind) for name in names.split()]
+def _fields(kind: FieldKind, names: str) -> list[EntryField]:
+    return [EntryField(name, _snake(name), kind) for name in names.split()]
 
 
-def _choice(name: str, *allowed: str, patchable: bool = False) -> Field:
-    return Field(name, _snake(name), "choice", allowed, patchable)
+def _choice(name: str, *allowed: str, patchable: bool = False) -> EntryField:
+    return EntryField(name, _snake(name), "choice", allowed, patchable)
 
 
 _KEPT_ON_RESET: Final = "thinkingLevel verboseLevel reasoningLevel responseUsage sendPolicy model contextTokens label"
@@ -50,7 +50,7 @@ _KEPT_OF_ORIGIN: Final = "origin lastChannel lastTo skillsSnapshot"
 _KEPT: Final = frozenset(f"{_KEPT_ON_RESET} {_KEPT_OF_ORIGIN}".split())
 _PATCHABLE_TEXTS: Final = frozenset({"label", "spawnedBy", "execNode", "model"})
 
-FIELDS: Final[tuple[Field, ...]] = tuple(
+FIELDS: Final[tuple[EntryField, ...]] = tuple(
     field._replace(
         patchable=field.patchable or field.name in _PATCHABLE_TEXTS,
         kept_on_reset=field.name in _KEPT,

@@ -9,8 +9,7 @@ from trails import iris, validate
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import Note
-from trails.plumbing import annotations as marks
-from trails.plumbing import draft, leaves
+from trails.plumbing import draft, leaves, marks
 from trails.plumbing.transaction import Transaction
 from trails.plumbing.workspace import Workspace
 from trails.records.annotations import author_type, note_of, note_quads

@@ -8,8 +8,7 @@ from trails import iris, validate
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import SessionRecord, Tag, Turn
-from trails.plumbing import annotations as marks
-from trails.plumbing import draft, leaves, refs
+from trails.plumbing import draft, leaves, marks, refs
 from trails.plumbing.reader import Reader
 from trails.plumbing.transaction import Transaction
 from trails.plumbing.workspace import Workspace
