@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -93,67 +94,80 @@ def decode_records(rows: Iterable[tuple[str, str, Term]]) -> dict[str, SessionRe
     }
 
 
-def _record(session_id: str, properties: Mapping[str, list[Term]]) -> SessionRecord:
-    def one(predicate: NamedNode) -> str | None:
-        values = properties.get(predicate.value, [])
+@dataclass(frozen=True, slots=True)
+class _RowReader:
+    """The row of a session, asked for one property at a time; `IntegrityError` for what Trails never writes."""
+
+    session_id: str
+    properties: Mapping[str, list[Term]]
+
+    def one(self, predicate: NamedNode) -> str | None:
+        values = self.properties.get(predicate.value, [])
         if len(values) > 1:
             shown = ", ".join(sorted(str(value) for value in values))
             raise IntegrityError(
-                f"session {session_id!r} has {len(values)} values for {predicate.value}: {shown}; one is right: "
+                f"session {self.session_id!r} has {len(values)} values for {predicate.value}: {shown}; one is right: "
                 "restore the session from an export or a backup, or remove the wrong ones"
             )
         return getattr(values[0], "value", str(values[0])) if values else None
 
-    def number(predicate: NamedNode) -> int | None:
-        lexical = one(predicate)
+    def number(self, predicate: NamedNode) -> int | None:
+        lexical = self.one(predicate)
         if lexical is None:
             return None
         if not lexical.isdecimal():
-            raise IntegrityError(f"session {session_id!r} has {lexical!r} for {predicate.value}, not a number from 0")
+            raise IntegrityError(
+                f"session {self.session_id!r} has {lexical!r} for {predicate.value}, not a number from 0"
+            )
         return int(lexical)
 
-    def session_ref(predicate: NamedNode) -> str | None:
-        iri = one(predicate)
+    def session_ref(self, predicate: NamedNode) -> str | None:
+        iri = self.one(predicate)
         return None if iri is None else iris.session_id(iri)
 
-    parent, forked_at = session_ref(v.PARENT_SESSION), number(v.FORKED_AT_INDEX)
+    def moment(self, predicate: NamedNode) -> datetime | None:
+        lexical = self.one(predicate)
+        return None if lexical is None else parse_time(lexical)
+
+    def meta(self) -> dict[str, Any]:
+        return {
+            key: meta_value(values[0])
+            for predicate, values in sorted(self.properties.items())
+            if (key := iris.meta_key(predicate)) is not None and isinstance(values[0], Literal)
+        }
+
+
+def _record(session_id: str, properties: Mapping[str, list[Term]]) -> SessionRecord:
+    row = _RowReader(session_id, properties)
+    one = row.one
+    parent, forked_at = row.session_ref(v.PARENT_SESSION), row.number(v.FORKED_AT_INDEX)
     if (parent is None) != (forked_at is None):
         raise IntegrityError(
             f"session {session_id!r} has {'no parent' if parent is None else 'a parent'} and "
             f"{'no fork index' if forked_at is None else 'a fork index'}: its row was altered; restore it from an export"
         )
-
-    def moment(predicate: NamedNode) -> datetime | None:
-        lexical = one(predicate)
-        return None if lexical is None else parse_time(lexical)
-
-    meta = {
-        key: meta_value(values[0])
-        for predicate, values in sorted(properties.items())
-        if (key := iris.meta_key(predicate)) is not None and isinstance(values[0], Literal)
-    }
     return SessionRecord(
         id=session_id,
         parent_session_id=parent,
         forked_at_index=forked_at,
         fork_head=one(v.FORK_HEAD),
-        spawned_by=session_ref(v.SPAWNED_BY),
+        spawned_by=row.session_ref(v.SPAWNED_BY),
         branch=one(v.BRANCH) or MAIN,
         principal=iris.author_name(one(v.ATTRIBUTED_TO) or iris.principal(DEFAULT_PRINCIPAL)),
         agent=iris.author_name(one(v.SESSION_AGENT) or iris.agent(DEFAULT_AGENT)),
         kind=one(v.KIND),
         state=one(v.STATE) or "active",
-        created=moment(v.TIME),
+        created=row.moment(v.TIME),
         label=one(v.LABEL),
         key=one(v.KEY),
-        system_version=number(v.SYSTEM_VERSION) or 0,
+        system_version=row.number(v.SYSTEM_VERSION) or 0,
         source_session=one(v.SOURCE_SESSION),
         channel=one(v.CHANNEL),
         slot=one(v.SLOT),
         tier=one(v.TIER),
-        expires=moment(v.EXPIRES_AT),
-        ends_by=moment(v.ENDS_BY),
-        meta_json=validate.meta(meta),
+        expires=row.moment(v.EXPIRES_AT),
+        ends_by=row.moment(v.ENDS_BY),
+        meta_json=validate.meta(row.meta()),
     )
 
 

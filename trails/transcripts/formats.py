@@ -87,7 +87,7 @@ def import_path(
     A file that is still being written may end in the middle of a message. What is not known to be whole is kept back, and
     the report says so (`turns_held`), while the file was written to less than `RESTED` seconds ago, and what it ends with
     was said then: a new copy of an old file is finished, unless it ends with a thought or a call that goes on.
-    `final=True` takes it at once, `final=False` leaves it out however old the file is. A finished message is always taken.
+    `final=True` takes it at once, `final=False` leaves it out however old the file is.
     """
     if format is not None and format not in IMPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to import; there are: {', '.join(IMPORT_FORMATS)}")
