@@ -195,7 +195,7 @@ class Tamperer:
         if quad.object.datatype == vocab.BOOLEAN:
             return Literal("false" if value == "true" else "true", datatype=vocab.BOOLEAN)
         return Literal(
-            self._chance.choice((value + "0", value[1:] or "a", value.swapcase() + "A")), datatype=quad.object.datatype
+            self._chance.choice((value + "0", value[1:] or "ab", value.swapcase() + "A")), datatype=quad.object.datatype
         )
 
 
