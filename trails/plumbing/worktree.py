@@ -214,7 +214,7 @@ class Worktree:
         `also` goes into the same commit, and its own preconditions are the caller's to explain.
         """
         with self.alone:
-            if self.stored and not self._drafts and not self._new_prompts and also is None:
+            if not self.has_news and also is None:
                 return 0
             if self.held is not None and also is None:
                 raise InvalidInput(
