@@ -6,7 +6,7 @@
 PYTHON ?= python3
 PIP_FLAGS ?=
 LOCK ?=
-PYTEST_FLAGS ?= -n 2
+PYTEST_FLAGS ?= -n 2 --dist worksteal
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -21,7 +21,7 @@ STATE_MACHINES := $(addprefix tests/,session/test_state_machine.py tree/test_tre
 SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all long state-machines lint style types layers wheel-test bench clean
+.PHONY: help ontology demo test test-all long state-machines lint style types layers wheel-test bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make state-machines   10,000 random steps against a model (some minutes)"
 	@echo "make lint        style (ruff), types (mypy), layers (import-linter)"
 	@echo "make wheel-test  build the wheel and run the tests against it, away from these sources"
+	@echo "make ontology    make the ontology's shapes and its page again, after a change to it"
 	@echo "make bench       run the benchmarks"
 	@echo "make clean       remove $(VENV) and what was built"
 
@@ -79,6 +80,9 @@ wheel-test: $(VENV)/.dev
 	  cd "$$away"; \
 	  venv/bin/python -c 'import sys, trails; print(trails.__file__); sys.exit("site-packages" not in trails.__file__)'; \
 	  TRAILS_SHARED="$(SHARED)" venv/bin/python -m pytest $(PYTEST_FLAGS) $(ENGINE_TESTS:%=--ignore=%)
+
+ontology: $(VENV)/.installed
+	$(BIN)/python -m trails.ontology
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 import trails
 from tests.support.clocks import Clock
+from tests.support.commands import Run, invoke
 from tests.support.machines import Size
 from tests.support.places import SHARED
 from trails import Repository
@@ -52,6 +54,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow = [item for item in items if item.get_closest_marker("slow")]
     items[:] = [item for item in items if not item.get_closest_marker("slow")]
     config.hook.pytest_deselected(items=slow)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector, which some tests and an engine that lingers ask for, all that importing the tests made."""
+    gc.collect()
+    gc.freeze()
 
 
 def _size(config: pytest.Config) -> Size:
@@ -106,6 +114,19 @@ def memory() -> Iterator[Repository]:
     """An empty store in memory, for tests in which the kind of store plays no part."""
     with trails.open(":memory:") as opened:
         yield opened
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """The folder of a store, not made yet; a file of tests may have a fixture of this name that makes and fills it."""
+    return tmp_path / "store.trails"
+
+
+@pytest.fixture
+def run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A function that runs a command line on that store, in this process."""
+    monkeypatch.setenv("TRAILS_STORE", str(place))
+    return invoke
 
 
 @pytest.fixture(scope="session")

@@ -11,16 +11,17 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import trails
+from tests.support.commands import invoke
 from tests.support.hostile import CHAINS, Listener
 from tests.support.places import ROOT
+from tests.support.sessions import say
 from trails import InvalidInput, Repository, TrailsError, query_guard, sparql
-from trails.cli import main
 from trails.routing import Router
 from trails.routing.visibility import View
 
@@ -44,6 +45,65 @@ def view(memory: Repository) -> View:
 @pytest.fixture(scope="module")
 def listener() -> Listener:
     return Listener()
+
+
+# --- which graphs
+
+
+GRAPHS = {name: f"urn:trails:session:{name.lower()}" for name in ("NOWHERE", "FIRST", "SECOND")}
+
+
+def asked(text: str, home: str = "") -> str:
+    """A query with what stands behind its dollars."""
+    return Template(text).substitute(GRAPHS, SAID="{ ?t prov:value ?x }", HOME=home)
+
+
+@pytest.fixture
+def two(store: Repository) -> Repository:
+    """Two sessions of one turn each: "one" and "two"."""
+    say(store.create(id="first"), "one")
+    say(store.create(id="second"), "two")
+    return store
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("SELECT ?x $SAID", ["one", "two"]),
+        ("SELECT ?x FROM <$NOWHERE> $SAID", []),
+        ("SELECT ?x FROM <$FIRST> $SAID", ["one"]),
+        ("SELECT*FROM<$FIRST>$SAID", ["one"]),
+        ("PREFIX s: <urn:trails:session:> SELECT ?x fRoMs:second $SAID", ["two"]),
+        ("SELECT ?x FROM <$FIRST> FROM <$SECOND> $SAID", ["one", "two"]),
+        ("SELECT ?x FROM NAMED <$FIRST> $SAID", []),
+        ("SELECT ?x FROM NAMED <$FIRST> { GRAPH ?g $SAID }", ["one"]),
+        ("SELECT ?x FROM <$FIRST> { GRAPH <$SECOND> $SAID }", []),
+        ("SELECT ?x { ?from prov:value ?x FILTER(?x != 'FROM <$FIRST>') } # FROM <$NOWHERE>", ["one", "two"]),
+        ("PREFIX FROM: <urn:x:> SELECT ?x $SAID ORDER BY FROM:a", None),
+        ("SELECT ?x { ?t prov:value ?x OPTIONAL { ?t prov:wasDerivedFrom ?o } }", ["one", "two"]),
+    ],
+)
+def test_from_says_which_graphs_a_query_is_over(two: Repository, text: str, found: list[str] | None) -> None:
+    if found is None:
+        with pytest.raises(InvalidInput, match="not valid SPARQL"):
+            two.query(asked(text))
+        return
+    assert sorted(row["x"] for row in two.query(asked(text)).to_dicts()) == found  # type: ignore[union-attr] # a SELECT
+
+
+def test_from_counts_in_ask_and_construct_and_in_a_view(two: Repository) -> None:
+    assert two.query(asked("ASKFROM<$NOWHERE>{?s ?p ?o}")) is False
+    assert two.query(asked("ASK FROM <$FIRST> { ?t prov:value 'one' }")) is True
+    assert two.query(asked("CONSTRUCT WHERE $SAID")) != []
+    assert two.query(asked("CONSTRUCT FROM <$NOWHERE> WHERE $SAID")) == []
+    router = Router(two)
+    say(router.session("main"), "three")
+    home = router.session("main").iri
+    view = router.view("main")
+    assert view.query(asked("SELECT ?x $SAID")).to_dicts() == [{"x": "three"}]  # type: ignore[union-attr] # a SELECT
+    assert view.query(asked("SELECT ?x FROM <$HOME> $SAID", home)).to_dicts() == [{"x": "three"}]  # type: ignore[union-attr]
+    assert view.query(asked("ASKFROM<$FIRST>$SAID")) is False
+    assert view.query(asked("ASKFROM<$HOME>$SAID", home)) is True
 
 
 # --- reaching out
@@ -113,6 +173,7 @@ def test_a_query_with_the_word_in_a_text_finds_that_text(memory: Repository) -> 
 # --- staying alive
 
 
+@pytest.mark.slow
 def test_every_chain_lives_on_a_quarter_of_the_stack_that_it_gets() -> None:
     done = python("-m", "tests.support.hostile", "stack", "4")
     assert done.returncode == 0, done.stderr[-200:]
@@ -120,7 +181,7 @@ def test_every_chain_lives_on_a_quarter_of_the_stack_that_it_gets() -> None:
 
 
 def test_the_worst_chain_ends_a_process_that_has_too_little_stack() -> None:
-    """The test before sees what it is to see: a stack that runs out."""
+    """The test before, which runs with --all, sees what it is to see: a stack that runs out."""
     assert python("-m", "tests.support.hostile", "stack", "16").returncode == -signal.SIGSEGV
 
 
@@ -324,7 +385,7 @@ def test_a_command_prints_the_answer_of_ask_whatever_it_is(tmp_path: Path) -> No
     trails.open(place, create=True).close()
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        result = CliRunner().invoke(main, ["query", "--store", place, *arguments], prog_name="trails")
+        result = invoke("query", "--store", place, *arguments)
         return result.exit_code, result.stdout, result.stderr
 
     no, yes = "ASK { ?s ?p 'nowhere' }", "ASK {}"

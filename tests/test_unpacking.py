@@ -114,7 +114,7 @@ def test_a_dump_of_texts_that_compress_well_comes_back(tmp_path: Path) -> None:
         session.append("user", "0" * 12_000_000)
         session.append("assistant", "0" * 12_000_000)
         session.persist()
-        store.dump(tmp_path / "dump.nq.gz")
+        store.maintenance.dump(tmp_path / "dump.nq.gz")
     assert (tmp_path / "dump.nq.gz").stat().st_size * 200 < 24_000_000
     restore.load(tmp_path / "dump.nq.gz", tmp_path / "b")
     with trails.open(tmp_path / "b") as store:

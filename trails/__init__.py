@@ -122,6 +122,8 @@ _HOMES = {
     "trails.session.session": ("Session",),
     "trails.tree": ("Limits", "SessionResult", "Tree"),
 }
+_MODULES = frozenset({"diff", "keys", "policy"})
+"""The modules of functions that the guide names: there after `import trails`, too, and loaded when they are asked for."""
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -185,6 +187,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: `import trails` and the command line's help stay quick."""
+    if name in _MODULES:
+        return import_module(f"trails.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'trails' has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)

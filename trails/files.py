@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -9,8 +10,52 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
+from trails.errors import InvalidInput, TrailsError
+
 PRIVATE: Final = 0o600
 """The mode of a file that only its owner may read and write."""
+_OF_THE_PATH: Final = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.EACCES, errno.EPERM, errno.EROFS}
+    | {errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EXDEV}
+)
+"""What the system says where another path would do."""
+
+
+def as_path(path: str | os.PathLike[str], what: str = "a path") -> Path:
+    """Return what names a file or a folder as a path; raise `InvalidInput` where it names none anywhere.
+
+    >>> as_path("plan.nq.gz").name
+    'plan.nq.gz'
+    """
+    given: object = path
+    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise InvalidInput(f"{what} is a text or a pathlib.Path, not {path!r}")
+    if not text:
+        raise InvalidInput(f"{what} is empty; name a file or a folder")
+    if "\0" in text:
+        raise InvalidInput(f"{what} holds a NUL character, which no path may: {text!r}")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{what} holds what no path may ({error.reason}): {text!r}") from error
+    return Path(text)
+
+
+@contextmanager
+def in_words(path: Path, what: str) -> Iterator[None]:
+    """Say in words what the system says of a path, or of what is in it; `what` cannot be done, such as "read".
+
+    Raises `InvalidInput` where another path would do, `TrailsError` where the disk is full or fails.
+    """
+    try:
+        yield
+    except OSError as error:
+        inside = isinstance(error.filename, str) and Path(error.filename).is_relative_to(path)
+        said = f"{error.filename if inside else path} cannot be {what}: {error.strerror or error}"
+        if error.errno in _OF_THE_PATH:
+            raise InvalidInput(f"{said}; check the path and its permissions") from error
+        raise TrailsError(f"{said}; free some space on that disk, or use another one") from error
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -18,7 +63,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
     What stood at `path` is replaced, and what fails leaves it as it was.
     """
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
     part = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as out:
@@ -27,7 +72,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
             out.flush()
             os.fsync(out.fileno())
         part.replace(path)
-    except BaseException:
+    except BaseException:  # an interrupt too: nothing half written stays
         part.unlink(missing_ok=True)
         raise
 
@@ -45,7 +90,7 @@ def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-    except BaseException:
+    except BaseException:  # as above
         path.unlink(missing_ok=True)
         raise
 

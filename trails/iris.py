@@ -25,6 +25,7 @@ _FIELD = "urn:trails:entry:"
 _TURN_DELETION = re.compile(rf"{_SESSION}[^/]+/[0-9]+-[0-9a-f]+/deletion(?:/[0-9]+)?")
 _REDACTION = re.compile(rf"{_SESSION}[^/]+/redaction/[0-9a-f]+")
 _REMOVAL = re.compile(rf"(?:{_TAG}|{_NOTE}|{_ALIAS})[^/]+/deletion/[0-9a-f]+")
+_ACT = re.compile(rf"{_SESSION}[^/]+/act/([0-9a-f]+)")
 _RUN_REMOVAL = re.compile(rf"{_SESSION}[^/]+/run/[^/]+/deletion")
 _RUN = re.compile(rf"{_SESSION}[^/]+/run/([^/]+)")
 _ENTRY = re.compile(rf"{_SESSION}[^/]+/ledger/([1-9][0-9]*)")
@@ -151,6 +152,21 @@ def is_turn_deletion(iri: str) -> bool:
     (True, False)
     """
     return _TURN_DELETION.fullmatch(iri) is not None
+
+
+def act(session_iri: str, token: str) -> str:
+    """Return the IRI of something that was done to a session; `token` tells it from the rest."""
+    return f"{session_iri}/act/{token}"
+
+
+def act_token(iri: str) -> str | None:
+    """Return the token of the act that an IRI names, or None for an IRI of anything else.
+
+    >>> act_token("urn:trails:session:a/act/00ff"), act_token("urn:trails:session:a/0-00ff")
+    ('00ff', None)
+    """
+    found = _ACT.fullmatch(iri)
+    return found[1] if found else None
 
 
 def tag(name: str) -> str:
@@ -354,6 +370,19 @@ def is_agent(iri: str) -> bool:
 def is_author(iri: str) -> bool:
     """Tell whether an IRI names a principal or a software agent."""
     return iri.startswith((_AGENT, _PRINCIPAL))
+
+
+@lru_cache(maxsize=4096)
+def is_of_author(iri: str) -> bool:
+    """Tell whether an IRI is the one under which a principal or an agent is written, and no other that means its name.
+
+    >>> is_of_author("urn:trails:principal:alice"), is_of_author("urn:trails:principal:al%69ce"), is_of_author("principal:alice")
+    (True, False, False)
+    """
+    return any(
+        iri.startswith(prefix) and iri == prefix + _quoted(unquote(iri[len(prefix) :]))
+        for prefix in (_PRINCIPAL, _AGENT)
+    )
 
 
 def unnamed(author_iri: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -25,6 +25,32 @@ Trigger = Literal["overflow", "threshold", "manual", "periodic"]
 INPUT_TOKEN_NAMES: Final = ("input_tokens", "prompt_tokens", "input")
 OUTPUT_TOKEN_NAMES: Final = ("output_tokens", "completion_tokens", "output")
 """What sources of usage call the tokens that a model read and wrote."""
+CACHE_READ_TOKEN_NAMES: Final = (
+    "cache_read_input_tokens",
+    "cache_read_tokens",
+    "cacheRead",
+    "cached",
+    "cached_input_tokens",
+    "cache_read.input_tokens",
+)
+CACHE_WRITE_TOKEN_NAMES: Final = (
+    "cache_creation_input_tokens",
+    "cache_write_tokens",
+    "cacheWrite",
+    "cache_creation.input_tokens",
+)
+TOTAL_TOKEN_NAMES: Final = ("total_tokens", "totalTokens", "total")
+TOKEN_NAMES: Final = (
+    INPUT_TOKEN_NAMES,
+    OUTPUT_TOKEN_NAMES,
+    CACHE_READ_TOKEN_NAMES,
+    CACHE_WRITE_TOKEN_NAMES,
+    TOTAL_TOKEN_NAMES,
+)
+MAX_USAGE: Final = 10**12
+"""The most tokens, and the highest cost, that one model call counts with: millions of calls can still be added up."""
+_COST_DIGITS: Final = Decimal("1E-18")
+"""The engine adds up decimals of 18 fractional digits, and nothing where one of them has more."""
 
 _set: Final = object.__setattr__
 
@@ -75,6 +101,34 @@ class ToolResult(Value):
     is_error: bool = False
 
 
+def token_count(value: object) -> int | None:
+    """Return a count of tokens as it is added up: a whole number from 0 to `MAX_USAGE`; None for anything else.
+
+    >>> token_count(12), token_count("12"), token_count(10**30)
+    (12, None, None)
+    """
+    return value if type(value) is int and 0 <= value <= MAX_USAGE else None
+
+
+def tokens_of(usage: Mapping[str, Any], names: Iterable[str]) -> int | None:
+    """Return how many tokens a usage reports under one of some names; None where none of them has a count."""
+    return next((found for name in names if (found := token_count(usage.get(name))) is not None), None)
+
+
+def cost_of(usage: Mapping[str, Any]) -> Decimal | None:
+    """Return the cost that a usage reports, a number or the `total` of several, to 18 digits; None where it has none.
+
+    >>> cost_of({"cost": {"input": 0.01, "total": 0.03}}), cost_of({"cost": 1e308})
+    (Decimal('0.03'), None)
+    """
+    cost = usage.get("cost")
+    price = cost.get("total") if isinstance(cost, Mapping) else cost
+    if type(price) not in (int, float) or not 0 <= price <= MAX_USAGE:  # type: ignore[operator] # a number
+        return None
+    exact = Decimal(str(price))
+    return exact.quantize(_COST_DIGITS) if exact < 1 and exact != round(exact, 18) else exact
+
+
 class ModelCall(Value):
     """The model call that generated a turn: model name, token usage as JSON text as reported, and why it stopped."""
 
@@ -91,13 +145,8 @@ class ModelCall(Value):
     def spent(self) -> tuple[int, int, Decimal]:
         """Input tokens, output tokens and cost as reported; what was not reported counts as 0."""
         usage = self.usage
-        read, written = (
-            next((int(usage[name]) for name in names if type(usage.get(name)) is int), 0)
-            for names in (INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES)
-        )
-        cost = usage.get("cost")
-        price = cost.get("total") if isinstance(cost, Mapping) else cost
-        return read, written, Decimal(str(price)) if type(price) in (int, float) else Decimal(0)
+        read, written = (tokens_of(usage, names) or 0 for names in (INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES))
+        return read, written, cost_of(usage) or Decimal(0)
 
 
 _TURN_IRI: Final = r'^urn:trails:session:[^/\s<>"{}|\\^`]+/[0-9]+-[0-9a-f]{16}$'
@@ -326,6 +375,8 @@ class SessionRecord(Value):
     parent_session_id: str | None = None
     forked_at_index: int | None = None
     fork_head: str | None = None
+    forked_by: str | None = None
+    """The IRI of who made a fork; None for what older versions made."""
     spawned_by: str | None = None
     branch: str = MAIN
     principal: str
@@ -437,6 +488,8 @@ class SystemPrompt(Value):
     salt: str
     redacted: bool = False
     """Whether the text was taken out; the digest of salt and text stands in the salt's place then."""
+    by_iri: str | None = None
+    """The IRI of who set it; None for what older versions wrote."""
 
 
 class Finding(Value):
@@ -471,6 +524,17 @@ class LogEvent(Value):
         return self.model_dump() | {"time": None if self.time is None else self.time.isoformat()}
 
 
+class Cosignature(Value):
+    """That a witness saw a checkpoint, by its name, and when it says that it did."""
+
+    name: str
+    time: datetime
+
+    def to_dict(self) -> dict[str, str]:
+        """Return it as plain values, ready for JSON."""
+        return {"name": self.name, "time": self.time.isoformat()}
+
+
 class VerifyReport(Value):
     """The verdict of `verify`: what was read, and all that is wrong with it."""
 
@@ -479,6 +543,8 @@ class VerifyReport(Value):
     findings: tuple[Finding, ...] = ()
     history: tuple[LogEvent, ...] | None = None
     """What was changed, deleted or redacted, and logged, of what a checkpoint covers; None without a checkpoint."""
+    witnessed: tuple[Cosignature, ...] | None = None
+    """The witnesses that cosigned the checkpoint; None where none were asked for."""
 
     @property
     def ok(self) -> bool:
@@ -488,4 +554,10 @@ class VerifyReport(Value):
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON."""
         told = None if self.history is None else [event.to_dict() for event in self.history]
-        return {"ok": self.ok, **self.model_dump(exclude={"history"}), "history": told}
+        seen = None if self.witnessed is None else [each.to_dict() for each in self.witnessed]
+        return {
+            "ok": self.ok,
+            **self.model_dump(exclude={"history", "witnessed"}),
+            "history": told,
+            "witnessed": seen,
+        }

@@ -128,10 +128,10 @@ def _render(value: Any, parameter: Parameter) -> str:
 
 
 def _term(value: Any, kind: str) -> ox.NamedNode | ox.Literal:
+    if kind == "integer":
+        return vocab.integer(_whole(value))
     if isinstance(value, ox.NamedNode | ox.Literal):
         return value
-    if kind == "integer":
-        return vocab.integer(validate.index(value, "an integer parameter"))
     if kind == "time":
         moment = validate.time(datetime.fromisoformat(value) if isinstance(value, str) else value)
         return ox.Literal(moment.isoformat().replace("+00:00", "Z"), datatype=vocab.DATE_TIME)
@@ -141,6 +141,14 @@ def _term(value: Any, kind: str) -> ox.NamedNode | ox.Literal:
     if kind in _MINTED and not plain.startswith("urn:trails:"):
         return ox.NamedNode(_MINTED[kind](plain))
     return ox.NamedNode(plain)
+
+
+def _whole(value: Any) -> int:
+    plain = isinstance(value, ox.Literal) and value.value.isascii() and value.value.isdecimal()
+    number = validate.index(int(value.value) if plain else value, "an integer parameter")
+    if number > validate.MAX_WHOLE:
+        raise InvalidInput(f"it is over {validate.MAX_WHOLE:,}, the greatest that a query compares")
+    return number
 
 
 _MINTED: Final = {

@@ -48,6 +48,7 @@ STACK_FOR_ALL: Final = 4 * 1024 * 1024
 _LARGEST: Final = STACK_FOR_ALL + sparql.MAX_BYTES * STACK_PER_BYTE
 
 _REACHES_OUT: Final = re.compile("service|load", re.IGNORECASE | re.ASCII)
+_OR_NAMES_GRAPHS: Final = re.compile("service|load|from", re.IGNORECASE | re.ASCII)
 _PADDING: Final = "\n" + " " * 32
 """After a text that is looked through for a mistake: the engine looks as far ahead as its keywords are long."""
 
@@ -112,7 +113,7 @@ def on_thread(work: Callable[[], _Answer], size: int) -> _Answer:
     _start(thread, min(STACK_FOR_ALL + size * STACK_PER_BYTE, _LARGEST))
     try:
         thread.join()
-    except BaseException:
+    except BaseException:  # an interrupt of whoever waits: the query's thread ends when it may
         given_up.set()
         raise
     if failure:
@@ -187,10 +188,21 @@ def _refuse_reaching_out(text: str) -> None:
     raise InvalidInput(sparql.mistake(text, wrong) + hint)
 
 
-def _syntax_error(text: str) -> str | None:
-    """Return what the engine finds wrong with a text in which nothing reaches out, None where it is SPARQL."""
-    stand_ins = _stand_ins(text)
-    harmless = _REACHES_OUT.sub(lambda word: stand_ins[word[0]], text)
+def names_graphs(text: str) -> bool:
+    """Tell whether a query says with FROM or FROM NAMED which graphs it is over: where the engine finds that keyword.
+
+    To be asked within `answer`, of a text that is SPARQL.
+
+    >>> names_graphs("SELECT * FROM <urn:a> {}"), names_graphs("SELECT ?from { ?from ?p 'FROM' }")
+    (True, False)
+    """
+    return "from" in text.lower() and _syntax_error(text, _OR_NAMES_GRAPHS) is not None
+
+
+def _syntax_error(text: str, words: re.Pattern[str] = _REACHES_OUT) -> str | None:
+    """Return what the engine finds wrong with a text without some keywords, None where it is SPARQL."""
+    stand_ins = _stand_ins(text, words)
+    harmless = words.sub(lambda word: stand_ins[word[0]], text)
     try:
         ox.Store().query(harmless + _PADDING, prefixes=vocab.PREFIXES)
     except SyntaxError as error:
@@ -200,14 +212,14 @@ def _syntax_error(text: str) -> str | None:
     return None
 
 
-def _stand_ins(text: str) -> dict[str, str]:
+def _stand_ins(text: str, pattern: re.Pattern[str]) -> dict[str, str]:
     """Return for each spelling of the words in a text another one of its length, which no keyword begins with.
 
     None stands in the text, so that no prefix is declared by it, and variables that differ stay so.
     """
     lower = text.lower()
     words = {length: _unused(lower, length) for length in (len("load"), len("service"))}
-    return {spelling: next(words[len(spelling)]) for spelling in set(_REACHES_OUT.findall(text))}
+    return {spelling: next(words[len(spelling)]) for spelling in set(pattern.findall(text))}
 
 
 def _unused(text: str, length: int) -> Iterator[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import pytest
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
@@ -91,6 +91,18 @@ class StoreConformance:
         assert isinstance(alone, Solutions)
         assert isinstance(together, Solutions)
         assert (len(alone), len(together)) == (1, 2)
+        store.close()
+
+    def test_a_query_of_one_graph_sees_that_one_alone(self, open_store: Callable[[], QuadStore]) -> None:
+        store = open_store()
+        other = NamedNode("https://example.org/other")
+        store.commit(Change(add=[_quad(1), _quad(2, graph=DefaultGraph()), _quad(3, graph=other)]))
+        confined = "SELECT ?s FROM <https://example.org/other> FROM NAMED <https://example.org/other> { ?s ?p ?o }"
+        for text in ("SELECT ?s { ?s ?p ?o }", confined):
+            assert [row["s"] for row in cast(Solutions, store.query(text, graph=_G))] == [_node(1)]
+            assert [row["s"] for row in cast(Solutions, store.query(text, graph=DefaultGraph()))] == [_node(2)]
+        assert store.query("ASK { GRAPH ?g { ?s ?p ?o } }", graph=_G) is False
+        assert store.query("ASK { GRAPH <https://example.org/other> { ?s ?p ?o } }", graph=_G) is False
         store.close()
 
     def test_a_table_gives_every_text_byte_for_byte_and_an_unbound_variable_as_nothing(

@@ -12,12 +12,15 @@ from decimal import Decimal
 from typing import Final
 
 from trails.errors import InvalidInput
+from trails.model import MAX_USAGE, TOKEN_NAMES, cost_of, token_count
 
 MAX_ID: Final = 200
 MAX_LABEL: Final = 64
 MAX_NAME: Final = 200
 MAX_META_KEY: Final = 100
 MAX_JSON_DEPTH: Final = 100
+MAX_WHOLE: Final = 2**63 - 1
+"""The greatest whole number that the engine compares: with a greater one, a query finds nothing and says nothing."""
 MAX_TEXT: Final = 16_000_000
 """Bytes that one text may take as N-Quads and TriG write it: UTF-8 with escapes.
 
@@ -43,6 +46,8 @@ def _show(value: object) -> str:
         shown = repr(value)
     except RecursionError:
         shown = f"a deeply nested {type(value).__name__}"
+    except ValueError:  # Python writes no whole number of over 4,300 digits
+        shown = f"a huge {type(value).__name__}"
     return shown if len(shown) <= 80 else f"{shown[:77]}..."
 
 
@@ -186,7 +191,7 @@ def index(value: object, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidInput(f"{what} must be a whole number, not {_show(value)}")
     if value < 0:
-        raise InvalidInput(f"{what} must be 0 or more, not {value}")
+        raise InvalidInput(f"{what} must be 0 or more, not {_show(value)}")
     return value
 
 
@@ -280,6 +285,27 @@ def usage(value: object) -> str | None:
     if not isinstance(value, Mapping):
         raise InvalidInput(f"usage must be a mapping of names to numbers, not {type(value).__name__}")
     return to_json(value, "usage") if value else None
+
+
+def usage_counts(usage: object) -> None:
+    """Accept a usage whose counts can be added up: under the common names whole numbers, for the cost any number.
+
+    Both are from 0 to `MAX_USAGE`; None stands for what was not reported, and other names may have any value.
+    """
+    if not isinstance(usage, Mapping):
+        return  # `usage` says what is wrong
+    for each in (each for names in TOKEN_NAMES for each in names):
+        if usage.get(each) is not None and token_count(usage[each]) is None:
+            raise InvalidInput(
+                f"usage has {_show(usage[each])} for {each!r}; give a whole number of tokens from 0 to {MAX_USAGE:,}, or "
+                "leave it out"
+            )
+    cost = usage.get("cost")
+    price = cost.get("total") if isinstance(cost, Mapping) else cost
+    if price is not None and cost_of(usage) is None:
+        raise InvalidInput(
+            f"usage has {_show(cost)} for 'cost'; give a number from 0 to {MAX_USAGE:,}, or leave it out"
+        )
 
 
 def meta(value: object) -> str | None:

@@ -119,6 +119,32 @@ TOOL_RESULT_OF: Final = _trails("answers")
 HAS_RESULT: Final = _trails("toolResult")
 IS_ERROR: Final = _trails("isError")
 
+# what a copied turn keeps of the activities of the turn that it repeats: no activity happened again
+MODEL_CALL_COPY: Final = _trails("ModelCallCopy")
+TOOL_CALL_COPY: Final = _trails("ToolCallCopy")
+COMPACTION_COPY: Final = _trails("CompactionCopy")
+KEPT_WITH: Final = _trails("keptWith")
+ANSWERS_COPY: Final = _trails("answersCopy")
+PREVIOUS_SUMMARY: Final = _trails("previousSummary")
+CALL_DIGEST: Final = _trails("callDigest")
+CALLED_IN: Final = _trails("calledIn")
+CALLED_FOR: Final = _trails("calledFor")
+
+# what follows of the order of turns and of the context of a model's call, by CONSTRUCT; neither is stored
+PREVIOUS_TURN: Final = _trails("previousTurn")
+CONTEXT_END: Final = _trails("contextEnd")
+
+# what was done to a session, and by whom
+FORKED_BY: Final = _trails("forkedBy")
+COPYING: Final = _trails("Copying")
+ALTERATION: Final = _trails("Alteration")
+ALTERED_FIELD: Final = _trails("alteredField")
+OLD_VALUE: Final = _trails("oldValue")
+NEW_VALUE: Final = _trails("newValue")
+DONE_TO: Final = _trails("doneTo")
+WAS_FORK_OF: Final = _trails("wasForkOf")
+WAS_FORKED_AT: Final = _trails("wasForkedAt")
+
 # a session's row
 PARENT_SESSION: Final = _trails("parentSession")
 FORKED_AT_INDEX: Final = _trails("forkedAtIndex")
@@ -315,6 +341,11 @@ ANNOUNCED_AS: Final = _trails("announcedAs")
 ANNOUNCED_HOW: Final = _trails("announcedHow")
 KEPT_BECAUSE: Final = _trails("keptBecause")
 REMOVED_RUN: Final = _trails("removedRun")
+
+# what a statement of a PROV export rests on
+EVIDENCE: Final = _trails("evidence")
+EVIDENCE_SOURCE: Final = _trails("evidenceSource")
+EVIDENCE_RULE: Final = _trails("evidenceRule")
 
 # datatypes
 REDACTED: Final = _trails("Redacted")

@@ -15,18 +15,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 import pyoxigraph as ox
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.commands import Run, invoke, ok, ok_json
 from tests.support.machines import examples
 from tests.support.places import IMPORTED
 from trails import Repository, iris, vocab
@@ -40,7 +41,6 @@ REQUIRED = {
     *("fork", "label", "detach", "flatten", "delete", "query", "verify", "info"),
 }
 CATALOG = vocab.CATALOG
-Run = Callable[..., Result]
 
 
 @pytest.fixture
@@ -70,30 +70,9 @@ def _call(call_id: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A function that runs a command line on that store, in this process."""
-    monkeypatch.setenv("TRAILS_STORE", str(place))
-    monkeypatch.delenv("COLUMNS", raising=False)  # which runners of tests may set: then output is cut for a terminal
-
-    def call(*arguments: str, stdin: str | bytes | None = None) -> Result:
-        return CliRunner().invoke(main, arguments, input=stdin, prog_name="trails")
-
-    return call
-
-
-@pytest.fixture
 def opened(place: Path) -> Iterator[Repository]:
     with trails.open(place) as store:
         yield store
-
-
-def ok(result: Result) -> str:
-    assert result.exit_code == 0, (result.stdout, result.stderr, result.exception)
-    return result.stdout
-
-
-def ok_json(result: Result) -> Any:
-    return json.loads(ok(result))
 
 
 def error_line(result: Result, code: int) -> str:
@@ -121,7 +100,7 @@ def _environ(changes: dict[str, str]) -> dict[str, str]:
 
 
 def test_the_help_lists_every_command() -> None:
-    text = ok(CliRunner().invoke(main, ["--help"]))
+    text = ok(invoke("--help"))
     listed = {line.split()[0] for line in text.splitlines() if line.startswith("  ") and line.strip()}
     assert listed >= REQUIRED
     assert set(main.commands) <= listed
@@ -131,21 +110,23 @@ def test_the_help_lists_every_command() -> None:
 def test_every_command_and_every_option_has_help(name: str) -> None:
     command = main.commands[name]
     assert command.help
-    assert ok(CliRunner().invoke(main, [name, "--help"])).startswith("Usage: ")
+    assert ok(invoke(name, "--help")).startswith("Usage: ")
     for parameter in command.params:
         assert not isinstance(parameter, click.Option) or parameter.help, parameter.name
 
 
-@pytest.mark.parametrize("name", sorted(set(main.commands) - {"completion", "guide", "verify-proof"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(main.commands) - {"audit", "completion", "cosign", "guide", "verify-proof"})
+)
 def test_every_command_that_opens_a_store_takes_its_place(name: str) -> None:
-    assert "--store PATH" in ok(CliRunner().invoke(main, [name, "--help"]))
+    assert "--store PATH" in ok(invoke(name, "--help"))
 
 
 def test_the_help_of_import_and_export_names_every_format() -> None:
     from trails.transcripts.formats import EXPORT_FORMATS, IMPORT_FORMATS
 
     for name, formats in (("import", IMPORT_FORMATS), ("export", EXPORT_FORMATS)):
-        text = ok(CliRunner().invoke(main, [name, "--help"]))
+        text = ok(invoke(name, "--help"))
         assert [each for each in formats if each not in text] == []
 
 
@@ -160,18 +141,18 @@ def test_the_help_loads_neither_the_engine_nor_rich(tmp_path: Path) -> None:
 
 
 def test_the_version_is_the_package_s() -> None:
-    assert ok(CliRunner().invoke(main, ["--version"])) == f"trails, version {trails.__version__}\n"
+    assert ok(invoke("--version")) == f"trails, version {trails.__version__}\n"
 
 
 def test_no_command_shows_the_help_and_is_wrong_usage() -> None:
-    result = CliRunner().invoke(main, [])
+    result = invoke()
     assert result.exit_code == 2
     assert "Usage: trails" in result.stderr.replace("main", "trails")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_the_shell_s_script(shell: str) -> None:
-    assert "_TRAILS_COMPLETE" in ok(CliRunner().invoke(main, ["completion", shell]))
+    assert "_TRAILS_COMPLETE" in ok(invoke("completion", shell))
 
 
 # --- where the store is
@@ -392,7 +373,7 @@ def test_a_session_is_named_by_id_iri_or_label(run: Run, name: str) -> None:
 
 
 def test_an_unknown_session_is_one_line_with_the_remedy(run: Run) -> None:
-    assert "trails list" in error_line(run("show", "nobody"), 1)
+    assert "trails list" in error_line(run("show", "nobody"), 2)
 
 
 # --- changing
@@ -414,10 +395,10 @@ def test_create_and_append_print_the_id_and_the_index(run: Run) -> None:
 def test_any_text_that_goes_in_comes_out(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = ("--store", f"{folder}/s")
-        ok(CliRunner().invoke(main, ["init", *store]))
-        ok(CliRunner().invoke(main, ["create", "--id", "x", *store]))
-        ok(CliRunner().invoke(main, ["append", "x", "user", *store], input=text.encode()))
-        turns = ok_json(CliRunner().invoke(main, ["replay", "x", "--json", *store]))["turns"]
+        ok(invoke("init", *store))
+        ok(invoke("create", "--id", "x", *store))
+        ok(invoke("append", "x", "user", *store, stdin=text.encode()))
+        turns = ok_json(invoke("replay", "x", "--json", *store))["turns"]
         assert [turn["content"] for turn in turns] == [text]
 
 
@@ -467,7 +448,7 @@ def test_detach_and_flatten_keep_the_transcript(run: Run) -> None:
 def test_delete_needs_a_yes_where_nobody_can_be_asked(run: Run) -> None:
     assert "--yes" in error_line(run("delete", "s3"), 2)
     assert ok(run("delete", "s3", "--yes")) == "s3\n"
-    assert "was deleted" in error_line(run("show", "s3"), 1)
+    assert "was deleted" in error_line(run("show", "s3"), 2)
 
 
 def test_delete_is_refused_while_others_depend_and_says_what_to_do(run: Run) -> None:
@@ -544,7 +525,7 @@ def test_a_query_comes_from_a_file_or_stdin_too(run: Run, tmp_path: Path) -> Non
     direct = ok(run("query", _ROLES))
     assert ok(run("query", str(tmp_path / "mine.rq"))) == direct
     assert ok(run("query", "-", stdin=_ROLES)) == direct
-    assert "no-such.rq: No such file" in error_line(run("query", "no-such.rq"), 1)
+    assert "no-such.rq cannot be read: No such file" in error_line(run("query", "no-such.rq"), 2)
 
 
 def test_a_ready_made_query_takes_parameters_also_by_label(run: Run) -> None:
@@ -664,6 +645,21 @@ def test_an_export_replaces_no_file_unless_forced(run: Run, tmp_path: Path) -> N
     assert file.read_text() == "mine"
     ok(run("export", "alt", "--format", "pi", "-o", str(file), "--force"))
     assert json.loads(file.read_text().splitlines()[0])["type"] == "session"
+
+
+def test_an_export_goes_out_with_the_program_that_checks_it(run: Run, tmp_path: Path) -> None:
+    file, program = tmp_path / "alt.nq", tmp_path / "verify_export.py"
+    how = ("export", "alt", "--format", "nquads", "-o", str(file), "--with-verifier")
+    assert ok_json(run(*how, "--json"))["verifier"] == str(program)
+    answer = subprocess.run([sys.executable, "-I", program, file], capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stdout.count(": holds: ")) == (0, 2)
+    ok(run(*how, "--force"))
+    program.write_text("mine")
+    file.unlink()
+    assert "--force" in error_line(run(*how), 2)
+    assert (program.read_text(), file.exists()) == ("mine", False)
+    for wrong in (("--format", "trig", "-o", str(file)), ("--format", "nquads")):
+        assert "--with-verifier goes with" in error_line(run("export", "alt", *wrong, "--with-verifier"), 2)
 
 
 def test_an_export_that_fails_leaves_nothing_behind(run: Run, tmp_path: Path) -> None:

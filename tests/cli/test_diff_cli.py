@@ -6,16 +6,15 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import trails
-from trails.cli import main
+from tests.support.commands import Run
 from trails.cli.diff.blocks import readable
 from trails.cli.diff.markdown import markdown
 from trails.cli.diff.page import page
@@ -23,7 +22,6 @@ from trails.cli.diff.patch import patch
 from trails.cli.terminal import clean
 from trails.diff import diff
 
-Run = Callable[..., Result]
 HOSTILE = '</pre><script>alert(1)</script> & "quotes" \x1b[31m `ticks` ```` | a\u202eb'
 
 
@@ -52,11 +50,9 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A function that runs a command line on that store, in this process."""
-    monkeypatch.setenv("TRAILS_STORE", str(place))
-    monkeypatch.delenv("COLUMNS", raising=False)
-    return lambda *arguments: CliRunner().invoke(main, ["diff", *arguments], prog_name="trails")
+def run(run: Run) -> Run:
+    """`trails diff ...` on that store."""
+    return partial(run, "diff")
 
 
 def test_the_text_shows_counts_and_every_turn_that_differs(run: Run) -> None:

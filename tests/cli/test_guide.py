@@ -12,15 +12,16 @@ from pathlib import Path
 import click
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner, Result
+from click.testing import Result
 
+from tests.support.commands import invoke
 from tests.support.places import IMPORTED
 from trails.cli import main
 from trails.cli.guide import FOLDER, PAGES, read_page, with_commands
 
 
 def guide(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["guide", *arguments], prog_name="trails")
+    return invoke("guide", *arguments)
 
 
 def on_a_terminal(*arguments: str, width: int, cwd: Path) -> str:
@@ -120,7 +121,7 @@ def test_an_unknown_page_is_refused_with_the_pages_there_are(given: str, nearest
 
 def test_a_shell_completes_the_names_of_pages() -> None:
     shell = ShellComplete(main, {}, "trails", "_TRAILS_COMPLETE")
-    assert [item.value for item in shell.get_completions(["guide"], "pro")] == ["proofs"]
+    assert [item.value for item in shell.get_completions(["guide"], "pro")] == ["provenance", "proofs"]
     assert [item.value for item in shell.get_completions(["guide"], "")] == list(PAGES)
 
 

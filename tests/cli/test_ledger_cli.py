@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import trails
+from tests.support.commands import Run
 from tests.support.ledgers import session_of
 from tests.support.sessions import contents
 from trails import Ledger
-from trails.cli import main
 from trails.ledger import Running
 
 
@@ -29,53 +28,49 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
-def run(place: Path, *arguments: str, text: str | None = None) -> Result:
-    return CliRunner().invoke(main, ["--store", str(place), *arguments], input=text)
-
-
 def answer(script: str) -> tuple[str, ...]:
     return "--", sys.executable, "-c", f"import json, sys; asked = json.load(sys.stdin); {script}"
 
 
-def test_a_message_is_put_in_once_and_answered_by_a_program(place: Path) -> None:
+def test_a_message_is_put_in_once_and_answered_by_a_program(run: Run, place: Path) -> None:
     given = ("--source", "mail", "--event-id", "m-1", "--channel", "smtp", "--peer", "eve", "--author", "eve")
-    assert run(place, "receive", "front", "Is it open?", *given).stdout == "1\n"
-    again = run(place, "receive", "other", "-", *given, text="Is it open?")
+    assert run("receive", "front", "Is it open?", *given).stdout == "1\n"
+    again = run("receive", "other", "-", *given, stdin="Is it open?")
     assert (again.stdout, "in session 'main' already; nothing was added" in again.stderr) == ("1\n", True)
     script = "print(asked['session'], asked['exchange'], asked['events'][0]['peer'], asked['messages'])"
-    done = run(place, "process", "front", *answer(script))
+    done = run("process", "front", *answer(script))
     assert (done.exit_code, done.stdout, done.stderr) == (0, "2\n", "1 exchange completed\n")
     shown = [{"role": "user", "content": "hello"}, {"role": "user", "content": "Is it open?"}]
     with trails.open(place) as store:
         assert contents(store) == ["hello", "Is it open?", f"main 2 eve {shown}"]
         assert store.load("main").turns[1].author == "eve"
-    late = run(place, "receive", "front", "Is it open?", *given)
+    late = run("receive", "front", "Is it open?", *given)
     assert (late.stdout, "taken up already" in late.stderr) == ("1\n", True)
 
 
-def test_deliveries_are_noted_and_counted(place: Path) -> None:
-    run(place, "receive", "main", "Is it open?", "--channel", "smtp")
-    run(place, "process", "main", *answer("print('Until six.')"))
-    failed = run(place, "delivered", "main", "3", "--outcome", "failed", "--reason", "mailbox full")
+def test_deliveries_are_noted_and_counted(run: Run) -> None:
+    run("receive", "main", "Is it open?", "--channel", "smtp")
+    run("process", "main", *answer("print('Until six.')"))
+    failed = run("delivered", "main", "3", "--outcome", "failed", "--reason", "mailbox full")
     assert failed.stdout == "4\n"
-    sent: Any = json.loads(run(place, "delivered", "main", "3", "--text", "-", "--json", text="6 p.m.").stdout)
+    sent: Any = json.loads(run("delivered", "main", "3", "--text", "-", "--json", stdin="6 p.m.").stdout)
     assert (sent["attempt"], sent["channel"], sent["outcome"], sent["text"]) == (2, "smtp", "sent", "6 p.m.")
     for entry in ("2", "9"):
-        refused = run(place, "delivered", "main", entry)
+        refused = run("delivered", "main", entry)
         assert (refused.exit_code, "is no answer" in refused.stderr) == (2, True)
 
 
-def test_an_exchange_whose_program_fails_is_retried_failed_and_dropped(place: Path) -> None:
-    run(place, "receive", "main", "first")
-    failed = run(place, "process", "main", *answer("sys.exit(3)"))
+def test_an_exchange_whose_program_fails_is_retried_failed_and_dropped(run: Run, place: Path) -> None:
+    run("receive", "main", "first")
+    failed = run("process", "main", *answer("sys.exit(3)"))
     assert (failed.exit_code, "ended with code 3" in failed.stderr) == (1, True)
-    assert run(place, "retry", "main", "2").stdout == "3\n"
-    assert run(place, "fail", "main", "3", "--error", "nobody is there").stdout == "3\n"
-    again = run(place, "retry", "main", "2")
+    assert run("retry", "main", "2").stdout == "3\n"
+    assert run("fail", "main", "3", "--error", "nobody is there").stdout == "3\n"
+    again = run("retry", "main", "2")
     assert (again.exit_code, "taken up again before" in again.stderr) == (2, True)
-    unasked = run(place, "drop", "main", "1")
+    unasked = run("drop", "main", "1")
     assert (unasked.exit_code, "give --yes" in unasked.stderr) == (2, True)
-    dropped: Any = json.loads(run(place, "drop", "main", "1", "--yes", "--reason", "spam", "--json").stdout)
+    dropped: Any = json.loads(run("drop", "main", "1", "--yes", "--reason", "spam", "--json").stdout)
     assert (dropped["content"], dropped["withheld"]) == (None, True)
     with trails.open(place) as store:
         assert contents(store) == ["hello"]
@@ -83,24 +78,24 @@ def test_an_exchange_whose_program_fails_is_retried_failed_and_dropped(place: Pa
         assert store.verify().ok
 
 
-def test_a_program_that_is_not_there_fails_the_exchange_by_name(place: Path) -> None:
-    run(place, "receive", "main", "first")
-    missing = run(place, "process", "main", "--", "no-such-program")
+def test_a_program_that_is_not_there_fails_the_exchange_by_name(run: Run) -> None:
+    run("receive", "main", "first")
+    missing = run("process", "main", "--", "no-such-program")
     assert (missing.exit_code, "'no-such-program' cannot be run" in missing.stderr) == (1, True)
 
 
-def test_limit_and_interrupted_say_what_process_takes_up(place: Path) -> None:
+def test_limit_and_interrupted_say_what_process_takes_up(run: Run, place: Path) -> None:
     for text in ("first", "second"):
-        run(place, "receive", "main", text)
-    done = run(place, "process", "main", "--limit", "1", "--json", *answer("print('ok')"))
+        run("receive", "main", text)
+    done = run("process", "main", "--limit", "1", "--json", *answer("print('ok')"))
     assert [exchange["events"] for exchange in json.loads(done.stdout)["exchanges"]] == [[1]]
     with trails.open(place) as store:
         ledger = Ledger(store)
         exchange = ledger._claim("main")
         assert exchange is not None
         Running(store, ledger._book, ledger._now, exchange, ledger.events("main")[1:2]).begin()  # and its process dies
-    refused = run(place, "process", "main", *answer("print('ok')"))
+    refused = run("process", "main", *answer("print('ok')"))
     assert (refused.exit_code, "was under way when its process died" in refused.stderr) == (1, True)
-    assert run(place, "process", "main", "--interrupted", "retry", *answer("print('ok')")).exit_code == 0
+    assert run("process", "main", "--interrupted", "retry", *answer("print('ok')")).exit_code == 0
     with trails.open(place) as store:
         assert contents(store) == ["hello", "first", "ok", "second", "ok"]

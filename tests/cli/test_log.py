@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
-from trails.cli import main
+from tests.support.commands import Run, invoke, ok
 from trails.cli.lanes import Line, Strand, draw
 from trails.cli.ranges import indexes
 from trails.errors import InvalidInput
@@ -161,8 +160,6 @@ def test_what_names_no_turns_is_refused(text: str) -> None:
 
 # --- the command
 
-Run = Callable[..., Result]
-
 
 def day(number: int) -> datetime:
     return datetime(2026, 3, number, 12, tzinfo=UTC)
@@ -190,8 +187,8 @@ def run(tmp_path: Path) -> Run:
         store.notes.add("plan", 0, "Which Alps?")
 
     def call(*arguments: str) -> Result:
-        result = CliRunner().invoke(main, ["log", *arguments, "--store", place])
-        assert result.exit_code == 0, result.stderr
+        result = invoke("log", *arguments, "--store", place)
+        ok(result)
         return result
 
     return call
@@ -283,8 +280,7 @@ def test_a_list_without_a_graph_has_a_line_a_turn_and_no_other(run: Run) -> None
 
 def test_a_cursor_that_no_page_gave_is_refused(run: Run, tmp_path: Path) -> None:
     for cursor in ("x", "urn:trails:session:plan/9-00ff", "urn:trails:session:plan/9-00ff#7", "x#7"):
-        command = ["log", "plan", "--cursor", cursor, "--store", str(tmp_path / "store")]
-        assert CliRunner().invoke(main, command).exit_code == 2
+        assert invoke("log", "plan", "--cursor", cursor, store=tmp_path / "store").exit_code == 2
 
 
 def test_redacted_turns_and_forks_of_deleted_or_detached_sessions_have_their_lines(run: Run, tmp_path: Path) -> None:
@@ -299,5 +295,5 @@ def test_redacted_turns_and_forks_of_deleted_or_detached_sessions_have_their_lin
 
 def test_an_empty_store_has_no_turns(tmp_path: Path) -> None:
     trails.open(tmp_path / "empty", create=True).close()
-    result = CliRunner().invoke(main, ["log", "--graph", "--store", str(tmp_path / "empty")])
+    result = invoke("log", "--graph", store=tmp_path / "empty")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "there are no turns\n")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import trails
-from trails.cli import main
+from tests.support.commands import Run, ok
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-Run = Callable[..., Result]
 
 
 @pytest.fixture
@@ -40,16 +38,8 @@ def config(tmp_path: Path) -> str:
     return str(file)
 
 
-@pytest.fixture
-def run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("TRAILS_STORE", str(place))
-    monkeypatch.delenv("COLUMNS", raising=False)
-    return lambda *arguments: CliRunner().invoke(main, arguments, prog_name="trails")
-
-
 def lines(result: Result) -> list[str]:
-    assert result.exit_code == 0, (result.stderr, result.exception)
-    return [" ".join(line.split()) for line in result.stdout.splitlines()]
+    return [" ".join(line.split()) for line in ok(result).splitlines()]
 
 
 def test_sessions_lists_keys_with_kind_label_agent_activity_tokens_and_state(run: Run) -> None:

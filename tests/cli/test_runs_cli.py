@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import trails
 from tests.support.clocks import Clock
+from tests.support.commands import Run, invoke, ok_json
 from tests.support.runs import MAIN, counter
 from trails import Runs, Step
-from trails.cli import main
-
-Run = Callable[..., Result]
 
 
 @pytest.fixture
@@ -39,26 +34,19 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(place: Path) -> Run:
-    def invoke(*words: str, width: int = 200) -> Result:
-        return CliRunner().invoke(main, ["--store", str(place), *words], env={"COLUMNS": str(width)})
-
-    return invoke
-
-
-def shown(result: Result) -> Any:
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+def run(run: Run) -> Run:
+    """Any command on that store, on a wide terminal."""
+    return partial(run, width=200)
 
 
 def test_runs_are_listed_oldest_first_or_only_the_active_ones(run: Run) -> None:
-    found = shown(run("runs", "--json"))["runs"]
+    found = ok_json(run("runs", "--json"))["runs"]
     assert [(each["run_id"], each["state"], each["outcome"]) for each in found] == [
         ("id-2", "done", "ok"),
         ("id-4", "done", "error"),
         ("id-6", "running", None),
     ]
-    assert [each["run_id"] for each in shown(run("runs", "--active", "--json"))["runs"]] == ["id-6"]
+    assert [each["run_id"] for each in ok_json(run("runs", "--active", "--json"))["runs"]] == ["id-6"]
     lines = run("runs").stdout.splitlines()
     assert lines[0].split() == ["id", "state", "asked", "for", "by", "started", "(UTC)", "took", "task"]
     assert lines[2].split()[:4] == ["id-2", "done:", "ok", "main"]
@@ -73,13 +61,13 @@ def test_where_a_table_does_not_fit_each_run_takes_two_lines(run: Run) -> None:
 def test_the_runs_of_a_session_are_found_by_its_key_or_id(run: Run, place: Path) -> None:
     with trails.open(place) as store:
         child = Runs(store).get("id-2").child_session or ""
-    assert [each["run_id"] for each in shown(run("runs", "--session", child, "--json"))["runs"]] == ["id-2"]
-    assert len(shown(run("runs", "--session", MAIN, "--json"))["runs"]) == 3
-    assert run("runs", "--session", "nobody").exit_code == 1
+    assert [each["run_id"] for each in ok_json(run("runs", "--session", child, "--json"))["runs"]] == ["id-2"]
+    assert len(ok_json(run("runs", "--session", MAIN, "--json"))["runs"]) == 3
+    assert run("runs", "--session", "nobody").exit_code == 2
 
 
 def test_one_run_is_shown_with_what_happened_around_it(run: Run) -> None:
-    found = shown(run("runs", "id-2", "--json"))
+    found = ok_json(run("runs", "id-2", "--json"))
     assert [(event["what"], event["how"]) for event in found["events"]] == [
         ("task", ""),
         ("exchange", "completed"),
@@ -101,7 +89,7 @@ def test_a_run_that_is_not_there_is_an_error_that_says_so(run: Run) -> None:
 
 def test_a_store_without_runs_says_so(tmp_path: Path) -> None:
     trails.open(tmp_path / "s", create=True).close()
-    result = CliRunner().invoke(main, ["--store", str(tmp_path / "s"), "runs"])
+    result = invoke("runs", store=tmp_path / "s")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "no runs\n")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,9 @@ from typing import Any
 import click
 import pytest
 import rdflib
-from click.testing import CliRunner, Result
 
 import trails
+from tests.support.commands import Run
 from trails import Ledger, Runs
 from trails.cli import main
 from trails.cli.terminal import escaping
@@ -28,8 +27,6 @@ HOSTILE = f"first \x1b[2J\x9b1A{CONTROLS}\rover {TURNING} höher 🏔 last"
 DAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 RUN = "run-1"
 _GRAPH = f"CONSTRUCT {{ <urn:a> <urn:b\u061c> ?x . <urn:a{TURNING}> trails:a\u061cb 'x' }} WHERE {{ ?t prov:value ?x }}"
-
-Run = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +66,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _broken(running: object) -> str:
     raise RuntimeError(HOSTILE)
-
-
-@pytest.fixture
-def run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("TRAILS_STORE", str(place))
-    monkeypatch.delenv("COLUMNS", raising=False)
-    return lambda *arguments: CliRunner().invoke(main, arguments, prog_name="trails")
 
 
 def steering(text: str) -> set[str]:

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ import pandas as pd  # type: ignore[import-untyped] # it ships no types
 import pyarrow as pa  # type: ignore[import-untyped] # it ships no types
 import pyoxigraph as ox
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.commands import Run, ok
 from tests.support.machines import examples
 from trails import IndexGap, InvalidInput, Repository, SessionNotFound, TrailsError, iris, vocab
-from trails.cli import main
 from trails.compare.comparison import COLUMNS, Comparison
 from trails.model import SealedTurn
 from trails.records.turns import turn_quads
@@ -567,9 +568,6 @@ def test_a_row_agrees_with_the_transcript_that_load_gives(shape: list[tuple[int,
 # --- the command
 
 
-Run = Callable[..., Result]
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("compare") / "store.trails"
@@ -579,15 +577,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`trails compare ...` on that store, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TRAILS_STORE", str(place))
-    return lambda *arguments: CliRunner().invoke(main, ["compare", *arguments], prog_name="trails")
+    return partial(run, "compare")
 
 
 def lines(result: Result) -> list[str]:
-    assert result.exit_code == 0, result.output
-    return [" ".join(line.split()) for line in result.stdout.splitlines()]
+    return [" ".join(line.split()) for line in ok(result).splitlines()]
 
 
 def test_the_command_prints_a_line_a_branch(run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -127,3 +128,20 @@ def test_a_redacted_argument_enters_with_its_digest_so_the_facts_digest_stays_th
         meta_withheld=digests.salted("meta", "salt", '{"a":1}'),
     )
     assert digests.facts_digest(plain, "salt") == digests.facts_digest(redacted, "any other salt")
+
+
+def test_a_forked_child_draws_none_of_the_salts_that_its_parent_draws() -> None:
+    digests.new_salt()  # the parent holds others in reserve now
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - the child's lines run in another process
+        try:
+            os.write(write, " ".join(digests.new_salt() for _ in range(1_000)).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        theirs = pipe.read().split()
+    os.waitpid(child, 0)
+    ours = [digests.new_salt() for _ in range(1_000)]
+    assert len({*theirs, *ours}) == 2_000

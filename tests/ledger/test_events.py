@@ -218,7 +218,7 @@ def test_vacuum_leaves_nothing_of_a_redacted_message_in_the_files(tmp_path: Path
         ledger.process("main", lambda running: "ok")
         ledger.delivered(store.load("main").turns[0], channel="chat", text=f"quoting {text}")
         store.redact("main", 0)
-        store.vacuum()
+        store.maintenance.vacuum()
         assert store.verify().ok
     assert not [path for path in (tmp_path / "s").rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
 
@@ -346,8 +346,8 @@ def test_a_ledger_survives_dump_and_load_and_backup(tmp_path: Path) -> None:
         ledger = answered(store)
         ledger.receive("main", "still waiting")
         before = ledger.events("main")
-        store.dump(tmp_path / "dump.nq.gz")
-        store.backup(tmp_path / "backup")
+        store.maintenance.dump(tmp_path / "dump.nq.gz")
+        store.maintenance.backup(tmp_path / "backup")
     assert restore.load(tmp_path / "dump.nq.gz", tmp_path / "loaded").ok
     for place in ("loaded", "backup"):
         with trails.open(tmp_path / place, durability="process") as copy:

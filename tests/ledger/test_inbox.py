@@ -441,3 +441,27 @@ def test_a_message_that_is_redacted_while_it_is_to_be_taken_up_again_keeps_no_ot
     (left,) = [exchange for exchange in ledger.exchanges("main", state="failed") if exchange.number == again.number]
     assert left.error == "the text of message 1 was taken out"
     assert store.verify().ok
+
+
+# --- nothing said
+
+
+@pytest.mark.parametrize("content", ["", [], [{"type": "text", "text": ""}]])
+def test_a_message_with_nothing_in_it_is_refused(store: Repository, content: Any) -> None:
+    store.create(id="desk").persist()
+    with pytest.raises(InvalidInput, match="the message for session 'desk' is empty"):
+        Ledger(store).receive("desk", content)
+    assert Ledger(store).inbox("desk") == []
+
+
+@pytest.mark.parametrize("answer", ["", [], [{"type": "text", "text": ""}], None])
+def test_an_exchange_whose_handler_answers_nothing_is_completed_without_an_answer(
+    store: Repository, answer: Any
+) -> None:
+    store.create(id="desk").persist()
+    ledger = Ledger(store)
+    ledger.receive("desk", "Is it open?")
+    (done,) = ledger.process("desk", lambda _: answer)
+    assert done.state == "completed"
+    assert [turn.content for turn in store.load("desk").turns] == ["Is it open?"]
+    assert [event.direction for event in ledger.events("desk")] == ["inbound"]

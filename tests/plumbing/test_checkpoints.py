@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.commands import Run, invoke, ok
 from tests.support.killed import left_by_a_kill
 from tests.support.machines import examples
 from tests.support.places import IMPORTED
 from trails import Repository, Session, vocab
-from trails.cli import main
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.integrity.note import claimed_checkpoint, new_key, sign_checkpoint
 from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
@@ -72,7 +72,7 @@ def test_a_checkpoint_is_the_merkle_root_over_the_lines_of_the_log_file(tmp_path
         plan = wrote(store.create(id="plan"), "one", "two")
         wrote(plan.fork(at=1), "three")
     with trails.open(tmp_path / "s") as store:
-        note = store.checkpoint(SIGNER)
+        note = store.proofs.checkpoint(SIGNER)
     lines = (tmp_path / "s" / "log").read_bytes().split(b"\n")[:-1]
     origin, size, root, empty, signature = note.split("\n")[:5]
     assert (origin, empty) == (LOG, "")
@@ -82,18 +82,18 @@ def test_a_checkpoint_is_the_merkle_root_over_the_lines_of_the_log_file(tmp_path
 
 
 def test_a_store_without_a_commit_has_a_checkpoint_of_nothing_that_all_grows_from(store: Repository) -> None:
-    empty = store.checkpoint(SIGNER)
+    empty = store.proofs.checkpoint(SIGNER)
     assert size_of(empty) == 0
     wrote(store.create(), "one")
     assert codes(store, empty) == []
-    assert store.prove_growth(empty, store.checkpoint(SIGNER)).verify(empty, [VERIFIER]).size == 2
+    assert store.proofs.growth(empty, store.proofs.checkpoint(SIGNER)).verify(empty, [VERIFIER]).size == 2
 
 
 def test_what_a_checkpoint_covers_is_there_when_the_process_is_killed_right_after_it(tmp_path: Path) -> None:
     place, killed = tmp_path / "s", tmp_path / "killed"
     with trails.open(place, create=True) as store:
         wrote(store.create(id="a"), "one")
-        note = store.checkpoint(SIGNER)
+        note = store.proofs.checkpoint(SIGNER)
         left_by_a_kill(place, killed)
         assert size_of(note) == len(store.store.log.lines()) == 2
     with trails.open(killed) as store:
@@ -108,12 +108,12 @@ def test_no_checkpoint_vouches_for_a_log_that_was_altered(tmp_path: Path) -> Non
     log = tmp_path / "s" / "log"
     log.write_text(log.read_text().replace(" 1 ", " 2 ", 1))
     with trails.open(tmp_path / "s") as store, pytest.raises(IntegrityError, match=r"line 2 of the log.*backup"):
-        store.checkpoint(SIGNER)
+        store.proofs.checkpoint(SIGNER)
 
 
 def test_only_a_signer_key_signs(memory: Repository) -> None:
     with pytest.raises(InvalidInput, match="not a signer key"):
-        memory.checkpoint(VERIFIER)
+        memory.proofs.checkpoint(VERIFIER)
 
 
 # --- what a kept checkpoint finds
@@ -121,7 +121,7 @@ def test_only_a_signer_key_signs(memory: Repository) -> None:
 
 def test_verify_is_silent_where_the_log_only_grew_since_the_checkpoint(store: Repository) -> None:
     plan = wrote(store.create(id="plan"), "one", "two")
-    kept = store.checkpoint(SIGNER)
+    kept = store.proofs.checkpoint(SIGNER)
     assert codes(store, kept) == []
     wrote(plan, "three")
     wrote(plan.fork(at=1, id="fork"), "other")
@@ -135,7 +135,7 @@ def test_a_store_and_log_that_were_rewritten_together_are_caught_only_by_a_kept_
 ) -> None:
     with opener("honest") as store:
         wrote(store.create(id="plan", principal="alice"), "pay 10", "done")
-        kept = store.checkpoint(SIGNER)
+        kept = store.proofs.checkpoint(SIGNER)
     with opener("rewritten") as store:
         wrote(store.create(id="plan", principal="alice"), "pay 10000", "done")
         wrote(store.create(id="more"), "so that the log is longer")
@@ -155,7 +155,7 @@ def test_copies_of_store_and_log_that_were_put_back_are_caught_only_by_a_kept_ch
     with trails.open(place) as store:
         wrote(store.load("plan"), "two")
     with trails.open(place) as store:
-        kept = store.checkpoint(SIGNER)
+        kept = store.proofs.checkpoint(SIGNER)
     shutil.rmtree(place)
     shutil.copytree(old, place)
     with trails.open(place) as store:
@@ -172,7 +172,7 @@ def test_copies_of_store_and_log_that_were_put_back_are_caught_only_by_a_kept_ch
 
 def test_what_verify_finds_by_itself_is_reported_with_the_checkpoint_s_finding(memory: Repository) -> None:
     wrote(memory.create(id="a"), "one")
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     other = sign_checkpoint(claimed_checkpoint(kept).model_copy(update={"root": bytes(32)}), SIGNER)
     [quad] = memory.store.quads((None, vocab.VALUE, None, None))
     memory.store.commit(
@@ -184,7 +184,7 @@ def test_what_verify_finds_by_itself_is_reported_with_the_checkpoint_s_finding(m
 
 def test_a_checkpoint_is_believed_only_with_a_signature_of_a_given_key(memory: Repository) -> None:
     wrote(memory.create(id="a"), "one")
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     with pytest.raises(IntegrityError, match="none of the given keys"):
         memory.verify(checkpoint=kept, verifiers=[new_key(LOG)[1]])
     with pytest.raises(IntegrityError, match="is wrong"):
@@ -221,13 +221,13 @@ def a_family(store: Repository) -> dict[str, list[str]]:
 
 def test_every_turn_of_every_transcript_can_be_proven_as_its_owner_s(store: Repository) -> None:
     owners = a_family(store)
-    note = store.checkpoint(SIGNER)
+    note = store.proofs.checkpoint(SIGNER)
     for session_id, expected in owners.items():
         turns = store.load(session_id).turns
         assert len(turns) == len(expected)
         for turn, owner in zip(turns, expected, strict=True):
             for reveal in (True, False):
-                proof = read_proof(store.prove_turn(session_id, turn.index, note, reveal=reveal).to_json())
+                proof = read_proof(store.proofs.turn(session_id, turn.index, note, reveal=reveal).to_json())
                 assert isinstance(proof, TurnProof)
                 assert proof.verify([VERIFIER]) == claimed_checkpoint(note)
                 assert (proof.session_id, proof.turn.index, proof.digest) == (owner, turn.index, turn.digest)
@@ -238,8 +238,8 @@ def test_a_turn_is_proven_by_the_first_batch_that_holds_it(memory: Repository) -
     plan = wrote(memory.create(id="plan"), "one", "two")  # leaf 0: the session, leaf 1: two turns
     wrote(plan, "three")  # leaf 2
     wrote(plan, "four", "five")  # leaf 3
-    note = memory.checkpoint(SIGNER)
-    found = [memory.prove_turn("plan", index, note) for index in range(5)]
+    note = memory.proofs.checkpoint(SIGNER)
+    found = [memory.proofs.turn("plan", index, note) for index in range(5)]
     assert [proof.leaf_index for proof in found] == [1, 1, 2, 3, 3]
     assert [len(proof.links) for proof in found] == [1, 0, 0, 1, 0]
     assert {proof.size for proof in found} == {4}
@@ -247,14 +247,14 @@ def test_a_turn_is_proven_by_the_first_batch_that_holds_it(memory: Repository) -
 
 def test_the_proof_of_a_turn_says_what_was_recorded_and_hides_arguments_and_metadata(memory: Repository) -> None:
     a_family(memory)
-    note = memory.checkpoint(SIGNER)
-    answer = json.loads(memory.prove_turn("root", 2, note).to_json())
+    note = memory.proofs.checkpoint(SIGNER)
+    answer = json.loads(memory.proofs.turn("root", 2, note).to_json())
     assert answer["format"] == "trails-turn-proof/1"
     assert (answer["turn"]["role"], answer["turn"]["author"]) == ("assistant", "agent:planner")
     assert (answer["content"]["text"], answer["content"]["structured"]) == ("r2", False)
     assert json.loads(answer["facts"])["model"] == ["m-1", '{"input_tokens":3}', None]
     assert len(json.loads(answer["facts"])["meta"]) == 64
-    withheld = memory.prove_turn("root", 3, note, reveal=False).to_json()
+    withheld = memory.proofs.turn("root", 3, note, reveal=False).to_json()
     assert json.loads(json.loads(withheld)["facts"])["calls"][0][:2] == ["c", "ls"]
     assert "secret" not in withheld
     assert "salt" not in withheld
@@ -271,66 +271,66 @@ def test_a_redacted_turn_is_proven_by_the_digest_of_what_stood_there(memory: Rep
     session = memory.create(id="a")
     session.append("assistant", "secret", tool_calls=[{"id": "c", "name": "ls", "arguments": {"at": "secret"}}])
     wrote(session, "after")
-    before = memory.prove_turn("a", 0, memory.checkpoint(SIGNER))
+    before = memory.proofs.turn("a", 0, memory.proofs.checkpoint(SIGNER))
     memory.redact("a", 0)
-    proof = memory.prove_turn("a", 0, memory.checkpoint(SIGNER))
+    proof = memory.proofs.turn("a", 0, memory.proofs.checkpoint(SIGNER))
     assert (proof.content, proof.turn, proof.digest) == (None, before.turn, before.digest)
     assert "secret" not in proof.to_json()
     proof.verify([VERIFIER])
-    memory.prove_turn("a", 1, memory.checkpoint(SIGNER)).verify([VERIFIER])
+    memory.proofs.turn("a", 1, memory.proofs.checkpoint(SIGNER)).verify([VERIFIER])
 
 
 def test_a_proof_goes_on_holding_whatever_becomes_of_the_session(memory: Repository) -> None:
     plan = wrote(memory.create(id="plan"), "one", "two")
     wrote(plan.fork(at=1, id="fork"), "other")
-    note = memory.checkpoint(SIGNER)
-    inherited, own = memory.prove_turn("fork", 0, note), memory.prove_turn("fork", 1, note)
+    note = memory.proofs.checkpoint(SIGNER)
+    inherited, own = memory.proofs.turn("fork", 0, note), memory.proofs.turn("fork", 1, note)
     memory.detach("fork")
-    again = memory.prove_turn("fork", 0, note)
+    again = memory.proofs.turn("fork", 0, note)
     assert (inherited.session_id, again.session_id) == ("plan", "fork")
     memory.delete("plan")
     memory.delete("fork")
     for proof in (inherited, own, again):
         proof.verify([VERIFIER])
     with pytest.raises(trails.SessionNotFound):
-        memory.prove_turn("plan", 0, note)
+        memory.proofs.turn("plan", 0, note)
 
 
 def test_a_turn_that_is_not_there_or_is_newer_than_the_checkpoint_is_not_proven(memory: Repository) -> None:
     plan = wrote(memory.create(id="plan"), "one")
-    note = memory.checkpoint(SIGNER)
+    note = memory.proofs.checkpoint(SIGNER)
     wrote(plan, "two")
     with pytest.raises(InvalidInput, match="has 2 turns, so no turn 2"):
-        memory.prove_turn("plan", 2, note)
+        memory.proofs.turn("plan", 2, note)
     with pytest.raises(InvalidInput, match=r"after this checkpoint .* make a new one"):
-        memory.prove_turn("plan", 1, note)
+        memory.proofs.turn("plan", 1, note)
     with pytest.raises(InvalidInput, match="0 or more"):
-        memory.prove_turn("plan", -1, note)
+        memory.proofs.turn("plan", -1, note)
 
 
 def test_nothing_is_proven_against_the_checkpoint_of_another_store(memory: Repository) -> None:
     wrote(memory.create(id="plan"), "one")
     with trails.open(":memory:") as other:
         wrote(other.create(id="plan"), "one")
-        theirs = other.checkpoint(SIGNER)
+        theirs = other.proofs.checkpoint(SIGNER)
     with pytest.raises(IntegrityError, match="of no state of this log"):
-        memory.prove_turn("plan", 0, theirs)
+        memory.proofs.turn("plan", 0, theirs)
     with pytest.raises(IntegrityError, match="of no state of this log"):
-        memory.prove_growth(theirs, memory.checkpoint(SIGNER))
+        memory.proofs.growth(theirs, memory.proofs.checkpoint(SIGNER))
     with pytest.raises(IntegrityError, match="malformed"):
-        memory.prove_turn("plan", 0, "no checkpoint")
+        memory.proofs.turn("plan", 0, "no checkpoint")
 
 
 @pytest.mark.parametrize("altered", [0, 1, 2])
 def test_an_altered_store_proves_nothing_and_says_so(memory: Repository, altered: int) -> None:
     plan = wrote(memory.create(id="plan"), "t0", "t1", "t2")
-    note = memory.checkpoint(SIGNER)
+    note = memory.proofs.checkpoint(SIGNER)
     node = NamedNode(plan.turns[altered].iri)
     [quad] = memory.store.quads((node, vocab.VALUE, None, None))
     memory.store.commit(Change(remove=[quad], add=[Quad(node, quad.predicate, Literal("x"), quad.graph_name)]))
     for index in range(altered + 1):  # all turns whose way to the head leads over it
         with pytest.raises(IntegrityError, match="does not fit its log"):
-            memory.prove_turn("plan", index, note)
+            memory.proofs.turn("plan", index, note)
 
 
 # --- proofs that were altered
@@ -347,7 +347,7 @@ def a_proof() -> str:
         )
         wrote(plan, "t2", "t3")
         wrote(store.create(id="after"), "a")
-        return store.prove_turn("plan", 1, store.checkpoint(SIGNER)).to_json()
+        return store.proofs.turn("plan", 1, store.proofs.checkpoint(SIGNER)).to_json()
 
 
 def verified(text: str | bytes) -> TurnProof:
@@ -424,7 +424,7 @@ def test_a_forger_who_computes_all_digests_anew_fails_at_the_tree() -> None:
     fields = json.loads(a_proof())
     with trails.open(":memory:") as store:
         wrote(store.create(id="plan"), "t0", "forged")
-        forged = json.loads(store.prove_turn("plan", 1, store.checkpoint(SIGNER)).to_json())
+        forged = json.loads(store.proofs.turn("plan", 1, store.proofs.checkpoint(SIGNER)).to_json())
     kept = {name: fields[name] for name in ("checkpoint", "leaf", "leaf_index", "size", "hashes")}
     with pytest.raises(IntegrityError, match="the log says"):
         verified(json.dumps(forged | kept))
@@ -435,7 +435,7 @@ def test_a_forger_who_computes_all_digests_anew_fails_at_the_tree() -> None:
 
 def test_a_leaf_that_is_no_batch_of_turns_proves_no_turn(memory: Repository) -> None:
     wrote(memory.create(id="plan"), "one")
-    proof = memory.prove_turn("plan", 0, memory.checkpoint(SIGNER))
+    proof = memory.proofs.turn("plan", 0, memory.proofs.checkpoint(SIGNER))
     for leaf in (memory.store.log.lines()[0], "nonsense", f"turns urn:trails:session:plan {'1' * 5000} - {'0' * 16}"):
         with pytest.raises(IntegrityError, match=r"batch of turns|no leaf|counts no turns"):
             proof.model_copy(update={"leaf": leaf}).check_chain()
@@ -448,13 +448,13 @@ def test_a_leaf_that_is_no_batch_of_turns_proves_no_turn(memory: Repository) -> 
 @given(st.lists(st.integers(1, 3), min_size=2, max_size=6), st.data())
 def test_the_growth_between_any_two_checkpoints_can_be_proven(batches: list[int], draw: st.DataObject) -> None:
     with trails.open(":memory:") as store:
-        notes = [store.checkpoint(SIGNER)]
+        notes = [store.proofs.checkpoint(SIGNER)]
         for count in batches:
             wrote(store.create(), *map(str, range(count)))
-            notes.append(store.checkpoint(SIGNER))
+            notes.append(store.proofs.checkpoint(SIGNER))
         first = draw.draw(st.integers(0, len(notes) - 1))
         last = draw.draw(st.integers(first, len(notes) - 1))
-        proof = read_proof(store.prove_growth(notes[first], notes[last]).to_json())
+        proof = read_proof(store.proofs.growth(notes[first], notes[last]).to_json())
     assert isinstance(proof, ConsistencyProof)
     assert (proof.old_size, proof.new_size) == (2 * first, 2 * last)
     assert proof.verify(notes[first], [VERIFIER]) == claimed_checkpoint(notes[last])
@@ -462,22 +462,22 @@ def test_the_growth_between_any_two_checkpoints_can_be_proven(batches: list[int]
 
 def test_growth_is_not_proven_backwards_or_between_two_logs(memory: Repository) -> None:
     plan = wrote(memory.create(id="plan"), "one")
-    old = memory.checkpoint(SIGNER)
+    old = memory.proofs.checkpoint(SIGNER)
     wrote(plan, "two")
     with pytest.raises(InvalidInput, match="the other way round"):
-        memory.prove_growth(memory.checkpoint(SIGNER), old)
+        memory.proofs.growth(memory.proofs.checkpoint(SIGNER), old)
     with pytest.raises(InvalidInput, match="of two logs"):
-        memory.prove_growth(old, memory.checkpoint(new_key("example.com/other")[0]))
+        memory.proofs.growth(old, memory.proofs.checkpoint(new_key("example.com/other")[0]))
 
 
 def test_a_rewritten_log_cannot_prove_that_it_grew_from_a_kept_checkpoint(memory: Repository) -> None:
     wrote(memory.create(id="plan"), "one")
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     with trails.open(":memory:") as other:
         wrote(other.create(id="plan"), "two")
-        old = other.checkpoint(SIGNER)
+        old = other.proofs.checkpoint(SIGNER)
         wrote(other.create(id="more"), "three")
-        proof = other.prove_growth(old, other.checkpoint(SIGNER))
+        proof = other.proofs.growth(old, other.proofs.checkpoint(SIGNER))
     assert proof.verify(old, [VERIFIER]).size == 4
     with pytest.raises(IntegrityError, match="the proof leads to another new root"):
         proof.verify(kept, [VERIFIER])
@@ -487,18 +487,13 @@ def test_a_rewritten_log_cannot_prove_that_it_grew_from_a_kept_checkpoint(memory
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A function that runs a command line where the store and the keys are."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TRAILS_STORE", raising=False)
     with trails.open(tmp_path / ".trails", create=True) as store:
         wrote(store.create(id="plan", label="trip", principal="alice"), "Plan a trip \u00fc", "To the sea")
-    return lambda *arguments: CliRunner().invoke(main, arguments, prog_name="trails")
-
-
-def ok(result: Result) -> str:
-    assert result.exit_code == 0, (result.stdout, result.stderr, result.exception)
-    return result.stdout
+    return invoke
 
 
 def failed(result: Result, code: int, why: str) -> None:
@@ -507,7 +502,7 @@ def failed(result: Result, code: int, why: str) -> None:
     assert "PRIVATE" not in result.output
 
 
-def with_keys(run: Callable[..., Result]) -> str:
+def with_keys(run: Run) -> str:
     """Make the log's key in `key`, a checkpoint in `first`, and return the public key."""
     verifier = ok(run("checkpoint", "--new-key", LOG, "--key", "key")).strip()
     ok(run("checkpoint", "--key", "key", "-o", "first"))
@@ -527,7 +522,7 @@ def elsewhere(folder: Path, *arguments: str, **environment: str) -> subprocess.C
     )
 
 
-def test_the_whole_life_of_a_proof_on_the_command_line(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_the_whole_life_of_a_proof_on_the_command_line(run: Run, tmp_path: Path) -> None:
     verifier = with_keys(run)
     ok(run("proof", "trip", "0", "--checkpoint", "first", "-o", "turn.proof"))
     ok(run("append", "plan", "user", "And back"))
@@ -556,9 +551,73 @@ def test_the_whole_life_of_a_proof_on_the_command_line(run: Callable[..., Result
     assert forged.stdout.startswith("not valid: the content of turn 0")
 
 
-def test_a_store_that_was_replaced_fails_verify_with_the_kept_checkpoint(
-    run: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_verify_proof_says_what_a_proof_of_a_turn_withholds(run: Run, tmp_path: Path) -> None:
+    with_keys(run)
+    with trails.open(tmp_path / ".trails") as store:
+        plan = store.load("plan")
+        plan.append("assistant", "By train.", model="m-1", tool_calls=[{"id": "c", "name": "book", "arguments": {}}])
+        plan.persist()
+        index = len(plan.turns) - 1
+    ok(run("checkpoint", "--key", "key", "-o", "second"))
+    ok(run("proof", "plan", str(index), "--checkpoint", "second", "-o", "whole"))
+    ok(run("proof", "plan", "0", "--checkpoint", "second", "-o", "plain"))
+
+    def shown(name: str) -> tuple[object, bool]:
+        found = run("verify-proof", name, "--verifier", "key.pub", "--json")
+        text = run("verify-proof", name, "--verifier", "key.pub").stdout
+        assert text.startswith("valid\n")
+        return json.loads(found.stdout)["withheld"], "only its digest is proven" in text
+
+    assert shown("whole") == ([], False)
+    for name, source in (("without facts", "whole"), ("nothing to withhold", "plain")):
+        (tmp_path / name).write_text(json.dumps(json.loads((tmp_path / source).read_text()) | {"facts": None}))
+    assert shown("without facts") == (["facts"], True)
+    assert shown("nothing to withhold") == ([], False)
+    ok(run("proof", "plan", str(index), "--checkpoint", "second", "--without-content", "-o", "without text"))
+    assert shown("without text") == (["content"], True)
+
+
+def test_witnesses_cosign_a_checkpoint_and_are_demanded_on_the_command_line(run: Run, tmp_path: Path) -> None:
+    with_keys(run)
+    for name in ("one", "two"):
+        ok(run("cosign", "--new-key", f"{name}.example", "--key", name))
+    ok(run("cosign", "first", "--key", "one", "--verifier", "key.pub", "-o", "seen"))
+    how = ("--checkpoint", "seen", "--verifier", "key.pub", "--witness", "one.pub")
+    shown = json.loads(ok(run("verify", *how, "--json")))
+    assert [each["name"] for each in shown["witnessed"]] == ["one.example"]
+    assert "cosigned by one.example, 20" in ok(run("verify", *how))
+    both = (*how, "--witness", "two.pub")
+    failed(run("verify", *both), 1, "2 are needed (not 'two.example')")
+    ok(run("verify", *both, "--quorum", "1"))
+
+    ok(run("append", "plan", "user", "And back"))
+    ok(run("checkpoint", "--key", "key", "-o", "second"))
+    ok(run("proof", "--since", "first", "--checkpoint", "second", "-o", "growth.proof"))
+    grown = ("--verifier", "key.pub", "--kept", "first", "--growth", "growth.proof")
+    ok(run("cosign", "second", "--key", "two", *grown, "-o", "second.two"))
+    failed(run("cosign", "first", "--key", "two", *grown), 2, "no proof that the log grew to this checkpoint")
+    (tmp_path / "line").write_text((tmp_path / "second.two").read_text("utf-8").splitlines()[-1] + "\n", "utf-8")
+    assert ok(run("cosign", "second", "--add", "line")) == (tmp_path / "second.two").read_text("utf-8")
+
+    ok(run("proof", "plan", "0", "--checkpoint", "seen", "-o", "turn.proof"))
+    proven = ok(run("verify-proof", "turn.proof", "--verifier", "key.pub", "--witness", "one.pub", "--json"))
+    assert [each["name"] for each in json.loads(proven)["witnessed"]] == ["one.example"]
+    assert run("verify-proof", "turn.proof", "--verifier", "key.pub", "--witness", "two.pub").exit_code == 1
+
+
+def test_a_witness_cosigns_nothing_that_the_log_did_not_sign(run: Run, tmp_path: Path) -> None:
+    with_keys(run)
+    ok(run("cosign", "--new-key", "one.example", "--key", "one"))
+    _, other = new_key(LOG)
+    failed(run("cosign", "first", "--key", "one", "--verifier", other), 1, "none of the given keys signed")
+    failed(run("cosign", "first", "--key", "one"), 2, "no verifier key")
+    failed(run("cosign", "first"), 2, "--key to cosign it or --add")
+    failed(run("cosign", "first", "--key", "one", "--verifier", "key.pub", "--kept", "first"), 2, "go together")
+    failed(run("verify", "--witness", "one.pub"), 2, "none was given")
+    failed(run("verify", "--checkpoint", "first", "--verifier", "key.pub", "--quorum", "1"), 2, "of witnesses")
+
+
+def test_a_store_that_was_replaced_fails_verify_with_the_kept_checkpoint(run: Run, tmp_path: Path) -> None:
     with_keys(run)
     shutil.rmtree(tmp_path / ".trails")
     with trails.open(tmp_path / ".trails", create=True) as store:
@@ -571,9 +630,7 @@ def test_a_store_that_was_replaced_fails_verify_with_the_kept_checkpoint(
     assert "rewritten" in run("verify", "--checkpoint", "first", "--verifier", "key.pub").stdout
 
 
-def test_a_new_key_is_secret_in_its_file_and_never_replaced_or_shown(
-    run: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_a_new_key_is_secret_in_its_file_and_never_replaced_or_shown(run: Run, tmp_path: Path) -> None:
     made = run("checkpoint", "--new-key", LOG, "--key", "key", "--json")
     shown = json.loads(ok(made))
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
@@ -590,9 +647,7 @@ def test_a_new_key_is_secret_in_its_file_and_never_replaced_or_shown(
     assert not (tmp_path / "third").exists()
 
 
-def test_checkpoints_and_proofs_go_to_stdout_or_to_a_file_that_is_not_there_yet(
-    run: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_checkpoints_and_proofs_go_to_stdout_or_to_a_file_that_is_not_there_yet(run: Run, tmp_path: Path) -> None:
     with_keys(run)
     note = (tmp_path / "first").read_text("utf-8")
     assert ok(run("checkpoint", "--key", "key")) == note
@@ -616,7 +671,7 @@ def verified_by(text: str, key_file: str) -> TurnProof:
     return proof
 
 
-def test_a_note_stays_a_note_where_the_terminal_knows_only_ascii(run: Callable[..., Result], tmp_path: Path) -> None:
+def test_a_note_stays_a_note_where_the_terminal_knows_only_ascii(run: Run, tmp_path: Path) -> None:
     with_keys(run)
     plain = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     printed = elsewhere(tmp_path, "checkpoint", "--key", "key", **plain)
@@ -627,9 +682,7 @@ def test_a_note_stays_a_note_where_the_terminal_knows_only_ascii(run: Callable[.
     assert said.text == "Plan a trip \u00fc"
 
 
-def test_wrong_usage_of_proofs_ends_with_2_and_a_proof_that_does_not_hold_with_1(
-    run: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_wrong_usage_of_proofs_ends_with_2_and_a_proof_that_does_not_hold_with_1(run: Run, tmp_path: Path) -> None:
     verifier = with_keys(run)
     ok(run("proof", "plan", "0", "--checkpoint", "first", "-o", "turn"))
     ok(run("proof", "--since", "first", "--checkpoint", "first", "-o", "growth"))
@@ -656,7 +709,7 @@ def test_wrong_usage_of_proofs_ends_with_2_and_a_proof_that_does_not_hold_with_1
 
 
 def test_without_the_package_for_signatures_the_remedy_is_named(
-    run: Callable[..., Result], memory: Repository, monkeypatch: pytest.MonkeyPatch
+    run: Run, memory: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verifier = with_keys(run)
     ok(run("proof", "plan", "0", "--checkpoint", "first", "-o", "turn"))
@@ -665,7 +718,7 @@ def test_without_the_package_for_signatures_the_remedy_is_named(
     monkeypatch.setitem(sys.modules, "cryptography", None)
     remedy = "pip install 'trails[checkpoint]'"
     with pytest.raises(TrailsError, match=r"trails\[checkpoint\]"):
-        memory.checkpoint(SIGNER)
+        memory.proofs.checkpoint(SIGNER)
     failed(run("checkpoint", "--new-key", LOG, "--key", "another"), 1, remedy)
     failed(run("checkpoint", "--key", "key"), 1, remedy)
     failed(run("verify", "--checkpoint", "first", "--verifier", verifier), 1, remedy)

@@ -107,12 +107,12 @@ def test_the_catalog_says_who_did_it_when_and_why(store: Repository) -> None:
     )
 
 
-def test_who_redacts_is_the_session_s_principal_unless_said_otherwise(store: Repository) -> None:
+def test_who_redacts_is_unknown_unless_said_and_never_the_session_s_principal(store: Repository) -> None:
     family(store)
     store.redact("root", 0)
     node = NamedNode(f"{store.load('root').turns[0].iri}/deletion")
     [who] = store.store.quads((node, vocab.ASSOCIATED_WITH, None, vocab.CATALOG))
-    assert who.object == NamedNode("urn:trails:principal:alice")
+    assert who.object == NamedNode("urn:trails:agent:unknown")
 
 
 def test_redacting_twice_changes_nothing_more(store: Repository) -> None:
@@ -348,7 +348,7 @@ def test_a_copy_made_after_the_redaction_takes_the_original_s_record_along(
 
 def test_an_export_that_lacks_the_record_of_its_redaction_is_refused(store: Repository, other: Repository) -> None:
     family(store)
-    store.redact("root", 1)
+    store.redact("root", 1, by="alice")
     lines = exported(store, "root").splitlines(keepends=True)
     with pytest.raises(InvalidInput, match="lost its content"):
         import_rdf(other, b"".join(line for line in lines if b"/deletion>" not in line), "nquads")

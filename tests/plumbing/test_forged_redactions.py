@@ -17,9 +17,10 @@ from trails.integrity.leaves import Leaf
 from trails.integrity.note import new_key
 from trails.plumbing import leaves, redaction_records
 from trails.records import entries
+from trails.records.deeds import Deed
 from trails.store.contract import Change
 
-NOW = datetime(2026, 11, 22, tzinfo=UTC)
+DEED = Deed(iris.principal("alice"), datetime(2026, 11, 22, tzinfo=UTC))
 SIGNER, VERIFIER = new_key("example.com/trails")
 MALLORY = NamedNode(iris.principal("mallory"))
 
@@ -36,7 +37,7 @@ def swap(store: Repository, old: Iterable[Quad], new: Iterable[Quad], *made: Lea
 def forged(session: str, part: str, place: str, token: str) -> tuple[list[Quad], Leaf]:
     """The record of a redaction that never was, and its leaf."""
     node = NamedNode(iris.redaction(iris.session(session), token * 8))
-    rows = redaction_records.of_parts(node, NOW, by="alice", reason=None, places=[place], parts=[part])
+    rows = redaction_records.of_parts(node, DEED, places=[place], parts=[part])
     return rows, leaves.redaction_leaf(node, [row for row in rows if row.subject == node])
 
 
@@ -63,9 +64,7 @@ def forge_turn(store: Repository, index: int, change: Mapping[NamedNode, str], p
         redaction_records.stored_turn(turn.value, new), redaction_records.digest_before(store.store, graph, index)
     )
     node = redaction_records.next_of(store.store, turn.value)
-    rows = redaction_records.of_turn(
-        node, before.digest, NOW, by="alice", reason=None, places=[place], stands_as=stands
-    )
+    rows = redaction_records.of_turn(node, before.digest, DEED, places=[place], stands_as=stands)
     swap(store, quads, [*new, *rows], leaves.redaction_leaf(node, [row for row in rows if row.subject == node]))
 
 
@@ -74,7 +73,7 @@ def test_a_turn_is_not_replaced_behind_a_redaction_of_its_role_or_of_a_fact(memo
     plan.append("user", "Plan a trip")
     plan.append("assistant", "I look.", model="m-1", tool_calls=[{"id": "c1", "name": "weather", "arguments": {}}])
     plan.persist()
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     forge_turn(memory, 0, {vocab.VALUE: "Wire 1M to Mallory", vocab.ROLE: iris.UNNAMED}, "role")
     forge_turn(memory, 1, {vocab.TOOL_NAME: "wire_money", vocab.MODEL: "m-evil"}, "stop reason")
     assert unproven(memory, kept) == {("unproven", "plan", 0), ("unproven", "plan", 1)}
@@ -84,7 +83,7 @@ def test_who_a_session_is_of_is_not_replaced_behind_a_redaction_of_something_in_
     plan = memory.create(id="plan", principal="alice")
     plan.append("user", "x")
     plan.persist()
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     node = NamedNode(iris.session("plan"))
     row = memory.store.quads((node, None, None, vocab.CATALOG))
     rows, leaf = forged("plan", node.value, "label", "ab")
@@ -96,7 +95,7 @@ def test_who_a_session_is_of_is_not_replaced_behind_a_redaction_of_something_in_
 
 def test_a_session_without_turns_is_not_made_anew_as_anothers(memory: Repository) -> None:
     memory.create(id="empty", principal="carol").persist()
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     node = NamedNode(iris.session("empty"))
     row = memory.store.quads((node, None, None, vocab.CATALOG))
     source = Quad(node, vocab.SOURCE_SESSION, Literal("pi:1"), vocab.CATALOG)
@@ -111,7 +110,7 @@ def test_who_deleted_is_not_replaced_behind_a_redaction_of_a_name(memory: Reposi
     gone.append("user", "x")
     gone.persist()
     memory.delete("gone", by="zed")
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     node = NamedNode(iris.session("gone"))
     deletion = NamedNode(iris.deletion(node.value))
     old = memory.store.quads((deletion, vocab.ASSOCIATED_WITH, None, vocab.CATALOG))
@@ -125,7 +124,7 @@ def test_who_deleted_is_not_replaced_behind_a_redaction_of_a_name(memory: Reposi
 def test_a_message_is_not_replaced_behind_a_redaction_of_its_text(memory: Repository) -> None:
     memory.create(id="plan").persist()
     Ledger(memory).receive("plan", "Is it open?", source="mail", event_id="m", peer="eve")
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     graph = entries.graph_of("plan")
     entry = NamedNode(f"{graph.value}/1")
     quads = memory.store.quads((entry, None, None, graph))
@@ -143,7 +142,7 @@ def test_a_deleted_session_does_not_come_back_as_another_one_that_was_made_anew(
     solo = memory.create(id="solo", principal="alice")
     solo.append("user", "pay bob 10")
     solo.persist()
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     node = NamedNode(iris.session("solo"))
     first = leaves.row_of(memory.store, "solo").made_with
     old = memory.store.quads((node, None, None, vocab.CATALOG)) + memory.store.quads((None, None, None, node))
@@ -173,10 +172,27 @@ def test_an_honest_redaction_of_a_name_is_told_by_an_older_checkpoint_and_proven
     plan.append("user", "Hello", author="Eve Adams")
     plan.append("user", "Hello too")
     plan.persist()
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     memory.redact("plan", 1, by="officer")  # of content: what stands there now is nothing, which is proven
     assert unproven(memory, kept) == set()
     memory.redact_matching("Eve Adams", by="officer")
     assert unproven(memory, kept) == {("unproven", "plan", 0)}
-    assert unproven(memory, memory.checkpoint(SIGNER)) == set()
+    assert unproven(memory, memory.proofs.checkpoint(SIGNER)) == set()
+    assert memory.verify().ok
+
+
+def test_a_redaction_whose_record_was_redacted_is_proven_by_a_checkpoint_from_after_that(memory: Repository) -> None:
+    plan = memory.create(id="plan", principal="bob")
+    plan.append("user", "pw")
+    plan.persist()
+    memory.redact("plan", 0, by="alice", reason="for carol")
+    first = memory.proofs.checkpoint(SIGNER)
+    memory.redact_matching("alice")
+    second = memory.proofs.checkpoint(SIGNER)
+    assert unproven(memory, first) == {("unproven", "plan", None)}
+    assert unproven(memory, second) == set()
+    memory.redact_matching("carol")
+    assert unproven(memory, first) == {("unproven", "plan", None)}
+    assert unproven(memory, second) == {("unproven", "plan", None)}
+    assert unproven(memory, memory.proofs.checkpoint(SIGNER)) == set()
     assert memory.verify().ok

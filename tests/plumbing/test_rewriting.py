@@ -23,9 +23,8 @@ from trails.integrity.note import new_key
 from trails.ledger import Ledger
 from trails.model import LogEvent
 from trails.plumbing import deletion as removal
-from trails.plumbing import entries as ledgerbook
 from trails.plumbing import leaves as logbook
-from trails.plumbing import run_rows
+from trails.plumbing import ledger_entries, run_rows
 from trails.records import entries
 from trails.records import run as runentry
 from trails.records.run import Run, Said
@@ -95,7 +94,7 @@ def kept(memory: Repository) -> str:
     wrote(plan.fork(at=1, id="dinner"), "a dinner")
     wrote(memory.create(id="old", principal="alice"), "gone")
     memory.delete("old", by="alice")
-    return memory.checkpoint(SIGNER)
+    return memory.proofs.checkpoint(SIGNER)
 
 
 # --- transcripts
@@ -118,7 +117,7 @@ def test_a_whole_transcript_that_was_rewritten_with_valid_lines_is_found(
     memory: Repository, kept: str, deletes: bool
 ) -> None:
     memory.delete("dinner")
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     with trails.open(":memory:") as other:
         evil = evil_plan(other)
         made = lines_of(other, "plan", "create", "change", "turns")
@@ -129,7 +128,7 @@ def test_a_whole_transcript_that_was_rewritten_with_valid_lines_is_found(
 
 def test_a_deleted_session_that_comes_back_as_it_was_made_but_with_other_turns_is_found(memory: Repository) -> None:
     wrote(memory.create(id="plan", principal="alice"), "pay 10", "done")
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     [first] = lines_of(memory, "plan", "create")
     with trails.open(":memory:") as other:
         turns = [quad for quad in evil_plan(other) if quad.graph_name == node("plan")]
@@ -138,7 +137,7 @@ def test_a_deleted_session_that_comes_back_as_it_was_made_but_with_other_turns_i
     rewrite(memory, before, turns, Leaf("delete", first.session_iri, 0, "~" + "ab" * 32), first, head)
     assert findings(memory, kept) == [("logged-twice", "plan")]
     assert "came back with other turns" in memory.verify(checkpoint=kept, verifiers=[VERIFIER]).findings[0].message
-    assert findings(memory, memory.checkpoint(SIGNER)) == [("logged-twice", "plan")]
+    assert findings(memory, memory.proofs.checkpoint(SIGNER)) == [("logged-twice", "plan")]
 
 
 def test_a_deleted_session_that_comes_back_from_its_own_export_is_history(memory: Repository, kept: str) -> None:
@@ -174,7 +173,7 @@ def test_an_import_refuses_to_bring_back_a_deleted_session_with_other_turns_or_a
 
 def test_turns_that_were_cut_off_or_that_a_shorter_head_was_logged_for_are_found(memory: Repository, kept: str) -> None:
     memory.delete("dinner")
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     graph = node("plan")
     [last] = memory.store.quads((None, vocab.INDEX, Literal(1), graph))
     [first] = memory.store.quads((None, vocab.INDEX, Literal(0), graph))
@@ -230,7 +229,7 @@ def test_a_fork_point_cannot_be_rewritten(memory: Repository, kept: str, how: st
 def test_a_detach_hides_no_other_principal_and_is_not_undone_to_another_parent(memory: Repository, kept: str) -> None:
     memory.load("dinner").detach()
     assert history(memory, kept) == [("dinner", "detached", 1)]
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     old = told(memory, node("dinner"), vocab.ATTRIBUTED_TO)
     rewrite(memory, [old], [instead(old, MALLORY), MALLORY_IS])
     rewrite(memory, [], [], Leaf("detach", iris.session("dinner"), 1, rest_leaf(memory, "dinner").digest))
@@ -277,7 +276,7 @@ def test_who_deleted_a_session_cannot_be_rewritten_but_by_a_second_deletion_that
 def test_a_redaction_cannot_be_rewritten(memory: Repository, predicate: NamedNode) -> None:
     turn = wrote(memory.create(id="plan"), "secret").turns[0]
     memory.redact("plan", 0, by="alice", reason="asked for")
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     subject = NamedNode(iris.turn_deletion(turn.iri))
     old = told(memory, subject, predicate)
     other: dict[NamedNode, NamedNode | Literal] = {vocab.ASSOCIATED_WITH: MALLORY, vocab.REASON: Literal("no reason")}
@@ -296,7 +295,7 @@ def altered_entry(store: Repository, number: int, predicate: NamedNode, value: N
     graph = entries.graph_of("plan")
     old = told(store, NamedNode(iris.ledger_entry(iris.session("plan"), number)), predicate, graph)
     rewrite(store, [old], [instead(old, value), MALLORY_IS])
-    [entry] = [each for each in ledgerbook.read(store.store, "plan") if each.number == number]
+    [entry] = [each for each in ledger_entries.read(store.store, "plan") if each.number == number]
     rewrite(store, [], [], *entries.leaves_of(entry))
 
 
@@ -307,7 +306,7 @@ def ledger(memory: Repository) -> str:
     made = Ledger(memory)
     made.receive("plan", "pay 10", author="alice", channel="mail")
     made.process("plan", lambda _: "done")
-    return memory.checkpoint(SIGNER)
+    return memory.proofs.checkpoint(SIGNER)
 
 
 ENTRIES: dict[str, tuple[int, NamedNode, NamedNode | Literal]] = {
@@ -344,7 +343,7 @@ def test_a_run_s_task_cannot_be_rewritten(memory: Repository) -> None:
     run = Run(run_id="r1", child_session="plan", said=Said.of("buy milk"), created=datetime(2026, 3, 1, tzinfo=UTC))
     memory.create(id="plan").persist()
     memory.store.commit(run_rows.registered(run))
-    kept = memory.checkpoint(SIGNER)
+    kept = memory.proofs.checkpoint(SIGNER)
     stored = run_rows.read_one(memory.store, "r1")
     assert stored is not None
     fields = {"said": stored.said.with_error("no milk"), "ended": datetime(2026, 3, 2, tzinfo=UTC)}
@@ -368,8 +367,8 @@ def test_a_run_that_was_taken_out_stays_so_and_when_cannot_be_rewritten(memory: 
     memory.store.commit(run_rows.registered(run))
     stored = run_rows.read_one(memory.store, "r1")
     assert stored is not None
-    memory.store.commit(run_rows.removed(stored, datetime(2026, 3, 2, tzinfo=UTC)))
-    kept = memory.checkpoint(SIGNER)
+    memory.store.commit(run_rows.removed(stored, memory.workspace.deed("dave")))
+    kept = memory.proofs.checkpoint(SIGNER)
     assert history(memory, kept) == []
     subject = NamedNode(iris.run_removal(run.iri))
     old = told(memory, subject, vocab.ENDED_AT)

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.commands import invoke, ok
 from trails import InvalidInput, Repository, SessionNotFound, vocab
-from trails.cli import main
 from trails.plumbing import draft
 from trails.plumbing.pages import Page
 from trails.plumbing.search import Hit
@@ -300,9 +299,8 @@ def test_the_command_prints_a_line_a_turn_and_how_to_go_on(tmp_path: Path) -> No
         fill(store)
 
     def run(*arguments: str) -> tuple[str, str]:
-        result = CliRunner().invoke(main, [*arguments, "--store", place])
-        assert result.exit_code == 0, result.stderr
-        return result.stdout, result.stderr
+        result = invoke(*arguments, "--store", place)
+        return ok(result), result.stderr
 
     out, err = run("search", "alps", "--limit", "2", "--author", "bob")
     assert [line.split()[:2] for line in out.splitlines()[2:]] == [["fork", "3"]]
@@ -314,4 +312,4 @@ def test_the_command_prints_a_line_a_turn_and_how_to_go_on(tmp_path: Path) -> No
     assert [(turn["session"], turn["index"], turn["tools"]) for turn in found["turns"]] == [("plan", 1, ["weather"])]
     assert found["cursor"] is None
     assert run("search", "glacier") == ("", "nothing found\n")
-    assert CliRunner().invoke(main, ["search", "--store", place]).exit_code == 2
+    assert invoke("search", "--store", place).exit_code == 2

@@ -11,26 +11,27 @@ import random
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pyoxigraph as ox
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.everything import everything
 from tests.support.killed import left_by_a_kill
 from tests.support.machines import Size
-from tests.support.nine_sessions import fill
-from trails import Compaction, Repository, vocab
+from trails import Repository, vocab
 from trails.plumbing import run_rows
-from trails.records.run import Origin, Run, Said
+from trails.records.run import Run, Said
 from trails.store import Change
 
 NOT_STORED = frozenset({"STRING", "INTEGER", "DECIMAL", "DOUBLE", "BOOLEAN", "DATE_TIME", "JSON", "REDACTED"}) | {
     "PENDING_SWEEP",  # only while turns of a deleted session are still to be swept
     "UNFINISHED_COPY",  # only while a session is copied
+    "PREVIOUS_TURN",  # follows, and is constructed
+    "CONTEXT_END",  # the same
+    *("EVIDENCE", "EVIDENCE_SOURCE", "EVIDENCE_RULE"),  # only in exports
 }
 """Terms that are datatypes, and those that a store holds only in between."""
 
@@ -293,62 +294,6 @@ def test_a_deletion_that_was_rolled_back_is_found_also_after_a_crash(tmp_path: P
 # --- every kind of thing, every property
 
 
-def everything(store: Repository) -> None:
-    """Fill a store with something of every kind that is stored, also what is left of things that were taken away."""
-    fill(store)
-    store.redact("recipes", 0, by="dave", reason="too salty")
-    store.load("tail").flatten(id="copy", label="a copy")
-    store.load("pi:01~b").detach()
-    router = trails.Router(store, config={"session": {"dmScope": "per-peer"}})
-    kim, lou = (router.route(trails.Inbound(channel="chat", peer=peer, content="Hello")) for peer in ("kim", "lou"))
-    router.alias("boss", kim.key, by="dave")
-    router.alias("chief", kim.key)
-    router.unalias("chief", by="dave")
-    router.promote(lou.key, "agent:main:lou", by="dave")
-    named = router.route(trails.Inbound(channel="chat", peer="max", content="Hello"))
-    store.set_label(named.session_id or "", "front")
-    undone = router.promote(named.key, "agent:main:max", by="dave")
-    router.undo(undone.operation or "", by="dave")
-    told = store.create(id="told", label="for Zenobia")
-    told.append("user", "I am here", author="Zenobia")
-    told.append("assistant", "Hello", model="Zenobia-1")
-    told.persist()
-    store.redact_matching("Zenobia", by="dave")
-    _every_field(store)
-    store.store.commit(run_rows.registered(Run(run_id="r9", agent="clerk", said=Said.of("task"))))
-    stored = run_rows.read_one(store.store, "r9")
-    assert stored is not None
-    store.store.commit(run_rows.removed(stored, datetime(2026, 3, 28, tzinfo=UTC)))
-
-
-def _every_field(store: Repository) -> None:
-    """A turn, a summary, a run, a failed exchange and an ended worker with all that each can have."""
-    usage = {"input_tokens": 1, "cache_creation_input_tokens": 2, "total_tokens": 3}
-    full = store.create(id="full")
-    full.append("assistant", "x", model="m", usage=usage, stop_reason="end", meta={"k": 1})
-    how = {"summarised_from": 0, "summarised_turns": 1, "request": "Be short", "max_summary_tokens": 9}
-    done = Compaction(summarised_through=0, max_summary_rule="fixed", duration_ms=5, **how)  # type: ignore[arg-type] # as named
-    full.append("summary", "x was said", compaction=done)
-    full.persist()
-    origin = Origin(channel="chat", to="kim", account_id="a", thread_id=7)
-    run = Run(run_id="r3", child_session="full", said=Said.of("task", "error", '{"x":1}'), requester_origin=origin)
-    more = {"requester_display_key": "main", "model": "m", "thinking": "high", "run_timeout_seconds": 5}
-    when = datetime(2026, 3, 29, tzinfo=UTC)
-    told = {"archive_at": when, "announced_as": "urn:trails:session:desk/ledger/1", "announced_how": "direct"}
-    store.store.commit(run_rows.registered(run.model_copy(update={**more, **told, "kept_because": "a fork needs it"})))
-    ledger = trails.Ledger(store)
-    ledger.receive("full", "Hello", account="a")
-    with pytest.raises(RuntimeError):
-        ledger.process("full", _half, keep_partial=True)
-    lead = trails.Tree(store).main("chief", "phone", id="phone")
-    lead.spawn("branch", "Look it up", id="looker").complete("done", memory_ids=["m1", "m2"])
-
-
-def _half(running: Any) -> str:
-    running.append("assistant", "Half an answer")
-    raise RuntimeError("no model")
-
-
 def kind_of(store: Repository, quad: Quad) -> tuple[str, str, str]:
     """What a quad's subject is, its property, and what kind of graph it stands in."""
     types = sorted(str(each.object) for each in store.store.quads((quad.subject, vocab.TYPE, None, quad.graph_name)))  # type: ignore[arg-type] # IRIs
@@ -418,7 +363,7 @@ def ended(tmp_path: Path) -> dict[str, tuple[Path, set[Quad]]]:
         late.append("user", "Just in time")
         late.persist()
         store.notes.add(late.id, 0, "Is that so?", by="bob")
-        store.backup(tmp_path / "backup")
+        store.maintenance.backup(tmp_path / "backup")
         left_by_a_kill(tmp_path / "store", tmp_path / "killed")
         quads = set(store.store.quads((None, None, None, None)))
     return {"killed": (tmp_path / "killed", quads), "backup": (tmp_path / "backup", quads)}

@@ -126,3 +126,13 @@ def test_an_altered_system_prompt_is_noticed(store: Repository) -> None:
     [text] = store.store.quads((prompt, vocab.VALUE, None, vocab.CATALOG))
     store.store.commit(Change(add=[Quad(prompt, vocab.VALUE, Literal("Be evil"), vocab.CATALOG)], remove=[text]))
     assert {f.code for f in store.verify().findings} == {"digest-mismatch", "row-altered"}
+
+
+@pytest.mark.parametrize("author", ["urn:trails:principal:al%69ce", "principal:alice"])
+def test_an_author_under_another_iri_that_means_the_same_name_is_noticed(store: Repository, author: str) -> None:
+    """A digest covers the name. A query for what alice wrote goes by the IRI, and would miss the turn."""
+    _sound(store)
+    [first, *_] = store.store.quads((None, vocab.ATTRIBUTED_TO, None, NamedNode(iris.session("root"))))
+    renamed = Quad(first.subject, first.predicate, NamedNode(author), first.graph_name)
+    assert store.store.commit(Change(add=[renamed], remove=[first]))
+    assert {finding.code for finding in store.verify("root").findings} >= {"wrong-iri"}

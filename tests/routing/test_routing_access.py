@@ -475,7 +475,7 @@ def test_keys_and_entries_are_in_a_dump(tmp_path: Path) -> None:
         router.patch("main", {"label": "desk", "sendPolicy": "deny"})
         router.alias("boss", "main")
         entry = router.entry("main")
-        store.dump(tmp_path / "all.nq.gz")
+        store.maintenance.dump(tmp_path / "all.nq.gz")
     assert restore.load(tmp_path / "all.nq.gz", tmp_path / "b.trails").ok
     with trails.open(tmp_path / "b.trails") as store:
         assert Router(store).entry("boss") == entry

@@ -107,7 +107,7 @@ def test_two_keys_of_one_person_are_merged_and_parted_again(store: Repository) -
     assert store.resolve("slack desk") == other.session_id
     after = everything(store)
     assert before - after == set()
-    assert all("removedAlias" in q or "deletion" in q or "anonymous" in q for q in after - before)
+    assert all("removedAlias" in q or "deletion" in q or "agent:unknown" in q for q in after - before)
     assert [move.reason for move in router.moves(other.session_id)] == ["merge", "undo"]
     assert store.verify().findings == ()
 
@@ -160,7 +160,7 @@ def test_a_change_of_scope_is_taken_back_with_what_was_written_since(store: Repo
     before = everything(store)
     done = router.migrate("per-peer")
     back = router.undo(done.operation)
-    assert everything(store) == before | {q for q in everything(store) if "anonymous" in q}
+    assert everything(store) == before | {q for q in everything(store) if "agent:unknown" in q}
     assert (back.undoes, [m.to_key for m in back.moved]) == (done.operation, ["agent:main:main"])
     assert router.key_of(said("1")) == "agent:main:main"
     again = router.migrate("per-peer")

@@ -989,7 +989,7 @@ def test_a_dump_brings_runs_back_with_a_log_of_their_own(tmp_path: Path, clock: 
             runs.spawn(MAIN, task, cleanup=cleanup)  # type: ignore[arg-type] # as above
         runs.work(2)
         kept = runs.export_file()
-        store.dump(tmp_path / "a.nq.gz")
+        store.maintenance.dump(tmp_path / "a.nq.gz")
     restore.load(tmp_path / "a.nq.gz", tmp_path / "b")
     with trails.open(tmp_path / "b") as store:
         report = store.verify()

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import trails
+from tests.support.commands import Run
 from tests.support.made_keys import MADE
 from trails import InvalidInput, Ledger, Repository
-from trails.cli import main
 from trails.model import Compaction
 from trails.plumbing import scan
 from trails.secrets import extra
@@ -300,33 +298,24 @@ def test_a_turn_that_was_redacted_has_no_secrets(memory: Repository) -> None:
     assert not [each for each in scan.scan(memory.workspace, "s").found if each.index == 1]
 
 
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("TRAILS_STORE", str(tmp_path / "store.trails"))
-    return lambda *arguments: CliRunner().invoke(main, arguments, catch_exceptions=False, standalone_mode=False)
-
-
 def test_the_command_line_imports_scans_and_redacts(run: Run, file: Path) -> None:
     done = run("import", "--final", "--create", str(file))
     assert re.search(r"secret: openai-key +claude-code:S, turn 0, content: sk-p… \(164 characters\)", done.stderr)
     assert "3 secrets in the store as they are" in done.stderr
     assert not any(secret[6:] in done.output for secret in _EVERY)
     found = run("scan", "claude-code:S")
-    assert found.return_value == 1
+    assert found.exit_code == 1
     assert [line.split()[0] for line in found.stdout.splitlines()] == ["openai-key", "github-token", "aws-access-key"]
     assert "3 secrets in 1 session" in found.stderr
     told = run("scan", "--all", "--json")
-    assert told.return_value == 1
+    assert told.exit_code == 1
     assert [
         (each["kind"], each["session"], each["index"], each["where"]) for each in json.loads(told.stdout)["secrets"]
     ] == _PLACES
     for index in range(3):
         run("redact", "claude-code:S", str(index), "--yes")
     clean = run("scan", "--all")
-    assert (clean.return_value, clean.stdout) == (None, "")
+    assert (clean.exit_code, clean.stdout) == (0, "")
     assert "no secrets in 1 session" in clean.stderr
 
 
@@ -337,7 +326,7 @@ def test_the_command_line_takes_secrets_out_on_import(run: Run, file: Path) -> N
         ("github-token", 1, True),
         ("aws-access-key", 2, True),
     ]
-    assert run("scan", "claude-code:S").return_value is None
+    assert run("scan", "claude-code:S").exit_code == 0
     assert "unchanged" in run("import", "--final", str(file)).stdout
 
 
@@ -349,7 +338,7 @@ def test_a_secret_in_a_session_s_id_is_named_and_never_shown(run: Run, tmp_path:
     done = run("import", "--final", "--create", str(file), *how)
     again = run("import", "--final", str(file), *how)
     found = run("scan", "--all", *how)
-    assert found.return_value == 1
+    assert found.exit_code == 1
     for shown in (done.output, again.output, found.output):
         assert _GITHUB[6:] not in shown
         assert "claude-code:[redacted: github-token]" in shown
@@ -381,11 +370,10 @@ def test_a_session_whose_id_holds_a_secret_is_refused_where_secrets_are_to_be_ta
 
 def test_a_scan_wants_a_session_or_the_whole_store(run: Run, file: Path) -> None:
     run("import", "--final", "--create", str(file))
-    from click import UsageError
-
     for arguments in ((), ("claude-code:S", "--all")):
-        with pytest.raises(UsageError, match="name a session, or give --all"):
-            run("scan", *arguments)
+        refused = run("scan", *arguments)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert "name a session, or give --all" in refused.stderr
 
 
 # --- more formats

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import ceil, log2
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.commands import Run, invoke
 from trails import InvalidInput, Repository, Session, Turn
-from trails.cli import main
 from trails.session.bisect import narrowed
 
 
@@ -68,8 +68,8 @@ def test_other_ends_can_be_given(store: Repository) -> None:
 @pytest.mark.parametrize(
     ("good", "bad", "what"),
     [
-        (6, 8, "the first 6 turns were said to be good, and that is not"),
-        (0, 5, "the first 5 turns were said to be bad, and that is not"),
+        (6, 8, "the first 6 turns were said to be good, and they are not"),
+        (0, 5, "the first 5 turns were said to be bad, and they are not"),
     ],
 )
 def test_ends_that_are_not_what_they_are_said_to_be_are_refused(
@@ -146,8 +146,6 @@ def test_a_long_run_of_skips_is_left_soon() -> None:
 
 # --- the command line
 
-Run = Callable[..., Result]
-
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
@@ -156,8 +154,8 @@ def run(tmp_path: Path) -> Run:
         filled(store, 8, 5)
 
     def call(script: str, *options: str) -> Result:
-        command = ["bisect", "work", *options, "--store", place, "--", sys.executable, "-c", script]
-        return CliRunner().invoke(main, command)
+        line = ["bisect", "work", *options, "--store", place, "--", sys.executable, "-c", script]
+        return invoke(*line)
 
     return call
 
@@ -201,7 +199,7 @@ def test_a_command_that_breaks_off_stops_the_bisection(run: Run, script: str, en
 
 def test_a_command_that_reads_nothing_or_is_not_there(run: Run, tmp_path: Path) -> None:
     assert run("import sys; sys.exit(0)").exit_code == 2  # the whole is good too, which was said to be bad
-    result = CliRunner().invoke(main, ["bisect", "work", "--store", str(tmp_path / "store"), "--", "/no/such/thing"])
+    result = invoke("bisect", "work", "--store", tmp_path / "store", "--", "/no/such/thing")
     assert result.exit_code == 2
     assert "cannot be run" in result.stderr
 
@@ -209,9 +207,9 @@ def test_a_command_that_reads_nothing_or_is_not_there(run: Run, tmp_path: Path) 
 def test_ends_and_a_reference_limit_what_is_tried(run: Run, tmp_path: Path) -> None:
     result = run(READ + "sys.exit(len(turns) > 5)", "--good", "5", "--bad", "7", "--json")
     assert [try_["turns"] for try_ in json.loads(result.stdout)["tried"]] == [5, 7, 6]
-    command = ["bisect", "work@6", "--store", str(tmp_path / "store"), "--json", "--"]
+    line = ["bisect", "work@6", "--store", str(tmp_path / "store"), "--json", "--"]
     script = [sys.executable, "-c", READ + "sys.exit(len(turns) > 5)"]
-    found = json.loads(CliRunner().invoke(main, [*command, *script]).stdout)
+    found = json.loads(invoke(*line, *script).stdout)
     assert [try_["turns"] for try_ in found["tried"]] == [0, 6, 3, 5]
 
 

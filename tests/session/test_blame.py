@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import trails
+from tests.support.commands import invoke, ok
 from trails import InvalidInput, Repository
-from trails.cli import main
 from trails.session.blame import Blame
 
 
@@ -111,9 +110,7 @@ def test_the_command_gives_a_row_a_turn(tmp_path: Path) -> None:
         store.tags.add("v1", "solo@2")
 
     def run(*arguments: str) -> str:
-        result = CliRunner().invoke(main, ["blame", *arguments, "--store", place])
-        assert result.exit_code == 0, result.stderr
-        return result.stdout
+        return ok(invoke("blame", *arguments, "--store", place))
 
     rows = [line.split() for line in run("solo").splitlines()[2:]]
     assert [row[:4] for row in rows] == [
@@ -127,4 +124,4 @@ def test_the_command_gives_a_row_a_turn(tmp_path: Path) -> None:
     assert found["turns"][2]["quoted_from"]["session_id"] == "plan"
     assert [turn["index"] for turn in json.loads(run("v1", "--json"))["turns"]] == [0, 1]
     assert [turn["index"] for turn in json.loads(run("solo", "--range", "0,2", "--json"))["turns"]] == [0, 2]
-    assert CliRunner().invoke(main, ["blame", "v1", "--range", "2", "--store", place]).exit_code == 2
+    assert invoke("blame", "v1", "--range", "2", "--store", place).exit_code == 2

@@ -6,14 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.commands import invoke
 from trails import Compaction, HeadConflict, InvalidInput, Repository, Session, SessionNotFound, iris, vocab
-from trails.cli import main
 from trails.model import Quote
 from trails.plumbing import draft
 from trails.session.cherry_pick import whole
@@ -94,7 +93,7 @@ def test_the_answer_is_linked_to_the_call_that_was_picked_with_it(store: Reposit
     asked, at_nine, _ = target.cherry_pick(plan, [1, 2, 3])
     target.persist()
     graph = NamedNode(iris.session("other"))
-    [link] = store.store.quads((NamedNode(f"{at_nine.iri}/result/0"), vocab.TOOL_RESULT_OF, None, graph))
+    [link] = store.store.quads((NamedNode(f"{at_nine.iri}/result/0"), vocab.ANSWERS_COPY, None, graph))
     assert link.object == NamedNode(f"{asked.iri}/call/1")
 
 
@@ -351,7 +350,7 @@ def test_the_command_picks_ranges_and_refuses_halves(tmp_path: Path) -> None:
         store.tags.add("v1", "plan@5")
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        result = CliRunner().invoke(main, ["cherry-pick", *arguments, "--onto", "other", "--store", place])
+        result = invoke("cherry-pick", *arguments, "--onto", "other", "--store", place)
         return result.exit_code, result.stdout, result.stderr
 
     assert run("plan@0,7")[:2] == (0, "1\n2\n")

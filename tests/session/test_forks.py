@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,6 @@ import trails
 from tests.support.machines import examples
 from tests.support.sessions import contents, say
 from trails import HasChildren, InvalidInput, Repository, Session, SessionNotFound, iris, vocab
-from trails.store import Change
 
 
 def test_a_fork_stores_at_most_12_quads_however_long_its_parent(store: Repository) -> None:
@@ -173,14 +172,18 @@ def test_detaching_a_root_and_detaching_twice_change_nothing(store: Repository) 
     assert sorted(map(str, store.store.quads((None, None, None, None)))) == before
 
 
-def test_a_detach_that_was_cut_short_shows_nowhere_and_can_be_repeated(store: Repository) -> None:
+def test_a_detach_that_was_cut_short_shows_nowhere_and_can_be_repeated(
+    store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = _family(store)
-    from trails.plumbing import detach
 
-    chain = store.reader.lineage("child")
-    inherited = [turn for turn in store.reader.turns(chain) if turn.index < 2]
-    [batch] = detach.copy_turns("child", store.reader.sealed(inherited))
-    store.store.commit(Change(add=batch))  # the copies are there, the last commit is not
+    def cut(*_: object) -> NoReturn:  # the copies are there, the last commit is not
+        raise InvalidInput("cut short")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("trails.plumbing.detach._batch_leaf", cut)
+        with pytest.raises(InvalidInput, match="cut short"):
+            store.load("child").detach()
     assert {name: contents(store, name) for name in expected} == expected
     assert store.verify().ok
     store.load("child").detach()
@@ -210,10 +213,13 @@ def test_tool_calls_answered_across_the_fork_point_stay_answered_after_detaching
     fork.detach()
     store.delete("root")
     [row] = store.query(
-        "SELECT ?call ?turn { GRAPH ?g { ?turn prov:wasGeneratedBy ?call . ?call a trails:ToolCall } }"
+        "SELECT ?made ?copy ?turn { GRAPH ?g { ?turn prov:wasGeneratedBy ?made ; trails:toolResult ?result . "
+        "?result trails:answers ?made ; trails:answersCopy ?copy . ?copy a trails:ToolCallCopy } }"
     ).to_dicts()  # type: ignore[union-attr] # a SELECT
     asked, answered = store.load("fork").turns
-    assert row == {"call": iris.tool_call(asked.iri, 0), "turn": answered.iri}
+    made = iris.tool_call(asked.iri.replace(":fork/", ":root/"), 0)  # it was made once, in the parent
+    assert row == {"made": made, "copy": iris.tool_call(asked.iri, 0), "turn": answered.iri}
+    assert store.query("unanswered-tool-calls").to_dicts() == []  # type: ignore[union-attr] # a SELECT
     assert store.verify().ok
 
 
@@ -297,7 +303,7 @@ def test_an_interrupted_sweep_goes_on_when_the_store_is_opened_again(opener: Any
     from trails.plumbing import deletion
 
     say(store.create(id="s"), "a")
-    deletion.delete(store.store, store.reader, "s", by="alice", cascade=False)
+    deletion.delete(store.store, store.reader, "s", deed=store.workspace.deed("alice"), cascade=False)
     assert store.store.quads((None, None, None, vocab.TYPE)) == []
     assert store.verify().ok
     store.close()

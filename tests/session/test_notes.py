@@ -6,15 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.commands import invoke, ok
 from tests.support.killed import left_by_a_kill
 from trails import InvalidInput, Repository, SessionNotFound, iris, vocab
-from trails.cli import main
 from trails.store.contract import Change
 
 TOLD = "the launch code is swordfish"
@@ -228,21 +227,19 @@ def test_the_commands_write_list_and_remove_notes(tmp_path: Path) -> None:
         fill(store)
 
     def run(*arguments: str, stdin: str | None = None) -> str:
-        result = CliRunner().invoke(main, [*arguments, "--store", place], input=stdin)
-        assert result.exit_code == 0, result.stderr
-        return result.stdout
+        return ok(invoke(*arguments, "--store", place, stdin=stdin))
 
     first = run("note", "trip", "1", "Is that true?", "--by", "carol").strip()
     made = json.loads(run("note", "fork", "2", "--json", stdin="two\nlines\n"))["note"]
-    assert (made["text"], made["index"], made["by"]) == ("two\nlines\n", 2, "bob")
+    assert (made["text"], made["index"], made["by"]) == ("two\nlines\n", 2, "unknown")
     listed = json.loads(run("notes", "fork", "--json"))
     assert [(note["index"], note["text"]) for note in listed["notes"]] == [(1, "Is that true?"), (2, "two\nlines\n")]
     assert "carol" in run("notes", "plan", "1")
     assert run("note", "--remove", first) == f"{first}\n"
     assert json.loads(run("notes", "plan", "--json")) == {"session": "plan", "notes": []}
     for wrong in (["note"], ["note", "plan"], ["note", "plan", "0", "x", "--remove", first], ["notes", "plan", "9"]):
-        assert CliRunner().invoke(main, [*wrong, "--store", place]).exit_code == 2
+        assert invoke(*wrong, "--store", place).exit_code == 2
     with trails.open(place) as store:
         [note] = store.notes.list("fork")
-    result = CliRunner().invoke(main, ["redact", "fork", "2", "--yes", "--store", place])
+    result = invoke("redact", "fork", "2", "--yes", "--store", place)
     assert f"trails note --remove {note.id}" in result.stderr

@@ -178,7 +178,7 @@ def test_a_store_that_is_open_when_the_program_ends_is_flushed_closed_and_warns_
         [sys.executable, "-c", code, str(tmp_path / "x")], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "PendingTurnsWarning: session 's' is left with 1 turns" in done.stderr
+    assert "PendingTurnsWarning: session 's' is left with 1 turn that was appended" in done.stderr
     assert commitlog.unflushed(tmp_path / "x" / "commits", marker.store_id(tmp_path / "x")) == 0
     with trails.open(tmp_path / "x") as store:
         assert store.replay("s")[0]["content"] == "kept"
@@ -330,6 +330,7 @@ def test_replay_gives_plain_dicts_takes_an_iri_and_changes_nothing(store: Reposi
     assert store.replay(session.iri, up_to_index=1) == store.replay("s")[:1]
     assert store.replay("s", up_to_index=0) == []
     assert store.replay("s", up_to_index=99) == store.replay("s")
+    assert [len(store.replay("s", up_to_index=end)) for end in (2**63 - 1, 2**63, 10**400)] == [2, 2, 2]
     assert sorted(map(str, store.store.quads((None, None, None, None)))) == before
 
 

@@ -264,7 +264,7 @@ class StoreMachine(RuleBasedStateMachine):
     def back_up(self) -> None:
         self.made += 1
         folder = self.folder / f"backup{self.made}"
-        self.store.backup(folder)
+        self.store.maintenance.backup(folder)
         with trails.open(folder) as copy:
             assert sorted(record.id for record in copy.list(limit=1000)) == sorted(self.known)
             for name in self.known:

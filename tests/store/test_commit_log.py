@@ -189,6 +189,33 @@ def test_a_wipe_that_was_cut_short_after_the_header_is_finished_at_the_next_open
     assert (folder / "0").read_bytes() == bytes(SEGMENT)
 
 
+@pytest.mark.parametrize("before", [0, 2], ids=["first records", "later ones"])
+def test_a_switch_that_was_interrupted_once_its_header_was_written_counts_for_nothing(
+    folder: Path, before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = CommitLog(folder, ID)
+    log.append([CommitRecord(leaves=(f"early {number}",)) for number in range(before)], sync=True)
+
+    def interrupted(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CommitLog, "sync", lambda _: None)
+        patch.setattr("trails.store.commitlog.sync_data", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            log.switch(Leaves(2, 20, "0" * 16))
+    assert (folder / "1").read_bytes().startswith(b"TRAILS")
+    log.append([CommitRecord(leaves=("after",))], sync=True)
+    log.close()
+    assert found(folder) == [*(f"early {number}" for number in range(before)), "after"]
+    assert (folder / "1").read_bytes() == bytes(SEGMENT)
+    written(folder, "on")
+    log = CommitLog(folder, ID)
+    log.switch(Leaves(3, 30, "0" * 16))
+    log.close()
+    assert found(folder)[-2:] == ["after", "on"]
+
+
 def test_records_missing_between_the_segments_are_refused(folder: Path) -> None:
     switched(folder).close()
     put(folder / "0", place_of(folder, "second") + 60, b"!")

@@ -153,5 +153,5 @@ def test_a_store_part_of_which_is_a_link_elsewhere_is_refused_before_anything_is
     place.rename(tmp_path / "elsewhere")
     place.symlink_to(tmp_path / "elsewhere")
     with trails.open(place) as store:  # a link to the whole store is welcome
-        store.vacuum()
+        store.maintenance.vacuum()
         assert store.verify().ok

@@ -31,8 +31,8 @@ def place(tmp_path: Path) -> Path:
         session = store.create(id="s")
         session.append("user", TEXT)
         session.persist()
-        store.backup(tmp_path / "backup")
-        store.dump(tmp_path / "dump.gz")
+        store.maintenance.backup(tmp_path / "backup")
+        store.maintenance.dump(tmp_path / "dump.gz")
     return folder
 
 
@@ -59,10 +59,10 @@ def die(*args, **kwargs):
 setattr(owner, cut, die)
 """
 WORK = {
-    "a backup": ("maintenance", "finish_backup", "trails.open(top / 'in' / 'store').backup(to)"),
+    "a backup": ("maintenance", "finish_backup", "trails.open(top / 'in' / 'store').maintenance.backup(to)"),
     "a restore": ("maintenance", "sync_tree", "restore.restore(top / 'backup', to)"),
     "a load": ("maintenance", "sync_tree", "restore.load(top / 'dump.gz', to)"),
-    "a dump": ("dumping", "_write", "trails.open(top / 'in' / 'store').dump(to)"),
+    "a dump": ("dumping", "_write", "trails.open(top / 'in' / 'store').maintenance.dump(to)"),
 }
 
 
@@ -97,7 +97,7 @@ def test_the_runs_that_a_dump_sorts_have_no_names_while_it_goes_on(
             seen.append([entry.name for folder in (tmp_path / "out").iterdir() for entry in folder.iterdir()])
 
     with trails.open(place) as store:
-        assert store.dump(tmp_path / "out" / "dump", progress=look) == len(store.store)
+        assert store.maintenance.dump(tmp_path / "out" / "dump", progress=look) == len(store.store)
     assert len(seen) >= 2
     assert {name for names in seen for name in names} <= {"dump"}
 
@@ -127,7 +127,7 @@ def test_what_a_living_process_makes_is_never_cleared_nor_named(place: Path, tmp
     with living(out / "one") as folder:
         assert staging.abandoned(out) == []
         with trails.open(place) as store:
-            store.backup(out / "one")
+            store.maintenance.backup(out / "one")
         assert (folder / "copy").read_text() == TEXT
     assert [entry.name for entry in out.iterdir()] == ["one"]
 

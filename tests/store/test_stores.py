@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
@@ -16,7 +17,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from trails import InvalidInput, StoreFailed, StoreLocked
-from trails.store import Change, EmbeddedStore, QuadStore
+from trails.store import Change, EmbeddedStore, QuadStore, embedded
 from trails.testing import StoreConformance
 
 
@@ -120,6 +121,30 @@ def test_a_forked_child_process_is_refused_and_the_parent_goes_on(tmp_path: Path
     with trails.open(tmp_path / "s") as store:
         assert [turn.content for turn in store.load("a").turns] == ["before", "after"]
         assert store.verify().ok
+
+
+def test_a_store_can_be_closed_just_when_a_flush_is_about_to_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Overtaken(threading.Thread):
+        """A flush whose store is closed by another thread before it comes to its first line."""
+
+        def start(self) -> None:
+            if self.name == "trails-flush":
+                store.close()
+            super().start()
+
+    store = EmbeddedStore(tmp_path / "s", create=True)
+    monkeypatch.setattr(embedded, "_FLUSH_AFTER", 1)
+    monkeypatch.setattr(threading, "Thread", Overtaken)
+    quad = Quad(NamedNode("urn:s"), NamedNode("urn:p"), Literal("before"), NamedNode("urn:g"))
+    assert store.commit(Change(add=[quad]))
+    monkeypatch.undo()
+    with pytest.raises(StoreFailed, match="is closed"):
+        store.quads((None, None, None, None))
+    again = EmbeddedStore(tmp_path / "s")
+    assert again.quads((None, None, None, None)) == [quad]
+    again.close()
 
 
 @pytest.mark.parametrize("where", ["memory", "disk"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import json
 import os
 import random
@@ -21,17 +22,17 @@ from typing import Any, NamedTuple, NoReturn
 
 import pyoxigraph as ox
 import pytest
-from click.testing import CliRunner, Result
 
 import trails
+from tests.support.commands import Run, ok
 from tests.support.machines import Size
 from tests.support.places import FORMATS
 from trails import IntegrityError, InvalidInput, Repository, StoreFailed, StoreLocked, vocab
-from trails.cli import main
 from trails.plumbing.migrations import MIGRATIONS, upgrade
 from trails.session.restore import load, restore
 from trails.store import doctor as doctor_module
 from trails.store import maintenance, marker
+from trails.store.contract import QuadStore
 from trails.store.doctor import Check, doctor
 from trails.store.upgrade import Migration
 
@@ -93,7 +94,7 @@ def test_after_a_vacuum_no_file_of_the_store_holds_what_was_deleted_or_redacted(
     assert holding(place, LOST)
     with trails.open(place) as store:
         before = quads(store)
-        report = store.vacuum()
+        report = store.maintenance.vacuum()
         assert (holding(place, GONE), holding(place, LOST)) == ([], [])
         assert report.quads == len(before)
         assert quads(store) == before
@@ -111,15 +112,15 @@ def test_after_a_vacuum_no_file_of_the_store_holds_what_was_deleted_or_redacted(
 
 def test_a_backup_from_before_a_vacuum_still_holds_the_text(place: Path, tmp_path: Path) -> None:
     with trails.open(place) as store:
-        store.backup(tmp_path / "backup")
-        store.vacuum()
+        store.maintenance.backup(tmp_path / "backup")
+        store.maintenance.vacuum()
     assert holding(tmp_path / "backup", GONE)
 
 
 def test_a_vacuum_in_memory_has_nothing_to_do(memory: Repository) -> None:
     fill(memory)
     before = quads(memory)
-    assert memory.vacuum().bytes_after == 0
+    assert memory.maintenance.vacuum().bytes_after == 0
     assert quads(memory) == before
 
 
@@ -131,7 +132,7 @@ def test_a_vacuum_sweeps_what_a_cut_short_deletion_left(place: Path, monkeypatch
             patched.setattr(deletion, "sweep_pending", lambda _: 0)
             store.delete("fork")
         assert store.store.quads((None, None, None, ox.NamedNode("urn:trails:session:fork")))
-        store.vacuum()
+        store.maintenance.vacuum()
         assert holding(place, "elsewhere") == []
 
 
@@ -187,10 +188,30 @@ def test_a_vacuum_that_is_cut_short_at_any_step_leaves_a_whole_store(place: Path
         session.persist()
 
 
+def test_a_vacuum_goes_through_after_one_that_was_interrupted_before_the_old_files_were_gone(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with trails.open(place) as store:
+        expected = quads(store)
+
+        def interrupted(folder: Path) -> NoReturn:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(maintenance, "drop_old", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                store.maintenance.vacuum()
+        assert (place / "quads.old").is_dir()
+        store.maintenance.vacuum()
+        assert not (place / "quads.old").exists()
+        assert quads(store) == expected
+        assert store.verify().findings == ()
+
+
 def test_a_process_that_is_killed_while_it_vacuums_loses_nothing(place: Path) -> None:
     with trails.open(place) as store:
         expected = quads(store)
-    code = f"import trails\nwith trails.open({str(place)!r}) as s:\n print(flush=True)\n while True: s.vacuum()"
+    code = f"import trails\nwith trails.open({str(place)!r}) as s:\n print(flush=True)\n while True: s.maintenance.vacuum()"
     chance = random.Random(20261121)
     for _ in range(6):
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
@@ -211,10 +232,10 @@ def test_a_rebuild_that_fails_leaves_the_store_in_use(place: Path, monkeypatch: 
         before = quads(store)
         monkeypatch.setattr(maintenance, "_copy_quads", full)
         with pytest.raises(StoreFailed, match=r"No space left on device.*left as it was"):
-            store.vacuum()
+            store.maintenance.vacuum()
         monkeypatch.setattr(maintenance, "_copy_quads", lambda *_: 1)
         with pytest.raises(StoreFailed, match="with 1 quads instead of"):
-            store.vacuum()
+            store.maintenance.vacuum()
         assert quads(store) == before
         assert not (place / "quads.new").exists()
         session = store.load("kept")
@@ -237,12 +258,50 @@ def test_a_swap_that_fails_closes_the_store_and_the_next_opening_has_everything(
         before = quads(store)
         monkeypatch.setattr(maintenance, "swap", swap)
         with pytest.raises(Cut):
-            store.vacuum()
+            store.maintenance.vacuum()
         with pytest.raises(StoreFailed, match="failed while writing"):
             quads(store)
     with trails.open(place) as store:
         assert quads(store) == before
         assert store.verify().findings == ()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda store: store.query("ASK {}"),
+        lambda store: store.table("SELECT ?s { ?s ?p ?o }"),
+        lambda store: store.quads((None, None, None, None)),
+        len,
+        lambda store: store.dump(io.BytesIO()),
+    ],
+    ids=["query", "table", "quads", "len", "dump"],
+)
+def test_whoever_begins_to_read_while_a_vacuum_exchanges_the_files_waits(
+    place: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[QuadStore], object]
+) -> None:
+    failures: list[Exception] = []
+    swap = maintenance.swap
+
+    def asked(store: QuadStore) -> None:
+        try:
+            read(store)
+        except trails.TrailsError as error:
+            failures.append(error)
+
+    with trails.open(place) as store:
+        reader = threading.Thread(target=asked, args=[store.store])
+
+        def meanwhile(folder: Path) -> None:
+            reader.start()
+            reader.join(0.2)
+            assert reader.is_alive() or failures
+            swap(folder)
+
+        monkeypatch.setattr(maintenance, "swap", meanwhile)
+        store.maintenance.vacuum()
+        reader.join()
+    assert failures == []
 
 
 def test_threads_read_and_write_on_through_vacuums(tmp_path: Path) -> None:
@@ -276,7 +335,7 @@ def test_threads_read_and_write_on_through_vacuums(tmp_path: Path) -> None:
             thread.start()
         for _ in range(5):
             time.sleep(0.05)
-            store.vacuum()
+            store.maintenance.vacuum()
         stop.set()
         for thread in threads:
             thread.join()
@@ -312,7 +371,7 @@ def test_a_store_without_its_files_is_refused_and_not_begun_anew(place: Path, mi
 def test_a_backup_is_restored_with_everything_and_stays_as_it_was(place: Path, tmp_path: Path) -> None:
     with trails.open(place) as store:
         expected, lines = quads(store), store.store.log.lines()
-        store.backup(tmp_path / "backup")
+        store.maintenance.backup(tmp_path / "backup")
         session = store.load("kept")
         session.append("user", "after the backup")
         session.persist()
@@ -329,11 +388,11 @@ def test_a_backup_is_restored_with_everything_and_stays_as_it_was(place: Path, t
 
 def test_a_backup_is_a_store_that_can_be_opened_where_it_stands_and_shares_nothing(place: Path, tmp_path: Path) -> None:
     with trails.open(place) as store:
-        store.backup(tmp_path / "backup")
+        store.maintenance.backup(tmp_path / "backup")
     expected = tree(place)
     with trails.open(tmp_path / "backup") as copy:
         copy.delete("kept", children="cascade")
-        copy.vacuum()
+        copy.maintenance.vacuum()
     assert tree(place) == expected
 
 
@@ -354,7 +413,7 @@ def test_backups_under_load_are_whole(tmp_path: Path) -> None:
         lengths = []
         for number in range(6):
             time.sleep(0.05)
-            store.backup(tmp_path / f"backup-{number}")
+            store.maintenance.backup(tmp_path / f"backup-{number}")
             lengths.append(len(store.load("s")))
         stop.set()
         writer.join()
@@ -372,7 +431,7 @@ def test_backups_under_load_are_whole(tmp_path: Path) -> None:
 def test_a_backup_to_another_device_is_copied(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "stage_for", lambda folder, part: folder / maintenance.STAGE)
     with trails.open(place) as store:
-        store.backup(tmp_path / "backup")
+        store.maintenance.backup(tmp_path / "backup")
         assert not (place / maintenance.STAGE).exists()
     assert restore(tmp_path / "backup", tmp_path / "restored").ok
     assert all(file.stat().st_nlink == 1 for file in (tmp_path / "backup").rglob("*") if file.is_file())
@@ -386,10 +445,10 @@ def test_a_backup_or_restore_never_goes_over_something(place: Path, tmp_path: Pa
     with trails.open(place) as store:
         for taken in ("taken", "file", "store.trails"):
             with pytest.raises(InvalidInput, match=r"is there already|is inside the store"):
-                store.backup(tmp_path / taken)
+                store.maintenance.backup(tmp_path / taken)
         with pytest.raises(InvalidInput, match="is inside the store"):
-            store.backup(place / "backup")
-        store.backup(tmp_path / "empty")
+            store.maintenance.backup(place / "backup")
+        store.maintenance.backup(tmp_path / "empty")
     for taken in ("taken", "file", "store.trails"):
         with pytest.raises(InvalidInput, match="is there already"):
             restore(tmp_path / "empty", tmp_path / taken)
@@ -399,7 +458,7 @@ def test_a_backup_or_restore_never_goes_over_something(place: Path, tmp_path: Pa
 
 def test_a_store_in_memory_cannot_be_backed_up_and_says_what_can(memory: Repository, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="dump it"):
-        memory.backup(tmp_path / "backup")
+        memory.maintenance.backup(tmp_path / "backup")
 
 
 def test_a_store_that_is_open_is_no_backup_to_restore(place: Path, tmp_path: Path) -> None:
@@ -413,7 +472,7 @@ def test_what_is_no_backup_is_refused_and_leaves_nothing(place: Path, tmp_path: 
     with pytest.raises(InvalidInput, match="no store and no backup"):
         restore(tmp_path / "folder", tmp_path / "restored")
     with trails.open(place) as store:
-        store.backup(tmp_path / "backup")
+        store.maintenance.backup(tmp_path / "backup")
     (tmp_path / "backup" / "quads" / "CURRENT").write_text("nonsense\n")
     with pytest.raises(StoreFailed, match="cannot be opened"):
         restore(tmp_path / "backup", tmp_path / "restored")
@@ -422,7 +481,7 @@ def test_what_is_no_backup_is_refused_and_leaves_nothing(place: Path, tmp_path: 
 
 def test_a_restore_of_altered_data_reports_it(place: Path, tmp_path: Path) -> None:
     with trails.open(place) as store:
-        store.backup(tmp_path / "backup")
+        store.maintenance.backup(tmp_path / "backup")
     log = tmp_path / "backup" / "log"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[1:]))
     assert "bad-log" in {finding.code for finding in restore(tmp_path / "backup", tmp_path / "restored").findings}
@@ -433,10 +492,10 @@ def test_a_restore_of_altered_data_reports_it(place: Path, tmp_path: Path) -> No
 
 def test_a_dump_is_sorted_n_quads_and_the_same_bytes_for_the_same_store(place: Path, tmp_path: Path) -> None:
     with trails.open(place) as store:
-        count = store.dump(tmp_path / "one.nq.gz")
+        count = store.maintenance.dump(tmp_path / "one.nq.gz")
         expected = quads(store)
-        store.vacuum()
-        store.dump(tmp_path / "two.nq.gz")
+        store.maintenance.vacuum()
+        store.maintenance.dump(tmp_path / "two.nq.gz")
     lines = gzip.decompress((tmp_path / "one.nq.gz").read_bytes()).splitlines(keepends=True)
     assert count == len(lines) == len(expected)
     assert lines == sorted(lines)
@@ -453,23 +512,23 @@ def test_a_dump_is_loaded_into_an_equal_store(opener: Callable[[str], Repository
             hostile.append("user", text)
         hostile.persist()
         expected, turns = quads(store), [turn.content for turn in hostile.turns]
-        store.dump(tmp_path / "dump.nq.gz")
+        store.maintenance.dump(tmp_path / "dump.nq.gz")
     report = load(tmp_path / "dump.nq.gz", tmp_path / "loaded")
     assert (report.findings, report.sessions, report.turns) == ((), 3, 9)
     with trails.open(tmp_path / "loaded") as store:
         assert quads(store) == expected
         assert [turn.content for turn in store.load("hostile").turns] == turns
         assert store.load("kept").turns[1].redacted
-        store.dump(tmp_path / "again.nq.gz")
+        store.maintenance.dump(tmp_path / "again.nq.gz")
     assert (tmp_path / "again.nq.gz").read_bytes() == (tmp_path / "dump.nq.gz").read_bytes()
 
 
 def test_dumps_of_any_size_are_sorted_in_runs(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with trails.open(place) as store:
-        store.dump(tmp_path / "one.nq.gz")
+        store.maintenance.dump(tmp_path / "one.nq.gz")
         monkeypatch.setattr("trails.store.dumping._CHUNK", 300)
         seen: list[tuple[int, int, str]] = []
-        store.dump(tmp_path / "two.nq.gz", progress=lambda *step: seen.append(step))
+        store.maintenance.dump(tmp_path / "two.nq.gz", progress=lambda *step: seen.append(step))
         total = len(quads(store))
     assert (tmp_path / "one.nq.gz").read_bytes() == (tmp_path / "two.nq.gz").read_bytes()
     assert (total, total, "sorting") in seen
@@ -493,7 +552,7 @@ def test_dumps_under_load_are_whole(tmp_path: Path) -> None:
         writer.start()
         for number in range(5):
             time.sleep(0.05)
-            store.dump(tmp_path / f"{number}.nq.gz")
+            store.maintenance.dump(tmp_path / f"{number}.nq.gz")
         stop.set()
         writer.join()
     for number in range(5):
@@ -506,15 +565,15 @@ def test_a_dump_never_goes_over_a_file_unless_told_to(place: Path, tmp_path: Pat
     (tmp_path / "taken").write_text("mine")
     with trails.open(place) as store:
         with pytest.raises(InvalidInput, match="is there already"):
-            store.dump(tmp_path / "taken")
+            store.maintenance.dump(tmp_path / "taken")
         assert (tmp_path / "taken").read_text() == "mine"
-        store.dump(tmp_path / "taken", replace=True)
+        store.maintenance.dump(tmp_path / "taken", replace=True)
     assert (tmp_path / "taken").read_bytes()[:2] == b"\x1f\x8b"
 
 
 def test_a_dump_may_be_loaded_unpacked_and_into_an_empty_store_or_folder(place: Path, tmp_path: Path) -> None:
     with trails.open(place) as store:
-        store.dump(tmp_path / "dump.nq.gz")
+        store.maintenance.dump(tmp_path / "dump.nq.gz")
     (tmp_path / "dump.nq").write_bytes(gzip.decompress((tmp_path / "dump.nq.gz").read_bytes()))
     trails.open(tmp_path / "empty store", create=True).close()
     (tmp_path / "empty folder").mkdir()
@@ -528,7 +587,7 @@ def test_a_dump_may_be_loaded_unpacked_and_into_an_empty_store_or_folder(place: 
 
 def test_a_dump_is_not_loaded_over_anything(place: Path, tmp_path: Path) -> None:
     with trails.open(place) as store:
-        store.dump(tmp_path / "dump.nq.gz")
+        store.maintenance.dump(tmp_path / "dump.nq.gz")
     with pytest.raises(InvalidInput, match="is not empty; load into a new one"):
         load(tmp_path / "dump.nq.gz", place)
     with trails.open(place), pytest.raises(StoreLocked):
@@ -578,7 +637,7 @@ def test_a_dump_that_is_spoilt_leaves_nothing(
     place: Path, tmp_path: Path, spoil: Callable[[bytes], bytes], error: type[Exception]
 ) -> None:
     with trails.open(place) as store:
-        store.dump(tmp_path / "dump.nq.gz")
+        store.maintenance.dump(tmp_path / "dump.nq.gz")
     spoilt = tmp_path / "spoilt.nq.gz"
     spoilt.write_bytes(spoil((tmp_path / "dump.nq.gz").read_bytes()))
     trails.open(tmp_path / "empty", create=True).close()
@@ -606,9 +665,9 @@ def test_a_store_that_was_named_by_a_relative_path_stays_where_it_is_when_the_wo
     with trails.open("store") as store:
         assert store.store.location == str(tmp_path / "here" / "store")
         monkeypatch.chdir(tmp_path / "there")
-        store.vacuum()
+        store.maintenance.vacuum()
         store.store.flush()
-        store.backup("copy")
+        store.maintenance.backup("copy")
         session = store.load("here")
         session.append("user", "more")
         session.persist()
@@ -648,13 +707,54 @@ def test_a_store_of_format_1_is_brought_up_and_has_all_that_was_put_in(tmp_path:
     with pytest.raises(StoreFailed, match=r"has format 1, .*trails upgrade --store"):
         trails.open(stored)
     report = upgrade(stored)
-    assert (report.before, report.after, report.notes) == (1, 2, ())
+    assert (report.before, report.after, report.notes) == (1, 3, ())
     assert (stored / "log").read_text() == before  # checkpoints of it hold on
     holds_what_was_put_in(stored)
 
 
 def test_a_store_of_format_2_opens_with_all_that_was_put_in(tmp_path: Path) -> None:
     holds_what_was_put_in(unpacked(tmp_path, "format-2"))
+
+
+def test_a_store_of_format_3_opens_with_all_that_was_put_in(tmp_path: Path) -> None:
+    stored = unpacked(tmp_path, "format-3")
+    with trails.open(stored) as store:
+        assert "older" not in store.info()
+    holds_what_was_put_in(stored)
+
+
+def test_a_store_of_format_2_stays_one_while_it_is_only_read_and_then_says_how_far_it_was(tmp_path: Path) -> None:
+    stored = unpacked(tmp_path, "format-2")
+    lines = (stored / "log").read_text().count("\n")
+    with trails.open(stored) as store:
+        assert store.verify().ok
+        assert [turn.content for turn in store.load("plan").turns][:1] == ["Plan a trip"]
+        assert store.info()["older"] == {"format": 2, "lines": lines, "until": None}
+    assert marker.read(stored)["format"] == 2
+    with trails.open(stored) as store:
+        store.load("flat").detach()  # a root: nothing is written
+        assert marker.read(stored)["format"] == 2
+        more = store.load("plan")
+        more.append("user", "More")
+        more.persist()
+        older = store.info()["older"]
+    assert marker.read(stored)["format"] == 3
+    assert (older["format"], older["lines"]) == (2, lines)
+    with trails.open(stored) as store:
+        assert store.verify().ok
+        assert store.info()["older"] == older
+
+
+def test_a_store_of_format_2_is_brought_up_after_a_backup_and_says_how_far_it_was(tmp_path: Path) -> None:
+    stored = unpacked(tmp_path, "format-2")
+    lines = (stored / "log").read_text().count("\n")
+    report = upgrade(stored)
+    assert (report.before, report.after, report.notes) == (2, 3, ())
+    assert report.backup is not None
+    assert marker.read(Path(report.backup))["format"] == 2
+    with trails.open(stored) as store:
+        assert (store.info()["older"]["format"], store.info()["older"]["lines"]) == (2, lines)
+    holds_what_was_put_in(stored)
 
 
 def test_a_store_of_format_1_that_was_killed_is_taken_as_it_is_found_which_the_upgrade_says(tmp_path: Path) -> None:
@@ -768,18 +868,21 @@ def _rename(old: str, new: str) -> Migration:
     return Migration(f"{old} becomes {new}", run)
 
 
+NOTHING = Migration("nothing", lambda _: "")
+
+
 def test_an_upgrade_makes_a_backup_and_runs_the_migrations_in_order(place: Path) -> None:
     older(place, 0)
     (place / "a").write_text("data")
     before = tree(place)
-    report = upgrade(place, migrations={1: _rename("b", "c"), 0: _rename("a", "b")})
-    assert (report.before, report.after, report.steps) == (0, 2, ("a becomes b", "b becomes c"))
+    report = upgrade(place, migrations={1: _rename("b", "c"), 0: _rename("a", "b"), 2: NOTHING})
+    assert (report.before, report.after, report.steps) == (0, 3, ("a becomes b", "b becomes c", "nothing"))
     assert report.notes == ("a was renamed",)
     assert (place / "c").read_text() == "data"
     assert report.backup == str(place.with_name("store.trails.format-0.backup"))
     kept = tree(Path(report.backup))
     assert kept == {name: data for name, data in before.items() if name not in ("lock", "quads/LOCK")}
-    assert json.loads((place / "trails.json").read_text())["format"] == 2
+    assert json.loads((place / "trails.json").read_text())["format"] == 3
     assert set(json.loads((place / "trails.json").read_text())) == {"format", "id", "created"}
     with trails.open(place) as store:
         assert store.verify().findings == ()
@@ -789,13 +892,13 @@ def test_an_upgrade_makes_a_backup_and_runs_the_migrations_in_order(place: Path)
 def test_an_upgrade_that_is_cut_short_goes_on_and_keeps_its_first_backup(place: Path) -> None:
     older(place, 0)
     (place / "a").write_text("data")
-    broken = {0: _rename("a", "b"), 1: Migration("breaks", cut)}
+    broken = {0: _rename("a", "b"), 1: Migration("breaks", cut), 2: NOTHING}
     with pytest.raises(Cut):
         upgrade(place, migrations=broken)
     with pytest.raises(StoreFailed, match="has format 1"):
         trails.open(place)
-    report = upgrade(place, migrations={1: _rename("b", "c")})
-    assert (report.before, report.after) == (1, 2)
+    report = upgrade(place, migrations={1: _rename("b", "c"), 2: NOTHING})
+    assert (report.before, report.after) == (1, 3)
     assert report.backup is not None
     assert (Path(report.backup) / "a").read_text() == "data"
     assert [path.name for path in place.parent.glob("*.backup*")] == [Path(report.backup).name]
@@ -804,17 +907,17 @@ def test_an_upgrade_that_is_cut_short_goes_on_and_keeps_its_first_backup(place: 
 def test_an_upgrade_finds_a_free_place_for_its_backup(place: Path) -> None:
     place.with_name("store.trails.format-1.backup").mkdir()
     older(place, 1)
-    report = upgrade(place, migrations={1: Migration("nothing", lambda _: "")})
+    report = upgrade(place, migrations={1: NOTHING, 2: NOTHING})
     assert report.backup == str(place.with_name("store.trails.format-1.backup-2"))
 
 
 def test_a_format_without_a_way_up_or_from_the_future_is_refused(place: Path, tmp_path: Path) -> None:
-    assert set(MIGRATIONS) == {1}  # format 1 is the first
+    assert set(MIGRATIONS) == {1, 2}  # format 1 is the first
     older(place)
     with pytest.raises(StoreFailed, match="no migration leads from format 0 on"):
         upgrade(place)
-    older(place, 3)
-    with pytest.raises(StoreFailed, match="knows formats up to 2"):
+    older(place, 4)
+    with pytest.raises(StoreFailed, match="knows formats up to 3"):
         upgrade(place)
     with pytest.raises(InvalidInput, match="no Trails store"):
         upgrade(tmp_path / "nowhere")
@@ -830,7 +933,7 @@ def test_a_backup_of_an_older_format_is_restored_and_says_what_it_needs(place: P
     older(place, 1)
     report = restore(place, tmp_path / "restored")
     assert [finding.code for finding in report.findings] == ["old-format"]
-    upgrade(tmp_path / "restored", migrations={1: Migration("nothing", lambda _: "")})
+    upgrade(tmp_path / "restored", migrations={1: NOTHING, 2: NOTHING})
     trails.open(tmp_path / "restored").close()
 
 
@@ -958,23 +1061,9 @@ def test_where_there_is_no_store_doctor_says_so(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    monkeypatch.setenv("TRAILS_STORE", str(place))
-    return lambda *arguments: CliRunner().invoke(main, arguments, prog_name="trails")
-
-
-@pytest.fixture
 def opened(place: Path) -> Iterator[Repository]:
     with trails.open(place) as store:
         yield store
-
-
-def ok(result: Result) -> str:
-    assert result.exit_code == 0, (result.stdout, result.stderr, result.exception)
-    return result.stdout
-
-
-Run = Callable[..., Result]
 
 
 def test_redact_prints_the_turns_and_says_where_the_text_still_is(run: Run) -> None:
@@ -1075,7 +1164,7 @@ def test_a_restore_in_which_something_is_found_ends_with_1(run: Run, place: Path
 def test_upgrade_says_that_there_was_nothing_to_do(run: Run) -> None:
     done = run("upgrade")
     assert ok(done) == ""
-    assert "has format 2, the newest" in done.stderr
+    assert "has format 3, the newest" in done.stderr
     assert json.loads(ok(run("upgrade", "--json")))["backup"] is None
 
 

@@ -78,8 +78,8 @@ def copies(job: dict[str, Any]) -> None:
     fork.append("user", "four")
     fork.persist()
     store.redact("first", 2)
-    _tell(folder, "backup", store.backup)
-    _tell(folder, "dump", store.dump)
+    _tell(folder, "backup", store.maintenance.backup)
+    _tell(folder, "dump", store.maintenance.dump)
     store.close()
     for name, make in (("restored", restore), ("loaded", load), ("filled", load)):
         source = folder / ("backup" if make is restore else "dump")
@@ -88,7 +88,7 @@ def copies(job: dict[str, Any]) -> None:
         session = store.load("fork")
         session.append("user", "five")
         session.persist()
-        _tell(folder, "dump", lambda place: store.dump(place, replace=True))
+        _tell(folder, "dump", lambda place: store.maintenance.dump(place, replace=True))
 
 
 def _tell(folder: Path, name: str, make: Any) -> None:

@@ -246,13 +246,13 @@ class RandomWork:
 
     def _vacuum(self) -> None:
         self._begin(kind="vacuum")
-        self._store.vacuum()
+        self._store.maintenance.vacuum()
 
     def _backup(self) -> None:
         place = Path(self._store.store.location)
         to = place.with_name(f"{self._new_id()}.backup")
         self._begin(kind="backup", to=to.name)
-        self._store.backup(to)
+        self._store.maintenance.backup(to)
 
 
 def write_until_killed(job: dict[str, Any]) -> None:

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import trails
+from tests.support.commands import invoke, ok
 from trails import Repository
-from trails.cli import main
 from trails.transcripts.formats import RESTED, import_path
 
 Record = dict[str, Any]
@@ -261,9 +260,8 @@ def test_the_command_says_what_was_kept_back_and_takes_it_when_asked(tmp_path: P
     file.write_bytes(lines([asked("a"), said("b", "Yes")]))
 
     def run(*more: str) -> tuple[str, str]:
-        done = CliRunner().invoke(main, ["--store", str(store), "import", str(file), *more])
-        assert done.exit_code == 0, done.output
-        return done.stdout, done.stderr
+        done = invoke("import", file, *more, store=store)
+        return ok(done), done.stderr
 
     out, err = run("--create")
     assert "imported 1 turn from 1 file" in out

@@ -18,7 +18,7 @@ from tests.support.sessions import contents
 from trails import InvalidInput, Repository, validate
 from trails.model import Compaction
 from trails.transcripts.formats import import_path
-from trails.transcripts.merge import merge, session_id
+from trails.transcripts.merge import imported_id, merge
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -217,7 +217,7 @@ def test_a_session_with_a_turn_that_cannot_be_kept_is_reported_and_the_others_ar
 
 def test_ids_of_any_kind_make_session_ids_that_are_accepted_and_distinct() -> None:
     odd = ["a b", "a/b", "a%20b", "\u00e9", "x" * 500, "x" * 501, "<>", "\n"]
-    made = [session_id("t", each) for each in odd]
+    made = [imported_id("t", each) for each in odd]
     assert len(set(made)) == len(odd)
     for each in made:
         assert validate.session_id(each) == each

@@ -7,18 +7,18 @@ import json
 import shutil
 import stat
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.commands import invoke
 from tests.support.machines import examples
 from trails import InvalidInput, Repository, Router, TrailsError
-from trails.cli import main
 from trails.policy import from_ms
 from trails.runs.registry import Registry
 from trails.transcripts.formats import import_path
@@ -625,10 +625,10 @@ def test_a_state_folder_that_is_itself_reached_by_a_link_is_read(
 def test_the_command_reads_what_lies_outside_only_when_told(state: Path, tmp_path: Path) -> None:
     by_absolute(state, outside_file(tmp_path))
     common = ["--store", str(tmp_path / "store.trails"), "import", str(state), "--create"]
-    refused = CliRunner().invoke(main, common)
+    refused = invoke(*common)
     assert refused.exit_code == 0
     assert "lies outside of the folder" in refused.stderr
-    read = CliRunner().invoke(main, [*common, "--allow-outside"])
+    read = invoke(*common, "--allow-outside")
     assert "lies outside" not in read.stderr
     assert WORDS not in refused.stderr + read.stderr
 
@@ -760,9 +760,7 @@ def test_a_patch_here_keeps_the_sessions_own_id(store: Repository, state: Path) 
 
 
 def test_the_commands_import_and_export_the_folder(state: Path, tmp_path: Path) -> None:
-    def run(*arguments: str) -> Any:
-        return CliRunner().invoke(main, ["--store", str(tmp_path / "s.trails"), *arguments])
-
+    run = partial(invoke, store=tmp_path / "s.trails")
     done = run("import", "--create", str(state))
     assert done.exit_code == 0, done.output
     assert "imported 13 turns" in done.output

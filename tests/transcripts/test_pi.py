@@ -17,6 +17,7 @@ import trails
 from tests.support.machines import examples
 from trails import Compaction, InvalidInput, Repository
 from trails.parts import holds_anything
+from trails.plumbing import draft
 from trails.transcripts.merge import merge
 from trails.transcripts.pi import entry as pi_entries
 from trails.transcripts.pi import session_file
@@ -567,7 +568,7 @@ def test_any_session_comes_back_equal_after_a_journey_through_pi(turns: list[dic
             id="s", principal="alice", created=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(microseconds=7)
         )
         for turn in turns:
-            s.append(**turn)
+            s.worktree.append(draft.make(**turn))  # as importers do: any usage that a transcript tells is kept
         s.persist()
         _, transcript = reread(store, "s")
         merge(other, transcript)

@@ -12,10 +12,10 @@ from typing import Any
 
 import pyoxigraph as ox
 import pytest
-from click.testing import CliRunner
 
 import trails
 from tests.support.clocks import START, Clock
+from tests.support.commands import invoke, ok
 from trails import (
     HasChildren,
     HeadConflict,
@@ -585,7 +585,7 @@ def test_every_change_of_state_is_recorded(store: Repository, tree: Tree, main: 
     assert [row[1:6] for row in found] == [
         (None, "active", "urn:trails:principal:bob", START, None),
         ("active", "suspended", "urn:trails:agent:cortex", START + timedelta(minutes=1), None),
-        ("suspended", "active", "urn:trails:agent:planner", START + timedelta(minutes=2), None),
+        ("suspended", "active", "urn:trails:agent:unknown", START + timedelta(minutes=2), None),
         ("active", "failed", "urn:trails:principal:carol", START + timedelta(minutes=2), "no trains"),
     ]
     first = ox.NamedNode(found[0][6])
@@ -1258,11 +1258,8 @@ def test_an_empty_store_has_no_tree(store: Repository) -> None:
 
 
 def shown(store_folder: Path, *arguments: str) -> str:
-    from trails.cli import main as command
-
-    line = ["spawn-tree", *arguments, "--store", str(store_folder)]
-    result = CliRunner().invoke(command, line, env={"COLUMNS": "200"})
-    assert result.exit_code == 0, result.output
+    result = invoke("spawn-tree", *arguments, "--store", store_folder, width=200)
+    ok(result)
     return result.output
 
 

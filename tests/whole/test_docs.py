@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pyoxigraph as ox
 import pytest
 
 import trails
+from tests.support.commands import invoke, ok
 from tests.support.machines import Size
 from tests.support.places import IMPORTED, ROOT
 from tests.support.query_rules import lint
@@ -133,19 +135,46 @@ def commands_in(text: str) -> list[str]:
 
 
 @every_example
-def test_the_commands_of_a_document_run_one_after_the_other(document: str, tmp_path: Path, size: Size) -> None:
+def test_the_commands_of_a_document_run_one_after_the_other(
+    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: Size
+) -> None:
     commands = commands_in(SHOWN[document])
     if find_spec("cryptography") is None:  # the extra that the page on proofs names for these
         commands = [line for line in commands if not re.search(r"checkpoint|proof", line)]
     if find_spec("matplotlib") is None:
         commands = [line for line in commands if "--plot" not in line]
-    script = "\n".join(["set -eu -o pipefail", f'trails() {{ "{sys.executable}" -m trails "$@"; }}', *commands])
+    if size == "quick":
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delenv("TRAILS_STORE", raising=False)
+        for line in commands:
+            run_here(line)
+    else:
+        in_a_shell("\n".join(commands), tmp_path)
+
+
+def run_here(line: str) -> None:
+    """Run a line of a document in this process; where a shell has more to do than to put in what a command prints, there."""
+    line = re.sub(r"\$\(trails (.*?)\)", lambda found: ok(invoke(*shlex.split(found[1]))).strip(), line)
+    if re.search(r"[|<>$`&;*~]", line):
+        in_a_shell(line, Path.cwd())
+    else:
+        ok(invoke(*shlex.split(line)[1:]))
+
+
+def in_a_shell(script: str, folder: Path) -> None:
+    """Run lines of a document in a folder, as somebody would who pastes them into a terminal."""
+    start = f'set -eu -o pipefail; trails() {{ "{sys.executable}" -m trails "$@"; }}\n'
     environment = {name: value for name, value in os.environ.items() if name != "TRAILS_STORE"}
-    environment["PYTHONPATH"] = f"{IMPORTED}{os.pathsep}{ROOT}"
-    run = [sys.executable, "-m", "tests.support.warm"] if size == "quick" else ["bash", "-xc", script]
-    given = "\n".join(commands)
+    environment["PYTHONPATH"] = str(IMPORTED)
     done = subprocess.run(
-        run, input=given, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=300
+        ["bash", "-xc", start + script],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:]
 
@@ -332,3 +361,32 @@ def test_the_changelog_has_the_version_that_is_installed() -> None:
 
 def test_the_package_says_that_it_is_typed() -> None:
     assert (Path(trails.__file__).parent / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("module", ["diff", "keys", "policy"])
+def test_a_module_that_the_guide_names_is_there_after_import_trails(module: str) -> None:
+    code = f"import sys, trails; assert 'trails.{module}' not in sys.modules; print(trails.{module}.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == f"trails.{module}", done.stderr
+
+
+def public_examples() -> list[doctest.DocTest]:
+    """Return the examples in the docstrings of all public names, and of their methods."""
+    finder = doctest.DocTestFinder()
+    found = [test for name in trails.__all__ for test in finder.find(getattr(trails, name), name, module=False)]
+    return [test for test in found if test.examples]
+
+
+@pytest.mark.parametrize("example", public_examples(), ids=lambda example: example.name)
+def test_an_example_of_a_public_docstring_runs_for_whoever_imports_trails_alone(
+    example: doctest.DocTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    example.globs.clear()
+    report: list[str] = []
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=report.append)
+    assert not report, "".join(report)
+
+
+def test_there_are_examples_of_public_docstrings_to_run() -> None:
+    assert len(public_examples()) >= 20

@@ -75,7 +75,7 @@ def test_the_largest_text_comes_back_from_a_dump(tmp_path: Path, largest: str) -
         session = store.create(id="s")
         session.append("user", largest)
         session.persist()
-        store.dump(tmp_path / "dump.nq")
+        store.maintenance.dump(tmp_path / "dump.nq")
     restore.load(tmp_path / "dump.nq", tmp_path / "b")
     with trails.open(tmp_path / "b") as store:
         assert store.load("s").turns[0].content == largest

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
-from rdflib import OWL, RDF, RDFS, BNode, Graph, URIRef
+from rdflib import DCTERMS, OWL, RDF, RDFS, SKOS, BNode, Graph, Literal, URIRef
+from rdflib.term import Node
 
 import trails
-from tests.support.nine_sessions import fill
+from tests.support.everything import everything
 from trails import queries, vocab
+from trails.ontology import terms
 
 # Classes and properties of PROV-O, from the tables of section 3 of https://www.w3.org/TR/2013/REC-prov-o-20130430/
 PROV_O = frozenset(
@@ -30,6 +32,10 @@ PROV_O = frozenset(
     wasStartedBy
     """.split()  # noqa: SIM905 - shorter than a list
 )
+
+
+ONTOLOGY = terms.load()
+PROPERTIES = {term.iri: term for term in ONTOLOGY.terms if term.kind.endswith("property")}
 
 
 def ontology_file() -> Path:
@@ -77,7 +83,7 @@ def test_a_term_is_one_kind_of_thing_and_its_name_shows_which(term: URIRef) -> N
     if name[0].isupper():
         assert kinds in ({OWL.Class}, {RDFS.Datatype})
     else:
-        assert kinds in ({OWL.ObjectProperty}, {OWL.DatatypeProperty})
+        assert kinds - {OWL.FunctionalProperty} in ({OWL.ObjectProperty}, {OWL.DatatypeProperty})
 
 
 def test_every_term_that_the_ontology_refers_to_is_defined() -> None:
@@ -128,31 +134,124 @@ def test_an_edge_stands_under_the_edge_of_prov_o_that_it_is(name: str, above: st
     assert (URIRef(vocab.TRAILS + name), RDFS.subPropertyOf, URIRef(vocab.PROV + above)) in ontology()
 
 
-def test_what_is_written_keeps_to_the_domains_and_ranges() -> None:
+@pytest.fixture(scope="module")
+def quads() -> list[ox.Quad]:
+    """All that a store with everything in it holds."""
     with trails.open(":memory:") as store:
-        fill(store)
-        quads = store.store.quads((None, None, None, None))
-    types: dict[str, set[URIRef]] = defaultdict(set)
+        everything(store)
+        return store.store.quads((None, None, None, None))
+
+
+@pytest.fixture(scope="module")
+def types(quads: list[ox.Quad]) -> dict[str, set[str]]:
+    """The classes of each node, with those above them."""
+    found: dict[str, set[str]] = defaultdict(set)
     for quad in quads:
         if quad.predicate == vocab.TYPE:
-            kind = URIRef(quad.object.value)  # type: ignore[union-attr] # classes are IRIs
-            types[str(quad.subject)] |= {kind, *ontology().objects(kind, RDFS.subClassOf)}  # type: ignore[arg-type] # IRIs
+            found[str(quad.subject)] |= ONTOLOGY.over(quad.object.value)  # type: ignore[union-attr] # classes are IRIs
+    return found
+
+
+def test_what_is_written_keeps_to_the_domains_and_ranges(quads: list[ox.Quad], types: dict[str, set[str]]) -> None:
     seen: set[str] = set()
     for quad in quads:
-        term = URIRef(quad.predicate.value)
-        if not ours(term):
+        term = PROPERTIES.get(quad.predicate.value)
+        if term is None:
             continue
-        seen.add(quad.predicate.value.removeprefix(vocab.TRAILS))
-        domain, range_ = ontology().value(term, RDFS.domain), ontology().value(term, RDFS.range)
-        assert domain is None or domain in types[str(quad.subject)], quad
+        seen.add(term.name)
+        assert types[str(quad.subject)] & set(term.domains), quad
         if isinstance(quad.object, ox.Literal):
-            assert (term, RDF.type, OWL.DatatypeProperty) in ontology(), quad
-            assert range_ is None or str(range_) == quad.object.datatype.value, quad
+            assert term.kind == "datatype property", quad
+            assert quad.object.datatype.value in {*term.ranges, vocab.REDACTED.value}, quad
+            assert quad.object.datatype != vocab.REDACTED or vocab.REDACTED.value in term.ranges, quad
         else:
-            assert (term, RDF.type, OWL.ObjectProperty) in ontology(), quad
-            assert range_ in types[str(quad.object)], quad
-    assert {"index", "digest", "toolName", "answers", "inputTokens", "cost", "promptOf", "summarisedThrough"} <= seen
+            assert term.kind == "object property", quad
+            left = str(quad.object) not in types  # what was deleted, or is not made yet
+            assert left or not term.ranges or types[str(quad.object)] & set(term.ranges), quad
+    exported = (vocab.EVIDENCE, vocab.EVIDENCE_SOURCE, vocab.EVIDENCE_RULE)  # in PROV files alone
+    constructed = (vocab.PREVIOUS_TURN, vocab.CONTEXT_END)
+    unwritten = {
+        vocab.PENDING_SWEEP.value,
+        *(node.value for node in (*exported, *constructed)),
+        *(node.value for node in vocab.ENTRY_FIELDS.values()),
+    }
+    assert {term.name for term in PROPERTIES.values() if term.iri not in unwritten} - seen == set()
 
 
-def test_the_ontology_has_no_blank_nodes() -> None:
-    assert not [triple for triple in ontology() if any(isinstance(term, BNode) for term in triple)]
+def test_what_has_one_value_by_the_ontology_has_one_in_a_store(quads: list[ox.Quad]) -> None:
+    counts = Counter((str(quad.subject), quad.predicate.value) for quad in quads)
+    several = {predicate for (_, predicate), count in counts.items() if count > 1 and predicate in PROPERTIES}
+    assert [iri for iri in several if PROPERTIES[iri].functional] == []
+    assert {PROPERTIES[iri].name for iri in several} >= {"sourceId", "memoryId"}
+
+
+def test_what_everything_of_a_class_has_one_of_is_in_a_store_once(
+    quads: list[ox.Quad], types: dict[str, set[str]]
+) -> None:
+    counts = Counter((str(quad.subject), quad.predicate.value) for quad in quads)
+    for term in ONTOLOGY.of("class"):
+        for node in [node for node, classes in types.items() if term.iri in classes]:
+            assert {iri: counts[node, iri] for iri in term.one_of} == dict.fromkeys(term.one_of, 1), node
+
+
+def test_nothing_in_a_store_is_of_two_classes_that_are_disjoint(types: dict[str, set[str]]) -> None:
+    assert ONTOLOGY.disjoint
+    for node, classes in types.items():
+        for apart in ONTOLOGY.disjoint:
+            assert len(classes & apart) < 2, (node, classes & apart)
+
+
+def test_every_property_has_a_domain_and_a_range_and_every_edge_a_property_of_prov_o_above_it() -> None:
+    assert [term.name for term in PROPERTIES.values() if not term.domains] == []
+    assert [term.name for term in PROPERTIES.values() if not term.ranges] == ["redactedPart"]  # whatever holds a text
+    for term in ONTOLOGY.of("object property"):
+        assert any(iri.startswith(vocab.PROV) for iri in ONTOLOGY.over(term.iri)), term.name
+
+
+def test_every_class_has_a_class_of_prov_o_above_it() -> None:
+    for term in ONTOLOGY.of("class"):
+        assert any(iri.startswith(vocab.PROV) for iri in ONTOLOGY.over(term.iri)), term.name
+
+
+def test_every_term_says_which_ontology_defines_it() -> None:
+    about = URIRef("https://w3id.org/trails")
+    assert {term.iri for term in ONTOLOGY.terms} == {str(term) for term in DEFINED}
+    assert set(ontology().objects(None, RDFS.isDefinedBy)) == {about}
+
+
+def test_the_ontology_says_its_version_its_licence_who_made_it_and_what_it_builds_on() -> None:
+    about = URIRef("https://w3id.org/trails")
+    assert ontology().value(about, OWL.versionInfo) == Literal(trails.__version__)
+    assert ontology().value(about, OWL.versionIRI) == URIRef(f"{about}/{trails.__version__}")
+    assert ontology().value(about, OWL.imports) == URIRef("http://www.w3.org/ns/prov-o")
+    assert ontology().value(about, DCTERMS.license) == URIRef("https://www.apache.org/licenses/LICENSE-2.0")
+    assert ontology().value(about, DCTERMS.creator)
+    assert (RDF.JSON, RDF.type, RDFS.Datatype) in ontology()
+
+
+def test_the_alignments_map_terms_that_there_are_and_claim_nothing_of_data() -> None:
+    graph = Graph().parse(ontology_file().with_name("alignments.ttl"), format="turtle")
+    mapped = {term for term in graph.subjects() if ours(term)}
+    assert mapped - set(DEFINED) == set()
+    about = {predicate for term in mapped for predicate in graph.predicates(term)}
+    assert about <= {SKOS.exactMatch, SKOS.closeMatch, SKOS.broadMatch, SKOS.narrowMatch, SKOS.notation}
+    others = {str(term).rpartition("#")[0] or str(term).rpartition("/")[0] for term in _objects_of(graph, mapped)}
+    assert others == {
+        "http://rdfs.org/sioc/ns",
+        "https://schema.org",
+        "https://www.w3.org/ns/activitystreams",
+        "http://purl.dataone.org/provone/2015/01/15/ontology",
+    }
+    notations = {term.datatype for term in graph.objects(None, SKOS.notation) if isinstance(term, Literal)}
+    assert notations == {URIRef(f"https://w3id.org/trails/notation/{name}") for name in ("opentelemetry", "prov-agent")}
+
+
+def _objects_of(graph: Graph, terms_: set[Node]) -> set[Node]:
+    return {each for term in terms_ for each in graph.objects(term) if isinstance(each, URIRef)}
+
+
+def test_the_only_blank_nodes_are_unions_and_lists() -> None:
+    for node in {node for triple in ontology() for node in triple if isinstance(node, BNode)}:
+        said = set(ontology().predicates(node))
+        restricts = said == {RDF.type, OWL.onProperty, OWL.cardinality}
+        assert restricts or said & {OWL.unionOf, OWL.members} or {RDF.first, RDF.rest} <= said

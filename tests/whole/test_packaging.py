@@ -19,6 +19,7 @@ from trails.cli.guide import PAGES
 NEEDED = {
     *("pyproject.toml", "Makefile", "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "PKG-INFO"),
     *(".ci/run", ".ci/requirements.txt", "trails/__init__.py", "trails/cli/__init__.py", "trails/py.typed"),
+    *("trails/integrity/verify_export.py", "trails/integrity/digest-vectors.json"),
     *("trails/_samples/release-plan.jsonl", "ontology/trails.ttl", "queries/catalogue/forest.rq"),
     *("trails/guide/graph.md", "trails/guide/python.md"),
     *("queries/core/lineage.rq", "tests/__init__.py", "tests/conftest.py", "tests/cli/test_cli.py"),
@@ -65,7 +66,8 @@ def test_the_wheel_has_every_page_of_the_guide(tmp_path: Path) -> None:
     (built,) = wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     with zipfile.ZipFile(built) as archive:
         names = archive.namelist()
-    assert {name for name in names if name.endswith(".md")} == {f"trails/guide/{page}.md" for page in PAGES}
+    pages = {f"trails/guide/{page}.md" for page in PAGES}
+    assert {name for name in names if name.endswith(".md")} == {*pages, "trails/_data/ontology/README.md"}
 
 
 # --- what continuous integration installs

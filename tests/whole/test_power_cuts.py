@@ -310,8 +310,8 @@ def _check_bring_up(folder: Path, stage: Stage, heard: Heard, _told: Told) -> No
     acknowledged = bool(heard.past[0]) and not heard.writers[0].unfinished and len(heard.past[0]) > 1
     number = marker.read(store)["format"]
     kept = folder / "store.format-1.backup"
-    assert number == 2 or not acknowledged
-    if number == 2 or kept.exists():
+    assert number >= 2 or not acknowledged
+    if number >= 2 or kept.exists():
         assert marker.read(kept)["format"] == 1
         upgrade(kept)
         _check_stored(kept, stage)

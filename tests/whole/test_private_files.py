@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import trails
-from trails.cli import main
-
-Run = Callable[..., str]
+from tests.support.commands import Run
+from trails.session.restore import load, restore
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=["umask 000", "umask 022", "umask 077"])
@@ -33,18 +31,6 @@ def place(tmp_path: Path) -> Path:
         fork.persist()
         trails.Router(store).session("telegram:dm:1").append("user", "a secret")
     return path
-
-
-@pytest.fixture
-def run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("TRAILS_STORE", str(place))
-
-    def call(*arguments: object) -> str:
-        done = CliRunner().invoke(main, [str(each) for each in arguments], prog_name="trails")
-        assert done.exit_code == 0, (done.stderr, done.exception)
-        return done.stdout
-
-    return call
 
 
 @pytest.fixture
@@ -94,6 +80,35 @@ def test_the_folder_of_a_backup_is_for_its_owner_alone(
     for name in ("backup", "restored"):
         folders = [tmp_path / name, *(each for each in (tmp_path / name).rglob("*") if each.is_dir())]
         assert {oct(mode(each)) for each in folders} == {"0o700"}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022], ids=["umask 000", "umask 022"])
+def test_the_files_of_a_backup_and_what_is_made_of_it_are_for_their_owner_alone(tmp_path: Path, exposed: None) -> None:
+    backup, again = tmp_path / "backup", tmp_path / "restored"
+    with trails.open(tmp_path / "store", create=True) as store:
+        store.create(id="plan", system="x" * 1000).persist()
+        store.maintenance.backup(backup)
+        assert len(files_of(backup)) > 5
+        assert exposed_in(backup) == []
+        for file in files_of(backup):
+            file.chmod(0o644)  # as one that an older version made
+        restore(backup, again)
+        assert exposed_in(again) == []
+        store.maintenance.vacuum()
+        store.maintenance.dump(tmp_path / "dump.gz")
+        load(tmp_path / "dump.gz", tmp_path / "loaded")
+        assert exposed_in(tmp_path / "loaded") == []
+        store.maintenance.backup(tmp_path / "second")
+        assert exposed_in(tmp_path / "second") == []
+    assert exposed_in(tmp_path / "store") == []
+
+
+def files_of(folder: Path) -> list[Path]:
+    return [each for each in folder.rglob("*") if each.is_file()]
+
+
+def exposed_in(folder: Path) -> list[str]:
+    return [f"{mode(each):o} {each.name}" for each in files_of(folder) if mode(each) != 0o600]
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022], ids=["umask 000", "umask 022"])

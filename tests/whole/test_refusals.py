@@ -208,14 +208,15 @@ def test_parts_with_something_in_one_of_them_are_kept(memory: Repository, conten
     assert memory.load("s").turns[0].content == content
 
 
-def test_a_host_that_answers_with_nothing_has_its_exchange_completed(store: Repository) -> None:
-    """What a model really said, and what really came in, is kept as it was: only `append` is refused."""
+def test_a_host_that_answers_with_nothing_has_its_exchange_completed_without_a_turn(store: Repository) -> None:
     store.create(id="s").persist()
     ledger = Ledger(store)
-    ledger.receive("s", "")
+    with pytest.raises(InvalidInput, match="is empty"):
+        ledger.receive("s", "")
+    ledger.receive("s", "hello")
     (done,) = ledger.process("s", lambda running: "")
     assert done.state == "completed"
-    assert [turn["content"] for turn in store.replay("s")] == ["", ""]
+    assert [turn["content"] for turn in store.replay("s")] == ["hello"]
 
 
 def test_a_transcript_with_empty_messages_is_imported_as_it_is(memory: Repository, tmp_path: Path) -> None:

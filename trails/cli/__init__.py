@@ -6,6 +6,7 @@ import click
 
 import trails
 from trails.cli import (
+    audit,
     backup,
     bisect,
     blame,
@@ -14,6 +15,7 @@ from trails.cli import (
     compare,
     completion,
     context,
+    cosign,
     create,
     delete,
     demo,
@@ -24,6 +26,7 @@ from trails.cli import (
     log,
     notes,
     process,
+    prov,
     query,
     redact,
     runs,
@@ -36,9 +39,10 @@ from trails.cli import (
     tags,
     tail,
     tree,
+    validate,
     verify,
 )
-from trails.cli.base import Commands, store_option
+from trails.cli.base import Commands, by_option, store_option
 from trails.cli.diff import command
 
 _TOPICS = {
@@ -66,20 +70,21 @@ _TOPICS = {
         *(fork.fork, tags.set_label, tags.tag, notes.write_note, cherry_pick.cherry_pick),
         *(context.compact, fork.detach, fork.flatten, delete.delete),
     ),
-    "Ask": (search.search, query.query, query.list_queries, verify.verify, store.info),
-    "Prove": (checkpoint.checkpoint, checkpoint.proof, verify.verify_proof),
+    "Ask": (search.search, query.query, query.list_queries, verify.verify, validate.validate, store.info),
+    "Prove": (audit.audit, checkpoint.checkpoint, cosign.cosign, checkpoint.proof, verify.verify_proof),
     "Erase": (scan.find_secrets, redact.redact, store.vacuum, delete.prune),
     "Keep safe": (
         *(backup.backup, backup.restore_backup, backup.dump, backup.load_dump),
         *(store.upgrade_store, store.check_machine),
     ),
-    "Take out": (import_export.export, completion.completion),
+    "Take out": (import_export.export, prov.write_prov, completion.completion),
 }
 
 
 @click.group(cls=Commands, topics=_TOPICS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(trails.__version__, prog_name="trails")
 @store_option(everywhere=True)
+@by_option
 def main() -> None:
     """Git for agent sessions, kept as a knowledge graph.
 

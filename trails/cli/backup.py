@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import EXISTING_FILE, NEW_FILE, answer, command, json_option, note, open_store, store_location
+from trails.cli.base import (
+    EXISTING_FILE,
+    NEW_FILE,
+    answer,
+    command,
+    json_option,
+    note,
+    open_store,
+    refuse_in_store,
+    store_location,
+)
 from trails.cli.terminal import count
 from trails.cli.verify import answer_report
 
@@ -24,7 +34,7 @@ def backup(folder: Path, as_json: bool) -> None:
     The copy is a store: `trails restore` brings it back. On the store's own disk it takes hardly any space or time.
     """
     with open_store() as store:
-        store.backup(folder)
+        store.maintenance.backup(folder)
     answer({"output": str(folder)}, None, click.echo, as_json=as_json)
     note(f"backed up to {folder}")
 
@@ -57,8 +67,9 @@ def dump(file: Path, force: bool, as_json: bool) -> None:
     """
     from trails.cli import render
 
+    refuse_in_store(file)
     with open_store() as store, render.progress("dumping") as progress:
-        quads = store.dump(file, replace=force, progress=progress)
+        quads = store.maintenance.dump(file, replace=force, progress=progress)
     answer({"output": str(file), "quads": quads}, None, click.echo, as_json=as_json)
     note(f"wrote {count(quads, 'quad')} to {file}")
 

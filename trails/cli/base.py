@@ -6,6 +6,7 @@ Only click is imported here, so that `trails --help` stays quick; commands impor
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shlex
 import sys
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 import click
 
 from trails.cli.terminal import one_line, to_json
-from trails.errors import InvalidInput, TrailsError
+from trails.errors import InvalidInput, SessionNotFound, TrailsError
 
 if TYPE_CHECKING:
     from trails import Repository
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 DEFAULT_STORE: Final = "./.trails"
 _STORE: Final = "trails.store"
 _NAMED: Final = "trails.store.named"
+_ACTOR: Final = "trails.actor"
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 """As a shell reports a program that SIGINT or SIGPIPE ended."""
@@ -38,7 +40,8 @@ class Commands(click.Group):
     """The group of all commands: lists them by topic, and ends every failed run with one line and no traceback.
 
     Exit codes: 0 success; 1 a negative result (verify found something, nothing to import) or a failure in the store;
-    2 wrong usage or input that cannot be accepted; 130 interrupted; 141 the reader of the output went away.
+    2 wrong usage or input that cannot be accepted, the name of something that is not there included; 130 interrupted;
+    141 the reader of the output went away.
     """
 
     def __init__(self, *args: Any, topics: Mapping[str, Sequence[click.Command]], **extra: Any) -> None:
@@ -89,6 +92,8 @@ def _exit_code(run: Callable[[], Any]) -> int:
     """Run a command line and return its exit code, with one line on stderr where it failed."""
     _make_printable()
     try:
+        if sys.stdout is None:  # a shell closes it with `>&-`
+            raise TrailsError("stdout is closed, so no answer could be seen; send it to a file or to /dev/null")
         code = run()
         sys.stdout.flush()
     except BrokenPipeError:
@@ -117,14 +122,16 @@ def _failure(error: Exception) -> int:
             where = f"{error.filename}: " if error.filename else ""
             message = f"{where}{error.strerror or error}; check the path, its permissions and the space on the disk"
         case _:
-            message, code = str(error), 2 if isinstance(error, InvalidInput) else 1
+            message, code = str(error), 2 if isinstance(error, InvalidInput | SessionNotFound) else 1
     with contextlib.suppress(OSError):  # where nobody reads the errors, the exit code still tells
         click.echo(f"error: {one_line(message)}", err=True)
     return code
 
 
 def _make_printable() -> None:
-    """Let a terminal that cannot show a character get an escape instead of ending the run."""
+    """Let a terminal that cannot show a character get an escape instead of ending the run; a closed stderr is none."""
+    if sys.stderr is None:  # a shell closes it with `2>&-`
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 # type: ignore[unreachable] # for the whole run
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure") and not _is_utf8(stream):
             stream.reconfigure(errors="backslashreplace")
@@ -162,6 +169,11 @@ def store_option(*, everywhere: bool = False) -> Callable[[_Command], _Command]:
     )
 
 
+def _remember_actor(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.meta[_ACTOR] = value
+
+
 def store_location(*, named_only: bool = False) -> str | None:
     """Return where the store is; with `named_only`, None unless the command line itself says so."""
     meta = click.get_current_context().meta
@@ -175,10 +187,14 @@ def open_store(*, create: bool = False) -> Repository:
     import trails
 
     try:
-        return trails.open(store_location() or "", create=create)
+        actor = click.get_current_context().meta.get(_ACTOR)
+        return trails.open(store_location() or "", create=create, actor=actor)
     except trails.InvalidInput as error:
-        hint = "--store PATH or TRAILS_STORE names the store, `trails init` makes one"
-        raise trails.InvalidInput(f"{error} ({hint})") from error
+        said = str(error).replace(" (create=True)", "")
+        has_create = any(each.name == "create" for each in click.get_current_context().command.params)
+        makes = "--create or `trails init` makes one" if has_create else "`trails init` makes one"
+        hint = f"--store PATH or TRAILS_STORE names the store, {makes}"
+        raise trails.InvalidInput(f"{said} ({hint})") from error
 
 
 # --- options and arguments that many commands share
@@ -189,7 +205,14 @@ IN_OLDER_COPIES: Final = "older backups, dumps and exports still hold it"
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text for people.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
-by_option = click.option("--by", metavar="NAME", help="Who does it, or agent:NAME; default: the session's principal.")
+by_option = click.option(
+    "--by",
+    metavar="NAME",
+    expose_value=False,
+    callback=_remember_actor,
+    help="Who does it, or agent:NAME; default: the environment's TRAILS_ACTOR, else unknown.",
+)
+reason_option = click.option("--reason", metavar="TEXT", help="Why; it is kept.")
 meta_option = click.option("--meta", multiple=True, metavar="NAME=VALUE", help="A fact about it; may be given again.")
 session_argument = click.argument("session", metavar="SESSION")
 
@@ -276,9 +299,22 @@ def end(code: int) -> NoReturn:
 
 def confirmed(question: str, what: str) -> bool:
     """Ask on a terminal; elsewhere end the command as wrong usage. `what` is what asks, at the start of a sentence."""
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():  # closed by `<&-`
         refuse(f"{what} asks first, and stdin is no terminal; give --yes")
     return click.confirm(question, err=True)
+
+
+class Number(click.FloatRange):
+    """A number within bounds; what is no number (`nan`), or none that could be written (`inf`), is outside of all."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number, or end the command as wrong usage."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no number that can be compared", param, ctx)
+        return number
 
 
 def time_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
@@ -303,7 +339,31 @@ def _parse_time(ctx: click.Context, parameter: click.Parameter, value: str | Non
 
 def read_stdin() -> str:
     """Return all of stdin, which must be UTF-8, byte for byte."""
+    if sys.stdin is None:  # a shell closes it with `<&-`
+        refuse("stdin is closed; give the text itself, or send it there")
     return decoded(sys.stdin.buffer.read(), "stdin")
+
+
+def read_text(file: str) -> str:
+    """Return a file's text, which must be UTF-8, or end the command as wrong usage."""
+    try:
+        return decoded(Path(file).read_bytes(), file)
+    except (OSError, ValueError) as error:
+        refuse(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}")
+
+
+def refuse_in_store(output: Path | None) -> None:
+    """End the command as wrong usage where a file would be written among the store's own."""
+    location = store_location() or ""
+    if output is not None and location != ":memory:" and output.resolve().is_relative_to(Path(location).resolve()):
+        refuse(f"{output} lies in the store's own folder, whose files are the store's; name another place")
+
+
+def one_format(format_: str | None, *, as_json: bool) -> str | None:
+    """Return the format that `--format` and `--json` ask for, which may not be two."""
+    if as_json and format_ not in (None, "json"):
+        refuse(f"--json and --format {format_} are two formats; give one")
+    return "json" if as_json else format_
 
 
 def decoded(data: bytes, source: str) -> str:

@@ -23,6 +23,7 @@ from trails.cli.base import (
     print_json,
     refuse,
 )
+from trails.errors import IntegrityError
 
 if TYPE_CHECKING:
     from trails.integrity.proofs import ConsistencyProof, TurnProof
@@ -48,7 +49,17 @@ def _read_keys(ctx: click.Context, parameter: click.Parameter, values: tuple[str
 
 
 def _read_note(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> str | None:
-    return None if value is None else decoded(value.read_bytes(), str(value))
+    if value is None:
+        return None
+    from trails.integrity.note import claimed_checkpoint
+
+    text = decoded(value.read_bytes(), str(value))
+    try:
+        claimed_checkpoint(text)
+    except IntegrityError as error:
+        what = f"{value} is no checkpoint ({error}); `trails checkpoint -o FILE` writes one"
+        raise click.BadParameter(what, ctx, parameter) from error
+    return text
 
 
 verifier_option = click.option(
@@ -58,6 +69,19 @@ verifier_option = click.option(
     multiple=True,
     callback=_read_keys,
     help="The log's public key, or a file that holds it; again for further keys.",
+)
+
+
+witness_option = click.option(
+    "--witness",
+    "witnesses",
+    metavar="KEY",
+    multiple=True,
+    callback=_read_keys,
+    help="The public key of a witness of the checkpoint, or a file that holds it; again for further ones.",
+)
+quorum_option = click.option(
+    "--quorum", metavar="N", type=click.IntRange(min=1), help="How many witnesses must have cosigned; default: all."
 )
 
 
@@ -86,15 +110,15 @@ def checkpoint(*, key: Path, name: str | None, output: Path | None, as_json: boo
     if name is not None:
         if output is not None:
             refuse("--new-key makes a key and no checkpoint; leave --output out")
-        _make_key(name, key, as_json=as_json)
+        make_key(name, key, as_json=as_json)
         return
     from trails.integrity.note import claimed_checkpoint, to_base64
 
     if not key.is_file():
         refuse(f"there is no key at {key}; make one with `trails checkpoint --new-key NAME --key {key}`")
-    _refuse_existing(output)
+    refuse_existing(output)
     with open_store() as store:
-        made = store.checkpoint(decoded(key.read_bytes(), str(key)))
+        made = store.proofs.checkpoint(decoded(key.read_bytes(), str(key)))
     if output is not None:
         files.write_new(output, made.encode(), public=True)
         note(f"wrote the checkpoint to {output}: keep a copy where the owner of this disk cannot change it")
@@ -104,12 +128,14 @@ def checkpoint(*, key: Path, name: str | None, output: Path | None, as_json: boo
     answer(value, shown, partial(click.echo, nl=False), as_json=as_json)
 
 
-def _make_key(name: str, path: Path, *, as_json: bool) -> None:
+def make_key(name: str, path: Path, *, as_json: bool, witness: bool = False) -> None:
+    """Make a key of a log or of a witness, and answer with its public half."""
     from trails.integrity.note import new_key
+    from trails.integrity.witnesses import new_witness_key
 
     public = path.with_name(f"{path.name}.pub")
-    _refuse_existing(path, public)
-    signer, verifier = new_key(name)
+    refuse_existing(path, public)
+    signer, verifier = (new_witness_key if witness else new_key)(name)
     files.write_new(path, f"{signer}\n".encode())
     try:
         files.write_new(public, f"{verifier}\n".encode(), public=True)
@@ -158,14 +184,14 @@ def proof(
         refuse("give SESSION and INDEX to prove a turn, or --since to prove growth")
     if since is not None and without_content:
         refuse("a proof of growth holds no content; leave --without-content out")
-    _refuse_existing(output)
+    refuse_existing(output)
     with open_store() as store:
         made: ConsistencyProof | TurnProof
         if since is not None:
-            made = store.prove_growth(since, checkpoint)
+            made = store.proofs.growth(since, checkpoint)
         else:
             assert session is not None and index is not None  # noqa: S101, PT018 - checked above
-            made = store.prove_turn(store.resolve(session), index, checkpoint, reveal=not without_content)
+            made = store.proofs.turn(store.resolve(session), index, checkpoint, reveal=not without_content)
     if output is None:
         import json
 
@@ -175,7 +201,8 @@ def proof(
         note(f"wrote the proof to {output}")
 
 
-def _refuse_existing(*paths: Path | None) -> None:
+def refuse_existing(*paths: Path | None) -> None:
+    """End the command as wrong usage where a file to be written is there already."""
     for path in paths:
         if path is not None and path.exists():
             refuse(f"{path} is there already, and keys, checkpoints and proofs are not written over; name another file")

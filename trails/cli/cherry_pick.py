@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from trails.cli.base import answer, command, echo_each, json_option, open_store, refuse
+from trails.cli.base import answer, by_option, command, echo_each, json_option, open_store, refuse
 from trails.cli.terminal import count
 
 
@@ -12,6 +12,7 @@ from trails.cli.terminal import count
 @click.argument("turns", metavar="SOURCE@TURNS")
 @click.option("--onto", metavar="SESSION", required=True, help="The session that gets the turns at its end.")
 @click.option("--whole-calls", is_flag=True, help="Pick the calls and answers too that belong to the turns.")
+@by_option
 @json_option
 def cherry_pick(*, turns: str, onto: str, whole_calls: bool, as_json: bool) -> None:
     """Repeat turns of one session at the end of another.

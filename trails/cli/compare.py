@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trails.cli.base import NEW_FILE, command, note, open_store, print_json, refuse
+from trails.cli.base import NEW_FILE, command, note, one_format, open_store, print_json, refuse
 from trails.cli.terminal import clean, clean_csv, count, shorten
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from trails.compare.comparison import Aggregate, Comparison, Group
-    from trails.compare.tables import Kind
+    from trails.tables import Kind
 
 _SHOWN: Final = ("session", "fork_index", "turns", "own_turns", "tokens", "cost", "tools", "models")
 """What the table shows of each branch where there is any, before its metadata and its last answer."""
@@ -75,7 +75,7 @@ def compare(
         refuse("--groups-only needs columns to group by: --group-by NAMES")
     if plot is not None and plot.exists() and not force:
         refuse(f"{plot} is there already; give --force to replace it, or name another file")
-    form = "json" if as_json else format_
+    form = one_format(format_, as_json=as_json)
     with open_store() as store:
         known = store.compare(root, at=at)
     found = known.arranged(
@@ -242,7 +242,7 @@ def _table_of_groups(view: _View) -> Table:
 
 
 def _numbers(headings: Sequence[str], kinds: Sequence[Kind]) -> list[str]:
-    from trails.compare.tables import NUMERIC
+    from trails.tables import NUMERIC
 
     return [heading for heading, kind in zip(headings, kinds, strict=True) if kind in NUMERIC]
 
@@ -276,7 +276,7 @@ def _number(value: float) -> str:
 
 def _cell(name: str, value: Any, kind: Kind, answer: int) -> str:
     """Return a cell as people read it, on one line, and cut where it is a long text; an id is never cut."""
-    from trails.compare import tables
+    from trails import tables
 
     match value:
         case None:

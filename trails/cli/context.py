@@ -9,12 +9,12 @@ import click
 from trails.cli.base import (
     answer,
     command,
-    decoded,
     json_option,
     note,
     open_store,
     print_json,
     read_stdin,
+    read_text,
     refuse,
     session_argument,
 )
@@ -161,6 +161,4 @@ def compact(
 
 
 def _text_of(file: str) -> str:
-    from pathlib import Path
-
-    return decoded(Path(file).read_bytes(), file)
+    return read_text(file)

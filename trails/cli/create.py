@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import click
 
-from trails.cli.base import answer, command, json_option, meta_option, open_store, pairs, read_stdin, session_argument
+from trails.cli.base import (
+    answer,
+    by_option,
+    command,
+    json_option,
+    meta_option,
+    open_store,
+    pairs,
+    read_stdin,
+    session_argument,
+)
 from trails.cli.terminal import count
 
 
@@ -15,6 +25,7 @@ from trails.cli.terminal import count
 @click.option("--agent", metavar="NAME", help="What runs it.")
 @click.option("--system", metavar="TEXT", help="Its system prompt.")
 @meta_option
+@by_option
 @json_option
 def create(
     *,

@@ -12,6 +12,7 @@ import click
 from trails.cli.base import (
     IN_OLDER_COPIES,
     answer,
+    by_option,
     command,
     confirmed,
     echo_each,
@@ -19,6 +20,7 @@ from trails.cli.base import (
     json_option,
     note,
     open_store,
+    reason_option,
     refuse,
     session_argument,
     yes_option,
@@ -63,7 +65,8 @@ def _parse_size(ctx: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("--keep-count", metavar="N", type=click.IntRange(min=0), help="Delete the oldest until N are left.")
 @click.option("--keep-size", metavar="SIZE", callback=_parse_size, help="Delete the oldest until their text fits: 1GB.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
-@click.option("--by", metavar="NAME", help="Who deletes; default: each session's principal.")
+@by_option
+@reason_option
 @yes_option
 @json_option
 def prune(
@@ -72,7 +75,7 @@ def prune(
     keep_count: int | None,
     keep_size: int | None,
     dry_run: bool,
-    by: str | None,
+    reason: str | None,
     yes: bool,
     as_json: bool,
 ) -> None:
@@ -87,7 +90,9 @@ def prune(
     with open_store() as store:
 
         def run(dry: bool) -> Pruning:
-            return store.prune(older_than=older_than, keep_count=keep_count, keep_bytes=keep_size, dry_run=dry, by=by)
+            return store.prune(
+                older_than=older_than, keep_count=keep_count, keep_bytes=keep_size, dry_run=dry, reason=reason
+            )
 
         if not dry_run and not yes:
             doomed = len(run(True).sessions)
@@ -99,7 +104,8 @@ def prune(
     done = "would go" if dry_run else "went"
     note(f"{count(len(report.sessions), 'session')} {done}, with {report.text_bytes:,} bytes of text")
     if report.needed:
-        note(f"{count(len(report.needed), 'session')} of that age stay: others depend on them, or tags name them")
+        kept = count(len(report.needed), "session")
+        note(f"kept all the same, as others depend on them or tags name them: {kept}")
     if report.sessions and not dry_run:
         note(f"the text is in the store's files until `trails vacuum`; {IN_OLDER_COPIES}")
 
@@ -113,9 +119,10 @@ def prune(
     show_default=True,
     help="What to do with sessions that depend on it: refuse, delete them too, or make its forks independent first.",
 )
-@click.option("--by", metavar="NAME", help="Who deletes; default: the session's principal.")
+@by_option
+@reason_option
 @yes_option
-def delete(session: str, children: str, by: str | None, yes: bool) -> None:
+def delete(*, session: str, children: str, reason: str | None, yes: bool) -> None:
     """Delete a session; print the ids of all that were deleted.
 
     SESSION is an id, an IRI or a label. A tombstone stays. A session that a tag names is kept, unless --children
@@ -132,7 +139,7 @@ def delete(session: str, children: str, by: str | None, yes: bool) -> None:
                 note("nothing was deleted")
                 end(1)
         try:
-            deleted: Sequence[str] = store.delete(session_id, children=children, by=by)  # type: ignore[arg-type] # one of the choices
+            deleted: Sequence[str] = store.delete(session_id, children=children, reason=reason)  # type: ignore[arg-type] # one of the choices
         except HasChildren as error:
             advice = str(error).replace('children="cascade"', "--children cascade")
             raise HasChildren(advice.replace('children="detach"', "--children detach")) from error

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import click
 
-from trails.cli.base import answer, command, json_option, meta_option, note, open_store, pairs, refuse, session_argument
+from trails.cli.base import (
+    answer,
+    by_option,
+    command,
+    json_option,
+    meta_option,
+    note,
+    open_store,
+    pairs,
+    refuse,
+    session_argument,
+)
 from trails.cli.terminal import count
 
 
@@ -17,6 +28,7 @@ from trails.cli.terminal import count
 @click.option("--label", metavar="LABEL", help="A name for it that no other session has.")
 @click.option("--principal", metavar="NAME", help="Whom it runs for; default: as its parent.")
 @meta_option
+@by_option
 @json_option
 def fork(
     *,
@@ -50,6 +62,7 @@ def fork(
 
 @command("detach")
 @session_argument
+@by_option
 def detach(session: str) -> None:
     """Make a fork independent of its parent.
 
@@ -71,6 +84,7 @@ def detach(session: str) -> None:
 @session_argument
 @click.option("--id", "id_", metavar="ID", help="The new session's id; made up unless given.")
 @click.option("--label", metavar="LABEL", help="A name for it that no other session has.")
+@by_option
 @json_option
 def flatten(session: str, id_: str | None, label: str | None, as_json: bool) -> None:
     """Copy a transcript into a new root session and print its id.

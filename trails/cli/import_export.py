@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trails import files
-from trails.cli.base import answer, command, end, json_option, note, open_store, refuse
+from trails.cli.base import answer, by_option, command, end, json_option, note, open_store, refuse, refuse_in_store
 from trails.cli.terminal import count, escaping, one_line, shorten
 from trails.errors import TrailsError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _PATHS = click.Path(exists=True, path_type=Path)
 _SHOWN_PROBLEMS = 20
+_VERIFIER = "verify_export.py"
 
 
 @command("import")
@@ -33,16 +34,18 @@ _SHOWN_PROBLEMS = 20
 )
 @click.option("--restore", is_flag=True, help="Let exported sessions come back that were deleted here.")
 @click.option("--redact-secrets", is_flag=True, help="Put a mark in the place of each key, token and password.")
+@click.option("--final", is_flag=True, help="Take the last message of a file as it stands.")
 @click.option(
-    "--final/--growing",
-    default=None,
-    help="Take the last message of a file as it stands, or leave it out unless the file says that it is whole. Default: "
-    "left out if the file was written to in the last ten minutes.",
+    "--growing",
+    is_flag=True,
+    help="Leave the last message of a file out unless the file says that it is whole. Default: so if the file was written "
+    "to in the last ten minutes.",
 )
 @click.option(
     "--allow-outside", is_flag=True, help="Read transcripts that a folder of OpenClaw names and that lie outside of it."
 )
 @click.option("--create", is_flag=True, help="Create the store if it is not there.")
+@by_option
 @json_option
 def import_files(
     *,
@@ -50,6 +53,8 @@ def import_files(
     format_: str | None,
     create: bool,
     as_json: bool,
+    final: bool,
+    growing: bool,
     **how: bool | None,
 ) -> None:
     """Import transcripts from files and folders.
@@ -61,6 +66,9 @@ def import_files(
     """
     from trails.transcripts.report import ImportReport
 
+    if final and growing:
+        refuse("--final and --growing exclude each other; give one, or neither")
+    how["final"] = final if final or growing else None
     report = ImportReport()
     with open_store(create=create) as store:
         try:
@@ -139,9 +147,21 @@ def _draw_secrets(report: ImportReport) -> None:
     "--agent", "agents", metavar="NAME", multiple=True, help="For openclaw: this agent only; may be repeated."
 )
 @click.option("--force", is_flag=True, help="Replace the file if it is there, or the files in the folder.")
+@click.option(
+    "--with-verifier",
+    is_flag=True,
+    help=f"For nquads: write {_VERIFIER} beside the file, which checks it without Trails.",
+)
 @json_option
 def export(
-    *, session: str | None, format_: str, output: Path | None, agents: tuple[str, ...], force: bool, as_json: bool
+    *,
+    session: str | None,
+    format_: str,
+    output: Path | None,
+    agents: tuple[str, ...],
+    force: bool,
+    with_verifier: bool,
+    as_json: bool,
 ) -> None:
     """Write a session to a file or stdout.
 
@@ -149,9 +169,13 @@ def export(
     once it is whole. On stdout, control characters and direction marks are escaped, and mean the same; a file holds
     them as they are. With --format openclaw no session is named: all sessions by key are written as a state folder,
     with their transcripts and the sub-agents' runs.
+
+    `python3 verify_export.py FILE` checks the digests of an export in N-Quads: it needs Python 3.9 and nothing else.
     """
     from trails.transcripts.formats import export_session
 
+    if with_verifier and (format_ != "nquads" or output is None):
+        raise click.UsageError("--with-verifier goes with --format nquads and -o FILE")
     if format_ == "openclaw":
         _export_folder(session, output, agents, force=force, as_json=as_json)
         return
@@ -161,19 +185,43 @@ def export(
         raise click.UsageError("--agent goes with --format openclaw only")
     if as_json and output is None:
         raise click.UsageError("--json says what was written where, and stdout is for the data: give -o FILE too")
-    if output is not None and output.is_dir():
+    if output is not None:
+        _export_file(session, format_, output, force=force, with_verifier=with_verifier, as_json=as_json)
+        return
+    with open_store() as store:
+        export_session(store, store.resolve(session), format_, escaping(sys.stdout.buffer))
+
+
+def _export_file(session: str, format_: str, output: Path, *, force: bool, with_verifier: bool, as_json: bool) -> None:
+    from trails.transcripts.formats import export_session
+
+    if output.is_dir():
         raise click.UsageError(f"{output} is a folder; name a file")
-    if output is not None and output.exists() and not force:
-        refuse(f"{output} is there already; give --force to replace it, or name another file")
+    beside = output.with_name(_VERIFIER) if with_verifier else None
+    for path in (output, beside):
+        if path is not None and path.exists() and not (force or (path == beside and _is_verifier(path))):
+            refuse(f"{path} is there already; give --force to replace it, or name another file")
+    refuse_in_store(output)
     with open_store() as store:
         session_id = store.resolve(session)
-        if output is None:
-            export_session(store, session_id, format_, escaping(sys.stdout.buffer))
-            return
         files.write_whole(output, lambda out: export_session(store, session_id, format_, out))
     value = {"session": session_id, "format": format_, "output": str(output)}
+    if beside is not None:
+        files.write_whole(beside, lambda out: out.write(_verifier()))
+        value["verifier"] = str(beside)
     answer(value, None, click.echo, as_json=as_json)
-    note(f"wrote {session_id} to {output}")
+    note(f"wrote {session_id} to {output}{'' if beside is None else f', and what checks it to {beside}'}")
+
+
+def _verifier() -> bytes:
+    """Return the program that checks an export without Trails."""
+    from trails.integrity import verify_export
+
+    return Path(verify_export.__file__).read_bytes()
+
+
+def _is_verifier(path: Path) -> bool:
+    return path.is_file() and path.read_bytes() == _verifier()
 
 
 def _export_folder(
@@ -185,6 +233,7 @@ def _export_folder(
         raise click.UsageError("openclaw is a whole folder: name no session; --agent chooses agents")
     if output is None:
         raise click.UsageError("openclaw is a whole folder: name it with -o FOLDER")
+    refuse_in_store(output)
     with open_store() as store, files.private_folders():
         report = export_folder(store, output, agents=agents or None, force=force)
     answer(report, report, lambda report: _draw_export(report, output), as_json=as_json)

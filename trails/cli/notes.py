@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 @click.option("--remove", "gone", metavar="ID", help="Take a note away for good, in place of writing one.")
 @by_option
 @json_option
-def write_note(
-    *, session: str | None, index: int | None, text: str, gone: str | None, by: str | None, as_json: bool
-) -> None:
+def write_note(*, session: str | None, index: int | None, text: str, gone: str | None, as_json: bool) -> None:
     """Write a note on a turn and print the note's id.
 
     SESSION is an id, an IRI or a label, INDEX a turn of its transcript; TEXT is read from stdin where it is left out or
@@ -34,10 +32,10 @@ def write_note(
         refuse("say which turn the note is on: INDEX")
     with open_store() as store:
         if gone is not None:
-            made = store.notes.remove(gone, by=by)
+            made = store.notes.remove(gone)
         else:
             session_id = store.resolve(session or "")
-            made = store.notes.add(session_id, index or 0, read_stdin() if text == "-" else text, by=by)
+            made = store.notes.add(session_id, index or 0, read_stdin() if text == "-" else text)
     removed = "the note is removed; its text is in the store's files until `trails vacuum`, and in older backups"
     answer({"note": made}, made.id, click.echo, said=None if gone is None else removed, as_json=as_json)
 

@@ -12,6 +12,7 @@ import click
 
 from trails.cli.base import (
     answer,
+    by_option,
     command,
     confirmed,
     decoded,
@@ -89,8 +90,8 @@ def process(
 
     SESSION is an id, an IRI or a label. COMMAND is run for one exchange at a time. On stdin it gets a JSON object with
     `session`, `exchange`, `events` (the messages) and `messages` (what a model is shown, in the shape of OpenAI's chat
-    API); what it prints is the answer. Where it ends with another code than 0, the exchange fails and keeps its
-    messages for `trails retry`. The store is in use meanwhile.
+    API); what it prints is the answer, and where it prints nothing, there is none. Where it ends with another code than
+    0, the exchange fails and keeps its messages for `trails retry`. The store is in use meanwhile.
     """
     with open_store() as store:
         done = _ledger(store).process(
@@ -157,6 +158,7 @@ def fail(*, session: str, entry: int, error: str | None, as_json: bool) -> None:
 @session_argument
 @_entry_argument
 @click.option("--reason", metavar="TEXT", help="Why; it stays.")
+@by_option
 @yes_option
 @json_option
 def drop(*, session: str, entry: int, reason: str | None, yes: bool, as_json: bool) -> None:

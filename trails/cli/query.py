@@ -5,12 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import answer, command, decoded, json_option, note, open_store, pairs, read_stdin, refuse
+from trails.cli.base import (
+    answer,
+    command,
+    json_option,
+    note,
+    one_format,
+    open_store,
+    pairs,
+    read_stdin,
+    read_text,
+    refuse,
+)
 from trails.cli.terminal import count
 
 if TYPE_CHECKING:
@@ -26,7 +36,7 @@ _FORMATS = click.Choice(["table", "json", "csv", "tsv", "turtle", "ntriples"])
 @click.option(
     "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="A parameter's value; again for a list."
 )
-@click.option("--format", "format_", type=_FORMATS, default="table", show_default=True, help="How to print the result.")
+@click.option("--format", "format_", type=_FORMATS, help="How to print the result; default: a table for people.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def query(query: str, params: tuple[str, ...], format_: str, as_json: bool) -> None:
     """Ask a SPARQL query.
@@ -39,7 +49,7 @@ def query(query: str, params: tuple[str, ...], format_: str, as_json: bool) -> N
     """
     from trails.cli import results
 
-    form = "json" if as_json else format_
+    form = one_format(format_, as_json=as_json) or "table"
     with open_store() as store:
         result = _ask(store, query, _grouped(params))
     if form == "table" and not isinstance(result, bool | list):
@@ -65,7 +75,7 @@ def _ask(store: Repository, query: str, values: dict[str, list[str]]) -> Result:
     if query == "-":
         text = read_stdin()
     elif query.endswith(".rq"):
-        text = decoded(Path(query).read_bytes(), query)
+        text = read_text(query)
     elif query in queries.load_all():
         return store.query(query, **_bound(store, queries.find(query), values))
     else:
@@ -92,9 +102,17 @@ def _converted(store: Repository, name: str, kind: str, value: str) -> Any:
             refuse(f"the parameter {name} takes a whole number, not {value!r}")
         return int(value)
     if kind == "session" and not value.startswith("urn:trails:"):
-        labelled = store.reader.labelled(value)
-        return labelled if labelled is not None and not store.reader.records([value]) else value
+        return _session_of(store, value)
     return value
+
+
+def _session_of(store: Repository, name: str) -> str:
+    """Return the id of a session that is there, or was; raise `SessionNotFound` for one that never was."""
+    from trails import validate
+
+    if validate.is_session_id(name) and (name in store or store.reader.is_deleted(name)):
+        return name
+    return store.resolve(name)
 
 
 @command("queries")

@@ -9,6 +9,7 @@ import click
 from trails.cli.base import (
     IN_OLDER_COPIES,
     answer,
+    by_option,
     command,
     confirmed,
     echo_each,
@@ -17,6 +18,7 @@ from trails.cli.base import (
     note,
     open_store,
     read_stdin,
+    reason_option,
     refuse,
     yes_option,
 )
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 @click.argument("index", metavar="INDEX]", type=click.IntRange(min=0), required=False)
 @click.option("--matching", metavar="TEXT", help="Take this text out wherever it stands; - reads it from stdin.")
 @click.option("--dry-run", is_flag=True, help="With --matching: list where it stands and change nothing.")
-@click.option("--by", metavar="NAME", help="Who redacts; default: the session's principal, with --matching nobody.")
-@click.option("--reason", metavar="TEXT", help="Why; it is kept.")
+@by_option
+@reason_option
 @yes_option
 @json_option
 def redact(
@@ -42,7 +44,6 @@ def redact(
     index: int | None,
     matching: str | None,
     dry_run: bool,
-    by: str | None,
     reason: str | None,
     yes: bool,
     as_json: bool,
@@ -64,22 +65,22 @@ def redact(
             refuse("name a SESSION and the INDEX of a turn, or a text with --matching")
         if dry_run:
             refuse("--dry-run goes with --matching")
-        _one_turn(session, index, by=by, reason=reason, yes=yes, as_json=as_json)
+        _one_turn(session, index, reason=reason, yes=yes, as_json=as_json)
     else:
         if session is not None:
             refuse("--matching looks everywhere: leave out SESSION and INDEX")
         text = read_stdin().removesuffix("\n") if matching == "-" else matching
-        _a_text(text, dry_run=dry_run, by=by, reason=reason, yes=yes, as_json=as_json)
+        _a_text(text, dry_run=dry_run, reason=reason, yes=yes, as_json=as_json)
 
 
-def _one_turn(session: str, index: int, *, by: str | None, reason: str | None, yes: bool, as_json: bool) -> None:
+def _one_turn(session: str, index: int, *, reason: str | None, yes: bool, as_json: bool) -> None:
     with open_store() as store:
         session_id = store.resolve(session)
         question = f"Take the content out of turn {index} of session {session_id!r} and all its copies, for good?"
         if not yes and not confirmed(question, "redacting"):
             note("nothing was redacted")
             end(1)
-        report = store.redact(session_id, index, by=by, reason=reason)
+        report = store.redact(session_id, index, reason=reason)
     lines = [f"{one_line(each)} {at}" for each, at in report.turns]
     answer(report, lines, echo_each, as_json=as_json)
     if not report.turns:
@@ -88,15 +89,15 @@ def _one_turn(session: str, index: int, *, by: str | None, reason: str | None, y
     note(f"the text is in the store's files until `trails vacuum`; {IN_OLDER_COPIES}")
 
 
-def _a_text(text: str, *, dry_run: bool, by: str | None, reason: str | None, yes: bool, as_json: bool) -> None:
+def _a_text(text: str, *, dry_run: bool, reason: str | None, yes: bool, as_json: bool) -> None:
     with open_store() as store:
         if not dry_run and not yes:
-            found = len(store.redact_matching(text, dry_run=True, by=by, reason=reason).places)
+            found = len(store.redact_matching(text, dry_run=True, reason=reason).places)
             question = f"The text stands in {count(found, 'place')} (--dry-run lists them). Take it out for good?"
             if not confirmed(question, "redacting"):
                 note("nothing was redacted")
                 end(1)
-        report = store.redact_matching(text, dry_run=dry_run, by=by, reason=reason)
+        report = store.redact_matching(text, dry_run=dry_run, reason=reason)
     answer(report, [_place_line(each) for each in report.places], echo_each, as_json=as_json)
     for each in report.left:
         note(f"it cannot be taken out of the {each.kind} {one_line(each.iri)}: {each.why}")

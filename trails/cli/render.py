@@ -335,6 +335,8 @@ def verdict(console: Console, report: VerifyReport) -> None:
 
 def _since(console: Console, report: VerifyReport) -> None:
     """Print what was changed, and logged, of what a checkpoint covers."""
+    for each in report.witnessed or ():
+        console.print(f"cosigned by {one_line(each.name)}, {each.time.isoformat()}")
     if report.history is None:
         return
     if not report.history:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from trails.cli.base import EXISTING_FILE, answer, command, decoded, json_option, open_store, refuse, store_option
+from trails.cli.base import (
+    EXISTING_FILE,
+    Number,
+    answer,
+    command,
+    decoded,
+    json_option,
+    open_store,
+    refuse,
+    store_option,
+)
 from trails.cli.terminal import clean, count
 
 if TYPE_CHECKING:
@@ -44,9 +54,7 @@ def _configuration(file: Path | None) -> dict[str, Any] | None:
 
 
 @command("sessions")
-@click.option(
-    "--active", type=click.FloatRange(min=0), metavar="MIN", help="Only those with activity within MIN minutes."
-)
+@click.option("--active", type=Number(min=0), metavar="MIN", help="Only those with activity within MIN minutes.")
 @click.option("--label", metavar="LABEL", help="Only the one with this label.")
 @click.option("--spawned-by", metavar="KEY", help="Only those that the session of this key spawned.")
 @click.option("--agent", metavar="NAME", help="Only those of this agent.")

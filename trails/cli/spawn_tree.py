@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import answer, command, json_option, open_store
+from trails.cli.base import Number, answer, command, json_option, open_store
 from trails.cli.terminal import clean, count
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _STATES = {"active": "green", "suspended": "yellow", "completed": "dim", "failed
 @click.option("--all", "ended", is_flag=True, help="Also the sessions that have ended.")
 @click.option(
     "--stuck",
-    type=click.FloatRange(min=0, max=5_256_000),
+    type=Number(min=0, max=5_256_000),
     metavar="MIN",
     help="Only active ones not heard of for MIN minutes.",
 )

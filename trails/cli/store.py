@@ -63,7 +63,7 @@ def vacuum(as_json: bool) -> None:
     from trails.cli import render
 
     with open_store() as store, render.working("rebuilding"):
-        report = store.vacuum()
+        report = store.maintenance.vacuum()
     sizes = f"{report.bytes_before:,} bytes before, {report.bytes_after:,} after"
     answer(report, sizes, click.echo, as_json=as_json)
     note(f"what was deleted or redacted is in no file of the store any more; {IN_OLDER_COPIES}")
@@ -97,8 +97,8 @@ def upgrade_store(backup_folder: Path | None, as_json: bool) -> None:
 def check_machine(as_json: bool) -> None:
     """Say what is wrong with this machine or the store.
 
-    It says what to do about it too. It changes nothing, and may run while the store is open elsewhere. The exit code is
-    1 where something is wrong.
+    It says what to do about it too. It changes nothing, and may run while the store is open elsewhere, which it then
+    tells as what is wrong: the store cannot be used here. The exit code is 1 where something is wrong.
     """
     from trails.store.doctor import doctor
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 @session_argument
 @click.argument("label", metavar="[LABEL]", required=False)
 @click.option("--clear", is_flag=True, help="Take the label away.")
+@by_option
 def set_label(session: str, label: str | None, clear: bool) -> None:
     """Give a session a label, or take it away with --clear.
 
@@ -36,22 +37,23 @@ def set_label(session: str, label: str | None, clear: bool) -> None:
 @click.option("--remove", is_flag=True, help="Take the tag away; the turns stay, and so does a record of it.")
 @by_option
 @json_option
-def tag(*, name: str, ref: str | None, remove: bool, by: str | None, as_json: bool) -> None:
-    """Give a session at an index a name that never changes.
+def tag(*, name: str, ref: str | None, remove: bool, as_json: bool) -> None:
+    """Give a session at an index a name that stays where it is.
 
-    A tag never comes to name anything else. REF is a session (an id, an IRI or a label), which stands for all its
-    turns, or such a name with @ and how many turns of it. Making the same tag again is no error. Without REF, the tag
-    that is there is shown. A tag can stand wherever a REF can; what a tag names is not deleted.
+    A tag is not moved; its name stands for something else only after --remove, which is logged. REF is a session (an
+    id, an IRI or a label), which stands for all its turns, or such a name with @ and how many turns of it. Making the
+    same tag again is no error. Without REF, the tag that is there is shown. A tag can stand wherever a REF can; what a
+    tag names is not deleted.
     """
     if remove and ref is not None:
         refuse("--remove takes the tag's name alone")
     with open_store() as store:
         if remove:
-            found = store.tags.remove(name, by=by)
+            found = store.tags.remove(name)
         elif ref is None:
             found = store.tags.get(name)
         else:
-            found = store.tags.add(name, ref, by=by)
+            found = store.tags.add(name, ref)
     shown = f"{clean(found.session_id)}@{found.length} {found.digest[:8]}"
     said = f"tag {name!r} is removed" if remove else None
     answer({"tag": found}, shown, click.echo, said=said, as_json=as_json)

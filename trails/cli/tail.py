@@ -34,8 +34,8 @@ def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
     """Show the latest turns, forks and changes of state.
 
     They are shown as the store's log has them. Without SESSION (an id, an IRI or a label), those of all sessions. With
-    -f it goes on, also while another process works with the store; Ctrl-C ends it. Texts are shown for the first lines
-    only, and only where no other process has the store open.
+    -f it goes on, also while another process works with the store; Ctrl-C ends it, with exit code 0. Texts are shown
+    for the first lines only, and only where no other process has the store open.
     """
     try:
         _tail(session, follow=follow, last=last, as_json=as_json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trails.cli.base import EXISTING_FILE, answer, command, end, json_option, open_store, refuse
-from trails.cli.checkpoint import note_option, verifier_option
+from trails.cli.checkpoint import note_option, quorum_option, verifier_option, witness_option
 from trails.cli.terminal import one_line, shorten
 from trails.errors import IntegrityError, InvalidInput
 
@@ -23,8 +23,18 @@ if TYPE_CHECKING:
 @click.argument("session", metavar="[SESSION]", required=False)
 @note_option("--checkpoint", "A checkpoint that was kept elsewhere: find what was rewritten since.")
 @verifier_option
+@witness_option
+@quorum_option
 @json_option
-def verify(*, session: str | None, checkpoint: str | None, verifiers: list[str], as_json: bool) -> None:
+def verify(
+    *,
+    session: str | None,
+    checkpoint: str | None,
+    verifiers: list[str],
+    witnesses: list[str],
+    quorum: int | None,
+    as_json: bool,
+) -> None:
     """Check that what is stored is whole and was not altered.
 
     All sessions, or SESSION (an id, an IRI or a label) with its ancestors. The exit code is 1 where something was
@@ -32,12 +42,14 @@ def verify(*, session: str | None, checkpoint: str | None, verifiers: list[str],
     log's public key) that is found too: what the checkpoint covers is as it was, but for what is then listed as changed,
     detached, deleted, brought back or redacted since. What may change of a session is its label, key, metadata, state,
     spawner, system prompts, tags, notes and entry.
+
+    With --witness, that many of the witnesses as --quorum says (all unless given) must have cosigned the checkpoint.
     """
     from trails.cli import render
 
     with open_store() as store, render.working("verifying"):
         wanted = None if session is None else store.resolve(session)
-        report = store.verify(wanted, checkpoint=checkpoint, verifiers=verifiers)
+        report = store.verify(wanted, checkpoint=checkpoint, verifiers=verifiers, witnesses=witnesses, quorum=quorum)
     answer_report(report, as_json=as_json)
 
 
@@ -53,9 +65,19 @@ def answer_report(report: VerifyReport, *, as_json: bool) -> None:
 @click.command("verify-proof")
 @click.argument("file", metavar="FILE", type=EXISTING_FILE)
 @verifier_option
+@witness_option
+@quorum_option
 @note_option("--kept", "For a proof of growth: the older checkpoint, as it was kept.")
 @json_option
-def verify_proof(*, file: Path, verifiers: list[str], kept: str | None, as_json: bool) -> None:
+def verify_proof(
+    *,
+    file: Path,
+    verifiers: list[str],
+    witnesses: list[str],
+    quorum: int | None,
+    kept: str | None,
+    as_json: bool,
+) -> None:
     """Check a proof, without any store.
 
     FILE is what `trails proof` wrote. The exit code is 0 where the proof holds, 1 where it does not, 2 for wrong usage.
@@ -65,7 +87,7 @@ def verify_proof(*, file: Path, verifiers: list[str], kept: str | None, as_json:
     if not verifiers:
         refuse("without the log's public key no signature can be trusted; give --verifier KEY")
     try:
-        shown = _verified(file.read_bytes(), verifiers, kept)
+        shown = _verified(file.read_bytes(), verifiers, kept) | _witnessed(file.read_bytes(), witnesses, quorum)
     except IntegrityError as wrong:
         why = str(wrong)
         answer({"valid": False, "reason": why}, f"not valid: {one_line(why)}", click.echo, as_json=as_json)
@@ -73,11 +95,30 @@ def verify_proof(*, file: Path, verifiers: list[str], kept: str | None, as_json:
     answer({"valid": True} | shown, shown, _draw_proven, as_json=as_json)
 
 
+def _witnessed(data: bytes, witnesses: list[str], quorum: int | None) -> dict[str, Any]:
+    """Return who cosigned the checkpoint of a proof, or raise IntegrityError where too few did."""
+    from trails.integrity.proofs import read_proof
+    from trails.integrity.witnesses import cosignatures
+
+    if not witnesses:
+        if quorum is not None:
+            refuse("--quorum says how many of the witnesses must have cosigned; give --witness KEY")
+        return {}
+    found = cosignatures(read_proof(data).checkpoint, witnesses, quorum=quorum)
+    return {"witnessed": [each.to_dict() for each in found]}
+
+
 def _draw_proven(shown: Mapping[str, Any]) -> None:
     from trails.cli import render
 
     click.echo("valid")
     said = {name.replace("_", " "): _plain(value) for name, value in shown.items() if value is not None}
+    if withheld := shown.get("withheld"):
+        said["withheld"] = (
+            f"{' and '.join(withheld)}: the turn has more than this proof shows, and only its digest is proven"
+        )
+    else:
+        said.pop("withheld", None)
     render.screen().print(render.grid(said))
 
 
@@ -119,6 +160,7 @@ def _turn_shown(proof: TurnProof, state: Checkpoint) -> dict[str, Any]:
         "content": said and said.text,
         "structured": said and said.structured,
         "facts": proof.facts or None,
+        "withheld": list(proof.withheld),
         "digest": proof.digest,
         "leaf_index": proof.leaf_index,
         "log": state.origin,

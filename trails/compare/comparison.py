@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
+from fractions import Fraction
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
-from trails import files
-from trails.compare import tables
+from trails import tables
 from trails.compare.layout import Stem
-from trails.compare.tables import NUMERIC, Kind, PlainTable
 from trails.errors import InvalidInput
+from trails.files import as_path, in_words, write_whole
 from trails.model import SessionRecord
+from trails.tables import NUMERIC, Kind, PlainTable
 
 META: Final = "meta."
 """What stands before a metadata key in a column's name."""
@@ -335,22 +335,23 @@ class Comparison:
         Raises `InvalidInput` for another suffix, an unknown column or more than 20 distinct values, and `TrailsError`
         where matplotlib is not installed (the extra `plot`).
         """
-        place = Path(path)
+        place = as_path(path, "the file of a plot")
         form = place.suffix.lower().removeprefix(".")
         if form not in ("svg", "png"):
             raise InvalidInput(f"{str(path)!r} names no format to draw in; let it end in .svg or .png")
         column = None if color_by is None else self.known(color_by)[0]
         tables.optional("matplotlib", "plot", "a plot")
-        from trails.compare import plot as plotting  # noqa: PLC0415 - matplotlib is optional, and takes a second to import
+        from trails.compare.plot import Metric, draw  # noqa: PLC0415 - matplotlib is optional, and takes a second to import
 
         cells = {row["session"]: row for row in self._all_rows}
         names = {session_id: row["label"] or session_id for session_id, row in cells.items()}
         metric = None
         if column is not None:
             values = {session_id: row[column] for session_id, row in cells.items()}
-            metric = plotting.Metric(column, self.kinds[column], values)
-        drawn = plotting.draw(self._stems, names, metric, form)
-        files.write_whole(place, lambda out: out.write(drawn))
+            metric = Metric(column, self.kinds[column], values)
+        drawn = draw(self._stems, names, metric, form)
+        with in_words(place, "written"):
+            write_whole(place, lambda out: out.write(drawn))
 
 
 def _row(branch: Branch, keys: Sequence[str]) -> dict[str, Any]:
@@ -382,8 +383,16 @@ def _aggregates(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict
     for name in names:
         numbers = [row[name] for row in rows if row[name] is not None]
         if numbers:
-            found[name] = Aggregate(len(numbers), fmean(numbers), min(numbers), max(numbers))
+            found[name] = Aggregate(len(numbers), _mean(numbers), min(numbers), max(numbers))
     return found
+
+
+def _mean(numbers: Sequence[int | float]) -> float:
+    """Return the mean, which is a float where the sum on the way to it would be none."""
+    try:
+        return fmean(numbers)
+    except OverflowError:
+        return float(sum(map(Fraction, numbers)) / len(numbers))
 
 
 def _group_row(group: Group, numeric: Mapping[str, None]) -> dict[str, Any]:

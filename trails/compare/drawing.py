@@ -21,8 +21,7 @@ from matplotlib.path import Path
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
-from trails.compare import layout as forest
-from trails.compare.layout import Lane, Layout
+from trails.compare.layout import Lane, Layout, ticks
 
 _dates: Final[Any] = mpl_dates  # its classes carry no types
 _WIDTH: Final = 7.2  # inches: two columns of a paper
@@ -189,7 +188,7 @@ class _Sheet:
         for first, last in axis.breaks:
             self._add_break((self._x(first) + self._x(last)) / 2, y)
         room = int((self._right - 2 * _MARGIN) / _TICK_ROOM)
-        for turns in forest.ticks(axis, room):
+        for turns in ticks(axis, room):
             x = self._x(turns)
             self._line([x, x], [y, y + 0.035], _INK, 0.6)
             self._text(x, y + 0.055, f"{turns:,}", ha="center", va="top")

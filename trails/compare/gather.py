@@ -17,7 +17,7 @@ from trails import iris, lineage, vocab
 from trails.compare.comparison import Branch, Comparison, Usage
 from trails.decoding import decodes
 from trails.errors import IndexGap, InvalidInput
-from trails.model import SessionRecord
+from trails.model import MAX_USAGE, SessionRecord, token_count
 from trails.plumbing.reader import Reader
 from trails.records.sessions import decode_records
 
@@ -183,7 +183,7 @@ def _branch(chain: _Chain, counts: Mapping[str, int], read: _Read) -> Branch:
 def _calls(reader: Reader, session_ids: Sequence[str]) -> dict[str, _Calls]:
     rows: dict[str, list[tuple[int, Usage, str | None]]] = {session_id: [] for session_id in session_ids}
     for session, index, given, made, cost, model in reader.select("usage_by_turn", sessions=session_ids):
-        usage = Usage(_whole(given), _whole(made), None if cost is None else Decimal(cost.value))
+        usage = Usage(_whole(given), _whole(made), _cost(cost))
         if usage != _NOTHING or model is not None:  # else it is the call of a tool, which the turn answers
             rows[iris.session_id(session.value)].append(
                 (int(index.value), usage, None if model is None else model.value)
@@ -197,7 +197,14 @@ def _calls(reader: Reader, session_ids: Sequence[str]) -> dict[str, _Calls]:
 
 
 def _whole(term: Any) -> int | None:
-    return None if term is None else int(term.value)
+    return None if term is None else token_count(int(term.value))
+
+
+def _cost(term: Any) -> Decimal | None:
+    if term is None:
+        return None
+    cost = Decimal(term.value)
+    return cost if 0 <= cost <= MAX_USAGE else None
 
 
 @decodes

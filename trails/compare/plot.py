@@ -16,15 +16,17 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Colormap, ListedColormap, Normalize, to_hex
 from numpy import linspace
 
-from trails.compare import drawing, tables
-from trails.compare import layout as forest
+from trails import tables
+from trails.compare import drawing
 from trails.compare.drawing import Paint
-from trails.compare.layout import Layout, Stem
-from trails.compare.tables import NUMERIC, Kind
+from trails.compare.layout import Layout, Stem, lay_out
 from trails.errors import InvalidInput
+from trails.tables import NUMERIC, Kind
 
 _dates: Final[Any] = mpl_dates  # its functions carry no types
 MAX_CATEGORIES: Final = 20
+_FARTHEST: Final = 1e300
+"""How far from 0 a number may be: what a scale reckons with it must be a number still."""
 _PLAIN: Final = "#0072b2"
 _FEW_COLOURS: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#000000")
 """Okabe and Ito's, which the colour-blind tell apart; beyond eight, matplotlib's twenty."""
@@ -56,7 +58,7 @@ def draw(stems: Sequence[Stem], names: Mapping[str, str], metric: Metric | None,
 
     Raises `InvalidInput` for more than 20 distinct values of another kind.
     """
-    layout = forest.lay_out(stems)
+    layout = lay_out(stems)
     with _LOCK, _settings():
         return drawing.draw(layout, names, None if metric is None else metric.name, _paint(layout, metric), form)
 
@@ -89,6 +91,8 @@ def _scaled(layout: Layout, metric: Metric) -> Paint:
         for session_id, value in metric.values.items()
         if value is not None
     }
+    if any(abs(number) > _FARTHEST for number in numbers.values()):
+        raise InvalidInput(f"colours have no scale for numbers beyond {_FARTHEST:g}; colour by another column")
     forks = {lane.stem.id for lane in layout.lanes if lane.origin is not None}
     within = [number for session_id, number in numbers.items() if session_id in forks] or list(numbers.values())
     if not within:

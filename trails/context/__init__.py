@@ -3,7 +3,7 @@
 from trails.context.assembling import Context, assemble
 from trails.context.compacting import CompactionPolicy, Summary, SummaryRequest, needs_compaction
 from trails.context.tokens import estimate
-from trails.context.window import TokenWindow
+from trails.context.window import TokenWindow, Window
 
 __all__ = [
     "CompactionPolicy",
@@ -11,6 +11,7 @@ __all__ = [
     "Summary",
     "SummaryRequest",
     "TokenWindow",
+    "Window",
     "assemble",
     "estimate",
     "needs_compaction",

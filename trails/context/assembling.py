@@ -17,7 +17,7 @@ from trails.context.messages import Message, cost, messages_of
 from trails.context.pairing import Repair, missing_answer, prepared, repair
 from trails.context.shown import ShownTurn, Spoken
 from trails.context.tokens import MESSAGE_TOKENS, Counter, counted, estimate
-from trails.errors import InvalidInput
+from trails.context.window import Window
 from trails.model import Facts, Turn
 from trails.parts import calls_in, plain_text, results_in
 
@@ -223,22 +223,38 @@ def assemble(
     >>> [message["content"] for message in context.openai()], context.tokens, context.within_budget
     (['Plan a trip', 'Where to?', 'To the Alps'], 21, True)
     """
-    if max_tokens is not None and validate.index(max_tokens, "max_tokens") < 1:
-        raise InvalidInput("max_tokens must be 1 or more, not 0")
-    validate.index(pinned_count, "pinned_count")
+    window = Window(max_tokens, pinned_count, counter)
+    fixed = Fixed(system, brief, background, summary, query)
+    return within(window, turns, fixed, starts_at=starts_at)
+
+
+class Fixed(NamedTuple):
+    """What a model is shown beside the turns: all of it always stays."""
+
+    system: str | None = None
+    brief: str | None = None
+    background: str | None = None
+    summary: Spoken | None = None
+    query: object = None
+
+
+def within(window: Window, turns: Sequence[Spoken], fixed: Fixed, *, starts_at: int | None = None) -> Context:
+    """Return what a model is shown in a window; see `assemble`."""
+    system, brief, background, summary, query = fixed
+    counter = window.counter
     head = list(_head(system, brief, background, summary))
     tail = [] if query is None else [Part("query", _as_turn(query))]
     through = None if summary is None else _through(summary)
-    if max_tokens is None:
+    if window.max_tokens is None:
         shown = [Part("turn", turn) for turn in turns]
         return Context((*head, *shown, *tail), summarised_through=through, counter=counter)
-    first = 0 if summary is not None else opening_end(turns, pinned_count)
+    first = 0 if summary is not None else opening_end(turns, window.pinned_count)
     pinned = [Part("pinned", turns[position]) for position in range(first)]
-    room = max_tokens - Context((*head, *pinned, *tail), counter=counter).tokens
+    room = window.max_tokens - Context((*head, *pinned, *tail), counter=counter).tokens
     fit = _newest(turns, first, room, counter, keep_newest=not tail)
     shown = [Part("turn", turn) for turn in fit.turns]
     dropped = _dropped(turns, first, fit.turns, starts_at)
-    return Context((*head, *pinned, *shown, *tail), max_tokens, dropped, through, counter)
+    return Context((*head, *pinned, *shown, *tail), window.max_tokens, dropped, through, counter)
 
 
 def _head(system: str | None, brief: str | None, background: str | None, summary: Spoken | None) -> Iterator[Part]:

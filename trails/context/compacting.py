@@ -56,7 +56,9 @@ class CompactionPolicy:
     `window` is the model's context window in tokens (None: no threshold), of which `reserve` are left free. `every`
     is after how many turns since the last summary to compact at any rate (None: never for that).
 
-    >>> CompactionPolicy(window=200_000).due(190_000, 12), CompactionPolicy(every=100).due(9_000, 100)
+    >>> import trails
+    >>> policy = trails.CompactionPolicy(window=200_000)
+    >>> policy.due(190_000, 12), trails.CompactionPolicy(every=100).due(9_000, 100)
     ('threshold', 'periodic')
     """
 

@@ -26,6 +26,7 @@ def estimate(text: str) -> int:
     two for three. The common tokenizers give fewer for most text; dense code, digits and rare scripts may take up to
     half as many again, so leave a reserve.
 
+    >>> from trails.context import estimate
     >>> estimate("Plan a trip to the Alps"), estimate("計画"), estimate("")
     (6, 2, 0)
     """

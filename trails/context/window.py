@@ -1,9 +1,10 @@
-"""A sliding window over a transcript: the opening turns stay, of the others the newest that fit."""
+"""How much of a transcript may be shown (`Window`), and the turns that fit as it grows (`TokenWindow`)."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Generic
 
 from trails import validate
@@ -11,6 +12,32 @@ from trails.context.fitting import Turnlike, continues, newest_that_fit, opening
 from trails.context.messages import cost
 from trails.context.tokens import Counter, estimate
 from trails.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How much of a transcript may be shown: the first turns always, and of the others the newest that fit.
+
+    Raises `InvalidInput` for `max_tokens` below 1 and for a negative `pinned_count`.
+    """
+
+    max_tokens: int | None = None
+    """None for no limit."""
+    pinned_count: int = 1
+    counter: Counter = estimate
+
+    def __post_init__(self) -> None:
+        if self.max_tokens is not None and validate.index(self.max_tokens, "max_tokens") < 1:
+            raise InvalidInput("max_tokens must be 1 or more, not 0")
+        validate.index(self.pinned_count, "pinned_count")
+
+    def but(self, max_tokens: int | None, pinned_count: int | None, counter: Counter | None) -> Window:
+        """Return it with what is given in place of its own."""
+        return Window(
+            self.max_tokens if max_tokens is None else max_tokens,
+            self.pinned_count if pinned_count is None else pinned_count,
+            counter or self.counter,
+        )
 
 
 class TokenWindow(Generic[Turnlike]):
@@ -21,8 +48,9 @@ class TokenWindow(Generic[Turnlike]):
     is False and `why` says so. Of the others the oldest go first, a tool call together with its answers. `counter`
     counts the tokens of a text.
 
+    >>> import trails
     >>> from trails.context.shown import ShownTurn
-    >>> window = TokenWindow(35)
+    >>> window = trails.TokenWindow(35)
     >>> texts = ("Plan a trip", "Where to?", "To the Alps, by train", "When?", "In May, for a week")
     >>> for index, text in enumerate(texts):
     ...     _ = window.append(ShownTurn(index, "assistant" if index % 2 else "user", text))
@@ -31,10 +59,11 @@ class TokenWindow(Generic[Turnlike]):
     """
 
     def __init__(self, max_tokens: int, pinned_count: int = 1, *, counter: Counter = estimate) -> None:
-        if validate.index(max_tokens, "max_tokens") < 1:
-            raise InvalidInput("max_tokens must be 1 or more, not 0")
+        validate.index(max_tokens, "max_tokens")  # None is no limit for a context, and no window
+        self.limits = Window(max_tokens, pinned_count, counter)
+        """What it was made with, in one value."""
         self.max_tokens = max_tokens
-        self.pinned_count = validate.index(pinned_count, "pinned_count")
+        self.pinned_count = pinned_count
         self.counter = counter
         self._clear()
 

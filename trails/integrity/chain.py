@@ -118,6 +118,9 @@ def check_run(
             findings.append(
                 _finding("wrong-iri", record, index, f"turn {index} has the IRI of another turn: {row.iri}")
             )
+        if not iris.is_of_author(row.author_iri):
+            what = f"turn {index} names its author by an IRI that is not the one of the name: {row.author_iri}"
+            findings.append(_finding("wrong-iri", record, index, what))
         if is_fork and row.branch != record.branch and index >= record.starts_at:
             what = f"turn {index} is of branch {row.branch!r}, not {record.branch!r}"
             findings.append(_finding("wrong-branch", record, index, what))

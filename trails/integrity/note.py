@@ -29,7 +29,7 @@ from trails.model import Value
 MAX_NOTE_BYTES: Final = 1_000_000
 """The largest note that is made or read, in bytes of UTF-8; the format asks for a limit and names none."""
 
-_SIGNER_PREFIX: Final = "PRIVATE+KEY+"
+SIGNER_PREFIX: Final = "PRIVATE+KEY+"
 _ED25519: Final = b"\x01"
 _DASH: Final = "\N{EM DASH}"
 _CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f]")
@@ -37,7 +37,7 @@ DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 """The one way to write a size or an index in a note or a proof."""
 
 
-class _Key(NamedTuple):
+class Key(NamedTuple):
     """A key taken apart: `material` is the public key of a verifier, the seed of a signer."""
 
     name: str
@@ -45,7 +45,9 @@ class _Key(NamedTuple):
     material: bytes
 
 
-class _Signature(NamedTuple):
+class Signature(NamedTuple):
+    """A signature line of a note, not checked."""
+
     name: str
     key_id: bytes
     value: bytes
@@ -92,18 +94,18 @@ def new_key(name: str) -> tuple[str, str]:
     `name` says whose key it is: for a log's checkpoints, the log's origin (best a URL without a scheme, such as
     `example.com/trails`). InvalidInput if it is empty or holds a space, a plus sign or a control character.
     """
-    if not _is_name(name):
+    if not is_name(name):
         raise InvalidInput(f"{name!r} cannot name a key: a name is not empty and has no spaces, plus or control signs")
     seed = secrets.token_bytes(32)
-    public = _public_key(seed)
-    signer = _SIGNER_PREFIX + _key_text(name, _key_id(name, public), seed)
+    public = public_key(seed)
+    signer = SIGNER_PREFIX + _key_text(name, _key_id(name, public), seed)
     return signer, _key_text(name, _key_id(name, public), public)
 
 
 def verifier_of(signer: str) -> str:
     """Return the public verifier key that belongs to a signer key."""
     key = _signer_key(signer)
-    return _key_text(key.name, key.id, _public_key(key.material))
+    return _key_text(key.name, key.id, public_key(key.material))
 
 
 def _key_text(name: str, key_id: bytes, material: bytes) -> str:
@@ -114,39 +116,42 @@ def _key_id(name: str, public: bytes) -> bytes:
     return sha256(name.encode() + b"\n" + _ED25519 + public).digest()[:4]
 
 
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
+    """Tell whether a text can name a key."""
     plain = name and "+" not in name and not any(sign.isspace() or sign < " " for sign in name)
     return bool(plain) and _is_unicode(name)
 
 
-def _verifier_key(text: str) -> _Key:
-    if text.strip().startswith(_SIGNER_PREFIX):
+def _verifier_key(text: str) -> Key:
+    if text.strip().startswith(SIGNER_PREFIX):
         raise InvalidInput("this is a secret signer key; give the verifier key, which begins with the key's name")
-    key = _split_key(text.strip(), "verifier")
+    key = split_key(text.strip(), "verifier")
     if _key_id(key.name, key.material) != key.id:
         raise InvalidInput(f"the verifier key of {key.name!r} does not have the id {key.id.hex()}: it was mistyped")
     return key
 
 
-def _signer_key(text: str) -> _Key:
+def _signer_key(text: str) -> Key:
     """Take a signer key apart. No message repeats any of it but the name: it is a secret."""
-    if not text.strip().startswith(_SIGNER_PREFIX):
-        raise InvalidInput(f"this is not a signer key: one begins with {_SIGNER_PREFIX!r}")
-    key = _split_key(text.strip().removeprefix(_SIGNER_PREFIX), "signer")
-    if _key_id(key.name, _public_key(key.material)) != key.id:
+    if not text.strip().startswith(SIGNER_PREFIX):
+        raise InvalidInput(f"this is not a signer key: one begins with {SIGNER_PREFIX!r}")
+    key = split_key(text.strip().removeprefix(SIGNER_PREFIX), "signer")
+    if _key_id(key.name, public_key(key.material)) != key.id:
         raise InvalidInput(f"the signer key of {key.name!r} does not have the id that it names: it was mistyped")
     return key
 
 
-def _split_key(text: str, kind: str) -> _Key:
+def split_key(text: str, kind: str, algorithm: bytes = _ED25519) -> Key:
+    """Take a key apart; InvalidInput where it is none of the algorithm, which the first byte of its material names."""
     name, _, rest = text.partition("+")
     digits, _, coded = rest.partition("+")
     material = from_base64(coded)
-    if not _is_name(name) or not re.fullmatch("[0-9a-f]{8}", digits) or not material:
+    if not is_name(name) or not re.fullmatch("[0-9a-f]{8}", digits) or not material:
         raise InvalidInput(f"this is not a {kind} key: one reads <name>+<8 hex digits>+<base64>")
-    if material[:1] != _ED25519 or len(material) != 33:
-        raise InvalidInput(f"the {kind} key of {name!r} is not an Ed25519 key (0x01 and 32 bytes): use another key")
-    return _Key(name, bytes.fromhex(digits), material[1:])
+    if material[:1] != algorithm or len(material) != 33:
+        shown = f"0x{algorithm.hex()} and 32 bytes"
+        raise InvalidInput(f"the {kind} key of {name!r} is not an Ed25519 key ({shown}): use another key")
+    return Key(name, bytes.fromhex(digits), material[1:])
 
 
 # --- notes ------------------------------------------------------------------------------------------------------------
@@ -163,11 +168,16 @@ def sign(text: str, *signers: str) -> str:
         raise InvalidInput("a note is signed by one or more signer keys, each once")
     if trouble := _text_trouble(text):
         raise InvalidInput(f"this text cannot be signed: {trouble}")
-    lines = [f"{_DASH} {key.name} {to_base64(key.id + _signed(key.material, text.encode()))}\n" for key in keys]
+    lines = [signature_line(key, signed(key.material, text.encode())) for key in keys]
     note = text + "\n" + "".join(lines)
     if len(note.encode()) > MAX_NOTE_BYTES:
         raise InvalidInput(f"a note has at most {MAX_NOTE_BYTES} bytes; this one would have {len(note.encode())}")
     return note
+
+
+def signature_line(key: Key, value: bytes) -> str:
+    """Return the line of a note that says what a key signed."""
+    return f"{_DASH} {key.name} {to_base64(key.id + value)}\n"
 
 
 def open_note(note: str | bytes, verifiers: Iterable[str]) -> OpenedNote:
@@ -178,8 +188,8 @@ def open_note(note: str | bytes, verifiers: Iterable[str]) -> OpenedNote:
     Read files as bytes: reading text would translate line ends before anything is checked.
     """
     known = _known_keys(verifiers)
-    text, signatures = _split_note(note)
-    seen: list[_Key] = []
+    text, signatures = split_note(note)
+    seen: list[Key] = []
     for signature in signatures:
         key = known.get((signature.name, signature.key_id))
         if key is None:
@@ -187,7 +197,7 @@ def open_note(note: str | bytes, verifiers: Iterable[str]) -> OpenedNote:
         who = f"{key.name!r} (key {key.id.hex()})"
         if key in seen:
             raise IntegrityError(f"the note has two signatures by {who}; one was added: get the note again")
-        if not _is_signed(key.material, signature.value, text.encode()):
+        if not is_signed(key.material, signature.value, text.encode()):
             raise IntegrityError(
                 f"the note's signature by {who} is wrong: text or signature were altered after signing, "
                 "or another key signed; do not trust the text"
@@ -199,10 +209,10 @@ def open_note(note: str | bytes, verifiers: Iterable[str]) -> OpenedNote:
     return OpenedNote(text, tuple(key.name for key in seen))
 
 
-def _known_keys(verifiers: Iterable[str]) -> dict[tuple[str, bytes], _Key]:
+def _known_keys(verifiers: Iterable[str]) -> dict[tuple[str, bytes], Key]:
     if isinstance(verifiers, str):
         raise InvalidInput("give the verifier keys as a list, also when there is only one")
-    known: dict[tuple[str, bytes], _Key] = {}
+    known: dict[tuple[str, bytes], Key] = {}
     for key in map(_verifier_key, verifiers):
         if known.setdefault(key[:2], key) != key:
             raise InvalidInput(f"two different verifier keys have the name {key.name!r} and the id {key.id.hex()}")
@@ -211,7 +221,7 @@ def _known_keys(verifiers: Iterable[str]) -> dict[tuple[str, bytes], _Key]:
     return known
 
 
-def _split_note(note: str | bytes) -> tuple[str, list[_Signature]]:
+def split_note(note: str | bytes) -> tuple[str, list[Signature]]:
     """Return a note's text and signature lines, unchecked signatures; IntegrityError where the form is broken."""
     if len(note if isinstance(note, bytes) else note.encode(errors="replace")) > MAX_NOTE_BYTES:
         raise IntegrityError(f"the note has more than {MAX_NOTE_BYTES} bytes and was not read")
@@ -240,15 +250,15 @@ def _text_trouble(text: str) -> str | None:
     return None
 
 
-def _signature(line: str) -> _Signature:
+def _signature(line: str) -> Signature:
     dash, _, rest = line.partition(" ")
     name, _, coded = rest.partition(" ")
     value = from_base64(coded)
-    if dash != _DASH or not _is_name(name) or value is None or len(value) < 5:
+    if dash != _DASH or not is_name(name) or value is None or len(value) < 5:
         raise IntegrityError(
             f"the note is malformed: {line[:100]!r} is no signature line (em dash, name, base64 of id and signature)"
         )
-    return _Signature(name, value[:4], value[4:])
+    return Signature(name, value[:4], value[4:])
 
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------
@@ -324,7 +334,7 @@ def open_checkpoint(note: str | bytes, verifiers: Iterable[str]) -> Checkpoint:
 
 def claimed_checkpoint(note: str | bytes) -> Checkpoint:
     """Return the checkpoint that a note holds without checking any signature: to make proofs, never to trust one."""
-    return Checkpoint.parse(_split_note(note)[0])
+    return Checkpoint.parse(split_note(note)[0])
 
 
 # --- Ed25519 ----------------------------------------------------------------------------------------------------------
@@ -340,15 +350,18 @@ def _ed25519() -> ModuleType:
     return ed25519
 
 
-def _public_key(seed: bytes) -> bytes:
+def public_key(seed: bytes) -> bytes:
+    """Return the public key of a seed."""
     return bytes(_ed25519().Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw())
 
 
-def _signed(seed: bytes, message: bytes) -> bytes:
+def signed(seed: bytes, message: bytes) -> bytes:
+    """Return the signature of a message by the key of a seed."""
     return bytes(_ed25519().Ed25519PrivateKey.from_private_bytes(seed).sign(message))
 
 
-def _is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
+def is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
+    """Tell whether a signature of a message is by a public key."""
     ed25519 = _ed25519()
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - an optional dependency
 

@@ -227,6 +227,12 @@ class TurnProof(_Proof):
         """The turn's digest, computed from what the proof says of it."""
         return self.turn.after(self.previous)
 
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """What the proof has only a digest of, though the turn has it: "content", "facts" or both."""
+        facts = self.facts is None and self.turn.facts != ""
+        return (*(["content"] if self.content is None else []), *(["facts"] if facts else []))
+
     def verify(self, verifiers: Iterable[str]) -> Checkpoint:
         """Return the checkpoint if the log signed it with one of the given keys and all that the proof says holds.
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 from trails.errors import InvalidInput
 from trails.keys.building import DmScope, as_links, check_dm_scope
+from trails.keys.configuration import section, text
 from trails.keys.ids import DEFAULT_AGENT, normalize_agent_id, normalize_main_key
 from trails.keys.script import trim
 from trails.model import Value
@@ -75,7 +76,7 @@ class KeySettings(Value):
         agents = tuple(_agents(root))
         return cls(
             scope=scope or "per-sender",
-            main_key=normalize_main_key(_text(session.get("mainKey"), "session.mainKey")),
+            main_key=normalize_main_key(text(session.get("mainKey"), "session.mainKey")),
             dm_scope=_scope(session.get("dmScope")),
             identity_links=tuple((name, tuple(ids)) for name, ids in links.items()),
             agents=tuple(agent for agent, _ in agents),
@@ -87,24 +88,9 @@ class KeySettings(Value):
         )
 
 
-def section(value: Any, path: str) -> Mapping[str, Any]:
-    """Return an object of a configuration, empty where there is none; anything else raises `InvalidInput` with its path."""
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise InvalidInput(f"{path} must be an object, not {type(value).__name__}")
-    return value
-
-
-def _text(value: Any, path: str) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise InvalidInput(f"{path} must be a text, not {type(value).__name__}")
-    return value
-
-
 def _scope(value: Any) -> DmScope:
     try:
-        return check_dm_scope(_text(value, "session.dmScope"))
+        return check_dm_scope(text(value, "session.dmScope"))
     except InvalidInput as wrong:
         raise InvalidInput(f"session.dmScope: {wrong}") from None
 
@@ -121,7 +107,7 @@ def _agents(root: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     listed = _listed(section(root.get("agents"), "agents").get("list"), "agents.list")
     for place, one in enumerate(listed):
         agent = section(one, f"agents.list[{place}]")
-        name = _text(agent.get("id"), f"agents.list[{place}].id")
+        name = text(agent.get("id"), f"agents.list[{place}].id")
         yield normalize_agent_id(name), bool(agent.get("default"))
 
 
@@ -133,12 +119,12 @@ def _bindings(value: Any) -> Iterator[Binding]:
         peer = match.get("peer")
         about = section(peer, f"{path}.match.peer")
         yield Binding(
-            agent_id=trim(_text(binding.get("agentId"), f"{path}.agentId")),
-            channel=trim(_text(match.get("channel"), f"{path}.match.channel")).lower(),
-            account_id=trim(_text(match.get("accountId"), f"{path}.match.accountId")) or None,
-            peer_kind=trim(_text(about.get("kind"), f"{path}.match.peer.kind")).lower() or None,
-            peer_id=trim(_text(about.get("id"), f"{path}.match.peer.id")) or None,
-            guild_id=trim(_text(match.get("guildId"), f"{path}.match.guildId")) or None,
-            team_id=trim(_text(match.get("teamId"), f"{path}.match.teamId")) or None,
+            agent_id=trim(text(binding.get("agentId"), f"{path}.agentId")),
+            channel=trim(text(match.get("channel"), f"{path}.match.channel")).lower(),
+            account_id=trim(text(match.get("accountId"), f"{path}.match.accountId")) or None,
+            peer_kind=trim(text(about.get("kind"), f"{path}.match.peer.kind")).lower() or None,
+            peer_id=trim(text(about.get("id"), f"{path}.match.peer.id")) or None,
+            guild_id=trim(text(match.get("guildId"), f"{path}.match.guildId")) or None,
+            team_id=trim(text(match.get("teamId"), f"{path}.match.teamId")) or None,
             has_peer=peer is not None,
         )

@@ -8,6 +8,7 @@ from typing import Any, Final
 from trails import vocab
 from trails.clock import Clock
 from trails.errors import InvalidInput, TrailsError
+from trails.handles import Handle
 from trails.ledger.writer import Book, change
 from trails.model import Turn
 from trails.plumbing import draft
@@ -23,7 +24,7 @@ _ERROR: Final = 2000
 """Characters of an error's text that are kept."""
 
 
-class Running:
+class Running(Handle):
     """An exchange that is being worked on: what a handler gets.
 
     `session` holds all that is stored by now, with the messages as its last turns. The handler appends what it makes
@@ -99,7 +100,7 @@ class Running:
         if content is None:
             raise InvalidInput(f"the text of message {message.number} of session {self.session.id!r} was taken out")
         said = draft.make("user", content, author=message.author_iri, time=message.time)
-        self._said[message.number] = self.session.worktree.append(said)  # an empty message came all the same
+        self._said[message.number] = self.session.worktree.append(said)
 
     # --- its end
 
@@ -190,7 +191,7 @@ class Running:
 
 
 Handler = Callable[[Running], str | Sequence[Any] | None]
-"""A host's model call. What it returns, unless None, is appended as the assistant's turn."""
+"""A host's model call. What it returns is appended as the assistant's turn; None, or nothing in it, makes no turn."""
 
 
 def told(error: BaseException) -> str:
@@ -205,9 +206,11 @@ def work(running: Running, handler: Handler, *, keep_partial: bool) -> Exchange:
     try:
         answer = handler(running)
         if answer is not None:
-            running.session.worktree.append(draft.make("assistant", answer))  # it may be empty: so a model answered
+            made = draft.make("assistant", answer)
+            if not made.says_nothing(answer):
+                running.session.worktree.append(made)
         return running.complete()
-    except BaseException as error:
+    except BaseException as error:  # an interrupt too: the exchange is noted as failed
         try:
             running.fail(error, keep_partial=keep_partial)
         except TrailsError as second:

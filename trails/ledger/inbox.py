@@ -8,11 +8,11 @@ from typing import Any, Final, get_args
 
 from pyoxigraph import Literal, NamedNode
 
-from trails import iris, validate, vocab
+from trails import iris, parts, validate, vocab
 from trails.errors import InvalidInput
 from trails.ledger.writer import Book, put
 from trails.model import Turn
-from trails.plumbing import draft
+from trails.plumbing import actors
 from trails.plumbing.transaction import Transaction
 from trails.records.entries import Delivery, Entry, Event, Exchange, Mode, Outcome
 from trails.records.entry import Words
@@ -43,6 +43,8 @@ def message(
     if mode not in get_args(Mode):
         raise InvalidInput(f"mode is one of {', '.join(get_args(Mode))}, not {mode!r}")
     text, structured = validate.content(content)
+    if not parts.holds_anything(content):
+        raise InvalidInput(f"the message for session {session_id!r} is empty: give it a text or parts")
     return Event(
         session_id=session_id,
         number=0,
@@ -53,7 +55,7 @@ def message(
         account=_name(account, "account"),
         peer=_name(peer, "peer"),
         mode=mode,
-        author_iri=draft.author_iri(author),
+        author_iri=actors.named(author),
         time=now if time is None else validate.time(time),
         received=now,
         waiting=True,

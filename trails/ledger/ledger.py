@@ -18,6 +18,7 @@ from pyoxigraph import NamedNode
 from trails import iris, validate, vocab
 from trails.clock import Clock, time_of
 from trails.errors import ExchangeInterrupted, InvalidInput
+from trails.handles import Handle
 from trails.ledger import heads, inbox, queue
 from trails.ledger.exchange import Handler, Running, work
 from trails.ledger.heads import HeadMove
@@ -35,7 +36,7 @@ _CUT_SHORT: Final = "interrupted: the process that worked on it ended"
 AsyncHandler = Callable[[Running], Awaitable[str | Sequence[Any] | None]]
 
 
-class Ledger:
+class Ledger(Handle):
     """What happens around the turns of a store's sessions: inbox, exchanges, events, deliveries.
 
     All of it is stored beside the turns, in one graph a session, and survives the process; several `Ledger`s on one
@@ -159,10 +160,11 @@ class Ledger:
         found = queue.following(self.inbox(session_id), now, self._debounce)
         return now if found.events else found.due
 
-    def drop(self, session: str, number: int, *, reason: str | None = None) -> Event:
+    def drop(self, session: str, number: int, *, by: str | None = None, reason: str | None = None) -> Event:
         """Take the text of a message out that no turn says, for good; return what stays of it.
 
         `number` is the event's. One that waits is not processed any more: it stands as a failed exchange.
+        `by` is as for `Repository.delete`.
 
         Raises `InvalidInput` for a message that a turn says (redact that) or that is being worked on.
         """
@@ -171,7 +173,8 @@ class Ledger:
         with self._book.at(session_id) as entry:
             event = self._book.event(session_id, number)
             made, moved = inbox.dropped(self._book, event, entry, now=self._now(), reason=why, agent=self._agent(event))
-            self._book.write(session_id, made, moved, taken_out=self._now())
+            deed = self._repository.workspace.deed(by, why)._replace(time=self._now())
+            self._book.write(session_id, made, moved, taken_out=deed)
         return self._book.event(session_id, number)
 
     def _agent(self, event: Event) -> str:
@@ -228,7 +231,7 @@ class Ledger:
                     done += self._work(exchange, handler, keep_partial=keep_partial)
                 elif not runtime.was_asked(session_id):
                     return done
-        except BaseException:
+        except BaseException:  # an interrupt too: others must be let in
             runtime.leave(session_id)
             raise
         runtime.leave(session_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from pyoxigraph import Literal, NamedNode
@@ -14,10 +14,10 @@ from trails import iris, validate, vocab
 from trails.errors import InvalidInput
 from trails.integrity.leaves import Leaf
 from trails.ledger.cache import Keeper
-from trails.plumbing import entries as ledgerbook
-from trails.plumbing import redaction_records
+from trails.plumbing import ledger_entries, redaction_records
 from trails.plumbing.transaction import Transaction, there
 from trails.records import entries
+from trails.records.deeds import Deed
 from trails.records.entries import Entry, Event, Exchange
 from trails.session import Repository
 from trails.store.contract import Change, PreconditionFailed
@@ -84,6 +84,7 @@ class LedgerRuntime:
             self._numbers[session_id] = max(number, self._numbers.get(session_id, 0))
 
 
+_Kind = TypeVar("_Kind", Event, Exchange)
 _RUNTIMES: WeakKeyDictionary[Repository, LedgerRuntime] = WeakKeyDictionary()
 _RUNTIMES_LOCK = threading.Lock()
 
@@ -103,34 +104,30 @@ class Book:
 
     def where(self, session_id: str, predicate: NamedNode, value: NamedNode | Literal | None = None) -> list[Entry]:
         """Return the entries with a property (and value), in order."""
-        return ledgerbook.read_where(self._repository.store, session_id, predicate, value)
+        return ledger_entries.read_where(self._repository.store, session_id, predicate, value)
 
     def all(self, session_id: str) -> list[Entry]:
         """Return all entries of a session's ledger, in order."""
-        return ledgerbook.read(self._repository.store, session_id)
+        return ledger_entries.read(self._repository.store, session_id)
 
     def event(self, session_id: str, number: int) -> Event:
         """Return an event by its number, or raise `InvalidInput`."""
-        found = self._entry(session_id, number)
-        if not isinstance(found, Event):
-            raise InvalidInput(
-                f"entry {number} of the ledger of session {session_id!r} is no event; see `trails events`"
-            )
-        return found
+        return self._entry(session_id, number, Event)
 
     def exchange(self, session_id: str, number: int) -> Exchange:
         """Return an exchange by its number, or raise `InvalidInput`."""
-        found = self._entry(session_id, number)
-        if not isinstance(found, Exchange):
-            raise InvalidInput(
-                f"entry {number} of the ledger of session {session_id!r} is no exchange; see `trails exchanges`"
-            )
-        return found
+        return self._entry(session_id, number, Exchange)
 
-    def _entry(self, session_id: str, number: int) -> Entry | None:
+    def _entry(self, session_id: str, number: int, kind: type[_Kind]) -> _Kind:
         number = validate.index(number, "an entry's number")
         node = NamedNode(iris.ledger_entry(iris.session(session_id), number))
-        return ledgerbook.read_one(self._repository.store, session_id, node)
+        found = ledger_entries.read_one(self._repository.store, session_id, node)
+        if not isinstance(found, kind):
+            what = kind.__name__.lower()
+            raise InvalidInput(
+                f"entry {number} of the ledger of session {session_id!r} is no {what}; see `trails {what}s`"
+            )
+        return found
 
     @contextmanager
     def at(self, session_id: str) -> Iterator[int]:
@@ -138,7 +135,7 @@ class Book:
         with self.runtime.lock(session_id):
             try:
                 yield self.runtime.next_number(session_id, lambda: self._last(session_id))
-            except BaseException:
+            except BaseException:  # whether the entry was written is not known: the next number is read anew
                 self.runtime.wrote(session_id, None)
                 raise
 
@@ -152,15 +149,15 @@ class Book:
         made: Sequence[Entry],
         moved: Sequence[tuple[Entry, Entry]] = (),
         *,
-        taken_out: datetime | None = None,
+        taken_out: Deed | None = None,
     ) -> None:
         """Write entries in one commit (inside `at`); raise `SessionNotFound` where the session is gone.
 
-        With a time in `taken_out`, those that move on lose their texts for good: that is recorded.
+        With `taken_out`, those that move on lose their texts for good: that is recorded.
         """
         tx = Transaction()
         if taken_out is not None:
-            redaction_records.record(tx, [old.iri for old, _ in moved], place="ledger text", time=taken_out)
+            redaction_records.record(tx, [old.iri for old, _ in moved], taken_out, place="ledger text")
         put(tx, session_id, made, moved)
         tx.commit(self._repository.store, otherwise=lambda failure: self.refusal(session_id, failure))
         self.wrote(session_id, made)

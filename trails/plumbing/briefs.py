@@ -8,7 +8,7 @@ from typing import NamedTuple
 from trails import vocab
 from trails.decoding import decodes
 from trails.model import SessionRecord
-from trails.plumbing import entries as ledgerbook
+from trails.plumbing import ledger_entries
 from trails.records.tree_entries import Brief
 from trails.store.contract import QuadStore
 
@@ -28,7 +28,7 @@ def told(store: QuadStore, chain: Sequence[SessionRecord]) -> Told:
             continue  # nobody spawned it: nearly all sessions, and nothing is looked up for them
         found: list[Brief] = []
         for kind in (vocab.TASK_BRIEF, vocab.CONTEXT_SUMMARY):
-            entries = ledgerbook.read_where(store, record.id, vocab.TYPE, kind)
+            entries = ledger_entries.read_where(store, record.id, vocab.TYPE, kind)
             found += [entry for entry in entries if isinstance(entry, Brief)]
         if found:
             texts = {entry.what: None if entry.words is None else entry.words.text for entry in found}

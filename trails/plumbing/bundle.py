@@ -7,6 +7,7 @@ from pyoxigraph import NamedNode, Quad
 from trails import iris, vocab
 from trails.model import SessionRecord
 from trails.plumbing import kinds, redaction_records
+from trails.records.deeds import author_type
 from trails.store.contract import QuadStore
 
 
@@ -24,7 +25,20 @@ def session_quads(store: QuadStore, record: SessionRecord) -> list[Quad]:
     quads += [quad for kind in kinds.KINDS for quad in kind.exported(store, node)]
     for who, kind in ((iris.principal(record.principal), vocab.PRINCIPAL), (iris.agent(record.agent), vocab.AGENT)):
         quads += store.quads((NamedNode(who), vocab.TYPE, kind, vocab.CATALOG))
+    named = {
+        record.forked_by,
+        *(_value(q.object) for q in quads if q.predicate == vocab.ATTRIBUTED_TO and _is_of_prompt(q)),
+    }
+    quads += [author_type(each) for each in sorted(filter(None, named))]
     return quads
+
+
+def _is_of_prompt(quad: Quad) -> bool:
+    return "/system/" in _value(quad.subject) and quad.graph_name == vocab.CATALOG
+
+
+def _value(term: object) -> str:
+    return str(getattr(term, "value", term))
 
 
 def row(store: QuadStore, node: NamedNode) -> list[Quad]:

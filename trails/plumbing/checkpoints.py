@@ -21,13 +21,13 @@ from trails.plumbing.reader import Reader
 from trails.store.contract import QuadStore
 
 
-def make(store: QuadStore, signer: str) -> str:
-    """Return a signed checkpoint of the log as it stands, once the log, and the store that it speaks of, are on disk.
+def state(store: QuadStore, origin: str = "-", extensions: Sequence[str] = ()) -> Checkpoint:
+    """Return what a checkpoint of the log as it stands would say, unsigned.
 
     A note at the very end that all before it is on disk is left out: it may itself be lost to a power cut, and a
-    checkpoint that covered it would then accuse an honest store.
+    checkpoint that covered it would then accuse an honest store. Raises `IntegrityError` where a line of the log does not
+    follow the one before it.
     """
-    origin = verifier_of(signer).partition("+")[0]
     lines = store.log.lines()
     while lines and lines[-1].startswith("sync "):
         lines.pop()
@@ -36,8 +36,17 @@ def make(store: QuadStore, signer: str) -> str:
             f"line {number} of the log of {store.location}: {what}; a checkpoint would vouch for it. "
             "`trails verify` says what else is wrong; restore a backup"
         )
+    return Checkpoint(origin=origin, size=len(lines), root=_root(lines), extensions=tuple(extensions))
+
+
+def make(store: QuadStore, signer: str, extensions: Sequence[str] = ()) -> str:
+    """Return a signed checkpoint of the log as it stands, once the log, and the store that it speaks of, are on disk.
+
+    `extensions` are lines that are signed with it: what else the signer vouches for.
+    """
+    made = state(store, verifier_of(signer).partition("+")[0], extensions)
     store.flush()
-    return sign_checkpoint(Checkpoint(origin=origin, size=len(lines), root=_root(lines)), signer)
+    return sign_checkpoint(made, signer)
 
 
 def opened(note: str | bytes, verifiers: Iterable[str]) -> Checkpoint:

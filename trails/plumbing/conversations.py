@@ -123,11 +123,12 @@ def begin(tx: Transaction, made: Conversation, refusal: Refusal | None = None) -
 
 def handing_over(record: SessionRecord, key: str) -> Change:
     """Return the commit that hands the label of a session, which has it itself, to the conversation of its key."""
-    if record.label is None:
-        return Change()
-    own = Quad(NamedNode(record.iri), vocab.LABEL, Literal(record.label), vocab.CATALOG)
-    named = Quad(NamedNode(iris.conversation(key)), vocab.LABEL, Literal(record.label), vocab.CATALOG)
-    return Change(add=[named], remove=[own], require=[own])
+    tx = Transaction()
+    if record.label is not None:
+        own = Quad(NamedNode(record.iri), vocab.LABEL, Literal(record.label), vocab.CATALOG)
+        named = Quad(NamedNode(iris.conversation(key)), vocab.LABEL, Literal(record.label), vocab.CATALOG)
+        tx.move([own], [named])
+    return tx.change()
 
 
 # --- with the session that they belong to

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final
 
 from pyoxigraph import Literal, NamedNode, Quad
@@ -10,17 +9,17 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails import iris, queries, vocab
 from trails.errors import HasChildren, TrailsError
 from trails.integrity.leaves import Leaf
-from trails.plumbing import detach, kinds, marks, sweep
-from trails.plumbing import leaves as logbook
+from trails.plumbing import detach, kinds, leaves, marks, sweep, unfinished
 from trails.plumbing.kind import Kind
 from trails.plumbing.reader import Reader
 from trails.plumbing.transaction import Transaction, there
+from trails.records.deeds import Deed
 from trails.records.sessions import tombstone_quads
 from trails.store.contract import Matching, PreconditionFailed, QuadStore, Solutions
 from trails.store.preview import Preview
 
 
-def delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, cascade: bool) -> list[str]:
+def delete(store: QuadStore, reader: Reader, session_id: str, *, deed: Deed, cascade: bool) -> list[str]:
     """Take the rows of a session (and, with `cascade`, of all that depend on it) out in one commit; return their ids.
 
     Tombstones go in with the same commit, marked for `sweep_pending`. What is forked, spawned or tagged meanwhile goes too,
@@ -28,7 +27,7 @@ def delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, cascad
     """
     while True:
         try:
-            return _delete(store, reader, session_id, by=by, cascade=cascade)
+            return _delete(store, reader, session_id, deed=deed, cascade=cascade)
         except _Newcomer:  # and look again: each time another writer got on
             continue
 
@@ -41,7 +40,7 @@ class _Newcomer(TrailsError):
     """Something came to depend on a session between the look at what does and the commit; nothing was written."""
 
 
-def _delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, cascade: bool) -> list[str]:
+def _delete(store: QuadStore, reader: Reader, session_id: str, *, deed: Deed, cascade: bool) -> list[str]:
     dependants = reader.dependants(session_id)
     if dependants and not cascade:
         children = sorted(child for child, parent in dependants if parent == session_id)
@@ -53,17 +52,27 @@ def _delete(store: QuadStore, reader: Reader, session_id: str, *, by: str, casca
     tx.session(session_id)
     # One that depended on it and was deleted by another writer, or a tag: the next look sees it.
     tx.require(map(there, doomed[1:]), lambda _: _Newcomer(session_id))
-    now = datetime.now(UTC)
     for doomed_id in doomed:
         node = NamedNode(iris.session(doomed_id))
-        tx.add(tombstone_quads(doomed_id, now, by))
-        tx.add([Quad(node, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG)])
+        tx.add(tombstone_quads(doomed_id, deed))
+        tx.add([_mark(node)])
         if not cascade:
             tx.forbid((None, vocab.PARENT_SESSION, node, vocab.CATALOG), lambda found: _has_child(session_id, found))
             tx.forbid((None, vocab.SPAWNED_BY, node, vocab.CATALOG), lambda found: _has_child(session_id, found))
             tx.forbid((None, vocab.TAG_OF, node, vocab.CATALOG), lambda _: _Newcomer(session_id))
-    _commit(store, doomed, tx)
+    waiting = [_mark(NamedNode(iris.session(doomed_id))) for doomed_id in doomed]
+    unfinished.begin(store, waiting)  # `sweep_pending` ends them
+    try:
+        _commit(store, doomed, tx)
+    except TrailsError:  # refused; an interrupt may come after the commit
+        unfinished.end(store, waiting)
+        raise
     return doomed
+
+
+def _mark(node: NamedNode) -> Quad:
+    """Return the quad that says that the graph of a deleted session waits to be swept."""
+    return Quad(node, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG)
 
 
 def _has_child(session_id: str, failure: PreconditionFailed) -> HasChildren:
@@ -84,7 +93,7 @@ def _commit(store: QuadStore, doomed: list[str], tx: Transaction) -> None:
         whole.take([*rows, *going])
         whole.require(map(there, homes))
         whole.log(logged)
-        whole.log(logbook.rows("change", homes))
+        whole.log(leaves.rows("change", homes))
         for each in left:
             whole.add(each.add)
             for pattern in each.forbid:
@@ -101,10 +110,10 @@ def _commit(store: QuadStore, doomed: list[str], tx: Transaction) -> None:
         tx, logged, rows = Transaction(), _no_leaves, []  # records of them that another writer made meanwhile go too
 
 
-def _nothing_new(doomed: list[str]) -> logbook.LeafMaker:
+def _nothing_new(doomed: list[str]) -> leaves.LeafMaker:
     """Return the maker of the leaves of a deletion, which ends it where something depends on a session and is not to go."""
 
-    def leaves(after: Preview) -> list[Leaf]:
+    def made(after: Preview) -> list[Leaf]:
         for session_id in doomed:
             node = NamedNode(iris.session(session_id))
             for link in (vocab.PARENT_SESSION, vocab.SPAWNED_BY, vocab.TAG_OF):
@@ -112,9 +121,9 @@ def _nothing_new(doomed: list[str]) -> logbook.LeafMaker:
                     raise _Newcomer(f"{quad.subject} came to depend on session {session_id!r}")
         if _rows(after, doomed, deleted=True):
             raise _RowChanged("a row was changed meanwhile")  # what stayed of it would stand beside the tombstone
-        return list(logbook.rows("delete", doomed)(after))
+        return list(leaves.rows("delete", doomed)(after))
 
-    return leaves
+    return made
 
 
 def _no_leaves(_: Preview) -> list[Leaf]:
@@ -177,6 +186,7 @@ def sweep_pending(store: QuadStore) -> int:
         removed += sum(store.drop_graph(each) for each in every)
         sweep.sweep_names(store, names)
         done = Transaction()
-        done.remove([Quad(graph, vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG)])
-        done.commit(store)
+        done.remove([_mark(graph)])
+        if done.commit(store):
+            unfinished.end(store, [_mark(graph)])
     return removed

@@ -1,29 +1,32 @@
 """Making a session independent of its ancestors by copying what it inherits: detach and flatten.
 
 A copy keeps everything that its digest covers, and its salt, so heads and proofs stay true; only its IRI is new, with
-`prov:alternateOf` the original. Copies go in small batches where no loader looks, the last commit makes them count. Until
-then a mark (`trails:UnfinishedCopy`) says what is being copied: where it is refused or cut short, the copies go again.
+`prov:alternateOf` the original, and the copying is what generated it: no model and no tool was called again. Copies go in
+small batches where no loader looks, the last commit makes them count. Until then a mark (`trails:UnfinishedCopy`) says
+what is being copied: where it is refused or cut short, the copies go again.
 """
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, lineage, vocab
-from trails.errors import InvalidInput, TrailsError
+from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.integrity import digests
 from trails.integrity.leaves import Leaf
 from trails.model import MAIN, SealedTurn, SessionRecord, Turn
-from trails.plumbing import leaves
+from trails.plumbing import copies, leaves, unfinished
 from trails.plumbing.reader import Reader
 from trails.plumbing.transaction import Refusal, Transaction
+from trails.records.acts import Copying, act_quads
+from trails.records.deeds import Deed
 from trails.records.sessions import prompt_quads, session_quads
 from trails.records.turns import turn_quads
 from trails.store.contract import Matching, PreconditionFailed, QuadStore
@@ -51,17 +54,21 @@ def _copying(store: QuadStore, session_id: str, tx: Transaction, otherwise: Refu
     sweep_copies(store)
     running, token = _RUNNING.setdefault(store, set()), (session_id, object())
     mark = _mark(session_id)
+    unfinished.begin(store, [mark])
     try:
         running.add(token)  # before the mark is there: a sweep in another thread must find both or none
         tx.add([mark])
         tx.forbid(_pattern(mark))
         tx.commit(store, otherwise)
         yield mark
-    except BaseException:
+    except BaseException:  # an interrupt too: no half copy stays
         running.discard(token)
         with suppress(TrailsError):  # a store that failed: they go when it is opened again
             sweep_copies(store)
+            unfinished.end(store, [mark])
         raise
+    else:
+        unfinished.end(store, [mark])
     finally:
         running.discard(token)
 
@@ -113,24 +120,23 @@ def _take_out_while(store: QuadStore, quads: Sequence[Quad], mark: Quad) -> None
 # --- copies
 
 
-def copy_turns(session_id: str, sealed: Sequence[SealedTurn]) -> list[list[Quad]]:
+def copy_turns(store: Matching, copying: Copying, sealed: Sequence[SealedTurn]) -> list[list[Quad]]:
     """Return the quads of copies of turns in another session's graph, in batches of commits."""
-    copies = [turn.turn.model_copy(update={"session_id": session_id}) for turn in sealed]
-    graph = NamedNode(iris.session(session_id))
+    made = [turn.turn.model_copy(update={"session_id": copying.session_id}) for turn in sealed]
     batches: list[list[Quad]] = []
-    for position, (original, copy) in enumerate(zip(sealed, copies, strict=True)):
+    for position, (original, copy) in enumerate(zip(sealed, made, strict=True)):
         if position % _BATCH == 0:
             batches.append([])
-        answers = lineage.answered_calls(copies, copy) if copy.tool_results else {}
-        batches[-1] += turn_quads(SealedTurn.trusted({"turn": copy, "salt": original.salt}), answers)
-        batches[-1].append(Quad(NamedNode(copy.iri), vocab.ALTERNATE_OF, NamedNode(original.turn.iri), graph))
+        answers = lineage.answered_calls(made, copy) if copy.tool_results else {}
+        batches[-1] += turn_quads(SealedTurn.trusted({"turn": copy, "salt": original.salt}), answers, copied=True)
+        batches[-1] += copies.copy_quads(store, original.turn.iri, original.turn.digest, copy, copying)
     return batches
 
 
-def _write_copies(store: QuadStore, session_id: str, sealed: Sequence[SealedTurn], while_: Sequence[Quad]) -> None:
+def _write_copies(store: QuadStore, copying: Copying, sealed: Sequence[SealedTurn], while_: Sequence[Quad]) -> None:
     """Write copies of turns, each batch only while some quads and its originals are there: none was redacted meanwhile."""
-    gone = f"a turn of session {session_id!r} was redacted or deleted meanwhile; try again"
-    for number, batch in enumerate(copy_turns(session_id, sealed)):
+    gone = f"a turn of session {copying.session_id!r} was redacted or deleted meanwhile; try again"
+    for number, batch in enumerate(copy_turns(store, copying, sealed)):
         originals = sealed[number * _BATCH : (number + 1) * _BATCH]
         tx = Transaction()
         tx.add(batch)
@@ -143,16 +149,19 @@ def _salt(sealed: SealedTurn) -> Quad:
     return Quad(NamedNode(sealed.turn.iri), vocab.SALT, Literal(sealed.salt), graph)
 
 
-def detach(store: QuadStore, reader: Reader, session_id: str) -> None:
+def detach(store: QuadStore, reader: Reader, session_id: str, deed: Deed) -> None:
     """Copy the inherited turns into a fork below its fork index, then clear its parent and fork index in one commit.
 
-    Raises `InvalidInput` where a turn was redacted, or the fork deleted or detached, meanwhile: the fork is as it was.
+    Raises `InvalidInput` where a turn was redacted, or the fork deleted or detached, meanwhile, and `IntegrityError` where
+    turns stand there that Trails did not write: the fork is as it was.
     """
+    sweep_copies(store)
     chain = reader.lineage(session_id)
     record = chain[0]
     if record.parent_session_id is None:
         return
     turns = reader.turns(chain)
+    _refuse_strangers(store, record)
     sealed = reader.sealed([turn for turn in turns if turn.index < record.starts_at])
     node = NamedNode(record.iri)
     remove = [quad for predicate in leaves.FORK_POINT for quad in store.quads((node, predicate, None, vocab.CATALOG))]
@@ -160,13 +169,23 @@ def detach(store: QuadStore, reader: Reader, session_id: str) -> None:
     # As it was read first: of a fork that is deleted meanwhile there is nothing left to be found here.
     above = NamedNode(iris.session(record.parent_session_id))
     parent = [Quad(node, vocab.PARENT_SESSION, above, vocab.CATALOG)]
-    add = _prompt_copies(reader, chain, session_id)
-    moved_add, moved_remove = _moved_answers(turns, record)
+    copying = Copying(
+        session_id=session_id,
+        token=secrets.token_hex(8),
+        by_iri=deed.by_iri,
+        time=deed.time,
+        action="detach",
+        used=tuple(sorted({each.turn.session_id for each in sealed})),
+        was_fork_of=record.parent_session_id,
+        was_forked_at=record.forked_at_index,
+    )
+    add = [*_prompt_copies(reader, chain, session_id), *act_quads(copying)]
+    moved_add, moved_remove = _moved_answers(store, turns, record)
     gone = f"session {session_id!r} was deleted or detached by another writer meanwhile, or is being detached"
     start, end = Transaction(), Transaction()
     start.require(parent)
     with _copying(store, session_id, start, lambda _: InvalidInput(gone)) as mark:
-        _write_copies(store, session_id, sealed, [mark, *parent])  # a deletion may not have seen the mark
+        _write_copies(store, copying, sealed, [mark, *parent])  # a deletion may not have seen the mark
         end.require(parent)
         end.take([mark])
         end.add([*add, *moved_add])
@@ -177,27 +196,58 @@ def detach(store: QuadStore, reader: Reader, session_id: str) -> None:
             raise InvalidInput(gone)  # all that was to go is gone: with the fork
 
 
+def _refuse_strangers(store: QuadStore, record: SessionRecord) -> None:
+    """Raise `IntegrityError` where turns stand below a fork's index and nobody is copying them there."""
+    if _first_below(store, record) is None:
+        return
+    node = NamedNode(record.iri)
+    with store.hold():  # what another thread copies goes or counts at once with the mark of it
+        row = store.quads((node, None, None, vocab.CATALOG))
+        index = _first_below(store, record)
+    is_fork = any(quad.predicate == vocab.FORKED_AT_INDEX for quad in row)
+    if index is None or not is_fork or _mark(record.id) in row:
+        return
+    raise IntegrityError(
+        f"session {record.id!r} holds a turn {index} of its own below its fork index {record.starts_at}, which Trails did "
+        "not write; detached, it would have two. `trails verify` names what was put there; restore the session from an "
+        "export or a backup"
+    )
+
+
+def _first_below(store: QuadStore, record: SessionRecord) -> int | None:
+    """Return the first index below a fork's own at which a turn stands in its graph, or None."""
+    found = store.quads((None, vocab.INDEX, None, NamedNode(record.iri)))
+    indices = (str(getattr(quad.object, "value", "")) for quad in found)
+    return min((int(each) for each in indices if each.isdecimal() and int(each) < record.starts_at), default=None)
+
+
 def _batch_leaf(after: Matching, session_id: str, turns: Sequence[Turn]) -> list[Leaf]:
     """Return the leaf for the turns of a session, with those that were appended since they were read."""
     leaf = leaves.grown(after, session_id, len(turns), turns[-1].digest if turns else digests.GENESIS)
     return [leaf] if leaf.count else []
 
 
-def _moved_answers(turns: Sequence[Turn], record: SessionRecord) -> tuple[list[Quad], list[Quad]]:
-    """Return what to add and remove so that the fork's own results point to the copies of inherited calls."""
-    copies = [
+def _moved_answers(store: QuadStore, turns: Sequence[Turn], record: SessionRecord) -> tuple[list[Quad], list[Quad]]:
+    """Return what to add and remove so that the fork's own results point to the copies of inherited calls too.
+
+    The calls that they answer were made where they stood first, and stay named.
+    """
+    made = [
         turn.model_copy(update={"session_id": record.id}) if turn.index < record.starts_at else turn for turn in turns
     ]
+    graph, own = NamedNode(record.iri), f"{record.iri}/"
     add: list[Quad] = []
     remove: list[Quad] = []
     for turn in turns[record.starts_at :]:
-        if not turn.tool_results:
-            continue
-        blank = SealedTurn.trusted({"turn": turn, "salt": ""})
-        old = set(turn_quads(blank, lineage.answered_calls(turns, turn)))
-        new = set(turn_quads(blank, lineage.answered_calls(copies, turn)))
-        add += new - old
-        remove += old - new
+        answers = lineage.answered_calls(made, turn) if turn.tool_results else {}
+        for position, result in enumerate(turn.tool_results):
+            call = answers.get(result.call_id)
+            if call is None or iris.turn_index(call) >= record.starts_at:
+                continue
+            node = NamedNode(iris.tool_result(turn.iri, position))
+            old = store.quads((node, vocab.ANSWERS_COPY, None, graph))
+            remove += [quad for quad in old if not str(getattr(quad.object, "value", "")).startswith(own)]
+            add.append(Quad(node, vocab.ANSWERS_COPY, NamedNode(call), graph))
     return add, remove
 
 
@@ -213,7 +263,9 @@ def _prompt_copies(reader: Reader, chain: Sequence[SessionRecord], session_id: s
     return quads
 
 
-def flatten(store: QuadStore, reader: Reader, chain: Sequence[SessionRecord], *, new_id: str, label: str | None) -> str:
+def flatten(
+    store: QuadStore, reader: Reader, chain: Sequence[SessionRecord], deed: Deed, *, new_id: str, label: str | None
+) -> str:
     """Make a new root with a copy of a session's transcript; return its id.
 
     Raises `InvalidInput` where id or label are in use, or a turn was redacted meanwhile: nothing is left of it then.
@@ -226,15 +278,24 @@ def flatten(store: QuadStore, reader: Reader, chain: Sequence[SessionRecord], *,
         id=new_id,
         principal=source.principal,
         agent=source.agent,
-        created=datetime.now(UTC),
+        created=deed.time,
         label=label,
         branch=MAIN,
         meta_json=source.meta_json,
     )
     prompts = _prompt_copies(reader, (source.model_copy(update={"system_version": 2**31}), *chain), new_id)
+    copying = Copying(
+        session_id=new_id,
+        token=secrets.token_hex(8),
+        by_iri=deed.by_iri,
+        time=deed.time,
+        action="flatten",
+        used=tuple(sorted({source.id, *(each.turn.session_id for each in sealed)})),
+    )
     row = [
         *session_quads(record),
         *prompts,
+        *act_quads(copying),
         Quad(node, vocab.DERIVED_FROM, NamedNode(source.iri), vocab.CATALOG),
     ]
     if store.quads((node, vocab.TYPE, None, vocab.CATALOG)):
@@ -251,7 +312,7 @@ def flatten(store: QuadStore, reader: Reader, chain: Sequence[SessionRecord], *,
         tx.label(label or "", taken)
     # The mark is of a type, which all who make a session forbid: nobody takes the id meanwhile.
     with _copying(store, new_id, start, taken) as mark:
-        _write_copies(store, new_id, sealed, [mark])
+        _write_copies(store, copying, sealed, [mark])
         end.add(row)
         end.take([mark])
         end.log(lambda after: leaves.row_leaves(after, "create", new_id))

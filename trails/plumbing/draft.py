@@ -10,6 +10,7 @@ from trails import iris, parts, validate
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import NO_FACTS, Compaction, Facts, ModelCall, SessionRecord, ToolCall, ToolResult, Turn
+from trails.plumbing import actors
 
 _HUMAN_ROLES = frozenset({"user", "human"})
 _MAY_BE_EMPTY = frozenset({"tool", "toolResult"})
@@ -130,23 +131,10 @@ def make(
         text=text,
         structured=structured,
         time=moment,
-        author_iri=author_iri(author),
+        author_iri=actors.named(author),
         facts=facts,
         salt=digests.new_salt(),
     )
-
-
-def author_iri(author: str | None) -> str | None:
-    """Return an author's IRI: a name is a principal's, `agent:NAME` an agent's, an IRI of ours is kept."""
-    if author is None:
-        return None
-    plain = validate.name(author, "author")
-    if plain.startswith("urn:trails:"):
-        named = validate.name(iris.author_name(plain), "author")
-        if plain not in (iris.principal(named), iris.agent(named)):
-            raise InvalidInput(f"author {plain!r} is not the IRI of a principal or an agent")
-        return plain
-    return iris.agent(plain[6:]) if plain.startswith("agent:") else iris.principal(plain)
 
 
 def _model_call(model: str | None, usage: Mapping[str, Any] | None, stop_reason: str | None) -> ModelCall | None:

@@ -161,6 +161,9 @@ class Kind:
     # --- verifying
     as_written: Callable[[str, Sequence[Quad]], Iterable[Quad]] = _nothing
     """The quads that a record in the catalog would have if it were written from what it says."""
+    own_leaf: Callable[[Quad], bool] = lambda _: False
+    """Whether a quad of the catalog says that its subject has a leaf of its own, to which `checks` hold it; else it is
+    logged with its session's row."""
     removal: Callable[[str], frozenset[NamedNode]] = lambda _: frozenset()
     """What may be said of the removal of such a record, by the removal's IRI; nothing where that is none."""
     checks: Callable[[Evidence], Checks] = lambda _: Checks()

@@ -7,14 +7,15 @@ from typing import Final
 
 from pyoxigraph import NamedNode
 
+from trails.plumbing.acts import ACTS
 from trails.plumbing.conversations import CONVERSATIONS
-from trails.plumbing.entries import ENTRIES
 from trails.plumbing.kind import Kind
+from trails.plumbing.ledger_entries import ENTRIES
 from trails.plumbing.marks import ANNOTATIONS
 from trails.plumbing.overrides import OVERRIDES
 from trails.plumbing.run_rows import RUNS
 
-KINDS: Final[tuple[Kind, ...]] = (CONVERSATIONS, OVERRIDES, ENTRIES, ANNOTATIONS, RUNS)
+KINDS: Final[tuple[Kind, ...]] = (CONVERSATIONS, OVERRIDES, ENTRIES, ANNOTATIONS, RUNS, ACTS)
 
 
 def of_types(types: Collection[object]) -> Kind | None:

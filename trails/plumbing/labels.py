@@ -6,18 +6,20 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import validate, vocab
 from trails.errors import InvalidInput
-from trails.plumbing import conversations, leaves
+from trails.plumbing import acts, conversations, leaves
 from trails.plumbing.transaction import Transaction, there
 from trails.plumbing.workspace import Workspace
 
 
-def set_label(workspace: Workspace, session: str, label: str | None) -> None:
+def set_label(workspace: Workspace, session: str, label: str | None, by: str | None = None) -> None:
     """Give a stored session a label, or take its label away with None; raise `InvalidInput` for one in use."""
     wanted = None if label is None else validate.label(label)
     record = workspace.record(session)
     if record.label == wanted:
         return
+    deed = workspace.deed(by)
     tx = Transaction(workspace.reader)
+    tx.add(acts.altered(record.id, deed, "label", record.label, wanted))
     if (named := workspace.reader.conversation(record.id)) is not None:
         conversations.relabel(tx, named, wanted)
     else:

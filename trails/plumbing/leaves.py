@@ -16,7 +16,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails import iris, vocab
 from trails.integrity import digests, leaves
 from trails.integrity.leaves import SALTED, Kind, Leaf
-from trails.plumbing import kinds
+from trails.plumbing import copies, kinds
 from trails.store.contract import Change, Matching, QuadStore
 from trails.store.preview import Preview
 
@@ -27,7 +27,7 @@ FORK_POINT: Final = (vocab.PARENT_SESSION, vocab.FORKED_AT_INDEX, vocab.FORK_HEA
 """What says what a session is a fork of: a detach clears it, and leaves its digest."""
 _MADE_WITH: Final = frozenset(
     {vocab.TYPE, vocab.BRANCH, vocab.ATTRIBUTED_TO, vocab.SESSION_AGENT, vocab.KIND, vocab.TIME, vocab.SOURCE_SESSION}
-    | {vocab.DERIVED_FROM, vocab.LEAF_SALT, vocab.FORK_DIGEST}
+    | {vocab.DERIVED_FROM, vocab.LEAF_SALT, vocab.FORK_DIGEST, vocab.FORKED_BY}
 )
 _NOTHING_MORE: Final = Literal("active")
 """The state of a session of which nothing is said beyond what it was made with: it has no `change` leaf."""
@@ -109,7 +109,7 @@ class Row:
 def row_of(store: Matching, session_id: str) -> Row:
     """Return everything that is said of a session and that no turn's digest covers.
 
-    That is its row, its system prompts, its deletion, which of its turns are copies of which, and those of its records
+    That is its row, its system prompts, its deletion, which of its turns are copies and of what, and those of its records
     that are logged with it: tags, notes, and for a session with a key its entry, its moves and, while it is the key's
     current one, the conversation with its aliases.
     Copies below a fork's own indices are those of a detach that is not done: they do not count yet, and those of a
@@ -125,8 +125,9 @@ def row_of(store: Matching, session_id: str) -> Row:
         return Row(node, tuple(quad for quad in quads if quad.predicate != vocab.PENDING_SWEEP))
     quads = [*quads, *(quad for kind in kinds.KINDS for quad in kind.logged(store, node, quads))]
     start = next((int(quad.object.value) for quad in quads if quad.predicate == vocab.FORKED_AT_INDEX), 0)  # type: ignore[union-attr] # a literal
-    copies = store.quads((None, vocab.ALTERNATE_OF, None, node))
-    return Row(node, (*quads, *(quad for quad in copies if iris.turn_index(str(quad.subject.value)) >= start)))  # type: ignore[union-attr] # an IRI
+    copyings = [quad.subject for quad in quads if quad.object == vocab.COPYING and isinstance(quad.subject, NamedNode)]
+    copied = copies.in_graph(store, node, copyings)
+    return Row(node, (*quads, *(quad for quad in copied if iris.turn_index(str(quad.subject.value)) >= start)))  # type: ignore[union-attr] # an IRI
 
 
 # --- leaves

@@ -20,7 +20,8 @@ from trails.integrity import digests
 from trails.model import Finding, Note, SessionRecord, Tag, Turn
 from trails.plumbing.kind import Arriving, Checks, Evidence, Growth, Kind, Leaving
 from trails.plumbing.reader import Reader
-from trails.records.annotations import REMOVAL, author_type, note_of, quads_as_written, tag_of
+from trails.records.annotations import REMOVAL, note_of, quads_as_written, tag_of
+from trails.records.deeds import author_type
 from trails.store.contract import Matching, QuadStore
 
 _LINKS: Final = (vocab.TAG_OF, vocab.NOTE_ON, vocab.REMOVED_FROM)

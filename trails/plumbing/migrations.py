@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from trails import iris, vocab
+from trails.files import as_path, in_words
 from trails.integrity.leaves import Leaf
-from trails.plumbing import entries as ledgerbook
-from trails.plumbing import leaves, logged, run_rows
+from trails.plumbing import leaves, ledger_entries, logged, run_rows
 from trails.plumbing.reader import Reader
-from trails.store import format1
+from trails.store import format1, marker
 from trails.store import upgrade as upgrading
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.upgrade import Migration, Upgraded
 
 
-def upgrade(folder: Path, *, backup: Path | None = None, migrations: Mapping[int, Migration] | None = None) -> Upgraded:
+def upgrade(
+    folder: str | os.PathLike[str],
+    *,
+    backup: str | os.PathLike[str] | None = None,
+    migrations: Mapping[int, Migration] | None = None,
+) -> Upgraded:
     """Bring a store up to the newest format, after a backup; a store that is there already is left as it is.
 
     What `trails.store.upgrade.upgrade` says holds here; `migrations` are those of this version unless given.
     """
-    return upgrading.upgrade(folder, backup=backup, migrations=MIGRATIONS if migrations is None else migrations)
+    place = as_path(folder, "the store's folder")
+    kept = None if backup is None else as_path(backup, "the place of the backup")
+    with in_words(place, "upgraded"):
+        return upgrading.upgrade(place, backup=kept, migrations=MIGRATIONS if migrations is None else migrations)
 
 
 def _to_commit_log(folder: Path) -> str:
@@ -44,6 +53,19 @@ def _to_commit_log(folder: Path) -> str:
     return (
         f"the store was not closed well, and {len(missing)} commits that its log lacked were taken as they were found"
     )
+
+
+def _to_named_doers(folder: Path) -> str:
+    """From format 2 to 3: nothing is rewritten; the marker says how far the log was until then."""
+    note = marker.read(folder)
+    if "older" not in note:
+        store = EmbeddedStore(folder, accept=2)
+        try:
+            lines = len(store.log.lines())
+        finally:
+            store.close()
+        marker.write(folder, marker.raised(note, lines) | {"format": note["format"]})
+    return ""
 
 
 def _missing_leaves(store: QuadStore) -> list[Leaf]:
@@ -77,8 +99,8 @@ def _of_session(store: QuadStore, row: leaves.Row, log: logged.SessionLog) -> li
 
 def _beside_sessions(store: QuadStore, lines: Sequence[str]) -> list[Leaf]:
     """Return the missing leaves of ledgers, of runs, and of runs that were removed."""
-    entries = {(leaf.session_iri, leaf.count): leaf for leaf in ledgerbook.all_leaves(store) if leaf.kind != "said"}
-    known = ledgerbook.logged(lines)
+    entries = {(leaf.session_iri, leaf.count): leaf for leaf in ledger_entries.all_leaves(store) if leaf.kind != "said"}
+    known = ledger_entries.logged(lines)
     made = [
         leaf
         for (session_iri, number), leaf in entries.items()
@@ -92,5 +114,8 @@ def _beside_sessions(store: QuadStore, lines: Sequence[str]) -> list[Leaf]:
     ]
 
 
-MIGRATIONS: Final[Mapping[int, Migration]] = {1: Migration("a commit log under everything", _to_commit_log)}
+MIGRATIONS: Final[Mapping[int, Migration]] = {
+    1: Migration("a commit log under everything", _to_commit_log),
+    2: Migration("who did a thing is who was named; copies have no activities", _to_named_doers),
+}
 """By the format that each starts from; it ends at the next one. Format 1 is the first that was released."""

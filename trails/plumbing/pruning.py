@@ -19,6 +19,7 @@ from trails.errors import HasChildren, InvalidInput, SessionNotFound
 from trails.model import Value
 from trails.plumbing import deletion, marks
 from trails.plumbing.reader import Reader
+from trails.records.deeds import Deed
 from trails.records.terms import parse_time
 from trails.store.contract import QuadStore
 
@@ -61,7 +62,7 @@ def prune(
     keep_count: int | None,
     keep_bytes: int | None,
     dry_run: bool,
-    by: str | None,
+    deed: Deed,
 ) -> Pruning:
     """Delete sessions, those first whose last turn is oldest, until every limit that is given is kept, or nothing more can go."""
     if older_than is None and keep_count is None and keep_bytes is None:
@@ -74,11 +75,12 @@ def prune(
     before = None if older_than is None else _ago(older_than)
     sizes = {} if keep_bytes is None else {each.id: text_bytes(store, each.id) for each in found}
     doomed = plan(found, before=before, keep_count=keep_count, keep_bytes=keep_bytes, sizes=sizes)
+    deed = deed._replace(rule=rule(older_than=older_than, keep_count=keep_count, keep_bytes=keep_bytes))
     gone: list[str] = []
     freed = 0
     for session_id in doomed:
         size = sizes[session_id] if sizes else text_bytes(store, session_id)
-        if dry_run or _deleted(store, reader, session_id, by):
+        if dry_run or _deleted(store, reader, session_id, deed):
             gone.append(session_id)
             freed += size
     if not dry_run:
@@ -89,6 +91,20 @@ def prune(
     return Pruning(sessions=tuple(gone), needed=tuple(needed), text_bytes=freed, dry_run=dry_run)
 
 
+def rule(*, older_than: timedelta | None, keep_count: int | None, keep_bytes: int | None) -> str:
+    """Return the rule by which sessions go, as their tombstones name it.
+
+    >>> rule(older_than=timedelta(days=90), keep_count=None, keep_bytes=1000)
+    'prune: older than 7776000 s, keep 1000 bytes'
+    """
+    limits = (
+        (older_than and older_than.total_seconds(), "older than {:.15g} s"),
+        (keep_count, "keep {} sessions"),
+        (keep_bytes, "keep {} bytes"),
+    )
+    return "prune: " + ", ".join(text.format(limit) for limit, text in limits if limit is not None)
+
+
 def _ago(age: timedelta) -> datetime:
     try:
         return datetime.now(UTC) - age
@@ -96,11 +112,10 @@ def _ago(age: timedelta) -> datetime:
         raise InvalidInput(f"{age} ago is before the year 1") from error
 
 
-def _deleted(store: QuadStore, reader: Reader, session_id: str, by: str | None) -> bool:
+def _deleted(store: QuadStore, reader: Reader, session_id: str, deed: Deed) -> bool:
     """Delete a session; False where another thread made something that depends on it, or deleted it, meanwhile."""
     try:
-        who = reader.record(session_id).principal if by is None else by
-        deletion.delete(store, reader, session_id, by=who, cascade=False)
+        deletion.delete(store, reader, session_id, deed=deed, cascade=False)
     except (HasChildren, SessionNotFound):
         return False
     return True

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from pyoxigraph import NamedNode, Quad
@@ -18,12 +17,13 @@ from trails import iris, queries, vocab
 from trails.errors import InvalidInput, TrailsError
 from trails.integrity.leaves import Leaf
 from trails.model import Value
-from trails.plumbing import leaves, redaction_records
+from trails.plumbing import actors, leaves, redaction_records
 from trails.plumbing.needle import Needle
 from trails.plumbing.purge_walk import OF_TURNS, Walk
 from trails.plumbing.substitution import Substitution
 from trails.plumbing.taking import Changed, Place, Taking
 from trails.plumbing.transaction import Transaction
+from trails.records.deeds import Deed
 from trails.store.contract import PreconditionFailed, QuadStore, Solutions
 from trails.store.preview import Preview
 
@@ -45,14 +45,15 @@ class TextRedaction(Value):
         return self.model_dump()
 
 
-def purge(store: QuadStore, text: str, *, by: str | None, reason: str | None, dry_run: bool = False) -> TextRedaction:
+def purge(store: QuadStore, text: str, deed: Deed, *, dry_run: bool = False) -> TextRedaction:
     """Take a text out wherever it stands, in one commit, and record it; with `dry_run`, only say where it stands.
 
-    Raises `InvalidInput` for a text that cannot be looked for, or where `by` or `reason` hold it, and `IntegrityError`
-    where a turn that would lose more than its texts does not verify; nothing is changed then.
+    Raises `InvalidInput` for a text that cannot be looked for, or where who does it, or the reason, holds it, and
+    `IntegrityError` where a turn that would lose more than its texts does not verify; nothing is changed then.
     """
     needle = Needle(text)
-    for said, what in ((by, "by"), (reason, "the reason")):
+    by = None if deed.by_iri == actors.UNKNOWN else iris.author_name(deed.by_iri)
+    for said, what in ((by, "by"), (deed.reason, "the reason")):
         if said is not None and needle.within(said):
             raise InvalidInput(f"{what} holds the text that is to be taken out, and would be kept")
     substitution, places = Substitution(needle), dict[Place, None]()
@@ -62,7 +63,7 @@ def purge(store: QuadStore, text: str, *, by: str | None, reason: str | None, dr
         if dry_run or not found.places:
             return TextRedaction(places=_ordered(places), left=_ordered(found.left), dry_run=dry_run)
         try:
-            _transaction(store, found, by, reason).commit(store)
+            _transaction(store, found, deed).commit(store)
         except PreconditionFailed:
             continue  # another thread changed some of it: look again
     raise TrailsError(
@@ -85,20 +86,17 @@ def _found(store: QuadStore, needle: Needle, substitution: Substitution) -> Chan
     return found
 
 
-def _transaction(store: QuadStore, found: Changed, by: str | None, reason: str | None) -> Transaction:
+def _transaction(store: QuadStore, found: Changed, deed: Deed) -> Transaction:
     """Return the commit for what was found, with what says who did it."""
-    now = datetime.now(UTC)
     records: list[tuple[NamedNode, list[Quad]]] = []
     for turn in found.turns:
         node = redaction_records.next_of(store, turn.iri)
-        rows = redaction_records.of_turn(
-            node, turn.digest, now, by=by, reason=reason, places=turn.kinds, stands_as=turn.stands_as
-        )
+        rows = redaction_records.of_turn(node, turn.digest, deed, places=turn.kinds, stands_as=turn.stands_as)
         records.append((node, rows))
     for session_id, parts in found.parts.items():
         node = NamedNode(iris.redaction(iris.session(session_id), secrets.token_hex(8)))
         kinds = {place.kind for place in found.places if place.session_id == session_id} - OF_TURNS
-        records.append((node, redaction_records.of_parts(node, now, by=by, reason=reason, places=kinds, parts=parts)))
+        records.append((node, redaction_records.of_parts(node, deed, places=kinds, parts=parts)))
     made = [leaves.redaction_leaf(node, [row for row in rows if row.subject == node]) for node, rows in records]
     add = dict.fromkeys([*found.add, *(row for _, rows in records for row in rows)])
     tx = Transaction()

@@ -18,7 +18,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails import iris, vocab
 from trails.errors import IntegrityError
 from trails.integrity import chain, digests
-from trails.plumbing import kinds, leaves, redaction, redaction_records
+from trails.plumbing import copies, kinds, leaves, redaction, redaction_records
 from trails.plumbing.substitution import name_of
 from trails.plumbing.taking import LOGGED_IDS, ChangedTurn, Taking
 from trails.records.turns import usage_facts
@@ -54,6 +54,7 @@ _OF_ROW: Final = {
     vocab.ATTRIBUTED_TO: "name",
     vocab.ASSOCIATED_WITH: "name",
     vocab.SESSION_AGENT: "name",
+    vocab.FORKED_BY: "name",
     vocab.SOURCE_SESSION: "source session",
     vocab.REASON: "reason",
 }
@@ -110,7 +111,10 @@ class Walk:
                 digest_at[iris.turn_index(_value(quad.subject))] = _value(quad.object)
         held: dict[str, list[Quad]] = defaultdict(list)
         for quad in hits:
-            held[iris.turn_of(_value(quad.subject))].append(quad)
+            if copies.is_beside(quad):
+                self._beside(quad)
+            else:
+                held[iris.turn_of(_value(quad.subject))].append(quad)
         for turn, mine in held.items():
             self._turn(graph, turn, by_turn[turn], mine, digest_at)
 
@@ -140,6 +144,14 @@ class Walk:
             stands_as = chain.standing(redaction_records.stored_turn(turn, after), previous)
         self._taking.found.swap(quads, after)
         self._taking.found.turns.append(ChangedTurn(turn, digest, tuple(kinds), stands_as))
+
+    def _beside(self, quad: Quad) -> None:
+        """Take a text out of what is said of a copy: it is logged with its session's row."""
+        session_id, subject = iris.session_id(_value(quad.subject)), _value(quad.subject)
+        self._taking.place(session_id, "name", subject, iris.turn_index(subject))
+        self._taking.found.swap([quad], self._taking.without([quad]))
+        self._taking.found.note(session_id, subject)
+        self._taking.found.rows.add(session_id)
 
     def _index_of(self, quads: Iterable[Quad]) -> int | None:
         index = _one(quads, vocab.INDEX)

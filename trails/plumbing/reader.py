@@ -308,6 +308,7 @@ class Reader:
                 salt=row["salt"].value,
                 time=None if time is None else parse_time(time.value),
                 redacted=row["text"].datatype == vocab.REDACTED,
+                by_iri=None if row["by"] is None else row["by"].value,
             )
         return found
 

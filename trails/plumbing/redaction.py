@@ -12,20 +12,21 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails import iris, lineage, validate, vocab
+from trails import iris, lineage, vocab
 from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.integrity import chain, digests
 from trails.integrity.leaves import Leaf
 from trails.model import SessionRecord, Turn, Value
-from trails.plumbing import kinds, leaves, redaction_records
+from trails.plumbing import copies, kinds, leaves, redaction_records
 from trails.plumbing.kind import Withheld
 from trails.plumbing.reader import Reader
 from trails.plumbing.transaction import Transaction
+from trails.records.deeds import Deed
+from trails.records.turns import turn_quads
 from trails.store.contract import PreconditionFailed, QuadStore
 
 _SHORTEST_QUOTE: Final = 4
@@ -70,9 +71,7 @@ class Redaction(Value):
         return self.model_dump()
 
 
-def redact(
-    store: QuadStore, reader: Reader, chain: Sequence[SessionRecord], index: int, *, by: str, reason: str | None
-) -> Redaction:
+def redact(store: QuadStore, reader: Reader, chain: Sequence[SessionRecord], index: int, deed: Deed) -> Redaction:
     """Take the content out of a turn and all its copies in one commit; once redacted, nothing more happens."""
     turn = _turn_at(reader, chain, index)
     needles = _needles(turn)
@@ -82,7 +81,7 @@ def redact(
     while found := _unredacted(store, turn.digest):
         try:
             withheld = [kind.withheld(store, found, needles) for kind in kinds.KINDS]
-            _commit(store, found, turn.digest, withheld, by=by, reason=reason)
+            _commit(store, found, turn.digest, withheld, deed)
         except PreconditionFailed:
             continue
         done += (_ref(node) for node in found)
@@ -142,19 +141,11 @@ def _ref(turn: NamedNode) -> TurnRef:
 
 
 def _commit(
-    store: QuadStore,
-    turns: Sequence[NamedNode],
-    digest: str,
-    withheld: Sequence[Withheld],
-    *,
-    by: str,
-    reason: str | None,
+    store: QuadStore, turns: Sequence[NamedNode], digest: str, withheld: Sequence[Withheld], deed: Deed
 ) -> None:
     """Take the content out of turns, and of the records that repeat it."""
     tx = Transaction()
     made: list[Leaf] = []
-    now = datetime.now(UTC)
-    why = None if reason is None else validate.text(reason, "reason")
     stands = digest in redaction_records.standing(store)
     for turn in turns:
         old, new = redacted(_quads_of(store, turn))
@@ -163,14 +154,14 @@ def _commit(
         if stands or not store.quads((NamedNode(iris.turn_deletion(turn.value)), None, None, vocab.CATALOG)):
             node = redaction_records.next_of(store, turn.value)
             stands_as = _standing(store, turn, old, new) if stands else None
-            rows = redaction_records.of_turn(node, digest, now, by=by, reason=why, stands_as=stands_as)
+            rows = redaction_records.of_turn(node, digest, deed, stands_as=stands_as)
             tx.add(rows)
             made.append(leaves.redaction_leaf(node, [quad for quad in rows if quad.subject == node]))
     for each in withheld:
         tx.take(each.remove)
         tx.add(each.add)
     parts = [part for each in withheld for part in each.parts]
-    redaction_records.record(tx, parts, place="text", time=now, by=by, reason=why)
+    redaction_records.record(tx, parts, deed, place="text")
     tx.log_leaves(made)
     tx.log(leaves.rows("change", sorted({session_id for each in withheld for session_id in each.rows})))
     tx.commit(store)
@@ -188,7 +179,8 @@ def _quads_of(store: QuadStore, turn: NamedNode) -> list[Quad]:
     """Return the quads of a turn, of its tool calls and of the request that it answers as a summary, as they are stored."""
     graph = NamedNode(iris.session(iris.session_id(turn.value)))
     quads = store.quads((turn, None, None, graph))
-    for call in store.quads((None, vocab.STARTED_BY, turn, graph)):
+    links = (vocab.STARTED_BY, vocab.KEPT_WITH)
+    for call in (quad for link in links for quad in store.quads((None, link, turn, graph))):
         quads += store.quads((call.subject, vocab.ARGUMENTS, None, graph))  # type: ignore[arg-type] # a call's IRI
     return quads + store.quads((NamedNode(iris.compaction(turn.value)), vocab.REQUEST, None, graph))
 
@@ -363,12 +355,13 @@ def keep_redacted(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
 def _as_here(store: QuadStore, turn: str, stands_as: str, quads: Sequence[Quad], every: Iterable[Quad]) -> list[Quad]:
     """Return a turn that comes in as it stands here, since a name or a fact was taken out of it."""
     row = redaction_records.stored_turn(turn, quads)
-    links = [quad for quad in quads if quad.predicate == vocab.ALTERNATE_OF or _names_call(quad)]
+    links = [quad for quad in quads if copies.is_beside(quad) or _names_call(quad)]
+    is_copy = any(quad.predicate == vocab.KEPT_WITH for quad in quads)
     for quad in store.quads((None, vocab.DIGEST, Literal(row.digest), None)):
         if not isinstance(quad.graph_name, NamedNode) or not isinstance(quad.subject, NamedNode):
             continue
-        here = [each for each in redaction_records.parts_of(store, quad.subject) if not _names_call(each)]
-        moved = (_moved(each, quad.subject.value, turn) for each in here if each.predicate != vocab.ALTERNATE_OF)
+        here = redaction_records.stored_turn(quad.subject.value, redaction_records.parts_of(store, quad.subject))
+        moved = turn_quads(here.sealed(iris.session_id(turn)), copied=is_copy)
         return [*moved, *links]
     if chain.standing(row, _digest_before(store, row.index, quads[0].graph_name, every)) == stands_as:
         return list(quads)
@@ -378,17 +371,11 @@ def _as_here(store: QuadStore, turn: str, stands_as: str, quads: Sequence[Quad],
     )
 
 
+_NAMING_CALLS: Final = (vocab.GENERATED_BY, vocab.TOOL_RESULT_OF, vocab.ANSWERS_COPY)
+
+
 def _names_call(quad: Quad) -> bool:
-    return quad.predicate in (vocab.GENERATED_BY, vocab.TOOL_RESULT_OF) and "/call/" in str(quad.object)
-
-
-def _moved(quad: Quad, old: str, new: str) -> Quad:
-    """Return a quad of one turn as one of its copy."""
-    subject, value = (
-        NamedNode(new + term.value[len(old) :]) if isinstance(term, NamedNode) and term.value.startswith(old) else term
-        for term in (quad.subject, quad.object)
-    )
-    return Quad(subject, quad.predicate, value, NamedNode(iris.session(iris.session_id(new))))  # type: ignore[arg-type] # an IRI
+    return quad.predicate in _NAMING_CALLS and "/call/" in str(quad.object)
 
 
 def _digest_before(store: QuadStore, index: int, graph: object, every: Iterable[Quad]) -> str:

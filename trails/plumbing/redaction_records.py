@@ -8,9 +8,8 @@ since. A redaction of anything else names the session, the kinds of places, and 
 from __future__ import annotations
 
 import secrets
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
-from datetime import datetime
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from pyoxigraph import Literal, NamedNode, Quad
@@ -23,12 +22,14 @@ from trails.integrity.leaves import Leaf
 from trails.model import NO_FACTS
 from trails.plumbing import leaves
 from trails.plumbing.transaction import Transaction
-from trails.records.terms import parse_time, time_literal
+from trails.records.deeds import Deed, deed_quads
+from trails.records.terms import parse_time
 from trails.records.turns import decode_facts
 from trails.store.contract import Matching, QuadStore
 
 _WHO: Final = frozenset(
-    {vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.REASON, vocab.REDACTED_PLACE, vocab.LEAF_SALT}
+    {vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.REASON, vocab.RULE}
+    | {vocab.REDACTED_PLACE, vocab.LEAF_SALT}
 )
 OF_TURN: Final = _WHO | {vocab.DELETED_TURN, vocab.DIGEST, vocab.STANDS_AS}
 """What the catalog may say of a redaction of a turn; the log says whether it is as it was."""
@@ -42,10 +43,8 @@ RECORD: Final = _WHO | {vocab.REDACTED_FROM, vocab.REDACTED_PART}
 def of_turn(
     node: NamedNode,
     digest: str,
-    time: datetime,
+    deed: Deed,
     *,
-    by: str | None,
-    reason: str | None,
     places: Iterable[str] = (),
     stands_as: str | None = None,
 ) -> list[Quad]:
@@ -60,42 +59,26 @@ def of_turn(
     ]
     if stands_as is not None:
         rows.append((node, vocab.STANDS_AS, Literal(stands_as)))
-    return [*(Quad(s, p, o, vocab.CATALOG) for s, p, o in rows), *_who(node, time, by, reason, places)]
+    return [*(Quad(s, p, o, vocab.CATALOG) for s, p, o in rows), *_who(node, deed, places)]
 
 
-def of_parts(
-    node: NamedNode, time: datetime, *, by: str | None, reason: str | None, places: Iterable[str], parts: Iterable[str]
-) -> list[Quad]:
+def of_parts(node: NamedNode, deed: Deed, *, places: Iterable[str], parts: Iterable[str]) -> list[Quad]:
     """Return what the catalog says of a redaction of what is said of a session; `parts` are the IRIs that were changed."""
     owner = NamedNode(iris.session(iris.session_id(node.value)))
     rows = [(node, vocab.REDACTED_FROM, owner), *((node, vocab.REDACTED_PART, NamedNode(each)) for each in parts)]
-    return [*(Quad(s, p, o, vocab.CATALOG) for s, p, o in rows), *_who(node, time, by, reason, places)]
+    return [*(Quad(s, p, o, vocab.CATALOG) for s, p, o in rows), *_who(node, deed, places)]
 
 
-def _who(node: NamedNode, time: datetime, by: str | None, reason: str | None, places: Iterable[str]) -> list[Quad]:
+def _who(node: NamedNode, deed: Deed, places: Iterable[str]) -> list[Quad]:
     rows: list[tuple[NamedNode, NamedNode, NamedNode | Literal]] = [
         (node, vocab.TYPE, vocab.DELETION),
-        (node, vocab.ENDED_AT, time_literal(time)),
         (node, vocab.LEAF_SALT, Literal(digests.new_salt())),
     ]
-    if by is not None:
-        who = NamedNode(iris.principal(by))
-        rows += [(node, vocab.ASSOCIATED_WITH, who), (who, vocab.TYPE, vocab.PRINCIPAL)]
     rows += [(node, vocab.REDACTED_PLACE, Literal(place)) for place in sorted(set(places))]
-    if reason is not None:
-        rows.append((node, vocab.REASON, Literal(reason)))
-    return [Quad(s, p, o, vocab.CATALOG) for s, p, o in rows]
+    return [*(Quad(s, p, o, vocab.CATALOG) for s, p, o in rows), *deed_quads(node, deed)]
 
 
-def record(
-    tx: Transaction,
-    parts: Iterable[str],
-    *,
-    place: str,
-    time: datetime,
-    by: str | None = None,
-    reason: str | None = None,
-) -> None:
+def record(tx: Transaction, parts: Iterable[str], deed: Deed, *, place: str) -> None:
     """Let a commit that takes texts out of records (`parts`: their IRIs) say so of each session that they belong to."""
     made: list[Leaf] = []
     by_session: dict[str, list[str]] = defaultdict(list)
@@ -103,7 +86,7 @@ def record(
         by_session[iris.session_id(part)].append(part)
     for session_id, mine in by_session.items():
         node = NamedNode(iris.redaction(iris.session(session_id), secrets.token_hex(8)))
-        said = of_parts(node, time, by=by, reason=reason, places=[place], parts=mine)
+        said = of_parts(node, deed, places=[place], parts=mine)
         tx.add(said)
         made.append(leaves.redaction_leaf(node, [row for row in said if row.subject == node]))
     tx.log_leaves(made)
@@ -172,16 +155,23 @@ def of_session(store: Matching, node: NamedNode) -> list[Quad]:
     return found + _principals(store, found)
 
 
-def rewritten(store: QuadStore) -> Counter[tuple[str, int]]:
-    """Return how often the record of a redaction was itself changed by a logged one, by what its leaf is of."""
-    found: Counter[tuple[str, int]] = Counter()
+def rewritten(store: QuadStore, numbers: Mapping[Leaf, int]) -> dict[tuple[str, int], list[int]]:
+    """Return when the record of a redaction was itself changed by one in the log, by what its leaf is of.
+
+    `numbers` are those of the leaves of redactions in the log; what is returned are such numbers, least first.
+    """
+    found: dict[tuple[str, int], list[int]] = defaultdict(list)
     for quad in store.quads((None, vocab.REDACTED_PART, None, vocab.CATALOG)):
-        part = _value(quad.object)
-        if iris.is_turn_deletion(part):
-            found[iris.session(iris.session_id(part)), iris.turn_index(part)] += 1
-        elif iris.is_redaction(part):
-            found[part, 0] += 1
-    return found
+        part, node = _value(quad.object), NamedNode(_value(quad.subject))
+        if not (iris.is_turn_deletion(part) or iris.is_redaction(part)):
+            continue
+        number = numbers.get(leaves.redaction_leaf(node, store.quads((node, None, None, vocab.CATALOG))))
+        if number is None:
+            continue  # it is a finding itself
+        of_turn = iris.is_turn_deletion(part)
+        of = (iris.session(iris.session_id(part)), iris.turn_index(part)) if of_turn else (part, 0)
+        found[of].append(number)
+    return {of: sorted(each) for of, each in found.items()}
 
 
 def belonging(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
@@ -225,7 +215,7 @@ def with_digests_of(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
 
 def _principals(store: Matching, quads: Iterable[Quad]) -> list[Quad]:
     who = dict.fromkeys(quad.object for quad in quads if quad.predicate == vocab.ASSOCIATED_WITH)
-    return [q for each in who for q in store.quads((each, vocab.TYPE, vocab.PRINCIPAL, vocab.CATALOG))]  # type: ignore[arg-type] # an IRI
+    return [q for each in who for q in store.quads((each, vocab.TYPE, None, vocab.CATALOG))]  # type: ignore[arg-type] # an IRI
 
 
 # --- turns as they stand
@@ -236,7 +226,8 @@ def parts_of(store: Matching, turn: NamedNode) -> list[Quad]:
     graph = NamedNode(iris.session(iris.session_id(turn.value)))
     own = store.quads((turn, None, None, graph))
     parts = {quad.object for quad in own if quad.predicate in (vocab.GENERATED_BY, vocab.HAS_RESULT)}
-    parts |= {quad.subject for quad in store.quads((None, vocab.STARTED_BY, turn, graph))}
+    for link in (vocab.STARTED_BY, vocab.KEPT_WITH):
+        parts |= {quad.subject for quad in store.quads((None, link, turn, graph))}
     mine = [each for each in parts if isinstance(each, NamedNode) and each.value.startswith(f"{turn.value}/")]
     return own + [quad for each in mine for quad in store.quads((each, None, None, graph))]
 

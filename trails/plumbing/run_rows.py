@@ -22,11 +22,14 @@ from trails.plumbing.kind import Checks, Evidence, Kind, Leaving, Withheld
 from trails.plumbing.taking import LOGGED_IDS, Taking
 from trails.plumbing.transaction import Transaction
 from trails.records import run as runentry
+from trails.records.deeds import Deed, deed_quads
 from trails.records.run import Run
-from trails.records.terms import parse_time, time_literal
+from trails.records.terms import parse_time
 from trails.store.contract import Change, Matching, QuadStore
 
-REMOVAL: Final = frozenset({vocab.TYPE, vocab.ENDED_AT, vocab.REMOVED_RUN, vocab.LEAF_SALT})
+REMOVAL: Final = frozenset(
+    {vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.RULE, vocab.REASON, vocab.REMOVED_RUN, vocab.LEAF_SALT}
+)
 """What the catalog may say of a run's removal; the log says whether it is as it was."""
 _SHORTEST: Final = 4
 """Characters below which a text says too little to be taken for another one's."""
@@ -154,22 +157,21 @@ def _held(quads: Iterable[Quad]) -> list[Quad]:
     return [quad for quad in quads if quad.predicate in (vocab.REVISION, vocab.SALT, vocab.DIGEST)]
 
 
-def removed(run: Run, at: datetime) -> Change:
-    """Return the commit that takes a run out of the registry, leaving word of when."""
+def removed(run: Run, deed: Deed) -> Change:
+    """Return the commit that takes a run out of the registry, leaving word of who did it, when and by which rule."""
     node = NamedNode(iris.run_removal(run.iri))
     rows: list[tuple[NamedNode, NamedNode | Literal]] = [
         (vocab.TYPE, vocab.DELETION),
-        (vocab.ENDED_AT, time_literal(at)),
         (vocab.REMOVED_RUN, Literal(run.run_id)),
         (vocab.LEAF_SALT, Literal(digests.new_salt())),
     ]
-    made = [Quad(node, predicate, term, vocab.CATALOG) for predicate, term in rows]
+    made = [Quad(node, predicate, term, vocab.CATALOG) for predicate, term in rows] + deed_quads(node, deed)
     quads = runentry.quads(run)
     tx = Transaction()
     tx.add(made)
     tx.remove(quads)
     tx.require(_held(quads))
-    tx.log_leaves([_removal_leaf(run.iri, run.revision + 1, made)])
+    tx.log_leaves([_removal_leaf(run.iri, run.revision + 1, [quad for quad in made if quad.subject == node])])
     return tx.change()
 
 
@@ -410,6 +412,7 @@ RUNS: Final = Kind(
     types=frozenset({vocab.RUN}),
     leaves=all_leaves,
     as_written=quads_as_written,
+    own_leaf=lambda quad: quad.object == vocab.RUN or quad.predicate == vocab.REMOVED_RUN,
     removal=lambda iri: REMOVAL if iris.removed_run(iri) else frozenset(),
     checks=_checks,
     withheld=_withheld,

@@ -14,7 +14,7 @@ from trails import iris, lineage, parts, validate, vocab
 from trails.decoding import decodes
 from trails.errors import InvalidInput
 from trails.model import Value
-from trails.plumbing import draft
+from trails.plumbing import actors
 from trails.plumbing.pages import Page, Position, checked_limit, position, turn_cursor
 from trails.plumbing.reader import FAR_FUTURE, FAR_PAST
 from trails.plumbing.workspace import Workspace
@@ -145,7 +145,7 @@ def _is_found_elsewhere(store: QuadStore, turn: NamedNode, graph: NamedNode, dig
 def _authors(author: str) -> list[str]:
     """Return whom a name may mean: a principal and an agent; `agent:NAME` and an IRI mean one."""
     plain = validate.name(author, "author")
-    one = str(draft.author_iri(plain))
+    one = str(actors.named(plain))
     return [one] if plain.startswith(("agent:", "urn:trails:")) else [one, iris.agent(plain)]
 
 
@@ -252,7 +252,9 @@ def _hit(store: QuadStore, row: QuerySolution, wanted: Wanted) -> Hit:
 
 def _calls(store: QuadStore, turn: NamedNode, graph: NamedNode) -> list[tuple[str, str]]:
     """Return name and arguments of the tools that a turn calls, in order."""
-    found = [quad.subject for quad in store.quads((None, vocab.STARTED_BY, turn, graph))]
+    links = (vocab.STARTED_BY, vocab.KEPT_WITH)
+    found = [quad.subject for link in links for quad in store.quads((None, link, turn, graph))]
+    found = [each for each in found if "/call/" in str(getattr(each, "value", ""))]
     calls = sorted((call for call in found if isinstance(call, NamedNode)), key=lambda call: iris.position(call.value))
     return [(_literal(store, c, vocab.TOOL_NAME, graph), _literal(store, c, vocab.ARGUMENTS, graph)) for c in calls]
 

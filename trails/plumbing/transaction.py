@@ -90,17 +90,24 @@ class Transaction:
             self._refusals.append((row, lambda _: reader.not_found(session_id)))
 
     def forbid_id(self, session_id: str, refusal: Refusal | None = None) -> None:
-        """Let the commit happen only while a session's id was never used; else it raises `InvalidInput`."""
+        """Let the commit happen only while a session's id was never used and is no tag's name; else it raises `InvalidInput`."""
         reader = self._reader
         known: Refusal | None = None if reader is None else lambda _: id_in_use(reader, session_id)
         pattern = (NamedNode(iris.session(session_id)), vocab.TYPE, None, vocab.CATALOG)
         self.forbid(pattern, refusal or known)
+        self._no_tag(session_id)
 
     def label(self, label: str, refusal: Refusal | None = None) -> None:
-        """Let the commit happen only while nothing has a label; else it raises `InvalidInput`."""
+        """Let the commit happen only while nothing has a label, a tag's name included; else it raises `InvalidInput`."""
         reader = self._reader
         known = None if reader is None else lambda _: label_in_use(reader, label)
         self.forbid((None, vocab.LABEL, Literal(label), vocab.CATALOG), refusal or known)
+        self._no_tag(label)
+
+    def _no_tag(self, name: str) -> None:
+        """Let the commit happen only while no tag has a name: by it, the tag would not be found any more."""
+        taken = InvalidInput(f"{name!r} is the name of a tag; choose another, or remove the tag first")
+        self.forbid((NamedNode(iris.tag(name)), vocab.TYPE, None, vocab.CATALOG), lambda _: taken)
 
     # --- what comes and goes
 

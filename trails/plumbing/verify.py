@@ -8,24 +8,24 @@ other graph is walked quad by quad and held against what its own turns would be 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from pyoxigraph import NamedNode, Quad
 
 from trails import iris, vocab
-from trails import lineage as history
 from trails.decoding import decodes
 from trails.errors import TrailsError
 from trails.integrity import chain, digests, leaves
 from trails.integrity.chain import StoredTurn
 from trails.integrity.leaves import Leaf
+from trails.lineage import answered_calls, lineage, segments
 from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn, VerifyReport
-from trails.plumbing import kinds, logged, redaction_records, slots
-from trails.plumbing import leaves as logbook
+from trails.plumbing import copies, kinds, logged, redaction_records, slots, unfinished
 from trails.plumbing.kind import Checks, Evidence
+from trails.plumbing.leaves import Row, redactions, row_of
 from trails.plumbing.reader import Reader
-from trails.records.annotations import author_type
+from trails.records.deeds import author_type
 from trails.records.sessions import decode_records, prompt_quads, session_quads
 from trails.records.terms import parse_time
 from trails.records.turns import turn_quads
@@ -38,7 +38,7 @@ _DIGITS = 16
 """Of a turn's digest, as many stand in its IRI."""
 Progress = Callable[[int, int, str], None]
 """Called with (sessions done, all sessions, "") as a verification goes on."""
-_LINKS = frozenset({vocab.GENERATED_BY.value, vocab.TOOL_RESULT_OF.value})
+_LINKS = frozenset({vocab.GENERATED_BY.value, vocab.TOOL_RESULT_OF.value, vocab.ANSWERS_COPY.value})
 
 
 @decodes
@@ -85,6 +85,10 @@ class _Audit:
         self._numbers: dict[Leaf, int] = {}
         self._starts: set[str] = set()
         self._taken: set[str] = set()
+        self._covered: set[str] = set()
+        """The subjects of the catalog that a leaf of the log is about."""
+        self._named: set[str] = set()
+        """Those that were found to be wrong as they stand."""
 
     def lineage_of(self, session_id: str) -> None:
         """Check a session and its ancestors."""
@@ -98,7 +102,7 @@ class _Audit:
         catalog = self._store.quads((None, None, None, vocab.CATALOG))
         subjects: dict[str, list[Quad]] = defaultdict(list)
         for quad in catalog:
-            subjects[str(getattr(quad.subject, "value", quad.subject))].append(quad)
+            subjects[_name(quad)].append(quad)
         for subject, quads in subjects.items():
             self._subject(subject, quads)
         self._agents(catalog)
@@ -112,6 +116,7 @@ class _Audit:
             self._add(code, owner, what)
         self._graphs(subjects, len(catalog))
         self._gone(subjects)
+        self._unexplained(subjects)
 
     def _check_sessions(self) -> None:
         """Check the turns of all sessions: the engine reads for one while another's digests are computed."""
@@ -136,7 +141,9 @@ class _Audit:
         self._log = logged.by_session(lines)
         self._numbers = numbers = logged.redactions(lines)
         self._logged = numbers.keys()
-        self._made = dict(logbook.redactions(self._store))
+        self._made = dict(redactions(self._store))
+        for quads in self._made.values():
+            self._cover(quads)
         self._redacted = {_digest_of(quads) for leaf, quads in self._made.items() if leaf in self._logged}
         self._starts = {digest[:_DIGITS] for digest in self._redacted if digest}
         self._stands_as = redaction_records.standing(self._store, self._logged)
@@ -157,12 +164,13 @@ class _Audit:
 
     def _redactions(self) -> None:
         """Hold the redactions that the catalog knows against those that were logged."""
-        rewritten = redaction_records.rewritten(self._store)
-        for leaf in self._logged ^ self._made.keys():
+        rewritten = redaction_records.rewritten(self._store, self._numbers)
+        differing = self._logged ^ self._made.keys()
+        for leaf in sorted(differing, key=lambda leaf: self._numbers.get(leaf, -1)):  # as they were rewritten
             gone = leaf in self._logged
-            if gone and rewritten[leaf.session_iri, leaf.count] > 0:
-                rewritten[leaf.session_iri, leaf.count] -= 1
-                if self._numbers[leaf] < (self._since or 0):
+            if gone and (when := rewritten.get((leaf.session_iri, leaf.count))):
+                rewritten_at = when.pop(0)
+                if self._since is not None and self._numbers[leaf] < self._since <= rewritten_at:
                     self._unproven(iris.session_id(leaf.session_iri), "the record of a redaction was redacted")
                 continue
             code, what = "unlogged", "has a redaction that was not logged"
@@ -175,10 +183,12 @@ class _Audit:
     def _against_log(self, record: SessionRecord, rows: Sequence[StoredTurn]) -> None:
         """Hold a session against what the log says of it: its row, and its head after every batch of turns."""
         log = self._log.get(record.id)
+        stands = row_of(self._store, record.id)
+        self._cover(stands.quads)
         if log is None or log.deleted or log.made_with is None:
             self._add("unlogged", record.id, "is in the store and not in its log")
             return
-        self._row_against_log(record, log)
+        self._row_against_log(record, log, stands)
         digest_at = {row.index: row.digest for row in rows}
         covered = max((count for count, _, number in log.heads if number < (self._since or 0)), default=0)
         for row in rows:
@@ -218,9 +228,8 @@ class _Audit:
         iri = iris.session(session_id)
         return iri in self._taken or iris.deletion(iri) in self._taken
 
-    def _row_against_log(self, record: SessionRecord, log: logged.SessionLog) -> None:
+    def _row_against_log(self, record: SessionRecord, log: logged.SessionLog, row: Row) -> None:
         self._faults(record.id, log)
-        row = logbook.row_of(self._store, record.id)
         if log.is_old:
             if row.whole != log.row:
                 self._add("row-altered", record.id, "its row in the catalog is not the one that was logged last")
@@ -242,11 +251,30 @@ class _Audit:
             if not any(quad.object == vocab.TOMBSTONE for quad in subjects.get(iris.session(session_id), [])):
                 self._add("rolled-back", session_id, "is in the log and neither in the store nor deleted")
                 continue
-            row = logbook.row_of(self._store, session_id)
+            row = row_of(self._store, session_id)
+            self._cover(row.quads)
             stands = row.made_with if row.is_salted else row.whole
             wanted = log.renamed if log.renamed and self._was_renamed(session_id) else log.made_with
             if wanted != stands or not log.deleted:
                 self._add("row-altered", session_id, "its tombstone is not the one that was logged")
+
+    def _cover(self, quads: Iterable[Quad]) -> None:
+        self._covered.update(_name(quad) for quad in quads)
+
+    def _unexplained(self, subjects: dict[str, list[Quad]]) -> None:
+        """Find what stands in the catalog and belongs to nothing that was logged: all but the names of people and agents."""
+        for subject in (
+            subjects.keys() - self._covered - self._named - {record.iri for record in self._records.values()}
+        ):
+            quads = subjects[subject]
+            if iris.is_author(subject) or all(unfinished.is_known(self._store, quad) for quad in quads):
+                continue
+            if any(kind.own_leaf(quad) for kind in kinds.KINDS for quad in quads):
+                continue
+            home = subject.partition("/")[0]
+            owner = iris.session_id(home) if iris.is_session(home) else None
+            shown = "its tombstone" if subject == home and owner is not None else subject
+            self._add("unlogged", owner, f"{shown} is in the store, and no line of the log tells of it")
 
     # --- the catalog
 
@@ -256,7 +284,10 @@ class _Audit:
             expected = self._expected(subject, quads, types)
         except (TrailsError, ValueError) as error:
             self._add("bad-row", iris.session_id(subject) if iris.is_session(subject) else None, str(error))
+            self._named.add(subject)
             return
+        if set(quads) != expected:
+            self._named.add(subject)
         for quad in set(quads) - expected:
             self._stray(quad)
         for quad in expected - set(quads):
@@ -266,13 +297,13 @@ class _Audit:
         """Return the quads that a subject of the catalog would have if it were written from what it says."""
         rows = [(subject, quad.predicate.value, quad.object) for quad in quads]
         about = {quad for quad in quads if quad.predicate in _BESIDE_RECORD}
-        copying = {quad for quad in quads if quad.object == vocab.UNFINISHED_COPY}
+        begun = {quad for quad in quads if unfinished.is_known(self._store, quad)}
         if vocab.SESSION in types:
             record = decode_records(rows)[iris.session_id(subject)]
             self._records[record.id] = record
-            return {q for q in session_quads(record) if q.subject == NamedNode(subject)} | about | copying
+            return {q for q in session_quads(record) if q.subject == NamedNode(subject)} | about | begun
         if vocab.TOMBSTONE in types:
-            return {q for q in quads if q.predicate in _TOMBSTONE}
+            return {q for q in quads if q.predicate in _TOMBSTONE and not unfinished.is_mark(q)} | begun
         if vocab.SYSTEM_PROMPT in types:
             return self._prompt(subject)
         if (kind := kinds.of_types(types)) is not None:
@@ -280,7 +311,7 @@ class _Audit:
         if vocab.DELETION in types:  # the log says whether what it says is as it was
             return {q for q in quads if q.predicate in _said_of(subject)}
         author = vocab.AGENT if iris.is_agent(subject) else vocab.PRINCIPAL
-        return copying | {Quad(NamedNode(subject), vocab.TYPE, each, vocab.CATALOG) for each in types & {author}}
+        return begun | {Quad(NamedNode(subject), vocab.TYPE, each, vocab.CATALOG) for each in types & {author}}
 
     def _prompt(self, subject: str) -> set[Quad]:
         owner = iris.session_id(subject)
@@ -296,7 +327,7 @@ class _Audit:
             )
             if right != prompt.digest:
                 self._add("digest-mismatch", owner, f"version {prompt.version} of the system prompt was altered")
-            return set(prompt_quads(prompt))
+            return {quad for quad in prompt_quads(prompt) if quad.subject == NamedNode(subject)}
         return set()
 
     def _agents(self, catalog: Iterable[Quad]) -> None:
@@ -319,7 +350,7 @@ class _Audit:
             owner = self._records.get(iris.session_id(home)) if iris.is_session(home) else None
             if place is not None and owner is not None and (owner.key is not None or not place.needs_key):
                 continue
-            if quads and not any(_goes_or_comes(quad) for quad in subjects.get(home, [])):
+            if quads and not any(unfinished.is_known(self._store, quad) for quad in subjects.get(home, [])):
                 what = "belongs to no session" if place is None else place.orphan
                 self._add("stray-graph", None, f"the graph {graph.value} {what}")
         if len(self._store) != known:
@@ -329,7 +360,7 @@ class _Audit:
 
     def _lineage(self, record: SessionRecord) -> None:
         try:
-            history.lineage(record.id, self._records)
+            lineage(record.id, self._records)
         except TrailsError as error:
             self._add("bad-lineage", record.id, str(error))
         if record.spawned_by is not None and record.spawned_by not in self._records:
@@ -388,22 +419,23 @@ class _Audit:
         if record.parent_session_id is None or not at:
             return digests.GENESIS
         try:
-            lineage = history.lineage(record.parent_session_id, self._records)
+            ancestors = lineage(record.parent_session_id, self._records)
         except TrailsError:
             return None  # named by the check of the lineage
-        owner = next(run for run in history.segments(lineage, at) if run.end == at).record
+        owner = next(run for run in segments(ancestors, at) if run.end == at).record
         found = self._reader.digest_at(owner.id, at - 1)
         if found is None:
             self._add("index-gap", owner.id, f"has no turn {at - 1}, after which {record.id!r} was forked", at - 1)
         return found
 
     def _copies(self, record: SessionRecord, below: Sequence[StoredTurn]) -> None:
-        """Check what lies below a fork's own indices: only copies of a detach that was cut short may be there."""
+        """Find what lies below a fork's own indices: only what a detach is copying there just now may."""
+        marks = self._store.quads((NamedNode(record.iri), vocab.TYPE, vocab.UNFINISHED_COPY, vocab.CATALOG))
+        if any(unfinished.is_known(self._store, mark) for mark in marks):
+            return
         for row in below:
-            if not self._store.quads((NamedNode(row.iri), vocab.ALTERNATE_OF, None, NamedNode(record.iri))):
-                self._add(
-                    "stray", record.id, f"has a turn {row.index} below its fork index {record.starts_at}", row.index
-                )
+            what = f"has a turn {row.index} below its fork index {record.starts_at}, which was not logged"
+            self._add("unlogged", record.id, what, row.index)
 
     # --- nothing else
 
@@ -413,25 +445,43 @@ class _Audit:
         before = self._inherited(record) if any(row.facts.tool_results for row in rows) else []
         turns: list[Turn] = [*before, *(each.turn for each in sealed if each.turn.index >= len(before))]
         expected: set[Quad] = set()
+        found = self._store.quads((None, None, None, NamedNode(record.iri)))
+        actual = {_comparable(quad) for quad in found}
+        copied = _copied(found)
         for each in sealed:
-            answers = history.answered_calls(turns, each.turn) if each.turn.tool_results else {}
+            answers = answered_calls(turns, each.turn) if each.turn.tool_results else {}
+            again = self._of_copies(answers.values(), copied, record)
             try:
-                expected |= {_comparable(quad) for quad in turn_quads(each, answers)}
+                quads = turn_quads(each, answers, copied=each.turn.iri in copied, of_copies=again)
+                expected |= (written := {_comparable(quad) for quad in quads})
+                if again and each.turn.iri not in copied:
+                    # What a fork had before it was detached names the calls where they stood first too: wholly, or not.
+                    named = {_comparable(quad) for quad in turn_quads(each, answers)} - written
+                    expected |= named if named & actual else set()
             except (TrailsError, ValueError) as error:
                 self._add("unreadable", record.id, f"turn {each.turn.index} cannot be read: {error}", each.turn.index)
-        actual = {_comparable(quad) for quad in self._store.quads((None, None, None, NamedNode(record.iri)))}
         for quad in actual - expected:
-            if quad.predicate != vocab.ALTERNATE_OF:
+            if not copies.is_beside(quad):
                 self._stray(quad)
         for quad in expected - actual:
             self._missing(quad)
+
+    def _of_copies(self, calls: Iterable[str], copied: Collection[str], record: SessionRecord) -> set[str]:
+        """Return those calls that stand with copied turns: of this session, or of one that it inherits from."""
+        found: set[str] = set()
+        for call in calls:
+            graph = NamedNode(iris.session(iris.session_id(call)))
+            kept = (NamedNode(call), vocab.TYPE, vocab.TOOL_CALL_COPY, graph)
+            if iris.turn_of(call) in copied if graph.value == record.iri else self._store.quads(kept):
+                found.add(call)
+        return found
 
     def _inherited(self, record: SessionRecord) -> list[Turn]:
         if record.parent_session_id is None or not record.starts_at:
             return []
         try:
-            lineage = history.lineage(record.parent_session_id, self._records)
-            return self._reader.turns(lineage, record.starts_at)
+            ancestors = lineage(record.parent_session_id, self._records)
+            return self._reader.turns(ancestors, record.starts_at)
         except TrailsError:
             return []  # named by the checks of lineage and indices
 
@@ -490,19 +540,29 @@ def _digest_of(quads: Iterable[Quad]) -> str:
     return next((str(q.object.value) for q in quads if q.predicate == vocab.DIGEST), "")  # type: ignore[union-attr] # a literal
 
 
-_NAMING = frozenset({vocab.ATTRIBUTED_TO, vocab.ASSOCIATED_WITH, vocab.SESSION_AGENT})
+_NAMING = frozenset({vocab.ATTRIBUTED_TO, vocab.ASSOCIATED_WITH, vocab.SESSION_AGENT, vocab.FORKED_BY})
 """What of the catalog names principals and agents."""
 _BESIDE_RECORD = frozenset(
     {vocab.DERIVED_FROM, vocab.SPECIALIZATION_OF, vocab.LEAF_SALT, vocab.ROW_SALT, vocab.FORK_DIGEST}
 )
 """What a session's row holds beside its record; the log says whether it is as it was."""
-_DELETION = frozenset({vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH})
-_TOMBSTONE = frozenset({vocab.TYPE, vocab.DELETED_AT, vocab.INVALIDATED_BY, vocab.PENDING_SWEEP, vocab.LEAF_SALT})
+_DELETION = frozenset({vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.REASON, vocab.RULE})
+_TOMBSTONE = frozenset({vocab.TYPE, vocab.DELETED_AT, vocab.INVALIDATED_BY, vocab.LEAF_SALT})
 
 
-def _goes_or_comes(quad: Quad) -> bool:
-    """Tell whether a quad says that its subject's graph waits to be swept, or that a copy is being made there."""
-    return quad.predicate == vocab.PENDING_SWEEP or quad.object == vocab.UNFINISHED_COPY
+def _copied(quads: Iterable[Quad]) -> set[str]:
+    """Return the turns that keep what belongs to the activities of others, and say that they are copies of those.
+
+    Up to format 2 a copy had activities of its own: such a one is none of these.
+    """
+    kept: set[str] = set()
+    copies_of: set[str] = set()
+    for quad in quads:
+        if quad.predicate in (vocab.KEPT_WITH, vocab.ANSWERS_COPY):
+            kept.add(iris.turn_of(str(getattr(quad.subject, "value", ""))))
+        elif quad.predicate in (vocab.ALTERNATE_OF, vocab.QUOTED_FROM):
+            copies_of.add(str(getattr(quad.subject, "value", "")))
+    return kept & copies_of
 
 
 def _comparable(quad: Quad) -> Quad:
@@ -515,6 +575,10 @@ def _comparable(quad: Quad) -> Quad:
             quad.subject, quad.predicate, NamedNode("urn:call:" + quad.object.value.partition("/")[2]), quad.graph_name
         )
     return quad
+
+
+def _name(quad: Quad) -> str:
+    return str(getattr(quad.subject, "value", quad.subject))
 
 
 def _owner(quad: Quad) -> str | None:

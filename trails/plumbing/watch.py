@@ -17,6 +17,7 @@ from typing import Any, Final, Self, get_args
 
 from trails import iris
 from trails.errors import InvalidInput
+from trails.handles import Handle
 from trails.integrity.leaves import Kind, Leaf
 from trails.model import Value
 from trails.store.leaflog import LeafLog
@@ -76,7 +77,7 @@ def notice_of(leaf: Leaf) -> Notice:
 Callback = Callable[[Notice], object]
 
 
-class Subscription:
+class Subscription(Handle):
     """A callback that is called for every notice it asked for, until `close`. Also a context manager."""
 
     def __init__(
@@ -214,7 +215,7 @@ class Feed:
                 each.at_end()
 
 
-class Changes:
+class Changes(Handle):
     """An async iterator over notices, from when it was made until the store closes.
 
     It belongs to the event loop that it was made in. Leave it with `aclose`, or use it in `async with`.

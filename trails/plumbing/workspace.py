@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import weakref
+from datetime import UTC, datetime
 from typing import Protocol
 
 from pyoxigraph import NamedNode
 
 from trails import iris, validate
 from trails.errors import InvalidInput, StoreFailed
+from trails.handles import Handle
 from trails.model import SessionRecord
+from trails.plumbing import actors
 from trails.plumbing.reader import Reader
+from trails.records.deeds import Deed
 from trails.store.contract import QuadStore
 
 
@@ -22,17 +26,31 @@ class Holder(Protocol):
         ...
 
 
-class Workspace:
+class Workspace(Handle):
     """What all handles on the sessions of one open store have in common."""
 
-    def __init__(self, store: QuadStore) -> None:
-        """Nothing is read yet."""
+    def __init__(self, store: QuadStore, actor: str | None = None) -> None:
+        """Nothing is read yet; `actor` is the IRI of who the process says it is."""
         self.store = store
+        self.actor = actor
         self.reader = Reader(store)
         self.closed = False
         self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
         self.rewrites = 0
         """How often stored text was taken out since the store was opened: turns that were read before may hold it."""
+
+    def who(self, by: str | None) -> str:
+        """Return the IRI of who does something: whoever is named, else the process's own actor, else one that is unknown."""
+        return actors.who(by, self.actor)
+
+    def keeper(self) -> str:
+        """Return the IRI of who does what falls due by a rule: the process's own actor, else the program."""
+        return self.actor or actors.KEEPER
+
+    def deed(self, by: str | None, reason: str | None = None, rule: str | None = None) -> Deed:
+        """Return that somebody does something now."""
+        why = None if reason is None else validate.text(reason, "reason")
+        return Deed(self.who(by), datetime.now(UTC), why, rule)
 
     def check_open(self, session_id: str) -> None:
         """Raise `StoreFailed` where the store is closed: nothing more of a session could be kept."""

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode, Quad
 
-from trails import lineage, validate, vocab
+from trails import iris, lineage, validate, vocab
 from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning
+from trails.handles import Handle
 from trails.integrity import digests
 from trails.integrity.leaves import Kind
 from trails.model import SealedTurn, SessionRecord, SystemPrompt, Turn
-from trails.plumbing import leaves, quotes
+from trails.plumbing import copies, leaves, quotes
 from trails.plumbing.draft import Draft
 from trails.plumbing.thread_guard import OneThread
 from trails.plumbing.transaction import Transaction, id_in_use, there
@@ -28,11 +29,10 @@ from trails.records.turns import turn_quads, turn_type
 from trails.store.contract import Change, PreconditionFailed
 
 if TYPE_CHECKING:
-    from trails.context import TokenWindow
-    from trails.context.tokens import Counter
+    from trails.context import TokenWindow, Window
 
 
-class Worktree:
+class Worktree(Handle):
     """The turns of one session: those that are stored, and those that are appended and not stored yet.
 
     What is appended stays in memory until `persist` writes it, all in one commit.
@@ -59,6 +59,8 @@ class Worktree:
         self.alone = OneThread(record.id)
         self.held: str | None = None
         """What stores the turns of this handle in its own commit, so that nothing else may; None for nothing."""
+        self.picker: str | None = None
+        """The IRI of who picked the pending turns that quote others."""
         self._drafts: list[Draft] = []
         self._new_prompts: list[SystemPrompt] = [prompt] if prompt else []
         self._window: TokenWindow[Turn] | None = None
@@ -123,12 +125,12 @@ class Worktree:
                 window.fill(self.turns)  # turns were discarded, or made anew
         return window
 
-    def give_window(self, max_tokens: int | None, pinned_count: int, counter: Counter | None = None) -> None:
-        """Give it a window, where `max_tokens` is given."""
-        if max_tokens is not None:
-            from trails.context import TokenWindow, estimate  # noqa: PLC0415 - only sessions with a window need it
+    def give_window(self, limits: Window | None) -> None:
+        """Give it a window of these limits; None gives none."""
+        if limits is not None and limits.max_tokens is not None:
+            from trails.context import TokenWindow  # noqa: PLC0415 - only sessions with a window need it
 
-            self._window = TokenWindow(max_tokens, pinned_count, counter=counter or estimate)
+            self._window = TokenWindow(limits.max_tokens, limits.pinned_count, counter=limits.counter)
             self._window.fill(self.turns)
 
     # --- pending turns
@@ -173,8 +175,9 @@ class Worktree:
     def warn_if_pending(self) -> None:
         """Warn about turns that were appended and never persisted."""
         if self._drafts and self.record.kind != "worker":  # a worker's turns are never stored
+            left = "1 turn that was" if len(self._drafts) == 1 else f"{len(self._drafts)} turns that were"
             warnings.warn(
-                f"session {self.id!r} is left with {len(self._drafts)} turns that were appended and not persisted; "
+                f"session {self.id!r} is left with {left} appended and not persisted; "
                 "call persist() before the store closes",
                 PendingTurnsWarning,
                 stacklevel=3,
@@ -182,12 +185,13 @@ class Worktree:
 
     # --- its system prompt
 
-    def set_system(self, text: str) -> SystemPrompt:
+    def set_system(self, text: str, by: str | None = None) -> SystemPrompt:
         """Set the system prompt from the next turn on, as a new version; it is stored by the next `persist`."""
         self.workspace.check_open(self.id)
         current = self.system_prompt
         version = (current.version if current else 0) + 1
-        made = new_prompt(self.id, validate.text(text, "the system prompt"), version, len(self.turns))
+        who = self.workspace.who(by)
+        made = new_prompt(self.id, validate.text(text, "the system prompt"), version, len(self.turns), who)
         self._new_prompts.append(made)
         return made
 
@@ -256,13 +260,18 @@ class Worktree:
         if first > 0:
             tx.require([turn_type(self.turns[first - 1])])
         for made, turn in zip(self._drafts, self.turns[first:], strict=True):
-            tx.add(turn_quads(SealedTurn.trusted({"turn": turn, "salt": made.salt}), self._answers(turn)))
+            answers = self._answers(turn)
+            sealed = SealedTurn.trusted({"turn": turn, "salt": made.salt})
+            tx.add(turn_quads(sealed, answers, of_copies=self._of_copies(answers) if answers else ()))
+        if quoted:
+            by = self.picker or self.workspace.who(None)
+            tx.add(copies.picked_quads(self.workspace.store, self.turns[first:], by))
         if self._drafts:
             tx.forbid((None, vocab.INDEX, vocab.integer(first), NamedNode(self.record.iri)))
             tx.require(quoted, quotes.source_gone)
         for prompt in self._new_prompts:
             tx.new(prompt_quads(prompt), None if self.stored else lambda _: self._taken())
-        tx.log(self._leaves())
+        tx.log(self._leaves(quoting=bool(quoted)))
         return tx
 
     def _make_row(self, tx: Transaction) -> None:
@@ -279,10 +288,10 @@ class Worktree:
     def _taken(self) -> InvalidInput:
         return id_in_use(self.workspace.reader, self.id)
 
-    def _leaves(self) -> leaves.LeafMaker:
+    def _leaves(self, *, quoting: bool) -> leaves.LeafMaker:
         """Return the maker of the leaves for what is new."""
         batch = [leaves.turns(self.id, len(self.turns), self.head)] if self._drafts else []
-        if self.stored and not self._new_prompts:
+        if self.stored and not self._new_prompts and not quoting:
             return lambda _: batch
         fork = self.record.parent_session_id is not None
         kind: Kind = "change" if self.stored else "fork" if fork else "create"
@@ -294,6 +303,17 @@ class Worktree:
         if not turn.tool_results:
             return {}
         return lineage.answered_calls(self.turns, turn)
+
+    def _of_copies(self, answers: Mapping[str, str]) -> set[str]:
+        """Return those of the tool calls that are answered which stand with copied turns: nothing was called there."""
+        found: set[str] = set()
+        for call in answers.values():
+            turn, graph = self.turns[iris.turn_index(call)], NamedNode(iris.session(iris.session_id(call)))
+            kept = (NamedNode(call), vocab.TYPE, vocab.TOOL_CALL_COPY, graph)
+            pending = turn.index >= self.first_pending
+            if turn.quoted_from is not None if pending else self.workspace.store.quads(kept):
+                found.add(call)
+        return found
 
     def _moved_on(self, first: int) -> HeadConflict:
         """Return the error for a session to which another writer has added since this handle read it."""
@@ -332,6 +352,7 @@ class Worktree:
         source_session: str | None = None,
         key: str | None = None,
         kind: str | None = None,
+        by: str | None = None,
     ) -> Worktree:
         """Return a fork at an index, whose first turns are given, with a window like this one's; nothing is stored."""
         branch = f"fork-{secrets.token_hex(4)}"
@@ -341,6 +362,7 @@ class Worktree:
             parent_session_id=self.id,
             forked_at_index=index,
             fork_head=turns[-1].digest if turns else digests.GENESIS,
+            forked_by=self.workspace.who(by),
             branch=branch,
             principal=own.principal if principal is None else validate.name(principal, "principal"),
             agent=own.agent if agent is None else validate.name(agent, "agent"),
@@ -352,8 +374,7 @@ class Worktree:
             meta_json=validate.meta(meta),
         )
         made = Worktree(self.workspace, record, ancestors=self.chain, turns=turns, stored=False)
-        if (window := self._window) is not None:
-            made.give_window(window.max_tokens, window.pinned_count, window.counter)
+        made.give_window(None if self._window is None else self._window.limits)
         return made
 
     def keep_as_fork(self, id: str | None) -> Worktree:  # noqa: A002 - the public name
@@ -361,6 +382,7 @@ class Worktree:
         with self.alone:
             first = self.first_pending
             fork = self.child(first, id=id, turns=self.turns[:first])
+            fork.picker = self.picker
             for made in self._drafts:
                 fork.append(made)
             fork.persist()
@@ -380,7 +402,7 @@ def branch_id(parent_id: str, branch: str) -> str:
     return f"{stem[: validate.MAX_ID - len(branch) - 1]}~{branch}"
 
 
-def new_prompt(session_id: str, text: str, version: int, effective_from: int) -> SystemPrompt:
+def new_prompt(session_id: str, text: str, version: int, effective_from: int, by_iri: str) -> SystemPrompt:
     """Return a version of a session's system prompt, salted and digested."""
     salt = digests.new_salt()
     return SystemPrompt(
@@ -391,4 +413,5 @@ def new_prompt(session_id: str, text: str, version: int, effective_from: int) ->
         time=datetime.now(UTC),
         digest=digests.prompt_digest(text, salt, version=version, effective_from=effective_from),
         salt=salt,
+        by_iri=by_iri,
     )

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, Self, cast
 
 from trails.errors import RequestRefused
+from trails.keys.configuration import listed, number, section, text
 from trails.keys.ids import normalize_agent_id
 from trails.keys.parsing import agent_id_from_key, may_spawn
 from trails.keys.script import is_number, trim, written
-from trails.keys.settings import section
 from trails.model import Value
-from trails.policy.fields import listed, number, text
 
 MAX_PING_PONG_TURNS: Final = 5
 REPLY_SKIP: Final = "REPLY_SKIP"

@@ -10,14 +10,14 @@ from typing import Any, Final, Literal, Self
 
 from trails.errors import InvalidInput
 from trails.keys.canonical import store_key_of_agent
+from trails.keys.configuration import only, section
 from trails.keys.groups import group_display_name
 from trails.keys.ids import normalize_agent_id
 from trails.keys.parsing import classify_key, parse_agent_key, parse_group_key
 from trails.keys.script import first_units, is_number, lower, single_spaced, trim, units
-from trails.keys.settings import KeySettings, section
+from trails.keys.settings import KeySettings
 from trails.model import Value
 from trails.policy.entry_fields import total_tokens
-from trails.policy.fields import only
 from trails.policy.times import Moment, from_ms, to_ms
 
 Entries = Mapping[str, Mapping[str, Any]]

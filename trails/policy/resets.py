@@ -8,11 +8,10 @@ from datetime import tzinfo
 from typing import Any, Final, Literal, Self, cast
 
 from trails.errors import InvalidInput
+from trails.keys.configuration import choice, listed, number, only, section, text
 from trails.keys.parsing import GROUP_MARKERS, is_thread_key
 from trails.keys.script import is_number, lower, trim, trim_start
-from trails.keys.settings import section
 from trails.model import Value
-from trails.policy.fields import choice, listed, number, only, text
 from trails.policy.times import Moment, last_local_hour, to_ms
 
 Mode = Literal["daily", "idle"]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, Self, cast
 
 from trails.errors import InvalidInput, RequestRefused
+from trails.keys.configuration import section
 from trails.keys.ids import normalize_agent_id
 from trails.keys.script import is_number, trim
-from trails.keys.settings import section
 from trails.model import Value
 from trails.policy.entry_fields import delivery_context
 from trails.policy.levels import thinking_level

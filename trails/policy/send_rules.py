@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Self
 
 from trails.errors import InvalidInput
+from trails.keys.configuration import listed, only, section, text
 from trails.keys.parsing import SessionKey, parse_agent_key, parse_key
 from trails.keys.script import lower, trim
-from trails.keys.settings import section
 from trails.model import Value
-from trails.policy.fields import listed, only, text
 
 Decision = Literal["allow", "deny"]
 ChatType = Literal["direct", "group", "channel"]

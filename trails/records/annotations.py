@@ -61,12 +61,6 @@ def _quads(rows: Iterable[Row]) -> list[Quad]:
     return [Quad(s, p, o, vocab.CATALOG) for s, p, o in rows]
 
 
-def author_type(author_iri: str) -> Quad:
-    """Return the quad that says what an author is."""
-    kind = vocab.AGENT if iris.is_agent(author_iri) else vocab.PRINCIPAL
-    return Quad(NamedNode(author_iri), vocab.TYPE, kind, vocab.CATALOG)
-
-
 def tag_quads(tag: Tag) -> list[Quad]:
     """Return the quads of a tag, without that of its author's type."""
     return _TAG.quads(tag, NamedNode(iris.tag(tag.name)), vocab.CATALOG)

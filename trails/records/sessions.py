@@ -15,6 +15,7 @@ from trails import vocab as v
 from trails.decoding import decodes
 from trails.errors import IntegrityError
 from trails.model import MAIN, SessionRecord, SystemPrompt
+from trails.records.deeds import Deed, author_type, deed_quads
 from trails.records.terms import (
     Row,
     Term,
@@ -49,6 +50,8 @@ def session_quads(record: SessionRecord) -> list[Quad]:
         rows.append((node, v.PARENT_SESSION, NamedNode(iris.session(record.parent_session_id))))
         rows.append((node, v.FORKED_AT_INDEX, v.integer(record.forked_at_index or 0)))
         rows.append((node, v.FORK_HEAD, Literal(record.fork_head or "")))
+    if record.forked_by is not None:  # a detached session keeps it
+        rows.append((node, v.FORKED_BY, known_node(record.forked_by)))
     if record.spawned_by is not None:
         rows.append((node, v.SPAWNED_BY, NamedNode(iris.session(record.spawned_by))))
     if record.created is not None:
@@ -74,7 +77,8 @@ def session_quads(record: SessionRecord) -> list[Quad]:
         if text is not None
     ]
     rows += [(node, NamedNode(iris.meta(key)), meta_literal(value)) for key, value in record.meta.items()]
-    return [Quad(s, p, o, catalog) for s, p, o in rows]
+    made = [Quad(s, p, o, catalog) for s, p, o in rows]
+    return made if record.forked_by is None else [*made, author_type(record.forked_by)]
 
 
 @decodes
@@ -151,6 +155,7 @@ def _record(session_id: str, properties: Mapping[str, list[Term]]) -> SessionRec
         parent_session_id=parent,
         forked_at_index=forked_at,
         fork_head=one(v.FORK_HEAD),
+        forked_by=one(v.FORKED_BY),
         spawned_by=row.session_ref(v.SPAWNED_BY),
         branch=one(v.BRANCH) or MAIN,
         principal=iris.author_name(one(v.ATTRIBUTED_TO) or iris.principal(DEFAULT_PRINCIPAL)),
@@ -186,21 +191,20 @@ def prompt_quads(prompt: SystemPrompt) -> list[Quad]:
     ]
     if prompt.time is not None:
         rows.append((node, v.TIME, time_literal(prompt.time)))
-    return [Quad(s, p, o, v.CATALOG) for s, p, o in rows]
+    if prompt.by_iri is None:
+        return [Quad(s, p, o, v.CATALOG) for s, p, o in rows]
+    rows.append((node, v.ATTRIBUTED_TO, known_node(prompt.by_iri)))
+    return [*(Quad(s, p, o, v.CATALOG) for s, p, o in rows), author_type(prompt.by_iri)]
 
 
-def tombstone_quads(session_id: str, time: datetime, by: str) -> list[Quad]:
-    """Return what stays of a deleted session: a tombstone, and the Deletion activity that says who and when."""
+def tombstone_quads(session_id: str, deed: Deed) -> list[Quad]:
+    """Return what stays of a deleted session: a tombstone, and the Deletion activity that says who, when and why."""
     session_iri = iris.session(session_id)
     node, deletion = NamedNode(session_iri), NamedNode(iris.deletion(session_iri))
-    who, when = known_node(iris.principal(by)), time_literal(time)
     rows: list[Row] = [
         (node, v.TYPE, v.TOMBSTONE),
-        (node, v.DELETED_AT, when),
+        (node, v.DELETED_AT, time_literal(deed.time)),
         (node, v.INVALIDATED_BY, deletion),
         (deletion, v.TYPE, v.DELETION),
-        (deletion, v.ENDED_AT, when),
-        (deletion, v.ASSOCIATED_WITH, who),
-        (who, v.TYPE, v.PRINCIPAL),
     ]
-    return [Quad(s, p, o, v.CATALOG) for s, p, o in rows]
+    return [*(Quad(s, p, o, v.CATALOG) for s, p, o in rows), *deed_quads(deletion, deed)]

@@ -35,6 +35,8 @@ class Transition(LedgerEntry):
     after: TreeState
     by_iri: str
     time: datetime
+    rule: str | None = None
+    """The rule by which it fell due, where nobody asked for it."""
     used: tuple[int, ...] = ()
     """The entries that the session was made with: its task and its context summary."""
     kept_as: str | None = None
@@ -49,7 +51,13 @@ class Transition(LedgerEntry):
         """Return the transition as plain values, ready for JSON."""
         by = iris.author_name(self.by_iri)
         return self._plain(
-            before=self.before, after=self.after, by=by, time=self.time, reason=self.reason, kept_as=self.kept_as
+            before=self.before,
+            after=self.after,
+            by=by,
+            time=self.time,
+            rule=self.rule,
+            reason=self.reason,
+            kept_as=self.kept_as,
         )
 
 
@@ -58,6 +66,8 @@ class Cancellation(LedgerEntry):
 
     by_iri: str
     time: datetime
+    rule: str | None = None
+    """The rule by which it fell due, where nobody asked for it."""
     ends_by: datetime
 
     @property
@@ -67,7 +77,8 @@ class Cancellation(LedgerEntry):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the request as plain values, ready for JSON."""
-        return self._plain(by=iris.author_name(self.by_iri), time=self.time, ends_by=self.ends_by, reason=self.reason)
+        by = iris.author_name(self.by_iri)
+        return self._plain(by=by, time=self.time, rule=self.rule, ends_by=self.ends_by, reason=self.reason)
 
 
 class Brief(LedgerEntry):
@@ -116,7 +127,11 @@ SAYING_WHY: Final = (Transition, Cancellation)
 # --- kept
 
 
-_MADE_BY: Final = (Field("by_iri", v.ASSOCIATED_WITH, IRI), Field("time", v.ENDED_AT, TIME))
+_MADE_BY: Final = (
+    Field("by_iri", v.ASSOCIATED_WITH, IRI),
+    Field("time", v.ENDED_AT, TIME),
+    Field("rule", v.RULE, TEXT),
+)
 TABLES: Final[Mapping[type[LedgerEntry], Table]] = {
     Transition: Table(
         (v.TRANSITION, v.ACTIVITY),

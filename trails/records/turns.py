@@ -7,7 +7,7 @@ two.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode, Quad
@@ -17,9 +17,8 @@ from trails import vocab as v
 from trails.decoding import decodes
 from trails.errors import IntegrityError
 from trails.model import (
-    INPUT_TOKEN_NAMES,
     NO_FACTS,
-    OUTPUT_TOKEN_NAMES,
+    TOKEN_NAMES,
     Compaction,
     Derivation,
     Facts,
@@ -29,28 +28,17 @@ from trails.model import (
     ToolCall,
     ToolResult,
     Turn,
+    cost_of,
+    tokens_of,
 )
 from trails.records.terms import Row, known_node, short_literal, time_literal
 
-_TOKEN_FIELDS: Final = (
-    (v.INPUT_TOKENS, INPUT_TOKEN_NAMES),
-    (v.OUTPUT_TOKENS, OUTPUT_TOKEN_NAMES),
-    (
-        v.CACHE_READ_TOKENS,
-        (
-            "cache_read_input_tokens",
-            "cache_read_tokens",
-            "cacheRead",
-            "cached",
-            "cached_input_tokens",
-            "cache_read.input_tokens",
-        ),
-    ),
-    (
-        v.CACHE_WRITE_TOKENS,
-        ("cache_creation_input_tokens", "cache_write_tokens", "cacheWrite", "cache_creation.input_tokens"),
-    ),
-    (v.TOTAL_TOKENS, ("total_tokens", "totalTokens", "total")),
+_TOKEN_FIELDS: Final = tuple(
+    zip(
+        (v.INPUT_TOKENS, v.OUTPUT_TOKENS, v.CACHE_READ_TOKENS, v.CACHE_WRITE_TOKENS, v.TOTAL_TOKENS),
+        TOKEN_NAMES,
+        strict=True,
+    )
 )
 """Which names of token counts, as their sources report them, become which property."""
 
@@ -67,10 +55,18 @@ def content_literal(turn: Turn) -> Literal:
     return Literal(turn.text, datatype=v.JSON) if turn.structured else Literal(turn.text)
 
 
-def turn_quads(sealed: SealedTurn, answers: Mapping[str, str] | None = None) -> list[Quad]:
+def turn_quads(
+    sealed: SealedTurn,
+    answers: Mapping[str, str] | None = None,
+    *,
+    copied: bool | None = None,
+    of_copies: Collection[str] = (),
+) -> list[Quad]:
     """Return the quads of a turn in its session's graph: ten for a plain one.
 
-    `answers` gives the IRI of the tool call that each of the turn's results answers, by call id, where it is known.
+    `answers` gives the IRI of the tool call that each of the turn's results answers, by call id, where it is known;
+    `of_copies` are those of them that stand with copied turns. With `copied` (None: for a turn that quotes another), what
+    is recorded of its model call and tool calls hangs on records that are no activities: those happened once, before.
     """
     turn = sealed.turn
     session_iri = iris.session(turn.session_id)
@@ -91,11 +87,15 @@ def turn_quads(sealed: SealedTurn, answers: Mapping[str, str] | None = None) -> 
     if turn.time is not None:
         quads.append(Quad(node, v.TIME, time_literal(turn.time), graph))
     if not turn.facts.is_empty():
-        quads += [Quad(s, p, o, graph) for s, p, o in _fact_triples(iri, turn, answers or {})]
+        again = turn.facts.quoted_from is not None if copied is None else copied
+        found = _fact_triples(iri, turn, answers or {}, of_copies, copied=again)
+        quads += [Quad(s, p, o, graph) for s, p, o in found]
     return quads
 
 
-def _fact_triples(iri: str, turn: Turn, answers: Mapping[str, str]) -> Iterator[Row]:
+def _fact_triples(
+    iri: str, turn: Turn, answers: Mapping[str, str], of_copies: Collection[str], *, copied: bool
+) -> Iterator[Row]:
     facts, node = turn.facts, NamedNode(iri)
     for source_id in facts.source_ids:
         yield node, v.SOURCE_ID, Literal(source_id)
@@ -109,13 +109,15 @@ def _fact_triples(iri: str, turn: Turn, answers: Mapping[str, str]) -> Iterator[
     if facts.compaction:
         yield from _compaction_triples(node, facts.compaction)
         if facts.compaction.has_activity:
-            yield from _compacting_triples(iri, turn, facts.compaction)
+            yield from _compacting_triples(iri, turn, facts.compaction, copied=copied)
     if facts.model_call:
-        yield from _model_call_triples(iri, turn.author_iri, facts.model_call)
+        yield from _model_call_triples(iri, turn.author_iri, facts.model_call, copied=copied)
     for position, call in enumerate(facts.tool_calls):
-        yield from _tool_call_triples(iri, position, call)
+        yield from _tool_call_triples(iri, position, call, copied=copied)
     for position, result in enumerate(facts.tool_results):
-        yield from _tool_result_triples(iri, position, result, answers.get(result.call_id))
+        asked = answers.get(result.call_id)
+        again = copied or asked in of_copies
+        yield from _tool_result_triples(iri, position, result, asked, copied=again)
 
 
 def _origin_triples(node: NamedNode, facts: Facts) -> Iterator[Row]:
@@ -143,16 +145,14 @@ def _compaction_triples(node: NamedNode, compaction: Compaction) -> Iterator[Row
         yield node, v.TRIGGER, Literal(compaction.trigger)
 
 
-def _compacting_triples(iri: str, turn: Turn, compaction: Compaction) -> Iterator[Row]:
+def _compacting_triples(iri: str, turn: Turn, compaction: Compaction, *, copied: bool) -> Iterator[Row]:
     """Yield the activity that made a summary. Which turns it used follows from the indices, and is not stored."""
     node = NamedNode(iris.compaction(iri))
-    yield NamedNode(iri), v.GENERATED_BY, node
-    yield node, v.TYPE, v.COMPACTION
-    yield node, v.ASSOCIATED_WITH, known_node(turn.author_iri)
-    if turn.time is not None:
+    yield from _made_by(iri, node, v.COMPACTION_COPY if copied else v.COMPACTION, turn.author_iri, copied=copied)
+    if turn.time is not None and not copied:
         yield node, v.ENDED_AT, time_literal(turn.time)
     if compaction.previous_summary is not None:
-        yield node, v.USED, NamedNode(compaction.previous_summary)
+        yield node, v.PREVIOUS_SUMMARY if copied else v.USED, NamedNode(compaction.previous_summary)
     if compaction.request_withheld:
         yield node, v.REQUEST, Literal(compaction.request_withheld, datatype=v.REDACTED)
     elif compaction.request is not None:
@@ -165,11 +165,19 @@ def _compacting_triples(iri: str, turn: Turn, compaction: Compaction) -> Iterato
         yield node, v.DURATION_MS, v.integer(compaction.duration_ms)
 
 
-def _model_call_triples(iri: str, author_iri: str, call: ModelCall) -> Iterator[Row]:
+def _made_by(iri: str, node: NamedNode, kind: NamedNode, author_iri: str, *, copied: bool) -> Iterator[Row]:
+    """Yield the edges of the activity that generated a turn, or of what a copied turn keeps of it."""
+    yield node, v.TYPE, kind
+    if copied:
+        yield node, v.KEPT_WITH, NamedNode(iri)
+    else:
+        yield NamedNode(iri), v.GENERATED_BY, node
+        yield node, v.ASSOCIATED_WITH, known_node(author_iri)
+
+
+def _model_call_triples(iri: str, author_iri: str, call: ModelCall, *, copied: bool) -> Iterator[Row]:
     node = NamedNode(iris.model_call(iri))
-    yield NamedNode(iri), v.GENERATED_BY, node
-    yield node, v.TYPE, v.MODEL_CALL
-    yield node, v.ASSOCIATED_WITH, known_node(author_iri)
+    yield from _made_by(iri, node, v.MODEL_CALL_COPY if copied else v.MODEL_CALL, author_iri, copied=copied)
     if call.model is not None:
         yield node, v.MODEL, Literal(call.model)
     if call.stop_reason is not None:
@@ -179,27 +187,22 @@ def _model_call_triples(iri: str, author_iri: str, call: ModelCall) -> Iterator[
         yield from ((node, predicate, number) for predicate, number in usage_facts(call.usage))
 
 
-def _number(value: Any) -> Literal | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return Literal(value) if isinstance(value, int) else Literal(validate.decimal(value), datatype=v.DECIMAL)
-
-
 def usage_facts(usage: Mapping[str, Any]) -> Iterator[tuple[NamedNode, Literal]]:
-    """Yield what is stored of a model call's usage beside its JSON text, so that queries can add it up."""
+    """Yield what is stored of a model call's usage beside its JSON text, so that queries can add it up.
+
+    What is no count (see `token_count`), as an imported transcript may hold it, stays in the JSON text alone.
+    """
     for predicate, names in _TOKEN_FIELDS:
-        found = next((usage[name] for name in names if isinstance(usage.get(name), int)), None)
-        if (literal := _number(found)) is not None:
-            yield predicate, literal
-    cost = usage.get("cost")
-    if (literal := _number(cost.get("total") if isinstance(cost, Mapping) else cost)) is not None:
-        yield v.COST, literal
+        if (tokens := tokens_of(usage, names)) is not None:
+            yield predicate, v.integer(tokens)
+    if (cost := cost_of(usage)) is not None:
+        yield v.COST, Literal(validate.decimal(cost), datatype=v.DECIMAL)
 
 
-def _tool_call_triples(iri: str, position: int, call: ToolCall) -> Iterator[Row]:
+def _tool_call_triples(iri: str, position: int, call: ToolCall, *, copied: bool) -> Iterator[Row]:
     node = NamedNode(iris.tool_call(iri, position))
-    yield node, v.TYPE, v.TOOL_CALL
-    yield node, v.STARTED_BY, NamedNode(iri)
+    yield node, v.TYPE, v.TOOL_CALL_COPY if copied else v.TOOL_CALL
+    yield node, v.KEPT_WITH if copied else v.STARTED_BY, NamedNode(iri)
     yield node, v.CALL_ID, Literal(call.id)
     yield node, v.TOOL_NAME, short_literal(call.name)
     if call.withheld:
@@ -208,13 +211,17 @@ def _tool_call_triples(iri: str, position: int, call: ToolCall) -> Iterator[Row]
         yield node, v.ARGUMENTS, Literal(call.arguments or "", datatype=v.JSON)
 
 
-def _tool_result_triples(iri: str, position: int, result: ToolResult, call_iri: str | None) -> Iterator[Row]:
+def _tool_result_triples(
+    iri: str, position: int, result: ToolResult, call_iri: str | None, *, copied: bool
+) -> Iterator[Row]:
     node = NamedNode(iris.tool_result(iri, position))
     yield NamedNode(iri), v.HAS_RESULT, node
     yield node, v.TYPE, v.TOOL_RESULT
     yield node, v.CALL_ID, Literal(result.call_id)
     yield node, v.IS_ERROR, Literal(result.is_error)
-    if call_iri is not None:
+    if call_iri is not None and copied:
+        yield node, v.ANSWERS_COPY, NamedNode(call_iri)
+    elif call_iri is not None:
         yield NamedNode(iri), v.GENERATED_BY, NamedNode(call_iri)
         yield node, v.TOOL_RESULT_OF, NamedNode(call_iri)
 
@@ -223,7 +230,7 @@ FACT_PREDICATES: Final = (
     v.SOURCE_ID, v.META, v.SUMMARISED_THROUGH, v.FIRST_KEPT, v.TOKENS_BEFORE, v.TOKENS_AFTER, v.TRIGGER, v.MODEL,
     v.STOP_REASON, v.USAGE, v.CALL_ID, v.TOOL_NAME, v.ARGUMENTS, v.IS_ERROR, v.QUOTED_FROM, v.QUOTED_DIGEST,
     v.SUMMARISED_FROM, v.SUMMARISED_TURNS, v.REQUEST, v.MAX_SUMMARY_TOKENS, v.MAX_SUMMARY_RULE, v.DURATION_MS, v.USED,
-    v.DERIVED_FROM, v.RESULT_DIGEST, v.FACTS_DIGEST,
+    v.PREVIOUS_SUMMARY, v.DERIVED_FROM, v.RESULT_DIGEST, v.FACTS_DIGEST,
 )  # fmt: skip
 """The predicates that `decode_facts` needs; the other quads of a turn's facts follow from these (and types)."""
 
@@ -232,7 +239,8 @@ FACT_PREDICATES: Final = (
 def decode_facts(rows: Iterable[tuple[str, str, Literal | NamedNode]]) -> dict[str, Facts]:
     """Return the facts of each turn, by the turn's IRI, from (subject, predicate, object) rows of a session's graph.
 
-    Rows of a type are needed for `trails:SummaryTurn` and `trails:ModelCall` (they may carry nothing else).
+    Rows of a type are needed for `trails:SummaryTurn`, `trails:ModelCall` and `trails:ModelCallCopy` (they may carry
+    nothing else).
     """
     turns: dict[str, dict[str, dict[str, list[Literal | NamedNode]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
@@ -322,7 +330,7 @@ def _compaction_of(properties: _Properties, activity: _Properties) -> Compaction
         trigger=_one(properties, v.TRIGGER),
         summarised_from=_int(properties, v.SUMMARISED_FROM),
         summarised_turns=_int(properties, v.SUMMARISED_TURNS),
-        previous_summary=_one(activity, v.USED),
+        previous_summary=_one(activity, v.USED) or _one(activity, v.PREVIOUS_SUMMARY),
         request=request,
         request_withheld=withheld,
         max_summary_tokens=_int(activity, v.MAX_SUMMARY_TOKENS),

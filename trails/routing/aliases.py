@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from trails import iris, keys
+from trails import keys
 from trails.errors import InvalidInput
-from trails.plumbing import conversations, draft
+from trails.plumbing import conversations
 from trails.records.conversations import Alias, Conversation, Move
-from trails.records.sessions import DEFAULT_PRINCIPAL
 from trails.routing.decisions import Moving, Unplaced
 from trails.routing.directory import Keyring
 from trails.routing.moves import KeyPlan, Transfer
@@ -25,8 +24,8 @@ class Renaming:
 
     def plan(self, reason: str, by: str | None, *, undoes: str | None = None) -> KeyPlan:
         """Return an empty operation."""
-        by_iri = draft.author_iri(by) or iris.principal(DEFAULT_PRINCIPAL)
-        return KeyPlan(self._keyring, reason, by_iri, self._now(), undoes=undoes)
+        who = self._keyring.repository.workspace.who(by)
+        return KeyPlan(self._keyring, reason, who, self._now(), undoes=undoes)
 
     def _named(self, key: str) -> Conversation:
         found = self._keyring.find(key)

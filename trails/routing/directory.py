@@ -21,11 +21,10 @@ from trails.decoding import decodes
 from trails.errors import InvalidInput, RequestRefused
 from trails.ledger import writer
 from trails.model import SessionRecord
-from trails.plumbing import conversations as keybook
-from trails.plumbing import leaves
+from trails.plumbing import conversations, leaves
 from trails.plumbing.transaction import Transaction, there
-from trails.records import conversations, overrides
-from trails.records.conversations import Conversation
+from trails.records import overrides
+from trails.records.conversations import Conversation, belongs, current
 from trails.records.entries import Entry, Event
 from trails.records.overrides import SessionEntry
 from trails.records.terms import parse_time
@@ -96,12 +95,12 @@ class Keyring:
         store = self.repository.store
         names = keys.spellings(key)
         for name in names:
-            direct = keybook.find(store, name)
+            direct = conversations.find(store, name)
             if direct is not None:
                 return direct, None
         for name in names:
-            alias = keybook.find_alias(store, name)
-            found = None if alias is None else keybook.find(store, alias.key)
+            alias = conversations.find_alias(store, name)
+            found = None if alias is None else conversations.find(store, alias.key)
             if found is not None:
                 return found, name
         return None
@@ -146,7 +145,7 @@ class Keyring:
             key = iris.conversation_key(row["conversation"].value)
             source = None if row["source"] is None else row["source"].value
             if wanted in (key, session_id, source_id(session_id, source)):
-                found.append(keybook.find(self.repository.store, key or ""))
+                found.append(conversations.find(self.repository.store, key or ""))
         return [self.held(each) for each in found if each is not None]
 
     @decodes
@@ -160,7 +159,7 @@ class Keyring:
         for quad in quads:
             subject = str(getattr(quad.subject, "value", ""))
             key = iris.conversation_key(subject)
-            named = keybook.find(store, key) if key else keybook.of_session(store, NamedNode(subject))
+            named = conversations.find(store, key) if key else conversations.of_session(store, NamedNode(subject))
             if named is not None:
                 found[named.key] = self.held(named)
         return list(found.values())
@@ -243,11 +242,13 @@ class Keyring:
         user_activity: datetime | None = None,
         spawner: str | None = None,
         made: Sequence[Entry] = (),
+        told: Sequence[Quad] = (),
     ) -> bool:
         """Let the entry of a key's session say exactly this, with entries of its ledger in the same commit.
 
         `fields` are in the shape of `sessions.json`; its label becomes the conversation's. `spawner` is the id of the session
-        that spawned this one. False where the key or the entry was changed by another writer meanwhile.
+        that spawned this one, `told` says who altered what. False where the key or the entry was changed by another writer
+        meanwhile.
 
         Raises `RequestRefused` for a label in use.
         """
@@ -260,15 +261,15 @@ class Keyring:
         node, graph = NamedNode(iris.session(held.session_id)), overrides.graph_of(held.session_id)
         tx = Transaction()
         tx.take(gone)
-        tx.add(come)
-        tx.require([conversations.current(held.key, held.session_id)])
+        tx.add([*come, *told])
+        tx.require([current(held.key, held.session_id)])
         if not held.entry.salt:
             tx.forbid((node, vocab.SALT, None, graph))
         tx.log(leaves.rows("change", [held.session_id]))
         label = fields.get(_LABEL)
         if not apart:
             wanted = None if label is None else validate.label(label)
-            keybook.relabel(tx, held.conversation, wanted, lambda _: _label_in_use(label))
+            conversations.relabel(tx, held.conversation, wanted, lambda _: _label_in_use(label))
         if spawner is not None:
             _spawn(tx, held.session_id, spawner)
         if made:
@@ -286,13 +287,13 @@ def _bind(
     tx: Transaction, key: str, session_id: str, *, now: datetime, label: str | None, replaces: Conversation | None
 ) -> None:
     """Make a session the current one of a key."""
-    tx.add(conversations.belongs(session_id, key))
+    tx.add(belongs(session_id, key))
     if replaces is not None:
-        tx.move([conversations.current(key, replaces.session_id)], [conversations.current(key, session_id)])
+        tx.move([current(key, replaces.session_id)], [current(key, session_id)])
         tx.log(leaves.rows("change", [replaces.session_id]))
         return
     made = Conversation(key=key, session_id=session_id, label=label, created=now)
-    keybook.begin(tx, made, lambda _: _label_in_use(label))
+    conversations.begin(tx, made, lambda _: _label_in_use(label))
 
 
 def _label_in_use(label: Any) -> RequestRefused:

@@ -15,12 +15,19 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, keys, vocab
 from trails.errors import InvalidInput
-from trails.plumbing import conversations as keybook
-from trails.plumbing import leaves
+from trails.plumbing import conversations, leaves
 from trails.plumbing.transaction import Transaction, there
-from trails.records import conversations
-from trails.records.annotations import author_type
-from trails.records.conversations import Alias, Conversation, Move
+from trails.records.conversations import (
+    Alias,
+    Conversation,
+    Move,
+    alias_quads,
+    belongs,
+    conversation_quads,
+    move_quads,
+    removal_quads,
+)
+from trails.records.deeds import author_type
 from trails.routing.decisions import MovedSession, Moving
 from trails.routing.directory import Keyring
 from trails.store.contract import PreconditionFailed
@@ -64,7 +71,7 @@ class KeyPlan:
     def conversation(self, key: str) -> Conversation | None:
         """Return what a key names, as it becomes so far."""
         if key not in self._after:
-            found = keybook.find(self.keyring.repository.store, key)
+            found = conversations.find(self.keyring.repository.store, key)
             self._before[key] = self._after[key] = found
         return self._after[key]
 
@@ -81,9 +88,7 @@ class KeyPlan:
             self._after[step.to_key] = Conversation(
                 key=step.to_key, session_id=step.session_id, label=kept or label, created=created
             )
-        self._swap(
-            conversations.belongs(step.session_id, step.from_key), conversations.belongs(step.session_id, step.to_key)
-        )
+        self._swap(belongs(step.session_id, step.from_key), belongs(step.session_id, step.to_key))
         self._touched[step.session_id] = None
         self._record(step, left)
 
@@ -105,7 +110,7 @@ class KeyPlan:
             former_label=left.label if left is not None else None,
             undoes=self.undoes,
         )
-        self._new |= set(conversations.move_quads(made))
+        self._new |= set(move_quads(made))
         done = {"session_id": step.session_id, "from_key": step.from_key, "to_key": step.to_key}
         self.moved.append(MovedSession(**done, current=step.current))
 
@@ -113,7 +118,7 @@ class KeyPlan:
         """Let a key that names nothing by itself be found as another one."""
         made = Alias(alias=name, key=key, reason=reason, by_iri=self.by_iri, time=self.time)
         self._grown.add(key)
-        self._new |= set(conversations.alias_quads(made))
+        self._new |= set(alias_quads(made))
         self._forbid += [
             (NamedNode(iris.alias(each)), vocab.TYPE, None, vocab.CATALOG) for each in keys.spellings(name)
         ]
@@ -121,7 +126,7 @@ class KeyPlan:
 
     def unalias(self, gone: Alias) -> None:
         """Take an alias away, leaving word of it with the conversation that it stood for."""
-        self._old |= set(conversations.alias_quads(gone))
+        self._old |= set(alias_quads(gone))
         self._grown.add(gone.key)
         self._gone.append(gone)
         self._aliased(gone)
@@ -129,7 +134,7 @@ class KeyPlan:
     def redirect(self, alias: Alias, key: str) -> None:
         """Let an alias stand for another key, and remember for which one it stood."""
         moved = alias.model_copy(update={"key": key, "from_key": None if alias.from_key == key else alias.key})
-        self._swap(conversations.alias_quads(alias), conversations.alias_quads(moved))
+        self._swap(alias_quads(alias), alias_quads(moved))
         self._grown.add(key)
         self._aliased(moved)
 
@@ -154,7 +159,7 @@ class KeyPlan:
         self._refuse_dangling()
         for gone in self._gone:
             if self._after[gone.key] is not None:
-                self._new |= set(conversations.removal_quads(gone, self.by_iri, self.time, secrets.token_hex(4)))
+                self._new |= set(removal_quads(gone, self.by_iri, self.time, secrets.token_hex(4)))
         touched = list(self._touched)
         tx = Transaction()
         tx.add([*(self._new - self._old), author_type(self.by_iri)])
@@ -179,9 +184,9 @@ class KeyPlan:
         before, after = self._before[key], self._after[key]
         if after is not None and key in self._grown:
             after = after.model_copy(update={"revision": after.revision + 1})
-        old = [] if before is None else conversations.conversation_quads(before)
+        old = [] if before is None else conversation_quads(before)
         self._old |= set(old)
-        self._new |= set([] if after is None else conversations.conversation_quads(after))
+        self._new |= set([] if after is None else conversation_quads(after))
         self._touched |= {each.session_id: None for each in (before, after) if each is not None}
         if before is None:
             self._forbid.append((NamedNode(iris.conversation(key)), vocab.CURRENT_SESSION, None, vocab.CATALOG))
@@ -192,7 +197,7 @@ class KeyPlan:
         """Let the aliases of a conversation that goes follow its session; what is said of past ones goes with it."""
         store, node = self.keyring.repository.store, NamedNode(iris.conversation(key))
         target = next((each.to_key for each in self.moved if each.session_id == before.session_id), None)
-        for alias in keybook.aliases(store, key):
+        for alias in conversations.aliases(store, key):
             if alias.alias not in self._renamed and target is not None:
                 self.redirect(alias, target)
         for quad in store.quads((None, vocab.ALIAS_WAS_OF, node, vocab.CATALOG)):

@@ -7,14 +7,18 @@ from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import Any, Final, Literal
 
+from pyoxigraph import Quad
+
 from trails import keys, policy, validate
 from trails.clock import Clock, time_of
 from trails.errors import InvalidInput, RequestRefused
-from trails.model import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES
-from trails.plumbing import conversations
+from trails.handles import Handle
+from trails.model import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES, tokens_of
+from trails.plumbing import acts, conversations
 from trails.policy import ModelHost
 from trails.policy.patches import DEFAULT_HOST
 from trails.records.conversations import Alias, Move
+from trails.records.deeds import Deed
 from trails.routing import migration
 from trails.routing.access import Access
 from trails.routing.aliases import Renaming
@@ -31,7 +35,7 @@ _NOBODY: Final = "\0"
 """No session's key."""
 
 
-class Router:
+class Router(Handle):
     """The sessions of a store, by key.
 
     A key names a conversation: the session that messages go to now, and those before a reset. All that is kept about it
@@ -247,10 +251,11 @@ class Router:
         """Return what is kept about a key, in the shape of `sessions.json`; raise `RequestRefused` where it names nothing."""
         return self._stored(name).to_json()
 
-    def patch(self, name: str, patch: Mapping[str, Any]) -> dict[str, Any]:
+    def patch(self, name: str, patch: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
         """Change fields of a key's entry and return the entry; the session is made where there is none.
 
         A field that is not in the patch stays, None clears it. One wrong field refuses the whole patch (`RequestRefused`).
+        `by` is as for `Repository.delete`: it is on record with what each field was and what it became.
 
         >>> import trails
         >>> with trails.open(":memory:") as store:
@@ -273,9 +278,23 @@ class Router:
             )
             if held is None:  # checked first: a refused patch makes no session
                 self.session(key)
-            elif self._keyring.rewrite(held, after, spawner=self._spawner(held, after)):
+                continue
+            told = self._altered(held, patch, after, self._repository.workspace.deed(by))
+            if self._keyring.rewrite(held, after, spawner=self._spawner(held, after), told=told):
                 return after | {"sessionId": held.source_id}
         raise InvalidInput(f"the session of the key {name!r} is changed by others all the time; try again")
+
+    def _altered(self, held: HeldKey, patch: Mapping[str, Any], after: Mapping[str, Any], deed: Deed) -> _List[Quad]:
+        """Return what says that the fields of a patch became something else, and by whom."""
+        before = held.to_json()
+        found: _List[Quad] = []
+        for field in patch:
+            old, new = (
+                validate.to_json(each[field], field) if each.get(field) is not None else None
+                for each in (before, after)
+            )
+            found += acts.altered(held.session_id, deed, field, old, new)
+        return found
 
     def _labelled(self, patch: Mapping[str, Any], held: HeldKey | None) -> dict[str, dict[str, Any]]:
         """Return an entry that has the label which a patch asks for, where another session has it."""
@@ -309,10 +328,8 @@ class Router:
 
         `usage` is as models report it: input and output tokens, and their total, under their usual names.
         """
-        read, written = (
-            next((usage[each] for each in names if type(usage.get(each)) is int), 0)
-            for names in (INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES)
-        )
+        validate.usage_counts(usage)
+        read, written = (tokens_of(usage, names) or 0 for names in (INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES))
 
         def added(held: HeldKey) -> dict[str, Any]:
             entry = held.to_json()

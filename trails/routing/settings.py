@@ -7,10 +7,9 @@ from datetime import tzinfo
 from typing import Any
 
 from trails.keys import KeySettings
-from trails.keys.settings import section
+from trails.keys.configuration import section, text
 from trails.model import Value
 from trails.policy import AgentToAgentPolicy, ResetConfig, SendPolicy
-from trails.policy.fields import text
 from trails.policy.times import zone_of
 
 

@@ -6,21 +6,19 @@ is nothing there to find. The rows of the catalog cannot be confined otherwise, 
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import pyoxigraph as ox
 from pyoxigraph import Literal, NamedNode
 
 from trails import iris, keys, queries, query_guard, validate, vocab
-from trails.errors import InvalidInput, RequestRefused, TrailsError
+from trails.errors import InvalidInput, TrailsError
+from trails.handles import Handle
 from trails.plumbing import bundle, conversations
 from trails.session import Repository
 from trails.store.contract import Result, Solutions
 
 _SPAWNED_BY_KEY: Final = vocab.ENTRY_FIELDS["spawnedBy"]
-_SAID: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|<[^<>\"{}|^`\\\x00-\x20]*>|#[^\n\r]*")
-_FROM: Final = re.compile(r"\bFROM\b", re.IGNORECASE)
 
 
 def visible_sessions(repository: Repository, session_id: str) -> list[str]:
@@ -57,7 +55,7 @@ def _children(repository: Repository, session_id: str) -> list[str]:
     return [iris.session_id(str(getattr(quad.subject, "value", ""))) for quad in quads]
 
 
-class View:
+class View(Handle):
     """The part of a store that a session may see, as it was when the view was made; nothing can be written to it."""
 
     def __init__(self, repository: Repository, session_id: str) -> None:
@@ -97,9 +95,10 @@ class View:
         return query_guard.answer(text, lambda: self._run(text, union=union))
 
     def _run(self, text: str, *, union: bool) -> Result:
-        asks_itself = _FROM.search(_SAID.sub("", text)) is not None
         default: list[NamedNode | ox.DefaultGraph | ox.BlankNode] = [vocab.CATALOG, *(self._graphs if union else [])]
-        dataset: dict[str, Any] = {} if asks_itself else {"default_graph": default, "named_graphs": self._graphs}
+        dataset: dict[str, Any] = {"default_graph": default, "named_graphs": self._graphs}
+        if query_guard.names_graphs(text):
+            dataset = {}
         try:
             result = self._engine.query(text, prefixes=vocab.PREFIXES, **dataset)
             if isinstance(result, ox.QuerySolutions):
@@ -109,9 +108,3 @@ class View:
             raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
         except (OSError, RuntimeError, ValueError) as error:
             raise TrailsError(f"the query failed in the view of {self._session_id}: {error}") from error
-
-
-def refuse_unseen(repository: Repository, requester: str, target: str, name: str) -> None:
-    """Raise `RequestRefused` unless one session may see another; `name` is how the caller named that."""
-    if target not in visible_sessions(repository, requester):
-        raise RequestRefused(f"Session not visible from this sandboxed agent session: {name}", code="FORBIDDEN")

@@ -19,6 +19,7 @@ from trails.ledger.writer import change
 from trails.plumbing.transaction import there
 from trails.policy.announcements import RunStats, announce_route, announce_text
 from trails.policy.run import begin_cleanup, finish_cleanup
+from trails.records.deeds import Deed
 from trails.records.entries import Event, Mode
 from trails.records.run import How, Run
 from trails.runs import answers, runs_json
@@ -31,6 +32,9 @@ SOURCE: Final = "sessions_announce"
 Announced = Literal["announced", "taken", "nobody", "failed"]
 """What became of announcing a run: done; done or being done elsewhere; nobody is there to tell; to be tried again."""
 _HOWS: Final[dict[str, How]] = {"steer": "steered", "queue": "queued", "direct": "direct"}
+_CLEANUP: Final = "runs: cleanup delete"
+_ARCHIVE: Final = "runs: archive when due"
+"""The rules by which sessions of runs go."""
 _report = logging.getLogger("trails.runs")
 
 
@@ -209,18 +213,22 @@ class Announcer:
         if after is not None:
             engine.registry.change(run_id, lambda _: runs_json.changes(before, after))
             return
-        kept = self.delete_session(run)
+        deed = self._deed(_CLEANUP, now)
+        kept = self.delete_session(run, deed)
         if kept is None:
-            engine.registry.remove(run_id, now)
+            engine.registry.remove(run_id, deed)
             return
         engine.registry.change(run_id, lambda _: {"cleanup_completed": now, "kept_because": kept})
 
-    def delete_session(self, run: Run) -> str | None:
+    def _deed(self, rule: str, now: datetime) -> Deed:
+        return Deed(self._engine.repository.workspace.keeper(), now, rule=rule)
+
+    def delete_session(self, run: Run, deed: Deed) -> str | None:
         """Delete a run's session under the one rule of deleting; return why it was kept, where it was."""
         if run.child_session is None:
             return None
         try:
-            self._engine.repository.delete(run.child_session)
+            self._engine.repository.delete(run.child_session, by=deed.by_iri, rule=deed.rule)
         except SessionNotFound:
             return None
         except HasChildren as refused:
@@ -230,9 +238,10 @@ class Announcer:
 
     def archive(self, run: Run, now: datetime) -> str | None:
         """Take a run whose time is over out of the registry, and its session; return why it was kept, where it was."""
-        kept = self.delete_session(run)
+        deed = self._deed(_ARCHIVE, now)
+        kept = self.delete_session(run, deed)
         if kept is None:
-            self._engine.registry.remove(run.run_id, now)
+            self._engine.registry.remove(run.run_id, deed)
         elif run.kept_because != kept:
             self._engine.registry.change(run.run_id, lambda _: {"kept_because": kept})
         return kept

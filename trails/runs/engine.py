@@ -176,7 +176,7 @@ class Engine:
         def handle(running: Running) -> Answer:
             try:
                 return self._answer(running, lane)
-            except Exception as error:
+            except Exception as error:  # the agent's own, which is noted with its exchange; ours go further
                 failed.append(error)
                 raise
 
@@ -189,7 +189,7 @@ class Engine:
                     if session_id in self.repository:
                         raise
                     return  # it was deleted while its agent was at work: nothing of it is left to be noted
-                except Exception as error:
+                except Exception as error:  # one of the agent's: the next message is taken up
                     if error not in failed:
                         raise
         finally:

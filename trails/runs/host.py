@@ -9,7 +9,7 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from trails.keys import KeySettings
-from trails.keys.settings import section
+from trails.keys.configuration import section
 from trails.ledger.exchange import Running
 from trails.model import Turn
 from trails.policy.agents import AgentToAgentPolicy, SpawnSettings

@@ -14,6 +14,7 @@ from trails import iris, validate, vocab
 from trails.errors import InvalidInput
 from trails.plumbing import redaction_records, run_rows
 from trails.plumbing.transaction import Transaction
+from trails.records.deeds import Deed
 from trails.records.run import Run
 from trails.session import Repository
 from trails.store.contract import Change, PreconditionFailed
@@ -152,7 +153,7 @@ class Registry:
             index.note(new)
             return new
 
-    def remove(self, run_id: str, at: datetime) -> bool:
+    def remove(self, run_id: str, deed: Deed) -> bool:
         """Take a run out, as it stands; False where it is gone already."""
         index = self._index
         while True:
@@ -160,13 +161,13 @@ class Registry:
             if run is None:
                 return False
             try:
-                self._repository.store.commit(run_rows.removed(run, at))
+                self._repository.store.commit(run_rows.removed(run, deed))
             except PreconditionFailed:
                 continue
             index.forget(run_id)
             return True
 
-    def withhold(self, run_id: str) -> bool:
+    def withhold(self, run_id: str, deed: Deed) -> bool:
         """Take the texts of a run out for good; False where they were out already."""
         while True:
             run = self.get(run_id)
@@ -176,7 +177,7 @@ class Registry:
             tx = Transaction()
             tx.take(remove)
             tx.add(add)
-            redaction_records.record(tx, [run.iri], place="run", time=datetime.now(UTC))
+            redaction_records.record(tx, [run.iri], deed, place="run")
             try:
                 tx.commit(self._repository.store)
             except PreconditionFailed:

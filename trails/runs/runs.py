@@ -10,6 +10,7 @@ from typing import Any, Literal
 from trails import validate
 from trails.clock import Clock
 from trails.errors import InvalidInput
+from trails.handles import Handle
 from trails.policy.patches import ModelHost
 from trails.policy.prompts import SubagentBrief, subagent_prompt
 from trails.policy.run import SpawnRequest
@@ -30,7 +31,7 @@ Phase = Literal["start", "end", "error"]
 """What an event of a run's life tells."""
 
 
-class Runs:
+class Runs(Handle):
     """Sub-agents' runs over a store: started, followed, announced to whoever asked for them, and cleaned up.
 
     All of it is stored and survives the process. The host supplies the model (`agent`) and the clock, and says when to
@@ -246,12 +247,13 @@ class Runs:
         """Try again to announce what could not be announced, and archive what is due, now."""
         return self._upkeep.sweep()
 
-    def withhold(self, run_id: str) -> bool:
+    def withhold(self, run_id: str, *, by: str | None = None, reason: str | None = None) -> bool:
         """Take a run's task and error out of the registry for good; tell whether they were there.
 
-        Where else they stand (the sub-agent's turns, the announcement) is for `Repository.redact`.
+        `by` and `reason` are as for `Repository.redact`, which is for where else they stand (the sub-agent's turns, the
+        announcement).
         """
-        return self._engine.registry.withhold(run_id)
+        return self._engine.registry.withhold(run_id, self._engine.repository.workspace.deed(by, reason))
 
     # --- messages between sessions
 

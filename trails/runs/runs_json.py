@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from trails import keys, validate
 from trails.errors import InvalidInput
@@ -120,11 +120,6 @@ class Imported(Value):
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON."""
         return self.model_dump()
-
-
-class _ReadRun(NamedTuple):
-    run: Run
-    name: str
 
 
 def import_file(registry: Registry, places: Places, value: Any) -> Imported:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from trails.errors import RequestRefused
-from trails.keys.settings import section
+from trails.keys.configuration import section
 from trails.runs.sending import DEFAULT_TIMEOUT, SendRequest
 
 _TEXT: Final = {"type": "string"}

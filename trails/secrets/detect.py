@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from trails.secrets import rules
@@ -44,10 +45,10 @@ def builtin(text: str) -> tuple[Secret, ...]:
 
 
 def _found(text: str) -> Iterator[Secret]:
-    absent = [sign for sign in _SIGNS if sign not in text]  # the base64 of an image has few of them
-    for rule in rules.RULES:
-        group = "secret" if "secret" in rule.pattern.groupindex else 0
-        for match in _matches(text, rule, absent):
+    absent = "".join([sign for sign in _SIGNS if sign not in text])  # the base64 of an image has few of them
+    for rule, starts in _possible(absent):
+        for match in _matches(text, rule, starts):
+            group = "secret" if "secret" in rule.pattern.groupindex else 0
             if rule.holds(match[group]):
                 yield Secret(rule.kind, *match.span(group), public=rule.public)
     for match in rules.ASSIGNMENT.finditer(text):
@@ -58,12 +59,17 @@ def _found(text: str) -> Iterator[Secret]:
             yield Secret(rules.assigned_kind(before, match["secret"]), *match.span("secret"))
 
 
-def _matches(text: str, rule: rules.Rule, absent: Sequence[str]) -> Iterator[re.Match[str]]:
+@cache
+def _possible(absent: str) -> tuple[tuple[rules.Rule, tuple[str, ...]], ...]:
+    """Return the rules, each with those of its starts that have none of the signs that a text has not."""
+    kept = ((rule, tuple(start for start in rule.starts if not set(start) & set(absent))) for rule in rules.RULES)
+    return tuple((rule, starts) for rule, starts in kept if starts or not rule.starts)
+
+
+def _matches(text: str, rule: rules.Rule, starts: Sequence[str]) -> Iterator[re.Match[str]]:
     if not rule.starts:
         yield from rule.pattern.finditer(text)
-    for start in rule.starts:
-        if any(sign in start for sign in absent):
-            continue
+    for start in starts:
         at = text.find(start)
         while at >= 0:
             match = rule.pattern.match(text, at)

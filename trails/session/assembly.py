@@ -15,9 +15,10 @@ from typing import Any, Final, TypeVar
 from pyoxigraph import QuerySolution
 
 from trails import iris, lineage, vocab
-from trails.context.assembling import Context, assemble
+from trails.context.assembling import Context, Fixed, within
 from trails.context.shown import ShownTurn, Spoken
-from trails.context.tokens import Counter, estimate
+from trails.context.tokens import Counter
+from trails.context.window import Window
 from trails.decoding import decodes
 from trails.errors import IndexGap, IntegrityError
 from trails.lineage import Segment
@@ -61,48 +62,37 @@ def _start(index: int, kept: int | None) -> int:
     return index if kept is None else max(0, min(kept, index))
 
 
+def window_of(
+    tree: Worktree, max_tokens: int | None = None, pinned_count: int | None = None, counter: Counter | None = None
+) -> Window:
+    """Return what of a session is shown: as its window has it, but for what is given."""
+    return (Window() if tree.window is None else tree.window.limits).but(max_tokens, pinned_count, counter)
+
+
 def of_worktree(
-    tree: Worktree,
-    *,
-    query: object = None,
-    max_tokens: int | None = None,
-    pinned_count: int | None = None,
-    brief: str | None = None,
-    background: str | None = None,
-    counter: Counter | None = None,
+    tree: Worktree, window: Window, *, query: object = None, brief: str | None = None, background: str | None = None
 ) -> Context:
     """Return the context of a session as it is in memory, pending turns and all: see `Session.context`."""
-    window = tree.window
-    if window is not None:
-        max_tokens = window.max_tokens if max_tokens is None else max_tokens
-        pinned_count = window.pinned_count if pinned_count is None else pinned_count
-        counter = counter or window.counter
     summary, turns = since_summary(tree.turns)
     told = tree.workspace.reader.told(tree.chain)
-    return assemble(
-        turns,
-        system=tree.system,
-        brief=told.task if brief is None else brief,
-        background=told.context if background is None else background,
-        summary=summary,
-        query=query,
-        max_tokens=max_tokens,
-        pinned_count=1 if pinned_count is None else pinned_count,
-        starts_at=0 if summary is None else None,
-        counter=counter or estimate,
+    fixed = Fixed(
+        tree.system,
+        told.task if brief is None else brief,
+        told.context if background is None else background,
+        summary,
+        query,
     )
+    return within(window, turns, fixed, starts_at=0 if summary is None else None)
 
 
 def of_stored(
     reader: Reader,
     chain: Sequence[SessionRecord],
+    window: Window,
     *,
     query: object = None,
-    max_tokens: int | None = None,
-    pinned_count: int = 1,
     brief: str | None = None,
     background: str | None = None,
-    counter: Counter | None = None,
 ) -> Context:
     """Return the context of a stored session, reading of it only what is shown: see `Repository.context`."""
     prompt, told = reader.prompt(chain), reader.told(chain)
@@ -112,22 +102,18 @@ def of_stored(
     turns: Sequence[Spoken]
     if mark is not None:
         summary, turns = _since(reader, chain[0].id, runs, mark)
-    elif max_tokens is not None:
+    elif window.max_tokens is not None:
         turns = LazyTurns(reader, chain, stored_length(reader, chain))
     else:
         turns = reader.turns(chain)
-    return assemble(
-        turns,
-        system=prompt.text if prompt and not prompt.redacted else None,
-        brief=told.task if brief is None else brief,
-        background=told.context if background is None else background,
-        summary=summary,
-        query=query,
-        max_tokens=max_tokens,
-        pinned_count=pinned_count,
-        starts_at=0 if summary is None else None,
-        counter=counter or estimate,
+    fixed = Fixed(
+        prompt.text if prompt and not prompt.redacted else None,
+        told.task if brief is None else brief,
+        told.context if background is None else background,
+        summary,
+        query,
     )
+    return within(window, turns, fixed, starts_at=0 if summary is None else None)
 
 
 # --- reading only what a model is shown

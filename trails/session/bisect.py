@@ -78,8 +78,10 @@ def bisect(turns: Sequence[Turn], predicate: Predicate, *, good: int, bad: int) 
 def _require(answer: bool | None, wanted: bool, length: int) -> None:
     if answer is not wanted:
         said = "good" if wanted else "bad"
-        found = "could not be told" if answer is None else "is not"
-        raise InvalidInput(f"the first {length} turns were said to be {said}, and that {found}; give other ends")
+        found = "could not be told" if answer is None else "they are not"
+        raise InvalidInput(
+            f"the first {length} turns were said to be {said}, and {found}; give other ends with `good` and `bad`"
+        )
 
 
 def narrowed(good: int, bad: int, ask: Callable[[int], bool | None]) -> tuple[int, int]:

@@ -90,10 +90,11 @@ def drafts(turns: Iterable[Turn]) -> Iterator[Draft]:
 
 
 def pick(
-    target: Worktree, source: Worktree | str, indexes: int | Iterable[int], *, whole_calls: bool
+    target: Worktree, source: Worktree | str, indexes: int | Iterable[int], *, whole_calls: bool, by: str | None
 ) -> tuple[Turn, ...]:
     """Append turns of another session, or of the target itself, to a session; see `Session.cherry_pick`."""
     workspace = target.workspace
+    who = workspace.who(by)
     if isinstance(source, str):
         name, turns = source, workspace.reader.turns(workspace.reader.lineage(workspace.record(source).id))
     elif source.workspace is not workspace:
@@ -101,4 +102,5 @@ def pick(
     else:
         name, turns = source.id, list(source.turns[: source.first_pending])
     found = picked(turns, indexes, whole_calls=whole_calls, source_id=name)
+    target.picker = who
     return tuple(target.append(made) for made in drafts(found))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar, cast
@@ -116,7 +116,7 @@ def compact(tree: Worktree, summarise: Summarise, options: Options) -> Steps[Tur
     """Yield the call of the summariser, then store the summary and return its turn."""
     trigger = compacting.trigger_name(options.trigger)
     request = compacting.REQUEST if options.request is None else validate.text(options.request, "request")
-    counter = options.counter or (tree.window.counter if tree.window else estimate)
+    counter = assembly.window_of(tree, counter=options.counter).counter
     with tree.alone.patiently():
         previous, turns = since_summary(tree.turns)
         plan = compacting.plan(
@@ -177,6 +177,7 @@ class _Storing:
         any `persist`: the pending turns and the summary stay pending, for `keep_as_fork`. In an exchange, and in a
         worker, nothing is persisted here: the summary becomes part of what is.
         """
+        validate.usage_counts(summary.usage)
         made = draft.make(
             "summary",
             summary.text,
@@ -246,18 +247,23 @@ def call_model(
     tree: Worktree,
     call: Callable[[Context], Any],
     summarise: Summarise,
-    options: Options,
+    query: object,
+    max_tokens: int | None,
     *,
     policy: CompactionPolicy | None,
     overflow: IsOverflow,
-    shown: Mapping[str, Any],
+    **given: Any,
 ) -> Steps[Any]:
     """Yield the call of the model with the session's context, compacting before it where due and after it on overflow."""
+    options = Options(**given)
+    show = partial(
+        assembly.of_worktree, tree, assembly.window_of(tree, max_tokens, counter=options.counter), query=query
+    )
     policy = policy or CompactionPolicy()
     if policy.window is not None and (options.keep_tokens, options.keep_turns, options.keep) == (None, None, None):
         fitting = (policy.window - policy.reserve) // 2
         options = replace(options, keep_tokens=min(compacting.KEEP_TOKENS, fitting))
-    context = assembly.of_worktree(tree, **shown)
+    context = show()
     due = policy.due(context.tokens, len(context.turns) + len(context.dropped))
     if due is not None:
         try:
@@ -265,10 +271,10 @@ def call_model(
         except NothingToSummarise:
             pass  # all of it is to be kept: the model says whether that is too much
         else:
-            context = assembly.of_worktree(tree, **shown)
+            context = show()
     try:
         return (yield partial(call, context))
-    except Exception as error:
+    except Exception as error:  # which errors say that it was too much, the caller knows
         if not _is_overflow(error, overflow):
             raise
         try:
@@ -276,10 +282,10 @@ def call_model(
         except NothingToSummarise as nothing:
             what = "does not fit the model's context window, and there is nothing left to summarise"
             raise _overflow(tree, what, context) from nothing
-        context = assembly.of_worktree(tree, **shown)
+        context = show()
     try:
         return (yield partial(call, context))
-    except Exception as error:
+    except Exception as error:  # as above
         if not _is_overflow(error, overflow):
             raise
         what = "does not fit the model's context window, also after it was compacted"

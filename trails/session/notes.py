@@ -7,34 +7,37 @@ from datetime import UTC, datetime
 
 from trails import iris, validate
 from trails.errors import InvalidInput
+from trails.handles import Handle
 from trails.integrity import digests
 from trails.model import Note
-from trails.plumbing import draft, leaves, marks
+from trails.plumbing import leaves, marks
 from trails.plumbing.transaction import Transaction
 from trails.plumbing.workspace import Workspace
-from trails.records.annotations import author_type, note_of, note_quads
+from trails.records.annotations import note_of, note_quads
+from trails.records.deeds import author_type
 from trails.records.turns import turn_type
 from trails.session import unmarking
 
 _Notes = list[Note]  # inside the class, `list` is the method
 
 
-class Notes:
+class Notes(Handle):
     """The notes of a store: `store.notes`.
 
     A note is about one turn, and is seen from every session whose transcript has that turn or a copy of it: forks that
     inherit it, and what `detach` and `flatten` copied.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, owner: object) -> None:
         """Not for callers: `store.notes` is there."""
         self._workspace = workspace
+        self._owner = owner  # a store that nobody holds is closed
 
     def add(self, session: str, index: int, text: str, *, by: str | None = None) -> Note:
         """Write a note on a turn and return it; stored at once. A turn may have many.
 
         `session` is an id or an IRI, `index` a turn of its transcript, inherited ones included. `by` names who writes
-        it: a principal, or `agent:NAME`; the session's principal unless given.
+        it, as for `Repository.delete`.
 
         Raises `InvalidInput` where there is no such turn or the text is empty.
 
@@ -47,7 +50,7 @@ class Notes:
         """
         if not validate.text(text, "a note").strip():
             raise InvalidInput("a note needs a text that is more than spaces")
-        author = draft.author_iri(by)
+        author = self._workspace.who(by)
         reader = self._workspace.reader
         chain = reader.lineage(self._workspace.record(session).id)
         turn = marks.turn_at(reader, chain, validate.index(index, "index"))
@@ -60,7 +63,7 @@ class Notes:
             index=turn.index,
             turn_digest=turn.digest,
             text=text,
-            author_iri=iris.principal(chain[0].principal) if author is None else author,
+            author_iri=author,
             time=datetime.now(UTC),
             digest=digests.salted("note", salt, text),
             salt=salt,

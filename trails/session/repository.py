@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import atexit
-import os
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 from uuid import uuid4
 
-from trails import queries, query_guard, validate
+from trails import iris, queries, query_guard, validate
 from trails.errors import HasChildren, InvalidInput, SessionNotFound
-from trails.integrity.proofs import ConsistencyProof, TurnProof
+from trails.handles import Handle
 from trails.model import SessionRecord, VerifyReport
 from trails.plumbing import (
-    checkpoints,
     deletion,
     detach,
     labels,
-    log_events,
     pages,
     pruning,
     purge,
     redaction,
     search,
-    sweep,
-    verify,
 )
 from trails.plumbing.pages import Page
 from trails.plumbing.pruning import Pruning
@@ -41,20 +35,20 @@ from trails.plumbing.search import Hit
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree, new_prompt
 from trails.records.sessions import DEFAULT_AGENT, DEFAULT_PRINCIPAL
-from trails.session import session as sessions
+from trails.session.maintenance import Maintenance
 from trails.session.notes import Notes
-from trails.session.session import Session
+from trails.session.proofs import Proofs
+from trails.session.session import Session, flatten, load, place, replay, window
 from trails.session.tags import Tags
-from trails.store import dumping
 from trails.store.contract import QuadStore, Result
 from trails.store.embedded import EmbeddedStore
-from trails.store.maintenance import Vacuumed
 
 if TYPE_CHECKING:
     from trails.compare.comparison import Comparison
     from trails.context import Context
     from trails.context.tokens import Counter
     from trails.diff import Diff
+    from trails.graph import GraphView, StoreView
     from trails.plumbing.watch import Callback, Changes, Feed, Subscription
 
 Children = Literal["refuse", "cascade", "detach"]
@@ -71,19 +65,19 @@ def _close_at_exit() -> None:
         repository.close()
 
 
-class Repository:
+class Repository(Handle):
     """A store of sessions. Get one from `trails.open`, and close it with `with` or `close`."""
 
-    def __init__(self, store: QuadStore) -> None:
-        """Wrap a store of quads; `trails.open` does this for the stores that ship."""
-        self.workspace = Workspace(store)
+    def __init__(self, store: QuadStore, *, actor: str | None = None) -> None:
+        """Wrap a store of quads; `trails.open` does this for the stores that ship, and gives the IRI of its `actor`."""
+        self.workspace = Workspace(store, actor)
         """The store as the other parts of this package work on it (internal)."""
         self.reader = self.workspace.reader
         self._feed: Feed | None = None
         _OPEN.add(self)
         try:
             deletion.sweep_pending(store)
-        except BaseException:
+        except BaseException:  # an interrupt too: nobody else could close it
             self.close()
             raise
 
@@ -165,9 +159,10 @@ class Repository:
             source_session=None if source_session is None else validate.text(source_session, "source_session"),
             meta_json=validate.meta(meta),
         )
-        prompt = None if system is None else new_prompt(session_id, validate.text(system, "system"), 1, 0)
+        who = self.workspace.who(None)
+        prompt = None if system is None else new_prompt(session_id, validate.text(system, "system"), 1, 0, who)
         made = Worktree(self.workspace, record, stored=False, prompt=prompt)
-        made.give_window(max_tokens, pinned_count, counter)
+        made.give_window(window(max_tokens, pinned_count, counter))
         return Session(made)
 
     def load(
@@ -187,14 +182,14 @@ class Repository:
         Raises `SessionNotFound`, `ParentMissing`, `ForkCycle`, `ForkDepthExceeded`, `IndexGap` or `IntegrityError`; a
         transcript that is not whole is never returned. Turns that are read later raise the last two then.
         """
-        return sessions.load(self.workspace, session, max_tokens=max_tokens, pinned_count=pinned_count, counter=counter)
+        return load(self.workspace, session, window(max_tokens, pinned_count, counter))
 
     def replay(self, session: str, *, up_to_index: int | None = None) -> list[dict[str, Any]]:
         """Return a session's stored transcript as plain dicts with role, content, index and branch; write nothing.
 
         `session` is an id or a graph IRI; `up_to_index` is exclusive.
         """
-        return sessions.replay(self.workspace, session, up_to_index)
+        return replay(self.workspace, session, up_to_index)
 
     def __contains__(self, session: object) -> bool:
         """Tell whether a session with this id is stored."""
@@ -265,31 +260,44 @@ class Repository:
             None,
         )
 
-    def set_label(self, session: str, label: str | None) -> None:
-        """Give a session a label that no other session has, or take its label away with None."""
-        labels.set_label(self.workspace, session, label)
+    def set_label(self, session: str, label: str | None, *, by: str | None = None) -> None:
+        """Give a session a label that no other session has, or take its label away with None; `by` is as for `delete`.
 
-    def delete(self, session: str, *, children: Children = "refuse", by: str | None = None) -> _Ids:
+        The old label and the new one stay on record, with who changed it and when.
+        """
+        labels.set_label(self.workspace, session, label, by)
+
+    def delete(
+        self,
+        session: str,
+        *,
+        children: Children = "refuse",
+        by: str | None = None,
+        reason: str | None = None,
+        rule: str | None = None,
+    ) -> _Ids:
         """Delete a session, leaving a tombstone; return the ids of all sessions that were deleted.
 
         While sessions depend on it (forks or spawned ones), `children` says what happens: "refuse" raises
         `HasChildren`, "cascade" deletes them too, "detach" first copies to its forks what they inherit. A session that
         a tag names is kept, unless "cascade" takes the tag too; notes go with the last copy of their turn. The rows go in
-        one commit, the turns are swept afterwards. `by` names the principal who deletes; it defaults to the session's.
-        Deleted text stays in the store's files until `vacuum`, and in backups.
+        one commit, the turns are swept afterwards. `by` names who deletes, a principal or `agent:NAME`; else it is the
+        process's own actor (see `trails.open`), and `agent:unknown` where there is none. That stays, with the `reason`,
+        and the `rule` where a program deletes by one. Deleted text stays in the store's files until `vacuum`, and in
+        backups.
         """
         if children not in ("refuse", "cascade", "detach"):
             raise InvalidInput(f'children is "refuse", "cascade" or "detach", not {children!r}')
         record = self.record(session)
-        who = record.principal if by is None else validate.name(by, "by")
+        deed = self.workspace.deed(by, reason, None if rule is None else validate.text(rule, "rule"))
         while True:
             if children == "detach":
                 deletion.refuse_tagged(self.store, record.id)
                 for branch in self.reader.branches(record.id):
                     with suppress(SessionNotFound):  # deleted meanwhile
-                        self.detach(branch.id)
+                        self.detach(branch.id, by=by)
             try:
-                deleted = deletion.delete(self.store, self.reader, record.id, by=who, cascade=children == "cascade")
+                deleted = deletion.delete(self.store, self.reader, record.id, deed=deed, cascade=children == "cascade")
                 break
             except HasChildren:
                 if children != "detach" or not self.reader.branches(record.id):
@@ -298,13 +306,20 @@ class Repository:
         self.workspace.rewrites += 1
         return deleted
 
-    def detach(self, session: str) -> None:
-        """Copy to a fork what it inherits and cut it loose from its parent; a root is left as it is."""
-        detach.detach(self.store, self.reader, self.record(session).id)
+    def detach(self, session: str, *, by: str | None = None) -> None:
+        """Copy to a fork what it inherits and cut it loose from its parent; a root is left as it is. `by` is as for `delete`."""
+        detach.detach(self.store, self.reader, self.record(session).id, self.workspace.deed(by))
 
-    def flatten(self, session: str, *, id: str | None = None, label: str | None = None) -> Session:  # noqa: A002 - the public name
-        """Return a new root session with a copy of a session's whole transcript."""
-        return sessions.flatten(self.workspace, session, id=id, label=label)
+    def flatten(
+        self,
+        session: str,
+        *,
+        id: str | None = None,  # noqa: A002 - the public name
+        label: str | None = None,
+        by: str | None = None,
+    ) -> Session:
+        """Return a new root session with a copy of a session's whole transcript; `by` is as for `delete`."""
+        return flatten(self.workspace, session, id=id, label=label, by=by)
 
     def diff(self, a: Session | str, b: Session | str) -> Diff:
         """Return what differs between two sessions: the prefix that they share, and their tails aligned turn by turn.
@@ -324,7 +339,7 @@ class Repository:
         """
         from trails.session.diff import diff_of  # noqa: PLC0415 - only those who compare need it
 
-        return diff_of(self.workspace, sessions.place(a), sessions.place(b))
+        return diff_of(self.workspace, place(a), place(b))
 
     def context(
         self,
@@ -348,30 +363,24 @@ class Repository:
         ...     [message["content"] for message in store.context("plan", "To the Alps").openai()]
         ['Be brief.', 'Plan a trip', 'To the Alps']
         """
-        from trails.session import assembly  # noqa: PLC0415 - only those who ask for a context need it
+        from trails.context import Window, estimate  # noqa: PLC0415 - only those who ask for a context need it
+        from trails.session import assembly  # noqa: PLC0415
 
-        return assembly.of_stored(
-            self.reader,
-            self.reader.lineage(self.workspace.session_id(session)),
-            query=query,
-            max_tokens=max_tokens,
-            pinned_count=pinned_count,
-            brief=brief,
-            background=background,
-            counter=counter,
-        )
+        window = Window(max_tokens, pinned_count, counter or estimate)
+        chain = self.reader.lineage(self.workspace.session_id(session))
+        return assembly.of_stored(self.reader, chain, window, query=query, brief=brief, background=background)
 
     # --- names, notes, finding
 
     @property
     def tags(self) -> Tags:
-        """The tags: names for a session at an index that never come to name anything else."""
-        return Tags(self.workspace)
+        """The tags: names for a session at an index that stay where they are until they are taken away."""
+        return Tags(self.workspace, self)
 
     @property
     def notes(self) -> Notes:
         """The notes on turns."""
-        return Notes(self.workspace)
+        return Notes(self.workspace, self)
 
     def search(
         self,
@@ -475,9 +484,9 @@ class Repository:
         """Return the result of a SPARQL query, or of a query of the catalogue by name with its parameters.
 
         SELECT gives rows that hold RDF terms by name or position (`to_dicts()` gives Python values), ASK a bool,
-        CONSTRUCT and DESCRIBE lists of triples. In a text of your own, patterns outside GRAPH match all graphs unless
-        `union` is False; queries of the catalogue say in full which graphs they read. The prefixes trails, prov, rdf,
-        rdfs and xsd are declared already.
+        CONSTRUCT and DESCRIBE lists of triples. In a text of your own, patterns outside GRAPH match all graphs, unless
+        `union` is False or the text says with FROM or FROM NAMED which graphs it is over (SPARQL 1.1, 13.2); queries of
+        the catalogue say in full which graphs they read. The prefixes trails, prov, rdf, rdfs and xsd are declared already.
 
         Raises `InvalidInput` for text over 64 KiB, nested deeper than 200, using SERVICE or LOAD, or not SPARQL (the
         message says where, and whether it is an update), and `TrailsError` where the query fails. It runs on a thread of
@@ -495,7 +504,35 @@ class Repository:
             queries.find(text)  # raises, naming what there is
         if parameters:
             raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
-        return query_guard.answer(text, lambda: self.store.query(text, union=union))
+        return query_guard.answer(
+            text, lambda: self.store.query(text, union=union and not query_guard.names_graphs(text))
+        )
+
+    @overload
+    def graph(self) -> StoreView: ...
+    @overload
+    def graph(self, session: str) -> GraphView: ...
+    def graph(self, session: str | None = None) -> StoreView | GraphView:
+        """Return the live store as an `rdflib.Dataset` to read, or the graph of a session's own turns as an `rdflib.Graph`.
+
+        `session` is an id, a label or an IRI. Nothing is copied: every read and every query is answered by the store, as it
+        is then, and whole. What would write raises `TrailsError`. In the dataset, the default graph has the sessions, unless
+        `default_union` is set, which makes it all graphs; a single graph sees nothing of the others.
+
+        Raises `SessionNotFound`; after `close`, reading raises `StoreFailed`.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="s"); _ = s.append("user", "Hello"); _ = s.persist()
+        ...     view = store.graph("s")
+        ...     [str(text) for text in view.objects(None, view.namespace_manager.expand_curie("prov:value"))]
+        ['Hello']
+        """
+        from trails.graph import views  # noqa: PLC0415 - rdflib takes 150 ms to import and is needed only here
+
+        if session is None:
+            return views.view_of(self.store)
+        return views.graph_of(self.store, iris.session(self.resolve(validate.text(session, "session"))))
 
     # --- erasure
 
@@ -503,8 +540,8 @@ class Repository:
         """Take the content out of a turn and of all its copies for good; return what was done, and what may repeat it.
 
         `index` is of the session's transcript, inherited turns included. The turn keeps its place and digest, so the
-        chain still verifies; tool calls lose their arguments, and the turn its metadata. `by` names the principal who
-        redacts (the session's unless given) and `reason` says why; both stay. A turn that is redacted stays as it is.
+        chain still verifies; tool calls lose their arguments, and the turn its metadata. `by` names who redacts,
+        as for `delete`, and `reason` says why; both stay. A turn that is redacted stays as it is.
         The text stays in the store's files until `vacuum`, and in backups and exports; sessions that are loaded already
         keep it in memory.
 
@@ -517,8 +554,7 @@ class Repository:
                 self.reader,
                 chain,
                 validate.index(index, "index"),
-                by=chain[0].principal if by is None else validate.name(by, "by"),
-                reason=None if reason is None else validate.text(reason, "reason"),
+                self.workspace.deed(by, reason),
             )
         finally:
             self.workspace.rewrites += 1  # after the commit: what was read before it is told from what is read now
@@ -533,8 +569,8 @@ class Repository:
         said with them, authors' names, system prompts, metadata, labels, tags, notes, keys, aliases, entries, ledgers,
         runs, reasons. A value that holds it goes whole: a turn loses its content, call arguments and metadata together, a
         name becomes `redacted`, a label goes, a key gets another word in the text's place. Ids of sessions and runs
-        stay: see `left`. With `dry_run`, nothing is changed. `by` names the principal who redacts and `reason` says why;
-        both stay. The text is in the store's files until `vacuum`, in backups, dumps and exports whatever one does.
+        stay: see `left`. With `dry_run`, nothing is changed. `by` names who redacts, as for `delete`, and `reason` says
+        why; both stay. The text is in the store's files until `vacuum`, in backups, dumps and exports whatever one does.
 
         What is proven afterwards: content, arguments and metadata leave their salted digests, so the turn's own digest
         proves the rest, as after `redact`. An author's name, a role and facts without a digest of their own (model, usage,
@@ -556,8 +592,7 @@ class Repository:
             return purge.purge(
                 self.store,
                 text,
-                by=None if by is None else validate.name(by, "by"),
-                reason=None if reason is None else validate.text(reason, "reason"),
+                self.workspace.deed(by, reason),
                 dry_run=dry_run,
             )
         finally:
@@ -573,13 +608,14 @@ class Repository:
         keep_bytes: int | None = None,
         dry_run: bool = False,
         by: str | None = None,
+        reason: str | None = None,
     ) -> Pruning:
         """Delete sessions that nobody uses any more, the longest unused first; return which went, or would go.
 
         Sessions go whose last turn is older than `older_than`; then the oldest, until at most `keep_count` are left and
         the turns' texts have at most `keep_bytes` in UTF-8. A session that one which stays was forked from or spawned
-        by stays, and one that a tag names; one whose times are all unknown stays too. `by` names the principal who
-        deletes (else each session's own). What `delete` says of tombstones and of the store's files holds here.
+        by stays, and one that a tag names; one whose times are all unknown stays too. `by` and `reason` are as for
+        `delete`, and the limits stay with each tombstone as the rule. What `delete` says of the store's files holds here.
 
         Raises `InvalidInput` where no limit is given.
         """
@@ -590,97 +626,43 @@ class Repository:
             keep_count=None if keep_count is None else validate.index(keep_count, "keep_count"),
             keep_bytes=None if keep_bytes is None else validate.index(keep_bytes, "keep_bytes"),
             dry_run=dry_run,
-            by=None if by is None else validate.name(by, "by"),
+            deed=self.workspace.deed(by, reason),
         )
 
-    # --- upkeep
+    # --- facets: upkeep, and what can be proved
 
-    def vacuum(self) -> Vacuumed:
-        """Rebuild the store's files so that nothing deleted or redacted is in any of them; return their sizes.
+    @property
+    def maintenance(self) -> Maintenance:
+        """The upkeep of the store: vacuum, backup, dump."""
+        return Maintenance(self.store, self)
 
-        Takes as much free space again as the store has; other threads read on meanwhile. Backups, dumps and exports
-        that were made before still hold the text. In memory there is nothing to do.
-        """
-        deletion.sweep_pending(self.store)
-        sweep.sweep_names(self.store)
-        return self._embedded("vacuum").vacuum()
-
-    def backup(self, destination: str | os.PathLike[str]) -> None:
-        """Write a whole copy of the store as it is now into a new folder, while other threads go on.
-
-        A backup is a store: `trails.session.restore.restore` copies it back, and it can be opened where it stands.
-        Raises `InvalidInput` where something stands at `destination`, or for a store in memory.
-        """
-        self._embedded("back up").backup(Path(destination))
-
-    def dump(
-        self, file: str | os.PathLike[str], *, replace: bool = False, progress: dumping.Progress | None = None
-    ) -> int:
-        """Write everything to a gzip file of sorted N-Quads and return how many; equal stores give equal files.
-
-        `trails.session.restore.load` makes a store of it. The log is not in it: see `backup`. Raises `InvalidInput`
-        where the file is there and `replace` is False.
-        """
-        return dumping.dump(self._embedded("dump"), Path(file), progress, replace=replace)
-
-    def _embedded(self, what: str) -> EmbeddedStore:
-        if not isinstance(self.store, EmbeddedStore):
-            raise InvalidInput(f"{self.store.location} is no store of this process: {what} it where it is kept")
-        return self.store
-
-    # --- what can be proved
+    @property
+    def proofs(self) -> Proofs:
+        """What can be proved of the store: verifying it, checkpoints, proofs for others."""
+        return Proofs(self.workspace, self)
 
     def verify(
-        self, session: str | None = None, *, checkpoint: str | None = None, verifiers: Iterable[str] = ()
+        self,
+        session: str | None = None,
+        *,
+        checkpoint: str | None = None,
+        verifiers: Iterable[str] = (),
+        witnesses: Iterable[str] = (),
+        quorum: int | None = None,
     ) -> VerifyReport:
-        """Check digests, indices and lineage of one session (with its ancestors) or of all, and report what is wrong.
-
-        With a `checkpoint` that was kept elsewhere, and the log's public keys in `verifiers`, also that nothing of what
-        was stored when it was signed has been rewritten since; the report's `history` then says what of it was changed,
-        deleted or redacted, as the log tells. Without one, whoever owns the disk can rewrite everything unnoticed.
-        Raises `IntegrityError` where none of the keys signed the checkpoint.
-        """
-        wanted = None if session is None else self.workspace.session_id(session)
-        keys = list(verifiers)
-        if checkpoint is None and keys:
-            raise InvalidInput("verifier keys are to check a checkpoint, and none was given")
-        kept = None if checkpoint is None else checkpoints.opened(checkpoint, keys)
-        rewritten = [] if kept is None else checkpoints.findings(self.store, kept)
-        since = None if kept is None else kept.size
-        report = verify.verify(self.store, self.reader, wanted, since=since)
-        if not report.ok:
-            with self.store.hold():  # half of what another thread was writing looks like damage: what stays is real
-                report = verify.verify(self.store, self.reader, wanted, since=since)
-        if kept is None:
-            return report
-        only = None if wanted is None else {record.id for record in self.reader.lineage(wanted)}
-        told = () if rewritten else log_events.since(self.store, kept.size, only)
-        return report.model_copy(update={"findings": (*rewritten, *report.findings), "history": told})
+        """Check digests, indices and lineage of one session or of all, and report what is wrong: see `Proofs.verify`."""
+        return self.proofs.verify(
+            session, checkpoint=checkpoint, verifiers=verifiers, witnesses=witnesses, quorum=quorum
+        )
 
     def info(self) -> dict[str, Any]:
-        """Return counts and facts about the store: location, quads, sessions, forks, turns, tombstones."""
+        """Return counts and facts about the store: location, quads, sessions, forks, turns, tombstones.
+
+        `older` is there where some of it was recorded in an older format: which, how many lines the log had when that
+        ended, and when. Up to format 2, who did a thing may be the session's principal, who was not asked.
+        """
         counts = self.store.query(queries.find("counts").bind())
         row = counts.to_dicts()[0]  # type: ignore[union-attr] # a SELECT of one row
-        return {"location": self.store.location, "quads": len(self.store), **row}
-
-    # --- proofs for others
-
-    def checkpoint(self, signer: str) -> str:
-        """Return a signed note of the log as it stands, once all of it is on disk: keep it where others own the disk.
-
-        `signer` is the secret key of `trails.integrity.note.new_key`, whose name is the log's. Needs `cryptography`.
-        """
-        return checkpoints.make(self.store, signer)
-
-    def prove_turn(self, session: str, index: int, checkpoint_note: str, *, reveal: bool = True) -> TurnProof:
-        """Return the proof, to be verified without the store, that a turn stood in a transcript at a checkpoint.
-
-        With `reveal` False, the proof holds the content's digest instead of the content. Raises `InvalidInput` where
-        there is no such turn or it was written after the checkpoint, `IntegrityError` where store and log disagree.
-        """
-        session_id = self.workspace.session_id(session)
-        return checkpoints.prove_turn(self.store, self.reader, session_id, index, checkpoint_note, reveal=reveal)
-
-    def prove_growth(self, old_note: str, new_note: str) -> ConsistencyProof:
-        """Return the proof that between two checkpoints the log only grew: nothing that the old one covers was changed."""
-        return checkpoints.prove_growth(self.store, old_note, new_note)
+        older = self.store.older if isinstance(self.store, EmbeddedStore) else None
+        told = {} if older is None else {"older": older}
+        return {"location": self.store.location, "quads": len(self.store), **row, **told}

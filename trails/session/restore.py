@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
 from trails.errors import IntegrityError, InvalidInput
+from trails.files import as_path, in_words
 from trails.model import Finding, VerifyReport
 from trails.plumbing import leaves
 from trails.session.repository import Repository
@@ -17,7 +19,7 @@ _SHOWN: Final = 3
 """How many findings an error names."""
 
 
-def restore(backup: Path, destination: Path) -> VerifyReport:
+def restore(backup: str | os.PathLike[str], destination: str | os.PathLike[str]) -> VerifyReport:
     """Copy a backup to a new store and return what `verify` says of it; the backup is only read.
 
     A backup of an older format is copied as it is, and the report says that it needs `trails upgrade`. One in which
@@ -26,22 +28,36 @@ def restore(backup: Path, destination: Path) -> VerifyReport:
     Raises `InvalidInput` where something stands at `destination` or the backup is none, `StoreFailed` for a backup that
     cannot be opened; nothing is left at `destination` then.
     """
+    source, place = as_path(backup, "the backup"), as_path(destination, "the place of the store")
+    with in_words(place, "written"):
+        return _restore(source, place)
+
+
+def _restore(backup: Path, destination: Path) -> VerifyReport:
     maintenance.refuse_inside(backup, destination)
     with maintenance.staged(destination) as part:
         maintenance.copy_store(backup, part)
         found = marker.read(part)["format"]
-        if found < marker.FORMAT:
+        if found < marker.OLDEST:
             what = f"the backup has format {found}; run `trails upgrade` on the restored store"
             return VerifyReport(sessions=0, turns=0, findings=(Finding(code="old-format", message=what),))
         return _verified(part)
 
 
-def load(file: Path, destination: Path, progress: Progress | None = None) -> VerifyReport:
+def load(
+    file: str | os.PathLike[str], destination: str | os.PathLike[str], progress: Progress | None = None
+) -> VerifyReport:
     """Make a store from a dump and return what `verify` says of it; `destination` may be a store that is empty.
 
     Raises `InvalidInput` for a file that is no whole dump or a place that is not empty, `IntegrityError` where `verify`
     finds anything in what was loaded; nothing is left at `destination` then, or the empty store that was there.
     """
+    source, place = as_path(file, "the dump"), as_path(destination, "the place of the store")
+    with in_words(place, "written"):
+        return _load(source, place, progress)
+
+
+def _load(file: Path, destination: Path, progress: Progress | None) -> VerifyReport:
     empty = (destination / marker.NAME).is_file()
     if empty:
         _require_empty(destination)

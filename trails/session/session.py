@@ -10,14 +10,18 @@ from uuid import uuid4
 
 from trails import lineage, validate
 from trails.errors import ContextOverflow, InvalidInput
+from trails.handles import Handle
 from trails.model import MAX_FORK_DEPTH, Compaction, SessionRecord, SystemPrompt, ToolCall, Turn
 from trails.plumbing import detach, draft, labels
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
+from trails.prov import exporting
 from trails.session import bisect, blame, cherry_pick
 
 if TYPE_CHECKING:
-    from trails.context import CompactionPolicy, Context, TokenWindow
+    from prov.model import ProvDocument
+
+    from trails.context import CompactionPolicy, Context, TokenWindow, Window
     from trails.context.compacting import Keep, MaxTokens
     from trails.context.tokens import Counter
     from trails.diff import Diff
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 
-class Session:
+class Session(Handle):
     """A session: an editable chain of immutable turns. Made by `Repository.create`, `Repository.load` and `fork`.
 
     What is appended stays in memory until `persist` writes it, all in one commit.
@@ -155,9 +159,11 @@ class Session:
         Anthropic's, OpenAI's, pi's and OpenTelemetry's shapes; for plain text, `tool_calls` gives the calls and
         `tool_call_id` (with `is_error`) the call that is answered. `author` defaults to the principal for the roles
         "user" and "human" and to the agent for all others; `agent:NAME` names another agent. `time` is aware; it
-        defaults to now. `usage` is kept as reported; token counts and cost are queryable under their common names.
+        defaults to now. `usage` is kept as reported; token counts and cost are queryable under their common
+        names (`input_tokens`, `prompt_tokens`, ..., `cost`), where they are numbers from 0 to 10**12.
 
-        Raises `InvalidInput` for anything that cannot be kept exactly (lone surrogates, NaN, naive times, empty roles) and
+        Raises `InvalidInput` for anything that cannot be kept exactly (lone surrogates, NaN, naive times, empty roles), for
+        token counts and costs that could not be added up, and
         for an empty text or parts with nothing in them (`[]`, `[{"type": "text", "text": ""}]`), unless the turn calls
         tools, answers a call (or is in the role "tool"), or has the usage or stop reason of a model that said nothing;
         `StoreFailed` once the store is closed.
@@ -169,6 +175,7 @@ class Session:
         ...     turn.index, turn.role, turn.content, s.persist()
         (0, 'user', 'Plan a trip', 1)
         """
+        validate.usage_counts(usage)
         made = draft.make(
             role,
             content,
@@ -193,9 +200,12 @@ class Session:
         """Forget the turns that were appended and not persisted; return how many."""
         return self.worktree.discard_pending()
 
-    def set_system(self, text: str) -> SystemPrompt:
-        """Set the system prompt from the next turn on, as a new version; it is stored by the next `persist`."""
-        return self.worktree.set_system(text)
+    def set_system(self, text: str, *, by: str | None = None) -> SystemPrompt:
+        """Set the system prompt from the next turn on, as a new version; it is stored by the next `persist`.
+
+        `by` names who sets it, as for `Repository.delete`.
+        """
+        return self.worktree.set_system(text, by)
 
     @property
     def system_prompt(self) -> SystemPrompt | None:
@@ -223,11 +233,14 @@ class Session:
         """
         return Session(self.worktree.keep_as_fork(id))
 
-    def set_label(self, label: str | None) -> None:
-        """Give the session a label that no other session has, or take it away with None; stored at once if it is."""
+    def set_label(self, label: str | None, *, by: str | None = None) -> None:
+        """Give the session a label that no other session has, or take it away with None; stored at once if it is.
+
+        `by` names who does it, as for `Repository.delete`; it is on record with the old label.
+        """
         tree = self.worktree
         if tree.stored:
-            labels.set_label(tree.workspace, self.id, label)
+            labels.set_label(tree.workspace, self.id, label, by)
         wanted = None if label is None else validate.label(label)
         tree.record = tree.record.model_copy(update={"label": wanted})
 
@@ -246,13 +259,14 @@ class Session:
         source_session: str | None = None,
         key: str | None = None,
         kind: str | None = None,
+        by: str | None = None,
     ) -> Session:
         """Return a new session that shares this one's turns below `at` and copies none of them.
 
         `at` runs from 0 to `len(self)` and is the exclusive end of the shared prefix; the default is the end. Pending
         turns are persisted first; the fork's own row is stored by its first `persist`, which may be without turns. The
         fork has this session's principal and agent unless given, and the system prompt that was in force at `at`; it
-        never has this session's key.
+        never has this session's key. `by` names who forks, as for `Repository.delete`.
 
         Raises `InvalidInput` for a fork index out of range and `ForkDepthExceeded` for a 33rd ancestor, both before
         anything is written.
@@ -280,6 +294,7 @@ class Session:
             source_session=source_session,
             key=key,
             kind=kind,
+            by=by,
         )
         self.persist()
         prompt = tree.workspace.reader.prompt(tree.chain, at=index)
@@ -307,26 +322,41 @@ class Session:
 
         return diff_of(self.worktree.workspace, self.worktree, place(other))
 
-    def detach(self) -> Session:
+    def detach(self, *, by: str | None = None) -> Session:
         """Copy the inherited turns into this fork and cut it loose from its parent; return the fork itself.
 
         Pending turns are persisted first. Digests, salts, authors, times, indices and branch names stay, so the head
         and anything that was proved about it stay true; copies have new IRIs, with `prov:alternateOf` the original.
-        A root is left as it is.
+        `by` names who does it, as for `Repository.delete`. A root is left as it is.
         """
         self.persist()
         workspace = self.worktree.workspace
-        detach.detach(workspace.store, workspace.reader, self.id)
+        detach.detach(workspace.store, workspace.reader, self.id, workspace.deed(by))
         self.worktree.reload()
         return self
 
-    def flatten(self, *, id: str | None = None, label: str | None = None) -> Session:  # noqa: A002 - the public name
+    def flatten(
+        self,
+        *,
+        id: str | None = None,  # noqa: A002 - the public name
+        label: str | None = None,
+        by: str | None = None,
+    ) -> Session:
         """Return a new root with a copy of this session's whole transcript; this session is left alone.
 
         Pending turns are persisted first. Copies are made as by `detach`.
         """
         self.persist()
-        return flatten(self.worktree.workspace, self.id, id=id, label=label)
+        return flatten(self.worktree.workspace, self.id, id=id, label=label, by=by)
+
+    def prov(self, *, recorded_only: bool = False) -> ProvDocument:
+        """Return what is stored of the session in W3C PROV, as a document of the package `prov`.
+
+        Its turns and those that it inherits are in bundles, and each statement says what it rests on (`trails:evidence`);
+        with `recorded_only`, what only follows by a rule is left out. It is held in memory: `trails.prov.export` writes a
+        stream. Pending turns are not in it.
+        """
+        return exporting.document(self.worktree, self.id, recorded_only=recorded_only)
 
     def replay(self, up_to_index: int | None = None) -> list[dict[str, Any]]:
         """Return what is stored of this session as plain dicts (role, content, index, branch), below `up_to_index`."""
@@ -335,14 +365,20 @@ class Session:
     # --- turns of its own and others' transcripts
 
     def cherry_pick(
-        self, source: Session | str, indexes: int | Iterable[int], *, whole_calls: bool = False
+        self,
+        source: Session | str,
+        indexes: int | Iterable[int],
+        *,
+        whole_calls: bool = False,
+        by: str | None = None,
     ) -> tuple[Turn, ...]:
         """Add turns of another session's transcript at the end as new turns and return them; stored by `persist`.
 
         `source` is a session of the same store, its id or IRI; `indexes` is one index of its stored transcript or
         several in ascending order. Text, author, model and tool calls are repeated; index, time and digest are new, and
         `prov:wasQuotedFrom` names the turn that is repeated. A tool call and its answer are picked together or not at
-        all: where one is missing this is refused, or with `whole_calls` that one is picked too.
+        all: where one is missing this is refused, or with `whole_calls` that one is picked too. `by` names who picks, as
+        for `Repository.delete`.
 
         Raises `InvalidInput` for turns that are not there, redacted, summaries, or parted; nothing is added then.
 
@@ -356,7 +392,7 @@ class Session:
         [(0, 'By train', 1)]
         1
         """
-        return cherry_pick.pick(self.worktree, place(source), indexes, whole_calls=whole_calls)
+        return cherry_pick.pick(self.worktree, place(source), indexes, whole_calls=whole_calls, by=by)
 
     def blame(self, start: int = 0, end: int | None = None) -> list[Blame]:
         """Return where the turns from `start` to `end` (exclusive; default all) come from, one entry a turn.
@@ -418,15 +454,8 @@ class Session:
         """
         from trails.session import assembly  # noqa: PLC0415 - only those who ask for a context need it
 
-        return assembly.of_worktree(
-            self.worktree,
-            query=query,
-            max_tokens=max_tokens,
-            pinned_count=pinned_count,
-            brief=brief,
-            background=background,
-            counter=counter,
-        )
+        window = assembly.window_of(self.worktree, max_tokens, pinned_count, counter)
+        return assembly.of_worktree(self.worktree, window, query=query, brief=brief, background=background)
 
     def compact(
         self,
@@ -504,13 +533,7 @@ class Session:
         from trails.session import compaction  # noqa: PLC0415 - only those who compact need it
 
         steps = compaction.call_model(
-            self.worktree,
-            call,
-            summarise,
-            compaction.Options(**options),
-            policy=policy,
-            overflow=overflow,
-            shown={"query": query, "max_tokens": max_tokens, "counter": options.get("counter")},
+            self.worktree, call, summarise, query, max_tokens, policy=policy, overflow=overflow, **options
         )
         return cast("_Answer", compaction.run(steps))
 
@@ -529,13 +552,7 @@ class Session:
         from trails.session import compaction  # noqa: PLC0415 - only those who compact need it
 
         steps = compaction.call_model(
-            self.worktree,
-            call,
-            summarise,
-            compaction.Options(**options),
-            policy=policy,
-            overflow=overflow,
-            shown={"query": query, "max_tokens": max_tokens, "counter": options.get("counter")},
+            self.worktree, call, summarise, query, max_tokens, policy=policy, overflow=overflow, **options
         )
         return cast("_Answer", await compaction.arun(steps))
 
@@ -545,31 +562,33 @@ def place(given: Session | str) -> Worktree | str:
     return given.worktree if isinstance(given, Session) else given
 
 
-def load(
-    workspace: Workspace,
-    session: str,
-    *,
-    max_tokens: int | None = None,
-    pinned_count: int = 1,
-    counter: Counter | None = None,
-) -> Session:
-    """Return a stored session with its transcript; see `Repository.load`."""
+def window(max_tokens: int | None, pinned_count: int, counter: Counter | None) -> Window | None:
+    """Return the window that a session is to have, None where no `max_tokens` is given."""
+    if max_tokens is None:
+        return None
+    from trails.context import Window, estimate  # noqa: PLC0415 - only sessions with a window need it
+
+    return Window(max_tokens, pinned_count, counter or estimate)
+
+
+def load(workspace: Workspace, session: str, limits: Window | None = None) -> Session:
+    """Return a stored session with its transcript, and a window over it where limits are given; see `Repository.load`."""
     reader = workspace.reader
     chain = reader.lineage(workspace.session_id(session))
-    if max_tokens is None:
+    if limits is None:
         turns = reader.turns(chain)
         return Session(Worktree(workspace, chain[0], ancestors=chain[1:], turns=turns, stored=True))
     from trails.plumbing.transcript import LazyTurns, stored_length  # noqa: PLC0415 - only loads with a window need it
 
     lazy = LazyTurns(reader, chain, stored_length(reader, chain))
     made = Worktree(workspace, chain[0], ancestors=chain[1:], turns=lazy, stored=True)
-    made.give_window(max_tokens, pinned_count, counter)
+    made.give_window(limits)
     return Session(made)
 
 
 def replay(workspace: Workspace, session: str, up_to_index: int | None) -> list[dict[str, Any]]:
     """Return what is stored of a session as plain dicts; see `Repository.replay`."""
-    end = None if up_to_index is None else validate.index(up_to_index, "up_to_index")
+    end = None if up_to_index is None else min(validate.index(up_to_index, "up_to_index"), validate.MAX_WHOLE)
     chain = workspace.reader.lineage(workspace.session_id(session))
     return [
         {"role": turn.role, "content": turn.content, "index": turn.index, "branch": turn.branch}
@@ -583,12 +602,14 @@ def flatten(
     *,
     id: str | None = None,  # noqa: A002 - the public name
     label: str | None = None,
+    by: str | None = None,
 ) -> Session:
     """Return a new root session with a copy of a session's whole transcript; see `Repository.flatten`."""
     made = detach.flatten(
         workspace.store,
         workspace.reader,
         workspace.reader.lineage(workspace.session_id(session)),
+        workspace.deed(by),
         new_id=uuid4().hex if id is None else validate.session_id(id),
         label=None if label is None else validate.label(label),
     )

@@ -1,18 +1,22 @@
-"""Tags: names for a session at an index that never come to name anything else."""
+"""Tags: names for a session at an index that stay where they are until they are taken away."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from trails import iris, validate
+from pyoxigraph import Literal, NamedNode
+
+from trails import iris, validate, vocab
 from trails.errors import InvalidInput
+from trails.handles import Handle
 from trails.integrity import digests
 from trails.model import SessionRecord, Tag, Turn
-from trails.plumbing import draft, leaves, marks, refs
+from trails.plumbing import leaves, marks, refs
 from trails.plumbing.reader import Reader
 from trails.plumbing.transaction import Transaction
 from trails.plumbing.workspace import Workspace
-from trails.records.annotations import author_type, tag_quads
+from trails.records.annotations import tag_quads
+from trails.records.deeds import author_type
 from trails.records.turns import turn_type
 from trails.session import unmarking
 from trails.store.contract import PreconditionFailed
@@ -20,24 +24,24 @@ from trails.store.contract import PreconditionFailed
 _Tags = list[Tag]  # inside the class, `list` is the method
 
 
-class Tags:
+class Tags(Handle):
     """The tags of a store: `store.tags`.
 
     A tag names the first turns of a session's transcript, up to an index, with the digest of the last of them. It is
     not moved by what is appended afterwards, nor by `detach`.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, owner: object) -> None:
         """Not for callers: `store.tags` is there."""
         self._workspace = workspace
+        self._owner = owner  # a store that nobody holds is closed
 
     def add(self, name: str, ref: str, *, by: str | None = None) -> Tag:
         """Make a tag and return it; making the same again changes nothing and returns the one that is there.
 
         `name` has 1 to 64 characters without spaces or "@", and is no session's id or label. `ref` is a session's id,
         IRI or label, which stands for all the turns that are stored, or another tag, or such a name with "@" and how
-        many turns of it the tag stands for (0 to all of them). `by` names who makes it, a principal or `agent:NAME`;
-        else it is the session's principal.
+        many turns of it the tag stands for (0 to all of them). `by` names who makes it, as for `Repository.delete`.
 
         Raises `InvalidInput` for a name that is in use for something else, an index out of range, or bad characters.
 
@@ -50,7 +54,7 @@ class Tags:
         ('plan', 1, True)
         """
         wanted = validate.tag_name(name)
-        author = draft.author_iri(by)
+        author = self._workspace.who(by)
         target = refs.place(self._workspace, ref)
         reader = self._workspace.reader
         chain = reader.lineage(target.session_id)
@@ -60,7 +64,7 @@ class Tags:
             session_id=chain[0].id,
             length=length,
             digest=digests.GENESIS if last is None else last.digest,
-            author_iri=iris.principal(chain[0].principal) if author is None else author,
+            author_iri=author,
             time=datetime.now(UTC),
         )
         return self._add(made, last) if self.find(wanted) is None else self._same(made)
@@ -72,6 +76,7 @@ class Tags:
         tx.session(made.session_id)
         if last is not None:
             tx.require([turn_type(last)], lambda _: reader.not_found(made.session_id))
+        self._forbid_name(tx, made.name)
         tx.new(tag_quads(made))
         tx.add([author_type(made.author_iri)])
         tx.log(leaves.rows("change", [made.session_id]))
@@ -89,6 +94,14 @@ class Tags:
             return
         if reader.records([name]):
             raise InvalidInput(f"{name!r} is the id of a session; choose another name for the tag")
+
+    @staticmethod
+    def _forbid_name(tx: Transaction, name: str) -> None:
+        """Let a commit happen only while no session has a tag's name: what was looked up may have changed since."""
+        taken = InvalidInput(f"{name!r} is by now the name of a session; choose another name for the tag")
+        tx.forbid((None, vocab.LABEL, Literal(name), vocab.CATALOG), lambda _: taken)
+        if validate.is_session_id(name):
+            tx.forbid((NamedNode(iris.session(name)), vocab.TYPE, vocab.SESSION, vocab.CATALOG), lambda _: taken)
 
     def _same(self, made: Tag) -> Tag:
         """Return the tag that is there, if it names the same."""

@@ -66,7 +66,7 @@ class CommitLog:
             for name in NAMES:
                 self._segments.append(_opened(folder / name, read_only=read_only))
             self._in_use = self._in_order()
-        except BaseException:
+        except BaseException:  # an interrupt too: nobody else could close its files
             self.close()
             raise
         self._synced = self._active.end.last
@@ -199,6 +199,9 @@ class CommitLog:
             return None, used[0]
         old, active = used
         assert active.header is not None  # noqa: S101 - those were chosen
+        if _was_never_taken(active, old):
+            active.header, active.end = None, _UNUSED  # `secure` wipes it
+            return None, old
         if active.header.first != old.end.last + 1 or active.header.previous != old.end.checksum:
             raise self._damaged(f"record {old.end.last + 1} is missing or altered")
         return old, active
@@ -259,6 +262,16 @@ def _opened(path: Path, *, read_only: bool) -> _Segment:
         raise StoreFailed(f"the commit log {path} is missing; restore a backup") from error
     size = os.fstat(descriptor).st_size
     return _Segment(descriptor, size, frames.read_header(os.pread(descriptor, frames.HEADER_SIZE, 0)))
+
+
+def _was_never_taken(after: _Segment, before: _Segment) -> bool:
+    """Tell whether a switch to a segment was interrupted once its header was there: the records went on in the one before."""
+    if after.header is None or before.header is None or after.frames or after.header.first > before.end.last:
+        return False
+    place = after.header.first - before.header.first
+    if place == 0:
+        return after.header.previous == frames.header_checksum(before.header.encode())
+    return place > 0 and after.header.previous == before.frames[place - 1].checksum
 
 
 def _wipe(segment: _Segment) -> None:

@@ -6,16 +6,18 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, overload
+from datetime import datetime
+from typing import Any, Final, Literal, Protocol, overload
 
 import pyoxigraph as ox
 
-from trails import vocab
+from trails import tables, vocab
 from trails.errors import TrailsError
 from trails.integrity.leaves import Leaf
 from trails.store.leaflog import LeafLog
 from trails.store.pattern import Pattern, matches
 from trails.store.preview import Preview
+from trails.tables import Kind, PlainTable
 
 Durability = Literal["disk", "process"]
 """`disk`: a commit returns when it survives a power cut. `process`: when it survives the death of this process."""
@@ -100,6 +102,33 @@ class Solutions(Sequence[ox.QuerySolution]):
         """Return each row as a dict of Python values: numbers, booleans, times and strings; IRIs as strings; unbound None."""
         return [{name: to_python(row[name]) for name in self.variables} for row in self._rows]
 
+    def table(self) -> PlainTable:
+        """Return the rows as a table whose columns have the kinds of what stands in them; unbound is None.
+
+        Whole numbers, numbers (as floats), booleans and times with a zone are such where the whole column is; a column with
+        rdf:JSON has what that says, and text beside it as text; all else is text, IRIs too.
+        """
+        columns = {name: _column([row[name] for row in self._rows]) for name in self.variables}
+        cells = zip(*(values for _, values in columns.values()), strict=True)
+        return PlainTable(
+            {name: kind for name, (kind, _) in columns.items()},
+            [dict(zip(self.variables, row, strict=True)) for row in cells],
+        )
+
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame` with a column for each variable, typed as `table` says; missing cells stay missing.
+
+        Needs pandas: raises `TrailsError` that names the extra without it.
+        """
+        return tables.to_pandas(self.table())
+
+    def to_arrow(self) -> Any:
+        """Return a `pyarrow.Table` with a column for each variable, typed as `table` says; JSON is JSON text.
+
+        Needs pyarrow: raises `TrailsError` that names the extra without it.
+        """
+        return tables.to_arrow(self.table())
+
 
 Result = Solutions | bool | list[ox.Triple]
 """SELECT gives solutions, ASK a bool, CONSTRUCT and DESCRIBE a list of triples."""
@@ -118,6 +147,49 @@ def to_python(term: Term | None) -> Any:
 
     value = RdfLiteral(term.value, datatype=URIRef(term.datatype.value)).toPython()
     return term.value if isinstance(value, RdfLiteral) else value
+
+
+_NUMBERS: Final = frozenset({vocab.INTEGER, vocab.DECIMAL, vocab.DOUBLE, ox.NamedNode(vocab.XSD + "float")})
+_KINDS: Final[dict[ox.NamedNode | None, Kind]] = {
+    **dict.fromkeys(_NUMBERS, "number"),
+    vocab.INTEGER: "integer",
+    vocab.BOOLEAN: "boolean",
+    vocab.DATE_TIME: "time",
+}
+
+
+def _column(terms: Sequence[Term | None]) -> tuple[Kind, list[Any]]:
+    """Return what a column of terms holds, and its values."""
+    kind = _kind({getattr(term, "datatype", None) for term in terms if term is not None})
+    values = [to_python(term) for term in terms]
+    if kind == "number":
+        return kind, [None if value is None else float(value) for value in values]
+    if kind == "json":
+        return kind, [value if _is_json(term) else _text(term) for term, value in zip(terms, values, strict=True)]
+    if kind == "text" or (kind == "time" and not all(value is None or _has_zone(value) for value in values)):
+        return "text", [_text(term) for term in terms]
+    return kind, values
+
+
+def _kind(datatypes: set[ox.NamedNode | None]) -> Kind:
+    """Return what a column holds in which such datatypes stand; IRIs have none."""
+    if vocab.JSON in datatypes:
+        return "json"
+    if len(datatypes) == 1:
+        return _KINDS.get(next(iter(datatypes)), "text")
+    return "number" if datatypes and datatypes <= _NUMBERS else "text"
+
+
+def _has_zone(value: object) -> bool:
+    return isinstance(value, datetime) and value.tzinfo is not None
+
+
+def _is_json(term: Term | None) -> bool:
+    return isinstance(term, ox.Literal) and term.datatype == vocab.JSON
+
+
+def _text(term: Term | None) -> str | None:
+    return None if term is None else str(getattr(term, "value", term))
 
 
 class Matching(Protocol):
@@ -146,12 +218,21 @@ class QuadStore(Protocol):
         """How many writes so far may have removed quads: while it stays the same, what was there is there."""
         ...
 
-    def query(self, text: str, *, union: bool = False) -> Result:
-        """Return all results of a SPARQL query; with `union`, the default graph is the union of all graphs."""
+    def query(
+        self, text: str, *, union: bool = False, graph: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None = None
+    ) -> Result:
+        """Return all results of a SPARQL query.
+
+        With `union`, the default graph is the union of all graphs; with `graph`, it is that one, and the query sees no other.
+        """
         ...
 
     def table(self, text: str) -> list[list[str]]:
         """Return all rows of a SELECT as terms written as in TSV (`store.tsv` reads them); quick beside other threads."""
+        ...
+
+    def rows(self, text: str) -> Iterator[list[str]]:
+        """Yield all rows of a SELECT as `table` returns them, as they are at the call, and hold few of them in memory."""
         ...
 
     def commit(self, change: Change) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, Final
 import pyoxigraph as ox
 
 from trails.errors import StoreFailed, StoreLocked
+from trails.files import as_path, in_words
 from trails.integrity import leaves
 from trails.store import commitlog, maintenance, marker, staging
 from trails.store.lockfile import describe_holder, unlocked
@@ -46,8 +47,14 @@ class Check:
         return asdict(self)
 
 
-def doctor(folder: Path) -> list[Check]:
+def doctor(folder: str | os.PathLike[str]) -> list[Check]:
     """Look at this machine, and at the store in a folder, and return what was found, good and bad; change nothing."""
+    place = as_path(folder, "the store's folder")
+    with in_words(place, "looked at"):
+        return _checks(place)
+
+
+def _checks(folder: Path) -> list[Check]:
     checks = [_python(), _engine_version(), _file_limit()]
     if not (folder / marker.NAME).is_file():
         remedy = "check the path (--store, TRAILS_STORE), or make a store with `trails init`"

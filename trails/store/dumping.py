@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from trails.errors import InvalidInput
+from trails.files import in_words
 from trails.store.embedded import EmbeddedStore
 from trails.store.staging import scratch
 from trails.store.syncing import sync_folder
@@ -44,10 +45,17 @@ def dump(
     The store may be in use: the dump holds it as it was at one moment. Its log is not in the dump: a store that is
     loaded from it begins a new one, so that only a backup can be held against older checkpoints.
     """
-    if file.exists() and not replace:
-        raise InvalidInput(f"{file} is there already; name another file, or say that it may be replaced")
     total = len(store)
-    with scratch(file) as folder, contextlib.closing(_Runs(folder, total, progress)) as runs:
+    with in_words(file, "written"):
+        if file.is_dir():
+            raise InvalidInput(f"{file} is a folder; name a file")
+        if file.exists() and not replace:
+            raise InvalidInput(f"{file} is there already; name another file, or say that it may be replaced")
+        return _dump(store, file, total, progress, packed=packed)
+
+
+def _dump(store: EmbeddedStore, file: Path, total: int, progress: Progress | None, *, packed: bool) -> int:
+    with scratch(file) as folder, contextlib.closing(_Runs(file, folder, total, progress)) as runs:
         store.dump(cast(IO[bytes], runs))
         part = folder / file.name
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
@@ -76,7 +84,8 @@ def _write(out: IO[bytes], lines: Iterator[bytes], total: int, progress: Progres
 class _Runs:
     """A place to write N-Quads to, which sorts them: runs of lines in files that have no names, merged at the end."""
 
-    def __init__(self, folder: Path, total: int, progress: Progress | None) -> None:
+    def __init__(self, file: Path, folder: Path, total: int, progress: Progress | None) -> None:
+        self._file = file
         self._folder = folder
         self._total = total
         self._progress = progress
@@ -87,7 +96,8 @@ class _Runs:
     def write(self, data: bytes) -> int:
         self._pending += data
         if len(self._pending) >= _CHUNK:
-            self._close_run()
+            with in_words(self._file, "written"):  # what is raised here, the engine would take for its own trouble
+                self._close_run()
         return len(data)
 
     def flush(self) -> None:
@@ -121,14 +131,20 @@ def load(file: Path, folder: Path, progress: Progress | None = None) -> None:
 
     Raises `InvalidInput` for a file that is cut short or no N-Quads; the folder is then for the caller to remove.
     """
+    with in_words(file, "read"):
+        opened = file.open("rb")
+    with opened as raw:
+        _load_into(folder, file, raw, progress)
+
+
+def _load_into(folder: Path, file: Path, raw: IO[bytes], progress: Progress | None) -> None:
     store = EmbeddedStore(folder, create=True, durability="process")
     try:
-        with file.open("rb") as raw:
-            source = _Source(raw, file.stat().st_size, progress)
-            packed = raw.read(2) == b"\x1f\x8b"
-            raw.seek(0)
-            unpacked = gzip.GzipFile(fileobj=cast(IO[bytes], source), mode="rb") if packed else cast(IO[bytes], source)
-            _load(store, unpacked, folder)
+        source = _Source(raw, file.stat().st_size, progress)
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        unpacked = gzip.GzipFile(fileobj=cast(IO[bytes], source), mode="rb") if packed else cast(IO[bytes], source)
+        _load(store, unpacked, folder)
     except InvalidInput as error:
         raise InvalidInput(f"{file}: {error}; nothing was loaded") from error
     except (SyntaxError, ValueError, EOFError, gzip.BadGzipFile) as error:

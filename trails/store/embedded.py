@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import os
 import secrets
+import tempfile
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -21,14 +20,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import pyoxigraph as ox
 
 from trails import query_guard, vocab
 from trails.errors import InvalidInput, StoreFailed, TrailsError
+from trails.handles import Handle
 from trails.integrity.leaves import Leaf
-from trails.store import maintenance, manifest, marker, tsv
+from trails.store import engines, maintenance, manifest, marker, tsv
 from trails.store.applying import Applier
 from trails.store.commitlog import CommitLog
 from trails.store.committing import Batch, Settled, Waiting, matching
@@ -44,15 +44,13 @@ from trails.store.syncing import sync_folder
 
 _FLUSH_AFTER: Final = 20_000
 """Quads between background flushes: unflushed, memory and reopening time grow without bound."""
-_LINGERING: Final = 5.0
-"""Seconds that an engine of this process, which nobody uses any more, may take to go."""
 _WRITERS: Final = 10_000
 """Graphs of which it is remembered who wrote to them last."""
 _DROP_STEP: Final = 20
 """Subjects (of some ten quads) that one step of dropping a graph removes: it holds the write lock for well under 50 ms."""
 
 
-class EmbeddedStore:
+class EmbeddedStore(Handle):
     """Quads in this process: in memory (`path` None) or in a folder that only this process may open."""
 
     def __init__(
@@ -88,6 +86,8 @@ class EmbeddedStore:
         self._applier = Applier(self._apply) if path is not None else None
         self._writers: dict[object, object] = {}
         self._id = bytes(16)
+        self._is_older = False
+        """Whether the store is of an older format, until the first commit."""
         self._store: ox.Store | None = None
         self._log = LeafLog(None)
         if path is None:
@@ -96,9 +96,13 @@ class EmbeddedStore:
         _OPENED.add(self)
         try:
             self._open_folder(path, create=create, accept=accept)
-        except BaseException as error:
+        except BaseException as error:  # an interrupt too: the lock is let go
             self._store = None
             self._release()
+            if isinstance(error, NotADirectoryError):
+                raise InvalidInput(
+                    f"no store can be at {self.location}: part of that path is a file; name a folder"
+                ) from error
             if isinstance(error, OSError):
                 raise StoreFailed(f"the store {self.location} cannot be opened: {error}") from error
             raise
@@ -107,8 +111,11 @@ class EmbeddedStore:
         _prepare_folder(path, create=create, accept=accept)
         if accept == marker.FORMAT:
             self._lock_file = LockFile(path / maintenance.LOCK)
+        for folder in (path / maintenance.QUADS, *maintenance.left_over(path)):
+            engines.wait_until_gone(folder)
         maintenance.recover(path)
         self._id = marker.store_id(path)
+        self._is_older = accept == marker.FORMAT and marker.read(path)["format"] < marker.FORMAT
         self._commits = CommitLog(path / maintenance.COMMITS, self._id)
         found = self._commits.records
         self._commits.secure()
@@ -130,7 +137,7 @@ class EmbeddedStore:
 
     def _open_engine(self, folder: Path) -> None:
         try:
-            self._store = _engine_at(folder)
+            self._store = engines.open_at(folder)
         except (OSError, RuntimeError) as error:
             raise StoreFailed(
                 f"the store {self.location} cannot be opened: {error}; restore a backup, or load its newest export"
@@ -158,11 +165,26 @@ class EmbeddedStore:
         return self._log
 
     @property
+    def older(self) -> dict[str, Any] | None:
+        """What was written in an older format: which (`format`), the `lines` of the log until then, and `until` when.
+
+        None where that is nothing. A store of which nothing was written since says all its lines, and no time.
+        """
+        if self._path is None:
+            return None
+        note = marker.read(self._path)
+        if self._is_older:
+            return {"format": note["format"], "lines": len(self._log.lines()), "until": None}
+        found = note.get("older")
+        return dict(found) if isinstance(found, dict) else None
+
+    @property
     def removals(self) -> int:
         return self._removals
 
+    @engines.let_go
     def __len__(self) -> int:
-        self._settled_engine()
+        self._settle()
         with self._gate:
             return len(self._engine())
 
@@ -179,13 +201,20 @@ class EmbeddedStore:
         return self._store
 
     def _settled_engine(self) -> ox.Store:
-        """Return the engine once it has every commit that was acknowledged.
-
-        Whoever reads asks for that before it enters the gate: a bulk load, which may be waited for, lets nobody stay in.
-        """
-        if self._applier is not None and os.getpid() == self._pid:
-            self._applier.wait()
+        """Return the engine once it has every commit that was acknowledged, for one who holds the write lock."""
+        self._settle()
         return self._engine()
+
+    def _settle(self) -> None:
+        """Wait until the engine has every commit that was acknowledged.
+
+        Whoever reads does so before it enters the gate: a bulk load, which may be waited for, lets nobody stay in. It asks
+        for the engine inside: outside, a vacuum may just be exchanging it for another.
+        """
+        if os.getpid() != self._pid:
+            self._engine()  # says why it is none of a forked child
+        if self._applier is not None:
+            self._applier.wait()
 
     def _has_failed(self) -> StoreFailed:
         return StoreFailed(
@@ -193,24 +222,46 @@ class EmbeddedStore:
             "close it, open it again, and repeat what was not acknowledged"
         )
 
-    def query(self, text: str, *, union: bool = False) -> Result:
+    @engines.let_go
+    def query(
+        self, text: str, *, union: bool = False, graph: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None = None
+    ) -> Result:
         """Return all results of a SPARQL query, materialised: a live iterator on another thread aborts the process."""
+        named: list[ox.NamedNode | ox.BlankNode] | None = None if graph is None else []
         with self._asking():
-            self._settled_engine()  # before the gate: a bulk load waits until everybody is out
+            self._settle()  # before the gate: a bulk load waits until everybody is out
             with self._gate:
-                result = self._engine().query(text, use_default_graph_as_union=union, prefixes=vocab.PREFIXES)
+                result = self._engine().query(
+                    text,
+                    use_default_graph_as_union=union,
+                    default_graph=graph,
+                    named_graphs=named,  # none: a default graph alone confines nothing
+                    prefixes=vocab.PREFIXES,
+                )
                 if isinstance(result, ox.QuerySolutions):
                     return Solutions(tuple(variable.value for variable in result.variables), query_guard.rows(result))
                 return bool(result) if isinstance(result, ox.QueryBoolean) else query_guard.rows(result)
 
+    @engines.let_go
     def table(self, text: str) -> list[list[str]]:
         with self._asking():
-            self._settled_engine()
+            self._settle()
             with self._gate:
                 result = self._engine().query(text, prefixes=vocab.PREFIXES)
                 assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
                 data = result.serialize(format=ox.QueryResultsFormat.TSV)
         return tsv.table(data or b"")
+
+    def rows(self, text: str) -> Iterator[list[str]]:
+        spool = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when the last row was read
+        with self._asking():
+            self._settle()
+            with self._gate:
+                result = self._engine().query(text, prefixes=vocab.PREFIXES)
+                assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
+                result.serialize(spool, format=ox.QueryResultsFormat.TSV)
+        spool.seek(0)
+        return tsv.rows(spool)
 
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
@@ -221,8 +272,9 @@ class EmbeddedStore:
         except (OSError, RuntimeError, ValueError, MemoryError) as error:
             raise TrailsError(f"the query failed in the store {self.location}: {error}") from error
 
+    @engines.let_go
     def quads(self, pattern: Pattern) -> list[ox.Quad]:
-        self._settled_engine()
+        self._settle()
         with self._gate, self._reading():
             return list(matching(self._engine(), pattern))
 
@@ -238,6 +290,7 @@ class EmbeddedStore:
 
     # --- writing
 
+    @engines.let_go
     def commit(self, change: Change) -> bool:
         waiting = Waiting(change)
         self._waiting.append(waiting)
@@ -245,7 +298,7 @@ class EmbeddedStore:
             with self._write_lock:
                 while not waiting.done:  # another thread may have done it meanwhile, together with its own
                     self._lead(waiting)
-        except BaseException:
+        except BaseException:  # an interrupt of this caller, not of the commit's
             self._withdraw(waiting)
             raise
         if isinstance(waiting.error, (OSError, RuntimeError, MemoryError)):
@@ -270,7 +323,7 @@ class EmbeddedStore:
                 batch.alone = True
             for waiting in taken:
                 batch.decide(waiting)
-        except BaseException:
+        except BaseException:  # an interrupt too: other callers still wait for theirs
             self._waiting.extendleft(reversed([each for each in taken if not each.done and each is not own]))
             raise
         self._carry_out(batch)
@@ -299,7 +352,7 @@ class EmbeddedStore:
                 # The engine's error state lasts until it is reopened, and the write may have happened all the same.
                 self._fail(error, settled)
                 return
-            except Exception as error:
+            except Exception as error:  # whatever it is, the commits are decided: tried once more
                 if failed_once:
                     self._fail(error, settled)
                     raise
@@ -335,6 +388,9 @@ class EmbeddedStore:
 
         What the bulk loader writes is on disk at once, so the record of it has to be.
         """
+        if self._is_older and self._path is not None:  # before anything stands there that an older version cannot read
+            marker.write(self._path, marker.raised(marker.read(self._path), len(self._log.lines())))
+            self._is_older = False
         if self._commits is not None:
             bulk = any(record.flags & BULK for record in records)
             if self._durability == "process":
@@ -375,6 +431,7 @@ class EmbeddedStore:
         self._engine()
         return self._write_lock
 
+    @engines.let_go
     def drop_graph(self, graph: ox.NamedNode) -> int:
         """Remove a graph that nothing refers to, in steps; each is a record of its own, without leaves."""
         removed = 0
@@ -386,7 +443,7 @@ class EmbeddedStore:
         return removed
 
     def _subjects(self, graph: ox.NamedNode) -> list[ox.NamedNode | ox.BlankNode | ox.Triple]:
-        self._settled_engine()
+        self._settle()
         with self._gate, self._reading():
             found = self._engine().quads_for_pattern(None, None, None, graph)
             return list(dict.fromkeys(quad.subject for quad in found))
@@ -434,14 +491,16 @@ class EmbeddedStore:
         if self._flusher is not None and self._flusher.is_alive():
             return
         self._unflushed = 0
-        self._flusher = threading.Thread(target=self._flush_in_background, name="trails-flush", daemon=True)
-        self._flusher.start()
+        flusher = threading.Thread(target=self._flush_in_background, name="trails-flush", daemon=True)
+        flusher.start()
+        self._flusher = flusher  # not before: `close` on another thread waits for its end
 
     def _flush_in_background(self) -> None:
         with self._flush_lock, contextlib.suppress(StoreFailed):  # the next one to use the store is told
             if self._store is not None and self._failed is None:
                 self._flush(self._store)
 
+    @engines.let_go
     def flush(self) -> None:
         with self._flush_lock:
             engine = self._engine()
@@ -481,6 +540,7 @@ class EmbeddedStore:
 
     # --- upkeep
 
+    @engines.let_go
     def vacuum(self) -> Vacuumed:
         """Rebuild the store's files from what is in it, so that nothing deleted is in any of them, the commit log included.
 
@@ -512,15 +572,16 @@ class EmbeddedStore:
     def _swap_engine(self, path: Path) -> None:
         try:
             self._store = None
-            gc.collect()  # the engine has no close(): it goes when nothing refers to it any more
+            engines.wait_until_gone(path / maintenance.QUADS)
             maintenance.swap(path)
             self._open_engine(path / maintenance.QUADS)
-        except BaseException as error:
+        except BaseException as error:  # an interrupt too: without an engine, nothing goes on
             self._failed = f"interrupted by {error!r}"
             self._store = None
             self._release()
             raise
 
+    @engines.let_go
     def backup(self, destination: Path) -> None:
         """Write a whole copy of the store, as it is now, into a new folder; other threads go on.
 
@@ -543,15 +604,17 @@ class EmbeddedStore:
         except (OSError, RuntimeError) as error:
             raise StoreFailed(f"{self.location} cannot be backed up to {destination}: {error}") from error
 
+    @engines.let_go
     def load(self, source: IO[bytes]) -> None:
         """Add all quads of an N-Quads file, not atomically: for a new store. The file's own errors are raised as they are."""
         with self._flush_lock, self._write_lock:
             self._loaded = True
             self._engine().bulk_load(source, ox.RdfFormat.N_QUADS)
 
+    @engines.let_go
     def dump(self, out: IO[bytes]) -> None:
         """Write all quads, as they are at one moment, as N-Quads in no order."""
-        self._settled_engine()
+        self._settle()
         with self._gate, self._reading():
             self._engine().dump(out, ox.RdfFormat.N_QUADS)
 
@@ -571,11 +634,17 @@ class EmbeddedStore:
             finally:
                 if self._applier is not None:
                     self._applier.end()
-                self._store = None
-                gc.collect()  # the engine has no close(): it goes when nothing refers to it any more
-                with contextlib.suppress(OSError):
-                    self._keep_private()  # what it wrote in the background until then
+                self._drop_engine()
                 self._release()
+
+    def _drop_engine(self) -> None:
+        if self._path is None:
+            self._store = None
+            return
+        self._store = None
+        engines.see_out(self._path / maintenance.QUADS)
+        with contextlib.suppress(OSError):
+            self._keep_private()  # what it wrote in the background until then
 
     def _release(self) -> None:
         self._log.close()
@@ -615,22 +684,6 @@ def _abandon_all() -> None:
 os.register_at_fork(after_in_child=_abandon_all)
 
 
-def _engine_at(folder: Path) -> ox.Store:
-    """Open the engine, waiting for a moment where an earlier one of this process is still on its way out.
-
-    The engine has no close: it goes when nothing refers to it, and a frame of a past error may still do so.
-    """
-    deadline = time.monotonic() + _LINGERING
-    while True:
-        try:
-            return ox.Store(str(folder))
-        except OSError as error:
-            if "lock hold by current process" not in str(error) or time.monotonic() > deadline:
-                raise
-        gc.collect()
-        time.sleep(0.01)
-
-
 def _prepare_folder(path: Path, *, create: bool, accept: int) -> None:
     """Make sure that `path` is a store's folder, creating one only when asked to; nothing else is ever touched."""
     if (path / marker.NAME).is_file():
@@ -643,7 +696,7 @@ def _prepare_folder(path: Path, *, create: bool, accept: int) -> None:
             f"the folder {path} is no Trails store ({marker.NAME} is missing) and is not empty; name another"
         )
     if not create:
-        raise InvalidInput(f"there is no Trails store at {path}; check the path, or create one (create=True, --create)")
+        raise InvalidInput(f"there is no Trails store at {path}; check the path, or create one (create=True)")
     missing = [parent for parent in (path, *path.parents) if not parent.exists()]
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.chmod(0o700)

@@ -54,7 +54,7 @@ def _locked(path: Path, flags: int, kind: int) -> list[int]:
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
-    except BaseException as error:
+    except BaseException as error:  # an interrupt too: what is open holds the lock
         for descriptor in held:
             os.close(descriptor)
         if not isinstance(error, BlockingIOError):
@@ -78,7 +78,7 @@ def _locked_file(path: Path, flags: int, kind: int) -> list[int]:
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(descriptor), path.stat()):
                     return [descriptor]
-        except BaseException:
+        except BaseException:  # as above
             os.close(descriptor)
             raise
         os.close(descriptor)  # it was deleted or replaced before it was locked: take the one that is there now

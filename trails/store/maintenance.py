@@ -6,7 +6,6 @@ log: what the engine has not flushed yet) and `quads` (the engine's files).
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from typing import Any, Final
 import pyoxigraph as ox
 
 from trails.errors import InvalidInput, StoreFailed
-from trails.store import marker
+from trails.store import engines, marker
 from trails.store.lockfile import LockFile, unlocked
 from trails.store.staging import exchange, scratch
 from trails.store.syncing import sync_folder
@@ -58,7 +57,10 @@ def rebuild(engine: ox.Store, folder: Path) -> int:
     hold as many quads; the store is as it was then.
     """
     new = folder / _NEW
+    engines.wait_until_gone(new)
     shutil.rmtree(new, ignore_errors=True)
+    if (folder / _OLD).exists():  # what an interrupt left of the last time
+        drop_old(folder)
     try:
         new.mkdir(mode=0o700)
         count = _copy_quads(engine, new)
@@ -67,7 +69,7 @@ def rebuild(engine: ox.Store, folder: Path) -> int:
                 f"{folder} was rebuilt with {count} quads instead of {len(engine)}; it was left as it was"
             )
         sync_tree(new)
-    except BaseException:
+    except BaseException:  # an interrupt too: it takes as much space as the store
         shutil.rmtree(new, ignore_errors=True)
         raise
     return count
@@ -79,7 +81,8 @@ def _copy_quads(engine: ox.Store, new: Path) -> int:
     copy.flush()
     count = len(copy)
     del copy
-    gc.collect()  # the engine has no close()
+    engines.see_out(new)
+    keep_private(new)
     return count
 
 
@@ -219,6 +222,7 @@ def finish_backup(part: Path, stage: Path, *, note: bytes, log: bytes) -> None:
         shutil.copytree(stage, part / QUADS)
         shutil.rmtree(stage)
     (part / QUADS).chmod(0o700)
+    keep_private(part / QUADS)
     for name, data in ((LOG, log), (marker.NAME, note)):
         descriptor = os.open(part / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -242,8 +246,9 @@ def copy_store(source: Path, part: Path, *, locked: bool = False) -> None:
                 shutil.copytree(entry, part / entry.name, ignore=ignore)
             else:
                 shutil.copy2(entry, part / entry.name)
-    if (part / QUADS).is_dir():
-        (part / QUADS).chmod(0o700)
+    for folder in (part, *filter(Path.is_dir, part.iterdir())):
+        folder.chmod(0o700)
+        keep_private(folder)
 
 
 def sync_tree(folder: Path) -> None:
@@ -266,8 +271,8 @@ def size_of(folder: Path) -> int:
 
 
 def keep_private(folder: Path) -> None:
-    """Take the engine's files away from everybody but their owner; the engine makes them as the process's umask says."""
+    """Take the files of a folder away from everybody but their owner; the engine makes them as the process's umask says."""
     for entry in os.scandir(folder):
         with suppress(FileNotFoundError):  # the engine drops files as it goes
-            if entry.stat().st_mode & 0o077:
+            if entry.is_file() and entry.stat().st_mode & 0o077:
                 Path(entry.path).chmod(0o600)

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from trails.errors import StoreFailed
 from trails.store.syncing import sync_folder
 
-FORMAT: Final = 2
-"""The format that this version reads and writes. It grows with every change that older versions cannot read."""
+FORMAT: Final = 3
+"""The format that this version writes. It grows with every change that older versions cannot read.
+
+Since format 3, who did a thing is who was named for it, and a copied turn has no activities of its own. Older versions would
+take such copies and acts for damage, so the number had to rise. What format 2 holds is read, verified and left as it is:
+such a store is opened without further ado, and its marker says 3, and how far its log was then, from the first commit on.
+So nothing that only reads keeps an older version out, and `trails upgrade` remains for those who want the backup first.
+"""
+OLDEST: Final = 2
+"""The oldest format that this version opens; for those before, there is `trails upgrade`."""
 NAME: Final = "trails.json"
 
 
@@ -51,17 +60,23 @@ def write(folder: Path, note: dict[str, Any]) -> None:
     sync_folder(folder)
 
 
+def raised(note: dict[str, Any], lines: int) -> dict[str, Any]:
+    """Return a marker of an older format as one of this version's; `lines` are those that its log has by then."""
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    return note | {"format": FORMAT, "older": {"format": note["format"], "lines": lines, "until": when}}
+
+
 def check(folder: Path, accept: int = FORMAT) -> None:
     """Accept a store whose format this version reads; raise `StoreFailed`, with the remedy, for any other.
 
     An upgrade may `accept` an older one.
     """
     found = read(folder)["format"]
-    if found == accept:
+    if found == accept or (accept == FORMAT and OLDEST <= found <= FORMAT):
         return
     if found < FORMAT:
         raise StoreFailed(
-            f"the store {folder} has format {found}, and this version of Trails reads format {FORMAT}; "
+            f"the store {folder} has format {found}, and this version of Trails reads formats {OLDEST} to {FORMAT}; "
             f"bring it up with `trails upgrade --store {folder}` (a backup is made first)"
         )
     if found > FORMAT:

@@ -7,7 +7,8 @@ interpreter's lock: 1.5 ms a row, measured. As one text, all rows take one such 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterator
+from typing import IO, Final
 
 from trails import vocab
 
@@ -25,6 +26,14 @@ def table(data: bytes) -> list[list[str]]:
     [['<urn:x>', '"one"'], ['1', '']]
     """
     return [line.split("\t") for line in data.decode().split("\n")[1:-1]]
+
+
+def rows(source: IO[bytes]) -> Iterator[list[str]]:
+    """Yield the terms of the rows of a file as `table` returns them, and close it in the end."""
+    with source:
+        next(source, None)
+        for line in source:
+            yield line[:-1].decode().split("\t")
 
 
 def iri(term: str) -> str:
@@ -75,6 +84,26 @@ def content(term: str) -> tuple[str, bool, bool]:
         if term.endswith(_REDACTED):
             return _unescaped(term[1 : -len(_REDACTED)]), False, True
     raise ValueError(f"{term} is no content of a turn")
+
+
+def literal(term: str) -> tuple[str, str, str]:
+    """Return text, datatype and language of any literal; raise ValueError for another term.
+
+    >>> literal('1'), literal('"a"@en'), literal('"x"^^<urn:t>')
+    (('1', 'http://www.w3.org/2001/XMLSchema#integer', ''), ('a', '', 'en'), ('x', 'urn:t', ''))
+    """
+    if term[:1] != '"':
+        if term in ("true", "false"):
+            return term, vocab.BOOLEAN.value, ""
+        if not term or term[0] not in "+-.0123456789":
+            raise ValueError(f"{term} is no literal")
+        kind = vocab.DOUBLE if "e" in term or "E" in term else vocab.DECIMAL if "." in term else vocab.INTEGER
+        return term, kind.value, ""
+    end = term.rindex('"')
+    text, rest = _unescaped(term[1:end]), term[end + 1 :]
+    if not rest:
+        return text, vocab.STRING.value, ""
+    return (text, "", rest[1:]) if rest[0] == "@" else (text, rest[3:-1], "")
 
 
 def _unescaped(text: str) -> str:

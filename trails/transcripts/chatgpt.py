@@ -30,7 +30,7 @@ from trails import unpacking
 from trails.errors import InvalidInput
 from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
-from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript, files_at
+from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript, distinct, files_at
 
 SOURCE: Final = "chatgpt"
 ROLES: Final = frozenset({"user", "assistant", "system", "tool"})
@@ -227,13 +227,7 @@ class _Conversation:
         if main is None:
             return ((),)
         paths = [self._path(leaf) for leaf in (main, *(leaf for leaf in leaves if leaf != main))]
-        # A turn has one path from its root, so a path is the beginning of another if its last turn stands inside that one.
-        inside = {turn.source_ids for path in paths for turn in path[:-1]}
-        kept = {paths[0][-1].source_ids if paths[0] else (): paths[0]}
-        for path in paths[1:]:
-            if path and path[-1].source_ids not in inside:
-                kept.setdefault(path[-1].source_ids, path)
-        return tuple(kept.values())
+        return distinct(paths)
 
     def _main(self, children: Mapping[str | None, Sequence[str]], leaves: int) -> str | None:
         """Return the leaf of the main path; None where there is no node."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from trails.errors import InvalidInput
+from trails.files import as_path, in_words
 from trails.plumbing import scan
 from trails.session import Repository
 from trails.transcripts import chatgpt, gemini, rdf, swe_agent
@@ -64,7 +66,7 @@ EXPORT_FORMATS: Final = ("pi", folder.FORMAT, *_RDF.values())
 
 def import_path(
     repository: Repository,
-    path: Path,
+    path: str | os.PathLike[str],
     *,
     format: str | None = None,  # noqa: A002 - the public name
     restore: bool = False,
@@ -91,6 +93,31 @@ def import_path(
     """
     if format is not None and format not in IMPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to import; there are: {', '.join(IMPORT_FORMATS)}")
+    place = as_path(path, "what to import")
+    with in_words(place, "read"):
+        return _import_path(
+            repository,
+            place,
+            format,
+            restore=restore,
+            redact_secrets=redact_secrets,
+            final=final,
+            allow_outside=allow_outside,
+            progress=progress,
+        )
+
+
+def _import_path(
+    repository: Repository,
+    path: Path,
+    format: str | None,  # noqa: A002 - as above
+    *,
+    restore: bool,
+    redact_secrets: bool,
+    final: bool | None,
+    allow_outside: bool,
+    progress: Progress | None,
+) -> ImportReport:
     if not path.exists():
         raise InvalidInput(f"there is no file or folder {path}")
     if format == folder.FORMAT or (format is None and folder.find(path) is not None):
@@ -195,13 +222,15 @@ def _import_group(
     final: bool | None,
     redact_secrets: bool,
 ) -> ImportReport:
+    with in_words(files[0], "read"):
+        read = [(str(file), file.read_bytes()) for file in files]
     if name in _RDF.values():
-        report = rdf.import_rdf(repository, files[0].read_bytes(), name, restore=restore)
+        report = rdf.import_rdf(repository, read[0][1], name, restore=restore)
         for session in (*report.sessions_created, *report.forks_created, *report.grown):
             report.secrets += scan.own(repository.workspace, session)
         return report
     known = next(each for each in TRANSCRIPTS if each.name == name)
-    transcript = known.parse([(str(file), file.read_bytes()) for file in files])
+    transcript = known.parse(read)
     said = str(files[0]) if len(files) == 1 else str(files[0].parent)
     growing = _is_fresh if final is None else lambda *_: not final
     return merge(repository, transcript, file=said, growing=growing, redact_secrets=redact_secrets)

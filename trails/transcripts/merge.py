@@ -67,10 +67,10 @@ def merge(
     return report
 
 
-def session_id(source: str, source_id: str) -> str:
+def imported_id(source: str, source_id: str) -> str:
     """Return the id here of a source's session: `source:id`, percent-encoded where needed, cut with a hash if too long.
 
-    >>> session_id("pi", "01-ab"), session_id("pi", "a b")
+    >>> imported_id("pi", "01-ab"), imported_id("pi", "a b")
     ('pi:01-ab', 'pi:a%20b')
     """
     encoded = iris.session(f"{source}:{source_id}").removeprefix(iris.session(""))
@@ -150,7 +150,7 @@ class _Merge:
         report.problems += [FileProblem(file=file, line=0, reason=said, text="") for said in problems]
         self._source = withholding.session(self._given)
         source = self._given
-        self._id = session_id(source.source, source.id)
+        self._id = imported_id(source.source, source.id)
         self._name = f"{source.source}:{source.id}"
 
     def run(self) -> None:
@@ -337,7 +337,7 @@ class _Merge:
     def _spawner(self) -> str | None:
         if self._source.spawned_by is None:
             return None
-        spawner = session_id(self._source.source, self._source.spawned_by)
+        spawner = imported_id(self._source.source, self._source.spawned_by)
         if spawner in self._repository:
             return spawner
         self._report.notes.append(f"{self._id}: {spawner!r}, which spawned it, is not in the store")
@@ -347,7 +347,7 @@ class _Merge:
         """Return the session whose first turns this one repeats, and how many of them; None if it repeats none."""
         if self._source.copied_from is None:
             return None
-        parent_id = session_id(self._source.source, self._source.copied_from)
+        parent_id = imported_id(self._source.source, self._source.copied_from)
         family = (
             [parent_id, *(r.id for r in self._repository.branches(parent_id))] if parent_id in self._repository else []
         )

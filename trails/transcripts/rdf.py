@@ -18,10 +18,10 @@ from trails import iris, validate, vocab
 from trails.errors import InvalidInput, ParentMissing, TrailsError
 from trails.integrity.leaves import Kind, Leaf
 from trails.model import SessionRecord
-from trails.plumbing import deletion, kinds, leaves, logged, redaction_records, slots
-from trails.plumbing import redaction as erasure
+from trails.plumbing import deletion, kinds, leaves, logged, redaction_records, slots, sweep
 from trails.plumbing.bundle import prompts, session_quads
 from trails.plumbing.reader import Reader
+from trails.plumbing.redaction import keep_redacted
 from trails.plumbing.transaction import Transaction
 from trails.session import Repository
 from trails.store.contract import Change, QuadStore
@@ -206,8 +206,13 @@ def _check_owners(scratch: QuadStore, sessions: set[str], quads: Iterable[Quad])
     named = set(sessions)
     for iri in sessions:
         node = NamedNode(iri)
-        named |= {version.value for version in prompts(scratch, node)}
-        for predicate in (vocab.ATTRIBUTED_TO, vocab.SESSION_AGENT):
+        versions = prompts(scratch, node)
+        named |= {version.value for version in versions}
+        setters = [
+            quad for each in versions for quad in scratch.quads((each, vocab.ATTRIBUTED_TO, None, vocab.CATALOG))
+        ]
+        named |= {quad.object.value for quad in setters if isinstance(quad.object, NamedNode)}
+        for predicate in (vocab.ATTRIBUTED_TO, vocab.SESSION_AGENT, vocab.FORKED_BY):
             found = scratch.quads((node, predicate, None, vocab.CATALOG))
             named |= {quad.object.value for quad in found if isinstance(quad.object, NamedNode)}
         of_kinds = [quad for kind in kinds.KINDS for quad in kind.exported(scratch, node)]
@@ -323,11 +328,13 @@ class _Import:
             every = arriving.quads
             self._say(arriving.said)
         tx = Transaction()
+        gone = sweep.names_in(_tombstone(self._target.store, self._node)) if deleted else set()
         self._claim(tx, deleted=deleted)
         add = self._without_clashes(tx, self._arriving(every))
         tx.add(add)
         tx.log(self._leaves(add, new=True))
         self._commit(tx)
+        sweep.sweep_names(self._target.store, gone)
         made = self._report.sessions_created if self._record.parent_session_id is None else self._report.forks_created
         made.append(self._record.id)
         self._report.turns_added += len(scratch.quads(_turns_of(self._record)))
@@ -442,7 +449,7 @@ class _Import:
     def _arriving(self, quads: Sequence[Quad], records: Sequence[Quad] = ()) -> list[Quad]:
         """Return quads of the file as they may come in: what was redacted here stays so, and who did it is kept."""
         store = self._target.store
-        kept: Sequence[Quad] = [*erasure.keep_redacted(store, quads), *records]
+        kept: Sequence[Quad] = [*keep_redacted(store, quads), *records]
         for kind in kinds.KINDS:
             kept = kind.kept_out(store, kept)
         known = {

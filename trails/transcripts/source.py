@@ -79,6 +79,19 @@ class SourceTurn:
         return replace(self, pieces=tuple(piece for piece in self.pieces if piece.source_id in source_ids))
 
 
+def distinct(paths: Sequence[tuple[SourceTurn, ...]]) -> tuple[tuple[SourceTurn, ...], ...]:
+    """Return the first path, and of the others those that are no beginning of another one, in order.
+
+    A turn has one path from its root: a path is the beginning of another if its last turn stands inside that one.
+    """
+    inside = {repr(turn.source_ids) for path in paths for turn in path[:-1]}
+    kept = {repr(paths[0][-1].source_ids) if paths[0] else "": paths[0]}
+    for path in paths[1:]:
+        if path and repr(path[-1].source_ids) not in inside:  # a malformed id may be unhashable
+            kept.setdefault(repr(path[-1].source_ids), path)
+    return tuple(kept.values())
+
+
 @dataclass(frozen=True, slots=True)
 class SourceSession:
     """One session of a transcript: every path from its first turn to a leaf, the main one first.

@@ -13,9 +13,10 @@ from trails import iris, validate, vocab
 from trails.clock import Clock, time_of
 from trails.errors import HeadConflict, IllegalTransition, InvalidInput, LimitReached, SessionNotFound, TrailsError
 from trails.model import SessionRecord
-from trails.plumbing import draft, entries
+from trails.plumbing import ledger_entries
 from trails.plumbing.worktree import Worktree, new_prompt
 from trails.policy.times import time_after
+from trails.records.deeds import Deed
 from trails.records.sessions import decode_records
 from trails.records.tree_entries import ENDED, Cancellation, Status, TreeState
 from trails.session import Repository
@@ -29,8 +30,9 @@ from trails.tree.transaction import TreeTransaction, holding, state, told_by
 
 _TRIES: Final = 5
 """How often something is tried again after another writer came between."""
-_KEEPER: Final = iris.agent("trails")
-"""Who ends sessions whose time is over."""
+_GRACE: Final = "sweep: the grace after a request to end"
+_TTL: Final = "sweep: time to live"
+"""The rules by which sessions end whose time is over."""
 _Result = TypeVar("_Result")
 
 
@@ -101,9 +103,13 @@ class Lifecycle:
             known = self.runtime.sessions[live.id] = self.repository.load(live.id)
         return known
 
-    def by(self, name: str | None, agent: str) -> str:
-        """Return the IRI of who does something: a principal by name, `agent:NAME`, or by default the session's agent."""
-        return draft.author_iri(name) or iris.agent(agent)
+    def deed(self, by: str | None, time: datetime, rule: str | None = None) -> Deed:
+        """Return that somebody does something: a principal by name, `agent:NAME`, or by default the process's own actor."""
+        return Deed(self.repository.workspace.who(by), time, rule=rule)
+
+    def keeper(self) -> str:
+        """Return the IRI of who does what falls due by a rule."""
+        return self.repository.workspace.keeper()
 
     # --- committing
 
@@ -118,10 +124,10 @@ class Lifecycle:
         raise TrailsError("other writers kept changing the same sessions; nothing was changed, try again")
 
     @contextmanager
-    def step(self, sessions: set[str], now: datetime, by_iri: str) -> Iterator[TreeTransaction]:
+    def step(self, sessions: set[str], deed: Deed) -> Iterator[TreeTransaction]:
         """Give a commit to put together, with the ledgers of sessions held until it is done."""
         with holding(self.runtime.book, sessions) as numbers:
-            yield TreeTransaction(self.runtime.index, self.repository.store, numbers, now, by_iri)
+            yield TreeTransaction(self.runtime.index, self.repository.store, numbers, deed)
 
     def commit(self, step: TreeTransaction, *, flush: Live | None = None) -> None:
         """Do a commit, with the turns of the session `flush` that are not stored, and take note of what it did."""
@@ -272,8 +278,9 @@ class Lifecycle:
             expires=record.expires,
             ends_by=None,
         )
-        prompt = None if system is None else new_prompt(record.id, validate.text(system, "system"), 1, 0)
-        with self.step(set(), now, self.by(by, record.agent)) as step:
+        deed = self.deed(by, now)
+        prompt = None if system is None else new_prompt(record.id, validate.text(system, "system"), 1, 0, deed.by_iri)
+        with self.step(set(), deed) as step:
             if record.spawned_by is not None:
                 step.only_under(record.spawned_by, "active")
             step.make(record, live, prompt=prompt, told=told)
@@ -311,7 +318,7 @@ class Lifecycle:
                     before=live.state,
                     after="suspended",
                 )
-            with self.step({live.id}, now, self.by(by, live.agent)) as step:
+            with self.step({live.id}, self.deed(by, now)) as step:
                 step.suspend(live)
                 self.commit(step, flush=live)
 
@@ -329,7 +336,7 @@ class Lifecycle:
                     f"session {live.id!r} expired at {live.due.isoformat()} while it was suspended; the next sweep ends it"
                 )
             slot = self.free_slot(live.parent or "", live.agent)
-            with self.step({live.id}, now, self.by(by, live.agent)) as step:
+            with self.step({live.id}, self.deed(by, now)) as step:
                 step.resume(live, slot)
                 self.commit(step)
             self.runtime.touched[live.id] = now
@@ -345,6 +352,7 @@ class Lifecycle:
         said: Callable[[], Report] = Report,
         error: str | None = None,
         by: str | None = None,
+        rule: str | None = None,
         now: datetime | None = None,
     ) -> SessionResult:
         """End a session: store its turns, hand over its result, and see to its children; return the result."""
@@ -353,7 +361,7 @@ class Lifecycle:
         def work() -> SessionResult:
             live = self.live(session_id, after)
             rules.check_transition(live.id, live.kind, live.state, after)
-            with self.step(told_by(self.runtime.index, live), at, self.by(by, live.agent)) as step:
+            with self.step(told_by(self.runtime.index, live), self.deed(by, at, rule)) as step:
                 step.end(live, after, status, grace=self.grace, said=said(), error=error)
                 self.commit(step, flush=live)
             return cast(SessionResult, of_entries(live.parent, step.entries[live.id]))
@@ -369,7 +377,7 @@ class Lifecycle:
             if live.state == "suspended":
                 self.end(live.id, "expired", "cancelled", error=reason, by=by, now=now)
                 return
-            with self.step({live.id}, now, self.by(by, live.agent)) as step:
+            with self.step({live.id}, self.deed(by, now)) as step:
                 step.cancel(live, time_after(now, self.grace), reason)
                 if step.moved:
                     self.commit(step)
@@ -402,13 +410,14 @@ class Lifecycle:
         status: Status = "cancelled" if cancelled else "expired"
         why = self._why_cancelled(live.id) if cancelled else "its time to live was over"
         try:
-            self.end(live.id, after, status, error=why, by=_KEEPER, now=now)
+            rule = _GRACE if cancelled else _TTL
+            self.end(live.id, after, status, error=why, by=self.keeper(), rule=rule, now=now)
         except (IllegalTransition, SessionNotFound):
             return False  # another writer ended or deleted it meanwhile
         return True
 
     def _why_cancelled(self, session_id: str) -> str:
-        found = entries.read_where(self.repository.store, session_id, vocab.TYPE, vocab.CANCELLATION)
+        found = ledger_entries.read_where(self.repository.store, session_id, vocab.TYPE, vocab.CANCELLATION)
         reason = next((each.reason for each in found if isinstance(each, Cancellation)), None)
         return "it did not wrap up in time after it was asked to end" + (f" ({reason})" if reason else "")
 

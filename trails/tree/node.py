@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from trails import validate
 from trails.errors import HeadConflict, InvalidInput
+from trails.handles import Handle
 from trails.model import SessionRecord, Turn
 from trails.plumbing import briefs
 from trails.records.tree_entries import Cancellation, Transition, TreeState
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from trails.context.tokens import Counter
 
 
-class Node:
+class Node(Handle):
     """A session of the tree. Made by `Tree.main`, `Tree.spawn` and `Tree.get`; two handles on one session are equal.
 
     What a session is never changes, and its state is looked up each time.

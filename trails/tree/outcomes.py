@@ -92,7 +92,7 @@ def _say(lifecycle: Lifecycle, parent: Live, made: draft.Draft, event: Event, no
         said = event.model_copy(update={"waiting": False, "turn_iris": (turn.iri,), "words": words})
         try:
             session.worktree.persist(change(parent.id, [exchange], [(event, said)]))
-        except BaseException as error:
+        except BaseException as error:  # an interrupt too: the turn must not be persisted later, without its entries
             session.worktree.take_back()
             if not isinstance(error, PreconditionFailed) and parent.kind == "main":
                 lifecycle.runtime.forget(parent.id)  # the handle is behind the store: the next one is loaded anew

@@ -21,7 +21,7 @@ _BATCH: Final = 100
 _BULK: Final = 20
 """So many ledgers are looked up one by one; for more, the ends of all ledgers are read at once."""
 _WHY: Final = "it was at work when its process ended, and what it had not stored is gone"
-_KEEPER: Final = iris.agent("trails")
+_RULE: Final = "restart: what was at work has failed"
 
 
 def recover(lifecycle: Lifecycle, now: datetime) -> list[str]:
@@ -56,7 +56,7 @@ def _read_ends(lifecycle: Lifecycle) -> None:
 
 def _fail(lifecycle: Lifecycle, batch: Sequence[Live], now: datetime) -> None:
     sessions = {each for live in batch for each in told_by(lifecycle.runtime.index, live)}
-    with lifecycle.step(sessions, now, _KEEPER) as step:
+    with lifecycle.step(sessions, lifecycle.deed(lifecycle.keeper(), now, _RULE)) as step:
         for live in batch:
             step.end(live, "failed", "failed", grace=lifecycle.grace, error=_WHY, doomed=True)
         lifecycle.commit(step)

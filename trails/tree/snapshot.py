@@ -8,6 +8,7 @@ from typing import Final
 
 from trails.policy.times import time_after
 from trails.session import Repository
+from trails.session.maintenance import embedded
 from trails.store import dumping
 from trails.tree.limits import span
 
@@ -27,7 +28,7 @@ class Exporter:
         """Write the file where it is time, whole or not at all, and return it; None where it is not time."""
         if self._last is not None and self._last <= now < time_after(self._last, self._every):
             return None
-        store = self._repository._embedded("export")
+        store = embedded(self._repository.store, "export")
         dumping.dump(store, self._file, replace=True, packed=self._file.suffix == ".gz")
         self._last = now
         return self._file

@@ -17,6 +17,7 @@ from trails.model import SessionRecord, SystemPrompt
 from trails.plumbing import leaves, slots
 from trails.plumbing.transaction import Transaction
 from trails.policy.times import time_after
+from trails.records.deeds import Deed
 from trails.records.entries import Entry, Event
 from trails.records.entry import Words
 from trails.records.sessions import prompt_quads, session_quads
@@ -32,18 +33,18 @@ from trails.tree.results import Report
 SOURCE: Final = "trails:tree"
 """The source of the messages by which a parent is told; their event id is the id of the session that ended."""
 _FIRST: Final = 1
+_WITH_PARENT: Final = "tree: children end with their parent"
 
 
 class TreeTransaction:
     """A commit in the making. Everything in it happens at one time and is done by one agent or principal."""
 
-    def __init__(self, index: Index, store: QuadStore, numbers: Mapping[str, int], now: datetime, by_iri: str) -> None:
+    def __init__(self, index: Index, store: QuadStore, numbers: Mapping[str, int], deed: Deed) -> None:
         """`numbers` are the numbers that the next entries get, by session; the caller holds those ledgers."""
         self._index = index
         self._store = store
         self._next = dict(numbers)
-        self._now = now
-        self._by = by_iri
+        self._now, self._by, self._rule = deed.time, deed.by_iri, deed.rule
         self._tx = Transaction()
         self._new: list[str] = []
         self._rows: dict[str, None] = {}
@@ -74,7 +75,7 @@ class TreeTransaction:
         reason: str | None = None,
         *,
         used: tuple[int, ...] = (),
-        by_iri: str | None = None,
+        rule: str | None = None,
     ) -> int:
         number = self._number(session_id)
         self._write(
@@ -83,8 +84,9 @@ class TreeTransaction:
                 number=number,
                 before=before,
                 after=after,
-                by_iri=by_iri or self._by,
+                by_iri=self._by,
                 time=self._now,
+                rule=rule or self._rule,
                 used=used,
                 words=None if reason is None else Words.of(reason),
             )
@@ -133,7 +135,7 @@ class TreeTransaction:
         self._transition(live.id, live.state, "active")
         self.moved[live.id] = replace(live, state="active", slot=slot)
 
-    def cancel(self, live: Live, ends_by: datetime, reason: str) -> None:
+    def cancel(self, live: Live, ends_by: datetime, reason: str, rule: str | None = None) -> None:
         """Ask an active session to end by a time, unless it has been asked already."""
         if live.ends_by is not None:
             return
@@ -146,6 +148,7 @@ class TreeTransaction:
                 number=self._number(live.id),
                 by_iri=self._by,
                 time=self._now,
+                rule=rule or self._rule,
                 ends_by=ends_by,
                 words=Words.of(reason),
             )
@@ -162,20 +165,22 @@ class TreeTransaction:
         said: Report = Report(),  # noqa: B008 - a frozen value
         error: str | None = None,
         doomed: bool = False,
+        rule: str | None = None,
     ) -> None:
         """End a session: its result goes to its parent, its children are asked to end, its suspended ones expire.
 
         With `doomed`, its active children are not asked: they end in this commit too, or in one that is sure to come.
         """
         self._change_row(live.id, [state(live.id, after)], occupied(live))
-        self._result(live, self._transition(live.id, live.state, after, error), status, said)
+        self._result(live, self._transition(live.id, live.state, after, error, rule=rule), status, said)
         self.moved[live.id] = None
         self._tell(live, status, said, error)
         for child in self._index.children(live.id):
+            why = f"its parent {live.id} ended"
             if child.state == "suspended":
-                self.end(child, "expired", "expired", grace=grace, error=f"its parent {live.id} ended", doomed=doomed)
+                self.end(child, "expired", "expired", grace=grace, error=why, doomed=doomed, rule=_WITH_PARENT)
             elif not doomed:
-                self.cancel(child, time_after(self._now, grace), f"its parent {live.id} ended")
+                self.cancel(child, time_after(self._now, grace), why, _WITH_PARENT)
 
     def _result(self, live: Live, transition: int, status: Status, said: Report) -> None:
         number = self._number(live.id)

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from trails import iris, validate
 from trails.clock import Clock
+from trails.files import as_path
+from trails.handles import Handle
 from trails.ledger import Ledger
 from trails.model import Turn, Value
 from trails.plumbing.watch import Notice, Subscription
@@ -35,7 +37,7 @@ class Tick(Value):
     """The file that the store was written to; None where it was not time."""
 
 
-class Tree:
+class Tree(Handle):
     """The session tree of a store: mains that talk to people, branches and workers that they spawn for parts of the work.
 
     Nothing flows between sessions but what is said: a task and a summary down, a result up. All states, tasks and results
@@ -82,7 +84,7 @@ class Tree:
             cheapest=cheapest,
         )
         self._ledger = Ledger(store, clock=self._lifecycle.now)
-        self._exporter = None if export_to is None else Exporter(store, Path(export_to), export_every)
+        self._exporter = None if export_to is None else Exporter(store, as_path(export_to, "export_to"), export_every)
         self.recovered: tuple[str, ...] = tuple(recovery.recover(self._lifecycle, self._lifecycle.now()))
         """The ids of the sessions that were at work when an earlier process ended, and so have failed."""
 
@@ -110,20 +112,20 @@ class Tree:
         system: str | None = None,
         tier: str | None = None,
         id: str | None = None,  # noqa: A002 - as in `Repository.create`
+        by: str | None = None,
     ) -> Node:
         """Return the main session of an agent on a channel; there is one at most, and it is made where there is none.
 
-        `principal`, `system` (the persona that branches inherit), `tier` and `id` are for one that is made; for one that
-        is there they are not looked at. A main that has ended leaves its place to another.
+        `principal`, `system` (the persona that branches inherit), `tier`, `id` and `by` are for one that is made; for one
+        that is there they are not looked at. A main that has ended leaves its place to another.
         """
         slot = iris.main_slot(validate.name(agent, "agent"), validate.name(channel, "channel"))
         with self._lifecycle.runtime.lock:
             held = self._lifecycle.main_of(slot)
             if held is not None:
                 return self.get(held.id)
-            return self.spawn(
-                None, "main", agent=agent, channel=channel, principal=principal, system=system, tier=tier, id=id
-            )
+            named: dict[str, Any] = {"principal": principal, "system": system, "tier": tier, "id": id, "by": by}
+            return self.spawn(None, "main", agent=agent, channel=channel, **named)
 
     def spawn(  # noqa: PLR0917 - a host says kind, task, summary, time to live and tier in this order
         self,
@@ -274,13 +276,15 @@ class Tree:
         """
         return outcomes.send(self._lifecycle, self._ledger, self._id(sender), self._id(recipient), content)
 
-    def withhold(self, session: Node | str) -> int:
+    def withhold(self, session: Node | str, *, by: str | None = None, reason: str | None = None) -> int:
         """Take the texts of a session's task, summaries, reasons and result out for good; return how many there were.
 
         The message that told its parent of the result loses its text too; a turn that was made from it is for `redact`.
+        `by` and `reason` are as for `Repository.redact`.
         """
         with self._lifecycle.runtime.lock:
-            return standing.withhold(self._lifecycle, self._id(session))
+            deed = self._lifecycle.repository.workspace.deed(by, reason)
+            return standing.withhold(self._lifecycle, self._id(session), deed)
 
 
 __all__ = ["ENDED", "Tick", "Tree"]

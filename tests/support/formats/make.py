@@ -72,8 +72,8 @@ def main() -> None:
         folder = Path(scratch) / "store"
         with trails.open(folder, create=True) as store:
             fill(store)
-            store.vacuum()
-            store.backup(Path(scratch) / "copy")
+            store.maintenance.vacuum()
+            store.maintenance.backup(Path(scratch) / "copy")
         with tarfile.open(archive, "x:gz") as tar:
             tar.add(Path(scratch) / "copy", arcname=f"format-{marker.FORMAT}", filter=_plain)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trails import files
-from trails.cli.base import NEW_FILE, command, end, json_option, note, open_store, print_json, refuse
+from trails.cli.base import NEW_FILE, command, end, json_option, note, one_format, open_store, print_json, refuse
 from trails.cli.terminal import to_json
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _FORMATS = ("text", "markdown", "html", "patch", "json")
     "--format", "format_", type=click.Choice(_FORMATS), help="What to write; default: text, coloured on a terminal."
 )
 @json_option
-@click.option("-o", "--output", type=NEW_FILE, help="The file to write.")
+@click.option("-o", "--output", type=NEW_FILE, help="The file to write, or - for stdout.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 @click.option("--full", is_flag=True, help="Whole texts in the text output; the other formats always have them.")
 @click.option("--exit-code", is_flag=True, help="End with 1 where something differs.")
@@ -47,6 +47,7 @@ def diff(
     read. After them the two are aligned: turns that say the same, that changed, and that only one side has. Turns are
     the same when role, content and tool calls agree, whenever they were written.
     """
+    output = None if str(output) == "-" else output
     form = _form(format_, output, as_json=as_json, side_by_side=side_by_side)
     if output is not None and output.exists() and not force:
         refuse(f"{output} is there already; give --force to replace it, or name another file")
@@ -69,9 +70,7 @@ def diff(
 
 def _form(format_: str | None, output: Path | None, *, as_json: bool, side_by_side: bool) -> str:
     """Return the format that the options ask for, if they agree."""
-    if as_json and format_ not in (None, "json"):
-        refuse(f"--json and --format {format_} are two formats; give one")
-    form = "json" if as_json else format_ or "text"
+    form = one_format(format_, as_json=as_json) or "text"
     if side_by_side and form != "text":
         refuse("--side-by-side is for the text output; html is side by side already")
     if output is not None and form == "text":

@@ -103,7 +103,7 @@ def open_end(records: Sequence[Record]) -> set[str]:
 
 def _ends_message(record: Record) -> bool:
     prompted = record.is_prompt and record.raw.get("isMeta") is not True
-    over = record.raw["type"] == "system" and record.raw.get("subtype") in _OVER
+    over = record.raw["type"] == "system" and str(record.raw.get("subtype")) in _OVER
     return prompted or over or record.is_summary or record.kind == "compact_boundary"
 
 

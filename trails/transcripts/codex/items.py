@@ -30,7 +30,7 @@ from trails.errors import InvalidInput
 from trails.model import Compaction
 from trails.transcripts import checked
 from trails.transcripts.checked import Reading
-from trails.transcripts.source import Piece, SourceTurn
+from trails.transcripts.source import Piece, SourceTurn, distinct
 
 _OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
 _MODEL_ITEMS: Final = frozenset(
@@ -152,12 +152,7 @@ class Thread:
         made = [tuple(item.turn(i) for i, item in enumerate(path)) for path in (self._active, *self._abandoned)]
         if len(made) > 1:
             self.reading.notes.append(f"{len(made) - 1} rollback(s); what was taken back is kept as a fork")
-        inside = {turn.source_ids for path in made for turn in path[:-1]}
-        kept = {made[0][-1].source_ids if made[0] else (): made[0]}
-        for path in made[1:]:
-            if path and path[-1].source_ids not in inside:
-                kept.setdefault(path[-1].source_ids, path)
-        return tuple(path for path in kept.values() if path) or ((),)
+        return tuple(path for path in distinct(made) if path) or ((),)
 
     def open_turns(self) -> int:
         """Return how many turns at the end may still become others: from an event that an item may repeat, or from the

@@ -18,11 +18,10 @@ from pyoxigraph import NamedNode, Quad
 from trails import iris, policy, validate, vocab
 from trails.errors import InvalidInput
 from trails.model import SessionRecord
-from trails.plumbing import conversations as keybook
-from trails.plumbing import leaves
+from trails.plumbing import conversations, leaves
 from trails.plumbing.transaction import Transaction, there
-from trails.records import conversations, overrides
-from trails.records.conversations import Conversation
+from trails.records import overrides
+from trails.records.conversations import Conversation, belongs, current
 from trails.routing.directory import HeldKey, Keyring, source_id
 from trails.session import Repository
 from trails.store.contract import PreconditionFailed
@@ -69,8 +68,8 @@ class Binder:
             label, says = self._label(entry, None)
             made = Conversation(key=key, session_id=session_id, label=label, created=_began(record, entry))
             tx = Transaction()
-            tx.add(_missing(self._store, conversations.belongs(made.session_id, made.key)))
-            keybook.begin(tx, made)
+            tx.add(_missing(self._store, belongs(made.session_id, made.key)))
+            conversations.begin(tx, made)
             self._write_entry(tx, record, entry, label)
             self._commit(tx, session_id)
             return Bound("new", says)
@@ -88,8 +87,8 @@ class Binder:
             return Bound("older", ("it is older than the one here, which stays",))
         tx = Transaction()
         self._write_entry(tx, record, entry, label)
-        keybook.relabel(tx, held.conversation, label)
-        tx.require([conversations.current(held.key, held.session_id)])
+        conversations.relabel(tx, held.conversation, label)
+        tx.require([current(held.key, held.session_id)])
         self._commit(tx, held.session_id)
         names = sorted(
             name
@@ -109,11 +108,11 @@ class Binder:
             )
         label, says = self._label(entry, held.conversation)
         tx = Transaction()
-        tx.add(_missing(self._store, conversations.belongs(record.id, held.key)))
-        tx.move([conversations.current(held.key, held.session_id)], [conversations.current(held.key, record.id)])
+        tx.add(_missing(self._store, belongs(record.id, held.key)))
+        tx.move([current(held.key, held.session_id)], [current(held.key, record.id)])
         tx.log(leaves.rows("change", [held.session_id]))
         self._write_entry(tx, record, entry, label)
-        keybook.relabel(tx, held.conversation, label)
+        conversations.relabel(tx, held.conversation, label)
         self._commit(tx, record.id)
         return Bound("moved", (f"begun anew: it names {record.id!r} now, and named {held.session_id!r} before", *says))
 

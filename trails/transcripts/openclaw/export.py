@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,12 +23,13 @@ from urllib.parse import quote
 
 from trails import iris, keys, vocab
 from trails.errors import InvalidInput, StoreFailed
+from trails.files import as_path, write_whole
 from trails.model import SessionRecord
 from trails.plumbing import conversations
 from trails.routing.directory import HeldKey, Keyring
 from trails.runs import Runs
 from trails.session import Repository
-from trails.transcripts.merge import session_id as imported_id
+from trails.transcripts.merge import imported_id
 from trails.transcripts.openclaw import files
 from trails.transcripts.openclaw.files import META, RUNS, STORE, is_plain_name, place_of
 from trails.transcripts.pi import export
@@ -61,7 +61,11 @@ class ExportReport:
 
 
 def export_folder(
-    repository: Repository, folder: Path, *, agents: Collection[str] | None = None, force: bool = False
+    repository: Repository,
+    folder: str | os.PathLike[str],
+    *,
+    agents: Collection[str] | None = None,
+    force: bool = False,
 ) -> ExportReport:
     """Write the sessions by key of some agents (of all unless given) as a state folder of OpenClaw.
 
@@ -72,6 +76,7 @@ def export_folder(
     Raises `InvalidInput` for an agent without such sessions and for a folder that cannot be written to, `StoreFailed` where
     writing fails, and as `Repository.load` does where a transcript is not whole.
     """
+    target = as_path(folder, "the folder to write")
     plan = _Plan(repository)
     wanted = sorted(plan.agents)
     if agents is not None:
@@ -81,16 +86,16 @@ def export_folder(
             there = f"there are {', '.join(wanted)}" if wanted else "there are none with sessions by key"
             raise InvalidInput(f"no agent {unknown[0]!r} to export; {there}")
         wanted = sorted(names)
-    if folder.exists() and not folder.is_dir():
-        raise InvalidInput(f"{folder} is a file; name a folder")
     try:
-        if folder.is_dir() and any(folder.iterdir()) and not force:
+        if target.exists() and not target.is_dir():
+            raise InvalidInput(f"{target} is a file; name a folder")
+        if target.is_dir() and any(target.iterdir()) and not force:
             raise InvalidInput(
-                f"{folder} is not empty; give --force to replace what has the same names, or name another folder"
+                f"{target} is not empty; give --force to replace what has the same names, or name another folder"
             )
-        return _write(repository, folder, plan, wanted, every=agents is None)
+        return _write(repository, target, plan, wanted, every=agents is None)
     except OSError as error:
-        raise StoreFailed(f"{folder} cannot be written: {error}") from error
+        raise StoreFailed(f"{target} cannot be written: {error}") from error
 
 
 def _write(repository: Repository, folder: Path, plan: _Plan, wanted: list[str], *, every: bool) -> ExportReport:
@@ -100,10 +105,10 @@ def _write(repository: Repository, folder: Path, plan: _Plan, wanted: list[str],
         place = folder / "agents" / here.name / "sessions"
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, data in here.transcripts(report.notes):
-            _write_whole(place / name, data)
+            _put(place / name, data)
             report.transcripts += 1
         entries = here.entries()
-        _write_whole(place / STORE, _as_json(entries))  # after what it names
+        _put(place / STORE, _as_json(entries))  # after what it names
         report.entries += len(entries)
         report.agents.append(here.name)
     runs = Runs(repository).export_file()
@@ -112,7 +117,7 @@ def _write(repository: Repository, folder: Path, plan: _Plan, wanted: list[str],
         runs = {**runs, "runs": kept}
     if runs["runs"]:
         (folder / "subagents").mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write_whole(folder / "subagents" / RUNS, _as_json(runs))
+        _put(folder / "subagents" / RUNS, _as_json(runs))
         report.runs = len(runs["runs"])
     return report
 
@@ -129,20 +134,8 @@ def _as_json(value: Any) -> bytes:
         return json.dumps(value, indent=2).encode()
 
 
-def _write_whole(path: Path, data: bytes) -> None:
-    """Write a file beside its place, for its owner alone, and move it there when it is whole."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-    part = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        part.chmod(0o600)
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+def _put(path: Path, data: bytes) -> None:
+    write_whole(path, lambda out: out.write(data))
 
 
 # --- what goes where

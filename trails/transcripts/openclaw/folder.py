@@ -14,6 +14,7 @@ Delivery mirrors (messages of the model "delivery-mirror": what was sent out ove
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from pyoxigraph import Literal
 
 from trails import iris, keys, validate, vocab
 from trails.errors import InvalidInput, TrailsError
+from trails.files import as_path, in_words
 from trails.plumbing import leaves
 from trails.plumbing.transaction import Transaction
 from trails.policy.run import RunRecord, read_runs
@@ -32,7 +34,7 @@ from trails.runs import Runs, runs_json
 from trails.runs.registry import Registry
 from trails.session import Repository
 from trails.store.contract import PreconditionFailed
-from trails.transcripts.merge import Progress, compare, merge, session_id
+from trails.transcripts.merge import Progress, compare, imported_id, merge
 from trails.transcripts.openclaw import files
 from trails.transcripts.openclaw.bindings import Binder
 from trails.transcripts.openclaw.files import Folder, FolderLayout, Named, find, listed
@@ -47,7 +49,7 @@ __all__ = ["FORMAT", "find", "import_folder"]
 
 def import_folder(
     repository: Repository,
-    path: Path,
+    path: str | os.PathLike[str],
     *,
     allow_outside: bool = False,
     progress: Progress | None = None,
@@ -75,6 +77,14 @@ def import_folder(
     ...     report.sessions_created, trails.Router(store).session("agent:main:main").id
     (['openclaw-main:s1'], 'openclaw-main:s1')
     """
+    place = as_path(path, "what to import")
+    with in_words(place, "read"):
+        return _import(repository, place, progress, redact_secrets, allow_outside=allow_outside)
+
+
+def _import(
+    repository: Repository, path: Path, progress: Progress | None, redact_secrets: bool, *, allow_outside: bool
+) -> ImportReport:
     layout = find(path)
     if layout is None:
         raise InvalidInput(
@@ -184,7 +194,7 @@ class _FolderImport:
 
     def _fill_in(self, source: SourceSession) -> None:
         """Let a session whose transcript was missing have what the transcript's header says, now that it is there."""
-        name = session_id(source.source, source.id)
+        name = imported_id(source.source, source.id)
         record = self._repository.reader.records([name]).get(name)
         if record is None or not _is_missing(record.meta) or _is_missing(source.meta):
             return
@@ -237,7 +247,7 @@ class _FolderImport:
     def _session_of(self, folder: Folder, named: Named) -> str | None:
         """Return the id of the session that holds the main path of an entry's transcript; None where there is none."""
         source = files.source_of(folder.place.agent)
-        first = session_id(source, named.stem)
+        first = imported_id(source, named.stem)
         store = self._repository.store
         quads = store.quads((None, vocab.SOURCE_SESSION, Literal(f"{source}:{named.stem}"), vocab.CATALOG))
         family = sorted(iris.session_id(str(getattr(quad.subject, "value", ""))) for quad in quads)

@@ -26,9 +26,9 @@ from trails.model import SessionRecord, ToolCall, Turn
 from trails.plumbing import draft
 from trails.records.sessions import DEFAULT_PRINCIPAL
 from trails.session import Repository
-from trails.transcripts.merge import session_id as imported_id
-from trails.transcripts.pi import entry as pi_entries
+from trails.transcripts.merge import imported_id
 from trails.transcripts.pi import session_file
+from trails.transcripts.pi.entry import CONTENT_KEYS, only_text, write_time
 from trails.transcripts.source import Piece, SourceTurn
 
 _Json = dict[str, Any]
@@ -129,7 +129,7 @@ def _header(chain: Sequence[SessionRecord], system: str | None) -> _Json:
     meta = dict(record.meta)
     left = meta.get("pi")
     header: _Json = {"type": "session", "version": session_file.VERSION, "id": _pi_id(record)}
-    header["timestamp"] = pi_entries.write_time(record.created or _EPOCH)
+    header["timestamp"] = write_time(record.created or _EPOCH)
     header["cwd"] = next((each.meta["cwd"] for each in chain if isinstance(each.meta.get("cwd"), str)), "")
     header |= {key: meta[key] for key in session_file.HEADER_META if key in meta and key not in ("cwd", "version")}
     if len(chain) > 1 and "parentSession" not in header:
@@ -216,7 +216,7 @@ class _Export:
         return head | time | {key: value for key, value in entry.items() if key not in head}
 
     def _time_text(self, time: datetime | None) -> str:
-        return pi_entries.write_time(time or self.last_time or _EPOCH)
+        return write_time(time or self.last_time or _EPOCH)
 
     def _turn(self, turn: SourceTurn, *, plainest: bool) -> list[_Json]:
         left, turn_id = turn.meta.get("pi"), turn.pieces[0].source_id
@@ -243,7 +243,7 @@ class _Export:
         if entry["type"] == "message" and isinstance(entry.get("message"), dict):
             entry["message"] = holder = dict(entry["message"])
         kind = str(holder.get("role")) if holder is not entry else str(entry["type"])
-        own: _Json = {pi_entries.CONTENT_KEYS.get(kind, "content"): turn.content}
+        own: _Json = {CONTENT_KEYS.get(kind, "content"): turn.content}
         own |= {"model": turn.model, "usage": turn.usage, "stopReason": turn.stop_reason}
         if turn.tool_call_id is not None:
             own |= {"toolCallId": turn.tool_call_id, "isError": turn.is_error}
@@ -255,7 +255,7 @@ class _Export:
             if value is not None:
                 holder.setdefault(key, value)
         if turn.time is not None:
-            entry.setdefault("timestamp", pi_entries.write_time(turn.time))
+            entry.setdefault("timestamp", write_time(turn.time))
         return entry
 
     # --- turns from elsewhere
@@ -351,7 +351,7 @@ def _difference(turn: SourceTurn, read: SourceTurn) -> _Json:
     if noted.get("compaction") is not None:
         noted["compaction"] = noted["compaction"].model_dump(exclude_none=True)
     if turn.time != read.time:
-        noted["time"] = None if turn.time is None else pi_entries.write_time(turn.time)
+        noted["time"] = None if turn.time is None else write_time(turn.time)
     content = read.content
     if turn.tool_calls:
         beside = len(turn.tool_calls)
@@ -362,7 +362,7 @@ def _difference(turn: SourceTurn, read: SourceTurn) -> _Json:
             noted["tool_calls"] = list(turn.tool_calls)
     if turn.content == content and type(turn.content) is type(content):
         return noted
-    if isinstance(turn.content, str) and pi_entries.only_text(content) == turn.content:
+    if isinstance(turn.content, str) and only_text(content) == turn.content:
         return noted | {"plain": True}
     return noted | {"content": turn.content}
 

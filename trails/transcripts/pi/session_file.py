@@ -25,7 +25,7 @@ from trails.model import SessionRecord
 from trails.transcripts import jsonl
 from trails.transcripts.checked import text_time
 from trails.transcripts.pi.entry import NotedHeader, read_entry, read_noted, write_time
-from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript, files_at
+from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript, distinct, files_at
 
 SOURCE: Final = "pi"
 VERSION: Final = 3
@@ -272,14 +272,7 @@ def _paths(entries: dict[str, _Entry], file: _SessionFile) -> tuple[tuple[Source
     if len(leaves) > 1:
         file.notes.append(f"there are {len(leaves)} leaves; the last line ({main!r}) is the main one, as pi reads it")
     made: dict[str, SourceTurn | _Json | None] = {}
-    found = [_noted_path(_to_root(leaf, entries), made, file) for leaf in leaves]
-    # A turn has one path from its root, so a path is the beginning of another if its last turn stands inside that one.
-    inside = {turn.source_ids for path in found for turn in path[:-1]}
-    paths = {found[0][-1].source_ids if found[0] else (): found[0]}
-    for path in found[1:]:
-        if path and path[-1].source_ids not in inside:
-            paths.setdefault(path[-1].source_ids, path)
-    return tuple(paths.values())
+    return distinct([_noted_path(_to_root(leaf, entries), made, file) for leaf in leaves])
 
 
 def _to_root(leaf: str, entries: Mapping[str, _Entry]) -> list[_Entry]:

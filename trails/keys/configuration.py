@@ -8,6 +8,15 @@ from typing import Any
 from trails.errors import InvalidInput
 
 
+def section(value: Any, path: str) -> Mapping[str, Any]:
+    """Return an object of a configuration, empty where there is none; anything else raises `InvalidInput` with its path."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{path} must be an object, not {type(value).__name__}")
+    return value
+
+
 def text(value: Any, path: str) -> str | None:
     """Return a text of a configuration, or None where there is none; anything else raises `InvalidInput` with its path."""
     if value is not None and not isinstance(value, str):

@@ -1,0 +1,173 @@
+"""What an outside auditor is given: every file named by its hash, the same bytes each time, and checked without the store."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from prov.model import ProvDocument
+from pyoxigraph import Literal
+
+import trails
+from tests.support.nine_sessions import fill
+from trails import Repository, vocab
+from trails.audit import audit, packing
+from trails.cli import main
+from trails.errors import IntegrityError, InvalidInput
+from trails.integrity import verify_export
+from trails.integrity.note import new_key, open_checkpoint, sign
+from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
+from trails.store.contract import Change
+
+NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)
+SIGNER, KEY = new_key("example.com/log")
+OTHER_SIGNER, OTHER = new_key("example.com/other")
+
+
+def packed(store: Repository, session: str | None = None, *, kept: str | None = None) -> dict[str, bytes]:
+    report = audit(store, session, checkpoint=kept, verifiers=[KEY] if kept else [], time=NOON)
+    return packing.pack(store, report, checkpoint=kept, signer=SIGNER)
+
+
+def test_a_pack_holds_records_proofs_report_and_what_checks_them(store: Repository, tmp_path: Path) -> None:
+    fill(store)
+    kept = store.proofs.checkpoint(SIGNER)
+    store.delete("recipes", by="dave")
+    files = packed(store, "tail", kept=kept)
+    assert sorted(files) == [
+        *("README.txt", "growth.proof", "kept.checkpoint", "manifest.json", "manifest.note"),
+        *("proofs/00001.proof", "proofs/00002.proof", "proofs/00003.proof", "proofs/00004.proof"),
+        *("provenance.json", "records.nq", "report.checkpoint", "report.html", "report.json", "report.md"),
+        "verify_export.py",
+    ]
+    packing.write(files, tmp_path / "pack", NOON.isoformat())
+    program, records = (str(tmp_path / "pack" / name) for name in ("verify_export.py", "records.nq"))
+    command = [sys.executable, "-I", program, records, "--json"]
+    said = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert [each["session"] for each in said["sessions"]] == ["dinner", "plan", "solo", "tail"]
+    heads = {each["session"]: each["head"] for each in json.loads(files["report.json"])["sessions"]}
+    assert {each["session"]: each["head"] for each in said["sessions"]} == heads
+    for name in sorted(name for name in files if name.startswith("proofs/")):
+        proof = read_proof(files[name])
+        assert isinstance(proof, TurnProof)
+        proof.verify([KEY])
+        assert (proof.digest in heads.values(), proof.content) == (True, None)
+    growth = read_proof(files["growth.proof"])
+    assert isinstance(growth, ConsistencyProof)
+    assert growth.verify(kept, [KEY]) == open_checkpoint(files["report.checkpoint"], [KEY])
+    assert list(ProvDocument.deserialize(content=files["provenance.json"].decode(), format="json").get_records())
+
+
+def test_the_manifest_is_an_in_toto_statement_with_the_hash_of_each_file(store: Repository) -> None:
+    fill(store)
+    files = packed(store)
+    statement = json.loads(files["manifest.json"])
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert set(statement) == {"_type", "subject", "predicateType", "predicate"}
+    said = {each["name"]: each["digest"]["sha256"] for each in statement["subject"]}
+    rest = files.keys() - {"manifest.json", "manifest.note"}
+    assert said == {name: hashlib.sha256(files[name]).hexdigest() for name in rest}
+    assert statement["predicate"]["report"] == json.loads(files["report.json"])["digest"]
+
+
+def test_the_same_store_time_and_key_give_the_same_bytes(store: Repository, tmp_path: Path) -> None:
+    fill(store)
+    first, second = packed(store), packed(store)
+    assert first == second
+    for name, files in (("one.zip", first), ("two.zip", second)):
+        packing.write(files, tmp_path / name, NOON.isoformat())
+    assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
+    with zipfile.ZipFile(tmp_path / "one.zip") as opened:
+        assert {name: opened.read(name) for name in opened.namelist()} == first
+        assert {entry.date_time for entry in opened.infolist()} == {(2026, 4, 1, 12, 0, 0)}
+
+
+def test_no_file_of_a_pack_can_be_altered_added_or_left_out(memory: Repository) -> None:
+    memory.create(id="plan").persist()
+    files = packed(memory)
+    packing.check(files, [KEY])
+    for name in files:
+        with pytest.raises((IntegrityError, InvalidInput)):
+            packing.check({**files, name: files[name] + b" "}, [KEY])
+    for name in files.keys() - {"manifest.json"}:
+        with pytest.raises(IntegrityError):
+            packing.check({each: data for each, data in files.items() if each != name}, [KEY])
+    with pytest.raises(IntegrityError, match=r"more\.txt is not named"):
+        packing.check({**files, "more.txt": b""}, [KEY])
+    with pytest.raises(IntegrityError, match="none of the given keys"):
+        packing.check(files, [OTHER])
+
+
+def test_a_manifest_made_anew_is_not_the_one_that_was_signed(memory: Repository) -> None:
+    memory.create(id="plan").persist()
+    files = packed(memory)
+    files["report.md"] = b"all is well\n"
+    statement = json.loads(files["manifest.json"])
+    for each in statement["subject"]:
+        each["digest"]["sha256"] = hashlib.sha256(files[each["name"]]).hexdigest()
+    files["manifest.json"] = json.dumps(statement).encode()
+    with pytest.raises(IntegrityError, match="not the one that the log signed"):
+        packing.check(files, [KEY])
+    digest = hashlib.sha256(files["manifest.json"]).hexdigest()
+    forged = sign(f"{packing.PREDICATE}\n{digest}\n", OTHER_SIGNER).encode()
+    with pytest.raises(IntegrityError, match="none of the given keys"):
+        packing.check({**files, "manifest.note": forged}, [KEY])
+
+
+def test_without_key_and_checkpoint_the_manifest_says_that_there_are_no_proofs(memory: Repository) -> None:
+    memory.create(id="plan").persist()
+    files = packing.pack(memory, audit(memory, time=NOON))
+    assert not any(name.endswith((".proof", ".checkpoint", ".note")) for name in files)
+    [missing] = json.loads(files["manifest.json"])["predicate"]["missing"]
+    assert missing.startswith("proofs: no checkpoint was given")
+
+
+def test_a_store_with_a_gap_is_packed_as_it_stands(store: Repository) -> None:
+    """An auditor is given what is there: what is wrong with it is in the report, and the verifier finds it too."""
+    plan = store.create(id="plan")
+    for number in range(3):
+        plan.append("user", f"turn {number}")
+    plan.persist()
+    [value] = store.store.quads((None, vocab.VALUE, Literal("turn 1"), None))
+    assert store.store.commit(Change(remove=store.store.quads((value.subject, None, None, None))))  # type: ignore[arg-type] # an IRI
+    files = packed(store)
+    found = verify_export.report(verify_export.Export(io.BytesIO(files["records.nq"])))["findings"]
+    assert ("index-gap", 1) in [(each["code"], each["index"]) for each in found]
+    assert any("plan" in each for each in json.loads(files["manifest.json"])["predicate"]["missing"])
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+
+
+@pytest.mark.parametrize("name", ["pack", "pack.zip"])
+def test_a_pack_is_written_and_checked_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TRAILS_STORE", raising=False)
+    with trails.open(tmp_path / ".trails", create=True, durability="process") as store:
+        plan = store.create(id="plan", label="trip")
+        plan.append("user", "Plan a trip")
+        plan.persist()
+    assert run("checkpoint", "--new-key", "example.com/log", "--key", "key").exit_code == 0
+    how: tuple[Any, ...] = ("audit", "pack", "trip", "--key", "key", "-o", name)
+    done = run(*how, "--json")
+    assert (done.exit_code, "records.nq" in json.loads(done.stdout)["files"]) == (0, True)
+    assert (tmp_path / name).stat().st_mode & 0o077 == 0
+    assert run(*how).exit_code == 2  # it is there
+    (tmp_path / ".trails").rename(tmp_path / "away")
+    assert (
+        "valid: the log example.com/log vouches for it" in run("audit", "check", name, "--verifier", "key.pub").stdout
+    )
+    assert run("audit", "check", name, "--verifier", OTHER).exit_code == 1
+    assert run("audit", "check", name).exit_code == 2

@@ -1,0 +1,100 @@
+"""The published test vectors: they are what the rules say, and both implementations give them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.support import digest_vectors
+from trails.integrity import digests, verify_export
+from trails.model import Compaction, Derivation, Facts, ModelCall, Quote, ToolCall, ToolResult
+
+_PUBLISHED: dict[str, Any] = json.loads(digest_vectors.FILE.read_text())
+_CASES: list[dict[str, Any]] = _PUBLISHED["cases"]
+
+
+def _of(rule: str) -> list[dict[str, Any]]:
+    return [case for case in _CASES if case["rule"] == rule]
+
+
+def test_the_published_vectors_are_those_that_the_rules_give() -> None:
+    assert digest_vectors.FILE.read_text() == digest_vectors.text()
+    # printf 'trails/genesis/1' | sha256sum
+    assert _PUBLISHED["genesis"] == "f1c310338f02c2dcef2042590e07f699c0d4155d628a8476d51fe9fb1782cab4"
+
+
+def test_both_start_the_chain_with_the_published_constant() -> None:
+    assert digests.GENESIS == verify_export.GENESIS == _PUBLISHED["genesis"]
+
+
+@pytest.mark.parametrize("case", _of("salted"))
+def test_a_salted_text_has_the_published_digest(case: dict[str, Any]) -> None:
+    fields = case["fields"]
+    assert digests.salted(**fields) == verify_export.salted(**fields) == case["digest"]
+
+
+@pytest.mark.parametrize("case", _of("turn"))
+def test_a_turn_has_the_published_digest(case: dict[str, Any]) -> None:
+    said = dict(case["fields"])
+    before, content, facts, time = (said.pop(name) for name in ("previous", "content", "facts", "time"))
+    assert verify_export.turn_digest(before, {**said, "time": time}, content, facts) == case["digest"]
+    when = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(time)) if time else None
+    index = int(said.pop("index"))
+    made = digests.turn_digest(previous=before, index=index, time=when, content=content, facts=facts, **said)
+    assert made == case["digest"]
+
+
+@pytest.mark.parametrize("case", _of("facts"))
+def test_facts_have_the_published_digest(case: dict[str, Any]) -> None:
+    assert verify_export.facts_digest(case["of"]) == case["digest"]
+    assert digests.facts_json_digest(case["fields"]["json"]) == case["digest"]
+
+
+def test_the_facts_of_values_are_the_published_ones() -> None:
+    salt = digest_vectors.SALT
+    called = Facts(
+        model_call=ModelCall(model="m-1", usage_json='{"input_tokens":3}'),
+        tool_calls=(ToolCall(id="c1", name="weather", arguments='{"place":"Z\u00fcrich"}'),),
+        meta_json='{"k":[1]}',
+    )
+    answered = Facts(tool_results=(ToolResult(call_id="c1", is_error=True),))
+    summary = Facts(
+        compaction=Compaction(
+            summarised_through=1,
+            tokens_before=100,
+            trigger="manual",
+            summarised_from=0,
+            previous_summary="urn:trails:session:s/4-00112233445566aa",
+            request="Sum up",
+        ),
+        source_ids=("aa", "ab"),
+        quoted_from=Quote(session_id="q", index=3, digest="ab" * 32),
+        derived_from=Derivation(session_id="r", number=7, digest="cd" * 32),
+    )
+    made = [digests.facts_digest(facts, salt) for facts in (called, answered, summary)]
+    assert made == [case["digest"] for case in _of("facts")]
+
+
+@pytest.mark.parametrize("case", _of("prompt"))
+def test_a_system_prompt_has_the_published_digest(case: dict[str, Any]) -> None:
+    version, first, said = case["fields"].values()
+    assert verify_export.prompt_digest(version, first, said) == case["digest"]
+    made = digests.prompt_digest(**case["of"], version=int(version), effective_from=int(first))
+    assert made == case["digest"]
+
+
+def test_a_turn_as_it_stands_has_the_published_digest() -> None:
+    [case] = _of("standing")
+    assert verify_export.standing_digest(**case["fields"]) == case["digest"]
+
+
+def test_the_published_chains_are_linked_and_a_fork_shares_what_lies_below_it() -> None:
+    before = {case["digest"]: case["fields"]["previous"] for case in _of("turn")}
+    chain, fork = _PUBLISHED["chain"], _PUBLISHED["fork"]
+    for each in (chain, fork["chain"]):
+        assert [before[digest] for digest in each] == [_PUBLISHED["genesis"], *each[:-1]]
+    assert fork["chain"][: fork["at"]] == chain[: fork["at"]]
+    assert fork["head_of_parent"] == chain[fork["at"] - 1]

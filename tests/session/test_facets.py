@@ -1,0 +1,21 @@
+"""What a store has under one name: tags, notes, maintenance, proofs."""
+
+import gc
+import weakref
+from pathlib import Path
+
+import pytest
+
+import trails
+
+
+@pytest.mark.parametrize("name", ["tags", "notes", "maintenance", "proofs"])
+def test_a_store_is_open_as_long_as_somebody_holds_a_part_of_it(tmp_path: Path, name: str) -> None:
+    opened = [trails.open(tmp_path / "store.trails", create=True)]
+    held = getattr(opened[0], name)
+    watched = weakref.ref(opened.pop())
+    gc.collect()
+    store = watched()
+    assert store is not None
+    assert held is not None
+    store.close()

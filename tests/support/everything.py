@@ -1,0 +1,86 @@
+"""A store with something of every kind that is stored, also what is left of things that were taken away."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import trails
+from tests.support.nine_sessions import fill
+from trails import Compaction, Repository
+from trails.plumbing import run_rows
+from trails.records.run import Origin, Run, Said
+
+
+def everything(store: Repository) -> None:
+    """Fill a store with something of every kind that is stored, also what is left of things that were taken away."""
+    fill(store)
+    store.redact("recipes", 0, by="dave", reason="too salty")
+    store.load("tail").flatten(id="copy", label="a copy")
+    store.load("pi:01~b").detach()
+    router = trails.Router(store, config={"session": {"dmScope": "per-peer"}})
+    kim, lou = (router.route(trails.Inbound(channel="chat", peer=peer, content="Hello")) for peer in ("kim", "lou"))
+    router.alias("boss", kim.key, by="dave")
+    router.alias("chief", kim.key)
+    router.unalias("chief", by="dave")
+    router.promote(lou.key, "agent:main:lou", by="dave")
+    named = router.route(trails.Inbound(channel="chat", peer="max", content="Hello"))
+    store.set_label(named.session_id or "", "front")
+    undone = router.promote(named.key, "agent:main:max", by="dave")
+    router.undo(undone.operation or "", by="dave")
+    told = store.create(id="told", label="for Zenobia")
+    told.append("user", "I am here", author="Zenobia")
+    told.append("assistant", "Hello", model="Zenobia-1")
+    told.persist()
+    store.redact_matching("Zenobia", by="dave")
+    _every_field(store)
+    _copied_and_altered(store)
+    store.store.commit(run_rows.registered(Run(run_id="r9", agent="clerk", said=Said.of("task"))))
+    stored = run_rows.read_one(store.store, "r9")
+    assert stored is not None
+    store.store.commit(run_rows.removed(stored, store.workspace.deed("dave")))
+
+
+def _copied_and_altered(store: Repository) -> None:
+    """A copy of calls, of their answers and of summaries, and a label that was another one."""
+    asked = store.create(id="asked", label="first")
+    asked.append("assistant", "I look.", tool_calls=[{"id": "c9", "name": "look", "arguments": {}}])
+    asked.append("tool", "Nothing", tool_call_id="c9")
+    asked.append("user", "Look again")
+    asked.persist()
+    asked.compact(lambda _: "one", keep_turns=1)
+    asked.append("user", "And again")
+    asked.persist()
+    asked.compact(lambda _: "two", keep_turns=1)
+    store.flatten("asked", id="asked-again")
+    store.set_label("asked", "second")
+
+
+def _every_field(store: Repository) -> None:
+    """A turn, a summary, a run, a failed exchange and an ended worker with all that each can have."""
+    usage = {"input_tokens": 1, "cache_creation_input_tokens": 2, "total_tokens": 3}
+    full = store.create(id="full")
+    full.append("assistant", "x", model="m", usage=usage, stop_reason="end", meta={"k": 1})
+    how = {"summarised_from": 0, "summarised_turns": 1, "request": "Be short", "max_summary_tokens": 9}
+    done = Compaction(summarised_through=0, max_summary_rule="fixed", duration_ms=5, **how)  # type: ignore[arg-type] # as named
+    full.append("summary", "x was said", compaction=done)
+    full.persist()
+    origin = Origin(channel="chat", to="kim", account_id="a", thread_id=7)
+    run = Run(run_id="r3", child_session="full", said=Said.of("task", "error", '{"x":1}'), requester_origin=origin)
+    more = {"requester_display_key": "main", "model": "m", "thinking": "high", "run_timeout_seconds": 5}
+    when = datetime(2026, 3, 29, tzinfo=UTC)
+    told = {"archive_at": when, "announced_as": "urn:trails:session:desk/ledger/1", "announced_how": "direct"}
+    store.store.commit(run_rows.registered(run.model_copy(update={**more, **told, "kept_because": "a fork needs it"})))
+    ledger = trails.Ledger(store)
+    ledger.receive("full", "Hello", account="a")
+    with pytest.raises(RuntimeError):
+        ledger.process("full", _half, keep_partial=True)
+    lead = trails.Tree(store).main("chief", "phone", id="phone")
+    lead.spawn("branch", "Look it up", id="looker").complete("done", memory_ids=["m1", "m2"])
+
+
+def _half(running: Any) -> str:
+    running.append("assistant", "Half an answer")
+    raise RuntimeError("no model")

@@ -1,0 +1,986 @@
+"""Check an export of Trails by itself: `python verify_export.py plan.nq` (Python 3.9 or newer, no dependencies).
+
+This file ships with Trails, goes out beside an export, and imports nothing of Trails. It reads N-Quads, recomputes every
+turn's digest, follows the chain from its start through all forks, and holds every statement about a turn against what
+the digest covers. Exit code: 0 all holds; 1 something does not; 2 the file cannot be read as an export.
+
+The guide of Trails tells the rules of digests, and what they prove, on its page `proofs`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import date
+from decimal import Decimal
+from typing import Any, BinaryIO, NamedTuple
+from urllib.parse import quote, unquote
+
+FORMAT = "trails-export-verification/1"
+_TRAILS = "https://w3id.org/trails#"
+_PROV = "http://www.w3.org/ns/prov#"
+_XSD = "http://www.w3.org/2001/XMLSchema#"
+_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+_STRING, _BOOLEAN, _DATE_TIME = _XSD + "string", _XSD + "boolean", _XSD + "dateTime"
+_INTEGER, _DECIMAL = _XSD + "integer", _XSD + "decimal"
+_JSON = "http://www.w3.org/1999/02/22-rdf-syntax-ns#JSON"
+_REDACTED = _TRAILS + "Redacted"
+_SESSION = "urn:trails:session:"
+_AUTHORS = {"urn:trails:principal:": "principal:", "urn:trails:agent:": "agent:"}
+_UNNAMED = ("urn:trails:principal:redacted", "urn:trails:agent:redacted")
+_SAFE = "-._~:@+=,!*;$&()"
+_MOST_ANCESTORS = 32
+_BESIDE = ("ledger", "entry")
+
+CANNOT_SHOW = (
+    "that nothing was left out at the end of a session, or a whole one: hold heads against what was kept elsewhere (--head)",
+    "that the file was not made anew from its start: whoever writes all of it can compute all digests",
+    "what no digest of a turn covers, as the store's log does: sessions' names, labels, keys, states and times",
+    "who tagged, noted or redacted, which session a copy or quotation came from, ledgers and runs: the log covers these too",
+    "that recorded times, names and texts were true when they were written",
+)
+
+
+class Unreadable(Exception):
+    """The file is no export that can be read."""
+
+
+class Finding(NamedTuple):
+    """What does not hold: a word for it, the session, the index of the turn where there is one, and a sentence."""
+
+    code: str
+    session: str | None
+    index: int | None  # type: ignore[assignment] # hides tuple.index, which nobody calls here
+    message: str
+
+
+# --- N-Quads (W3C, RDF 1.1 N-Quads, section 4)
+
+Term = tuple[str, str]
+"""An IRI as (IRI, ""), a literal as (text, its datatype); that of a text in a language is "@" and the language."""
+Properties = dict[str, list[Term]]
+
+_SIGN = r"[^\x00-\x20<>\"{}|^`\\]"
+_IRI = rf"<({_SIGN}*(?:\\(?:u[0-9A-Fa-f]{{4}}|U[0-9A-Fa-f]{{8}}){_SIGN}*)*)>"
+_LITERAL = r'"([^"\\\n\r]*(?:\\.[^"\\\n\r]*)*)"(?:\^\^' + _IRI + r"|(@[A-Za-z]+(?:-[A-Za-z0-9]+)*))?"
+_BLANK = r"[ \t]*"
+_LINE = re.compile(
+    f"{_BLANK}{_IRI}{_BLANK}{_IRI}{_BLANK}(?:{_IRI}|{_LITERAL}){_BLANK}(?:{_IRI}{_BLANK})?\\.{_BLANK}(?:#.*)?"
+)
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
+
+
+def _plain(text: str) -> str:
+    if "\\" not in text:
+        return text
+
+    def one(found: Any) -> str:
+        digits = found[1] or found[2]
+        if not digits:
+            return _ESCAPED[found[3]]
+        if 0xD800 <= int(digits, 16) <= 0xDFFF:
+            raise ValueError("half of a surrogate pair")
+        return chr(int(digits, 16))
+
+    return _ESCAPE.sub(one, text)
+
+
+def read_quads(file: BinaryIO) -> Iterator[tuple[str, str, Term, str]]:
+    """Yield (subject, predicate, object, graph) of each line; the default graph is "". Raise Unreadable for any other."""
+    for number, data in enumerate(file, 1):
+        for raw in data.rstrip(b"\n").split(b"\r"):
+            try:
+                line = raw.decode("utf-8")
+                if not line.strip(" \t") or line.lstrip(" \t").startswith("#"):
+                    continue
+                found = _LINE.fullmatch(line)
+                if found is None:
+                    raise ValueError("it is no statement of an export")
+                subject, predicate, iri, text, datatype, language, graph = found.groups()
+                term = (_plain(iri), "") if text is None else (_plain(text), language or _plain(datatype or _STRING))
+                yield _plain(subject), _plain(predicate), term, _plain(graph or "")
+            except (ValueError, KeyError, OverflowError) as error:
+                raise Unreadable(f"line {number} cannot be read: {error}") from None
+
+
+# --- digests
+
+
+def _digest(tag: str, *fields: str) -> str:
+    parts = [tag.encode()]
+    for field in fields:
+        data = field.encode()
+        parts += (len(data).to_bytes(8, "big"), data)
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+GENESIS = hashlib.sha256(b"trails/genesis/1").hexdigest()
+
+
+def salted(kind: str, salt: str, text: str) -> str:
+    """Return the digest of a text and its salt; `kind` says what the text is."""
+    return _digest("trails/salted/1", kind, salt, text)
+
+
+def turn_digest(before: str, said: dict[str, str], content: str, facts: str) -> str:
+    """Return the digest of a turn; `said` has its index, branch, role, author and time (microseconds, or "")."""
+    named = (said[name] for name in ("index", "branch", "role", "author", "time"))
+    return _digest("trails/turn/1", before, *named, content, facts)
+
+
+def facts_digest(facts: dict[str, Any]) -> str:
+    """Return the digest of what was recorded with a turn; "" where that is nothing."""
+    if not facts:
+        return ""
+    text = json.dumps(facts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return _digest("trails/facts/1", text)
+
+
+def standing_digest(turn: str, left: str) -> str:
+    """Return the digest of a turn as it stands, given its digest as it is now and the one of the facts that are left."""
+    return _digest("trails/stands/1", turn, left)
+
+
+def prompt_digest(version: str, first: str, said: str) -> str:
+    """Return the digest of one version of a system prompt; `said` is its salted digest."""
+    return _digest("trails/prompt/1", version, first, said)
+
+
+# --- values
+
+_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6})0*)?(?:Z|\+00:00)")
+_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?|[+-]?\.[0-9]+")
+_INDEX = re.compile("[0-9]{1,18}")
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+def microseconds(lexical: str) -> int:
+    """Return an xsd:dateTime in UTC as whole microseconds since 1970; ValueError for any other."""
+    found = _TIME.fullmatch(lexical)
+    if found is None:
+        raise ValueError(f"{lexical!r} is no time in UTC")
+    year, month, day, hour, minute, second = map(int, found.groups()[:6])
+    if hour > 23 or minute > 59 or second > 59:
+        raise ValueError(f"{lexical!r} is no time")
+    days = date(year, month, day).toordinal() - _EPOCH
+    return (((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000 + int((found[7] or "").ljust(6, "0"))
+
+
+def _comparable(term: Term) -> tuple[Any, str]:
+    """Return a term by its value where it is a number or a time: stores write these in forms of their own."""
+    text, datatype = term
+    try:
+        if datatype == _DATE_TIME:
+            return microseconds(text), datatype
+        if datatype in (_INTEGER, _DECIMAL) and _NUMBER.fullmatch(text):
+            return Decimal(text), datatype
+    except ValueError:
+        pass
+    return term
+
+
+def _index(text: str) -> int:
+    if not _INDEX.fullmatch(text):
+        raise ValueError(f"{text!r} is no number from 0")
+    return int(text)
+
+
+def _id(iri: str) -> str:
+    """Return the id of the session that an IRI names; ValueError for one that names none in the one right way."""
+    name = unquote(iri[len(_SESSION) :])
+    if not iri.startswith(_SESSION) or not name or _SESSION + quote(name, safe=_SAFE) != iri:
+        raise ValueError(f"{iri} is not the IRI of a session")
+    return name
+
+
+def _author(iri: str) -> str:
+    """Return what a digest covers of an author; ValueError for an IRI that is not the one of its name."""
+    for start, kind in _AUTHORS.items():
+        name = unquote(iri[len(start) :])
+        if iri.startswith(start) and start + quote(name, safe=_SAFE) == iri:
+            return kind + name
+    raise ValueError(f"{iri} is not the IRI of a principal or an agent")
+
+
+def _only(properties: Properties, name: str) -> Term:
+    values = properties.get(name, [])
+    if len(values) != 1:
+        raise ValueError(f"it has {len(values)} values for {name}")
+    return values[0]
+
+
+def _typed(properties: Properties, name: str, wanted: str = _STRING) -> str:
+    """Return the one text of a property of Trails, which must have a datatype ("" for an IRI)."""
+    text, datatype = _only(properties, _TRAILS + name)
+    if datatype != wanted:
+        raise ValueError(f"its {name} is none that Trails writes")
+    return text
+
+
+def _first(properties: Properties, name: str) -> str | None:
+    values = properties.get(name)
+    return values[0][0] if values else None
+
+
+def _first_number(properties: Properties, name: str) -> int | None:
+    text = _first(properties, name)
+    return None if text is None else _index(text)
+
+
+# --- turns
+
+
+def iri_of(iri: str) -> str:
+    """Return the session's IRI that a turn's begins with."""
+    return iri.partition("/")[0]
+
+
+class Turn:
+    """One turn as the file says it: `parts` are its own properties ("") and those of its calls, results and the rest."""
+
+    def __init__(self, iri: str, parts: dict[str, Properties]) -> None:
+        own = parts[""]
+        self.iri, self.parts, self.own = iri, parts, own
+        self.name = iri.partition("/")[2]
+        self.index = _index(_only(own, _TRAILS + "index")[0])
+        self.text, self.datatype = _only(own, _PROV + "value")
+        self.digest, self.salt = _only(own, _TRAILS + "digest")[0], _only(own, _TRAILS + "salt")[0]
+        self.author_iri, self.role = _only(own, _PROV + "wasAttributedTo")[0], _only(own, _TRAILS + "role")[0]
+        time = own.get(_PROV + "generatedAtTime", [])
+        self.said = {
+            "index": str(self.index),
+            "branch": _only(own, _TRAILS + "branch")[0],
+            "role": self.role,
+            "author": _author(self.author_iri),
+            "time": str(microseconds(_only(own, _PROV + "generatedAtTime")[0])) if time else "",
+        }
+        self.redacted = self.datatype == _REDACTED
+        self.withheld = _first(own, _TRAILS + "factsDigest")
+        self.taken: list[str] = ["content"] if self.redacted else []
+        self.calls = self._numbered("call/")
+        self.results = self._numbered("result/")
+        self.facts = self._facts()
+        acts = [iri for iri, _ in own.get(_PROV + "wasGeneratedBy", []) if iri.startswith(iri_of(self.iri) + "/act/")]
+        self.copying = acts[0] if acts else None
+        """The copying by which it came: what it repeats of calls is none, and was made elsewhere. Up to format 2 None."""
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether the name of its author or its role was taken out."""
+        return self.author_iri in _UNNAMED or self.role == "redacted"
+
+    def after(self, before: str) -> tuple[str, str]:
+        """Return the digest that the turn should have after another, and the one over what stands there now."""
+        content = self.salt if self.redacted else self._salted(self.datatype)
+        left = facts_digest(self.facts)
+        made = turn_digest(before, self.said, content, self.withheld or left)
+        return made, standing_digest(made, left)
+
+    def _salted(self, datatype: str) -> str:
+        return salted("json" if datatype == _JSON else "text", self.salt, self.text)
+
+    def _numbered(self, kind: str) -> list[Properties]:
+        found = {_index(name[len(kind) :]): part for name, part in self.parts.items() if name.startswith(kind)}
+        return [found[position] for position in sorted(found)]
+
+    def _covered(self, kind: str, properties: Properties, name: str) -> str | None:
+        """Return the salted digest of a text, or the one that was left of it."""
+        for text, datatype in properties.get(_TRAILS + name, []):
+            if datatype != _REDACTED:
+                return salted(kind, self.salt, text)
+            self.taken.append(kind)
+            return text
+        return None
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {}
+        model = self.parts.get("model")
+        if model is not None:
+            facts["model"] = [_first(model, _TRAILS + name) for name in ("model", "usage", "stopReason")]
+        if self.calls:
+            facts["calls"] = [
+                [
+                    _first(call, _TRAILS + "callId") or "",
+                    _first(call, _TRAILS + "toolName") or "",
+                    self._covered("arguments", call, "arguments") or salted("arguments", self.salt, ""),
+                ]
+                for call in self.calls
+            ]
+        if self.results:
+            facts["results"] = [
+                [_first(each, _TRAILS + "callId") or "", _first(each, _TRAILS + "isError") == "true"]
+                for each in self.results
+            ]
+        if (_TRAILS + "SummaryTurn", "") in self.own.get(_TYPE, []):
+            facts["compaction"] = self._compaction()
+        sources = sorted(text for text, _ in self.own.get(_TRAILS + "sourceId", []))
+        if sources:
+            facts["source"] = sources
+        self._origins(facts)
+        meta = self._covered("meta", self.own, "meta")
+        if meta is not None:
+            facts["meta"] = meta
+        return facts
+
+    def _compaction(self) -> dict[str, Any]:
+        activity = self.parts.get("compaction", {})
+        always = {
+            "summarised_through": _first_number(self.own, _TRAILS + "summarisedThrough"),
+            "first_kept": _first_number(self.own, _TRAILS + "firstKept"),
+            "tokens_before": _first_number(self.own, _TRAILS + "tokensBefore"),
+            "tokens_after": _first_number(self.own, _TRAILS + "tokensAfter"),
+            "trigger": _first(self.own, _TRAILS + "trigger"),
+        }
+        used = _first(activity, _PROV + "used") or _first(activity, _TRAILS + "previousSummary")
+        later = {
+            "summarised_from": _first_number(self.own, _TRAILS + "summarisedFrom"),
+            "summarised_turns": _first_number(self.own, _TRAILS + "summarisedTurns"),
+            "max_summary_tokens": _first_number(activity, _TRAILS + "maxSummaryTokens"),
+            "max_summary_rule": _first(activity, _TRAILS + "maxSummaryRule"),
+            "duration_ms": _first_number(activity, _TRAILS + "durationMs"),
+            "request": self._covered("request", activity, "request"),
+            "previous_summary": None if used is None else used.rpartition("/")[2],
+        }
+        return {**always, **{name: value for name, value in later.items() if value is not None}}
+
+    def _origins(self, facts: dict[str, Any]) -> None:
+        quoted = _first(self.own, _PROV + "wasQuotedFrom")
+        if quoted is not None:
+            place, _, short = quoted.partition("/")[2].partition("-")
+            digest = _first(self.own, _TRAILS + "quotedDigest") or ""
+            if short != digest[:16]:
+                raise ValueError(f"it was picked from {quoted}, which has not the digest that it names")
+            facts["quote"] = [_index(place), digest]
+        made_from = _first(self.own, _PROV + "wasDerivedFrom")
+        if made_from is not None:
+            facts["result"] = [_index(made_from.rpartition("/ledger/")[2]), _first(self.own, _TRAILS + "resultDigest")]
+
+
+# --- what a turn is written as
+
+Statement = tuple[str, str, tuple[Any, str]]
+"""Of a turn: the part ("" for its own), the predicate, the object by value."""
+_OWN = {
+    _TRAILS + "index": _INTEGER,
+    _TRAILS + "role": _STRING,
+    _TRAILS + "branch": _STRING,
+    _TRAILS + "digest": _STRING,
+    _TRAILS + "salt": _STRING,
+    _TRAILS + "factsDigest": _STRING,
+    _PROV + "generatedAtTime": _DATE_TIME,
+    _PROV + "wasAttributedTo": "",
+}
+_QUOTE = {_PROV + "wasQuotedFrom": "", _TRAILS + "quotedDigest": _STRING}
+_RESULT = {_PROV + "wasDerivedFrom": "", _TRAILS + "resultDigest": _STRING}
+_SUMMARY = {
+    **dict.fromkeys((_TRAILS + name for name in ("summarisedThrough", "firstKept", "tokensBefore")), _INTEGER),
+    **dict.fromkeys((_TRAILS + name for name in ("tokensAfter", "summarisedFrom", "summarisedTurns")), _INTEGER),
+    _TRAILS + "trigger": _STRING,
+}
+_MODEL = {_TRAILS + "model": _STRING, _TRAILS + "stopReason": _STRING, _TRAILS + "usage": _JSON}
+_CALLED = {_TRAILS + "callDigest": _STRING, _TRAILS + "calledIn": "", _TRAILS + "calledFor": ""}
+"""Where a call was made of which a copied turn keeps what was said: no digest covers that."""
+_COMPACTING = {
+    _PROV + "used": "",
+    _TRAILS + "previousSummary": "",
+    _TRAILS + "request": _STRING,
+    _TRAILS + "maxSummaryTokens": _INTEGER,
+    _TRAILS + "maxSummaryRule": _STRING,
+    _TRAILS + "durationMs": _INTEGER,
+}
+_MOST = 10**12
+"""The greatest count, or cost, that is added up."""
+_TOKENS = {
+    "inputTokens": ("input_tokens", "prompt_tokens", "input"),
+    "outputTokens": ("output_tokens", "completion_tokens", "output"),
+    "cacheReadTokens": (
+        *("cache_read_input_tokens", "cache_read_tokens", "cacheRead", "cached", "cached_input_tokens"),
+        "cache_read.input_tokens",
+    ),
+    "cacheWriteTokens": (
+        *("cache_creation_input_tokens", "cache_write_tokens", "cacheWrite", "cache_creation.input_tokens"),
+    ),
+    "totalTokens": ("total_tokens", "totalTokens", "total"),
+}
+
+
+_CAN_GO = (_TRAILS + "meta", _TRAILS + "arguments", _TRAILS + "request")
+"""What leaves its salted digest in its place when it is taken out."""
+
+
+def _kept(properties: Properties, datatypes: dict[str, str]) -> Iterator[tuple[str, Term]]:
+    """Yield what is said, in the datatype that it must have: what a digest covers is right as it stands."""
+    for name, datatype in datatypes.items():
+        if name in properties:
+            text, said = properties[name][0]
+            yield name, (text, said if said == _REDACTED and name in _CAN_GO else datatype)
+
+
+def written_as(turn: Turn, answered: dict[str, str], copies: set[str]) -> set[Statement]:
+    """Return the statements that a turn would be written as.
+
+    `answered` has the call of each call id before it, `copies` the turns before it that are copies.
+    """
+    found = set(_statements("", _own_pairs(turn)))
+    if "model" in turn.parts:
+        found |= set(_statements("model", _model_pairs(turn)))
+    if "request" in turn.taken or any(name in turn.parts.get("compaction", {}) for name in _COMPACTING):
+        found |= set(_statements("compaction", _compacting_pairs(turn)))
+    for position, call in enumerate(turn.calls):
+        found |= set(_statements(f"call/{position}", _call_pairs(turn, call)))
+    for position, result in enumerate(turn.results):
+        found |= set(_statements(f"result/{position}", _result_pairs(result)))
+        answers = answered.get(_first(result, _TRAILS + "callId") or "")
+        if answers is not None:
+            found |= set(_answering(turn, position, result, answers, of_copy=answers.partition("/call/")[0] in copies))
+    return found
+
+
+def _answering(
+    turn: Turn, position: int, result: Properties, answers: str, *, of_copy: bool
+) -> Iterator[tuple[str, str, tuple[Any, str]]]:
+    """Yield how a result is bound to the call that it answers; one that came before the call was copied to both."""
+    again = turn.copying is not None or (of_copy and _TRAILS + "answersCopy" in result)
+    if again:
+        yield f"result/{position}", _TRAILS + "answersCopy", (_call(answers), "")
+    if not again or (turn.copying is None and _TRAILS + "answers" in result):
+        yield f"result/{position}", _TRAILS + "answers", (_call(answers), "")
+        yield "", _PROV + "wasGeneratedBy", (_call(answers), "")
+
+
+def _statements(part: str, pairs: Iterable[tuple[str, Term]]) -> Iterator[Statement]:
+    return ((part, name, _comparable(term)) for name, term in pairs)
+
+
+def _own_pairs(turn: Turn) -> Iterator[tuple[str, Term]]:
+    own = turn.own
+    yield _TYPE, (_TRAILS + "Turn", "")
+    yield _TYPE, (_PROV + "Entity", "")
+    datatype = turn.datatype if turn.datatype in (_JSON, _REDACTED) else _STRING
+    yield _PROV + "value", ("" if turn.redacted else turn.text, datatype)
+    yield from _kept(own, {**_OWN, _TRAILS + "meta": _JSON})
+    yield from ((_TRAILS + "sourceId", (text, _STRING)) for text, _ in own.get(_TRAILS + "sourceId", []))
+    if "quote" in turn.facts:
+        yield from _kept(own, _QUOTE)
+    if "result" in turn.facts:
+        yield from _kept(own, _RESULT)
+    if "compaction" in turn.facts:
+        yield _TYPE, (_TRAILS + "SummaryTurn", "")
+        yield from _kept(own, _SUMMARY)
+    for position in range(len(turn.results)):
+        yield _TRAILS + "toolResult", (f"{turn.iri}/result/{position}", "")
+    if turn.copying is not None:
+        yield _PROV + "wasGeneratedBy", (turn.copying, "")
+        return
+    if "compaction" in turn.facts and "compaction" in turn.parts:
+        yield _PROV + "wasGeneratedBy", (f"{turn.iri}/compaction", "")
+    if "model" in turn.parts:
+        yield _PROV + "wasGeneratedBy", (f"{turn.iri}/model", "")
+
+
+def _made_by(turn: Turn, activity: str) -> Iterator[tuple[str, Term]]:
+    """Yield what an activity that generated a turn is, or what a copied turn keeps of it."""
+    if turn.copying is not None:
+        yield _TYPE, (_TRAILS + activity + "Copy", "")
+        yield _TRAILS + "keptWith", (turn.iri, "")
+        return
+    yield _TYPE, (_TRAILS + activity, "")
+    yield _PROV + "wasAssociatedWith", (turn.author_iri, "")
+
+
+def _model_pairs(turn: Turn) -> Iterator[tuple[str, Term]]:
+    model = turn.parts["model"]
+    yield from _made_by(turn, "ModelCall")
+    yield from _kept(model, {**_MODEL, **(_CALLED if turn.copying else {})})
+    usage = json.loads(_first(model, _TRAILS + "usage") or "{}")
+    if not isinstance(usage, dict):
+        return
+    for name, known in _TOKENS.items():
+        count = next(
+            (usage[each] for each in known if type(usage.get(each)) is int and 0 <= usage[each] <= _MOST), None
+        )
+        if count is not None:
+            yield _TRAILS + name, (str(count), _INTEGER)
+    cost = usage.get("cost")
+    cost = cost.get("total") if isinstance(cost, dict) else cost
+    if isinstance(cost, (int, float)) and not isinstance(cost, bool) and 0 <= cost <= _MOST:
+        exact = Decimal(str(cost))
+        exact = exact.quantize(Decimal(1).scaleb(-18)) if exact < 1 and exact != round(exact, 18) else exact
+        older = type(cost) is int and model.get(_TRAILS + "cost", [("", "")])[0][1] == _INTEGER
+        yield _TRAILS + "cost", (format(exact, "f"), _INTEGER if older else _DECIMAL)
+
+
+def _compacting_pairs(turn: Turn) -> Iterator[tuple[str, Term]]:
+    yield from _made_by(turn, "Compaction")
+    if turn.said["time"] and turn.copying is None:
+        yield _PROV + "endedAtTime", turn.own[_PROV + "generatedAtTime"][0]
+    other = "used" if turn.copying else "previousSummary"
+    kept = {name: kind for name, kind in _COMPACTING.items() if not name.endswith(other)}
+    yield from _kept(turn.parts["compaction"], kept)
+
+
+def _call_pairs(turn: Turn, call: Properties) -> Iterator[tuple[str, Term]]:
+    yield _TYPE, (_TRAILS + ("ToolCall" if turn.copying is None else "ToolCallCopy"), "")
+    yield (_PROV + "wasStartedBy" if turn.copying is None else _TRAILS + "keptWith"), (turn.iri, "")
+    for name in ("callId", "toolName"):
+        yield _TRAILS + name, (_first(call, _TRAILS + name) or "", _STRING)
+    yield from _kept({_TRAILS + "arguments": [("", _JSON)], **call}, {_TRAILS + "arguments": _JSON})
+
+
+def _result_pairs(result: Properties) -> Iterator[tuple[str, Term]]:
+    call_id = _first(result, _TRAILS + "callId") or ""
+    yield _TYPE, (_TRAILS + "ToolResult", "")
+    yield _TRAILS + "callId", (call_id, _STRING)
+    yield _TRAILS + "isError", (_first(result, _TRAILS + "isError") or "", _BOOLEAN)
+
+
+def stands_as(turn: Turn) -> Iterator[Statement]:
+    """Yield what the file says of a turn. A call that it answers is named by turn and place: copies differ in the session."""
+    for part, properties in turn.parts.items():
+        for name, terms in properties.items():
+            if name == _PROV + "alternateOf" and not part:
+                continue
+            for term in terms:
+                yield part, name, _comparable((_call(term[0]), term[1]) if name in _LINKS else term)
+
+
+_LINKS = (_PROV + "wasGeneratedBy", _TRAILS + "answers", _TRAILS + "answersCopy")
+
+
+def _call(iri: str) -> str:
+    return "call:" + iri.partition("/")[2] if "/call/" in iri else iri
+
+
+# --- sessions
+
+
+class Session:
+    """A session as the file says it: its place among forks, its own turns by index, and its system prompts."""
+
+    def __init__(self, iri: str, row: Properties) -> None:
+        self.iri, self.id = iri, _id(iri)
+        parent = row.get(_TRAILS + "parentSession")
+        self.parent = _typed(row, "parentSession", "") if parent else None
+        at = row.get(_TRAILS + "forkedAtIndex")
+        self.start = _index(_typed(row, "forkedAtIndex", _INTEGER)) if at else 0
+        if bool(parent) != bool(at):
+            raise ValueError("it has a parent or a fork index and not both")
+        self.fork_head = _typed(row, "forkHead") if parent else None
+        self.branch = _first(row, _TRAILS + "branch") or "main"
+        self.turns: dict[int, Turn] = {}
+        self.copies: list[Turn] = []
+        """Turns below its fork index, which a detach that was cut short left."""
+        self.redacted: list[int] = []
+        self.stands: list[int] = []
+        """Turns that only a redaction's own statement vouches for: a name or a role was taken out."""
+        self.prompts: set[int] = set()
+        self.system_version = _first_number(row, _TRAILS + "systemVersion") or 0
+        self.head = GENESIS
+        self.length = 0
+
+    @property
+    def asking(self) -> list[int]:
+        """The indices of its own turns that asked for tools."""
+        return [index for index, turn in self.turns.items() if turn.calls]
+
+
+class Redactions:
+    """What the file says of redactions: the digests of turns, what these stand as since, and the IRIs of the rest."""
+
+    def __init__(self) -> None:
+        self.turns: set[str] = set()
+        self.standing: dict[str, str] = {}
+        self.parts: set[str] = set()
+
+    def read(self, subjects: dict[str, Properties]) -> None:
+        """Take in all redactions of a catalog, oldest first: the newest says what a turn stands as."""
+        made = [each for each in subjects.items() if (_TRAILS + "Deletion", "") in each[1].get(_TYPE, [])]
+        for iri, said in sorted(made, key=lambda each: (_first(each[1], _PROV + "endedAtTime") or "", each[0])):
+            self.parts |= {part for part, _ in said.get(_TRAILS + "redactedPart", [])}
+            turn, digest = _first(said, _TRAILS + "deletedTurn"), _first(said, _TRAILS + "digest")
+            if turn is not None and digest is not None and iri.partition("/deletion")[0] == turn:
+                self.turns.add(digest)
+                stands = _first(said, _TRAILS + "standsAs")
+                if stands is not None:
+                    self.standing[digest] = stands
+
+
+class Export:
+    """An export, read and held against its digests: `sessions`, `findings`, and what no digest covers."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.findings: list[Finding] = []
+        self.uncovered: dict[tuple[str, str], int] = defaultdict(int)
+        """How many statements of a session no digest covers, by the session's id and what they say."""
+        self.sessions: dict[str, Session] = {}
+        self.redactions = Redactions()
+        graphs = _graphs(file)
+        catalog = graphs.pop("", {})
+        self._read_sessions(catalog)
+        if not self.sessions:
+            raise Unreadable("the file holds no session of Trails")
+        self.redactions.read(catalog)
+        for graph, subjects in graphs.items():
+            self._read_graph(graph, subjects)
+        for session in sorted(self.sessions.values(), key=lambda each: each.id):
+            self._check(session)
+        self._check_catalog(catalog)
+        self.findings.sort(key=lambda each: (each.session or "", -1 if each.index is None else each.index, each.code))
+
+    def _add(self, code: str, session: str | None, index: int | None, message: str) -> None:
+        self.findings.append(Finding(code, session, index, message))
+
+    # --- reading
+
+    def _read_sessions(self, catalog: dict[str, Properties]) -> None:
+        for iri, row in catalog.items():
+            if (_TRAILS + "Session", "") in row.get(_TYPE, []):
+                try:
+                    self.sessions[iri] = Session(iri, row)
+                except ValueError as error:
+                    self._add("bad-row", None, None, f"the row of {iri} was altered: {error}")
+
+    def _read_graph(self, graph: str, subjects: dict[str, Properties]) -> None:
+        session = self.sessions.get(graph)
+        if session is None:
+            home, _, name = graph.rpartition("/")
+            if home in self.sessions and name in _BESIDE:
+                return
+            self._add("stray-graph", None, None, f"the graph {graph} belongs to no session of the file")
+            return
+        parts: dict[str, dict[str, Properties]] = defaultdict(dict)
+        for subject, properties in subjects.items():
+            home, _, rest = subject.partition("/")
+            name, _, part = rest.partition("/")
+            if home != graph or not name:
+                self._add("stray", session.id, None, f"{subject} is no turn of the session in whose graph it stands")
+                continue
+            parts[f"{home}/{name}"][part] = properties
+        for iri, each in parts.items():
+            self._read_turn(session, iri, each)
+
+    def _read_turn(self, session: Session, iri: str, parts: dict[str, Properties]) -> None:
+        try:
+            turn = Turn(iri, {"": {}, **parts})
+        except (ValueError, RecursionError) as error:
+            self._add("unreadable", session.id, None, f"{iri} was altered, or is no turn: {error}")
+            return
+        if turn.index < session.start:
+            session.copies.append(turn)
+        elif turn.index in session.turns:
+            self._add("duplicate-index", session.id, turn.index, f"has a second turn at index {turn.index}")
+        else:
+            session.turns[turn.index] = turn
+
+    # --- the chain
+
+    def _lineage(self, session: Session) -> list[Session]:
+        """Return a session and its ancestors, nearest first, as far as the file holds them."""
+        found = [session]
+        while found[-1].parent is not None and len(found) <= _MOST_ANCESTORS:
+            parent = self.sessions.get(found[-1].parent)
+            if parent is None or parent in found:
+                break
+            found.append(parent)
+        return found
+
+    def _check(self, session: Session) -> None:
+        lineage = self._lineage(session)
+        if lineage[-1].parent is not None:
+            what = f"its ancestor {lineage[-1].parent} is not in the file, is its own ancestor, or is too far up"
+            self._add("bad-lineage", session.id, None, what)
+        before, wanted, ancestors = self._before(session, lineage), session.start, {each.iri for each in lineage}
+        answered = _calls_before(lineage) if any(turn.results for turn in session.turns.values()) else {}
+        copies = {turn.iri for each in lineage for turn in each.turns.values() if turn.copying is not None}
+        for index in sorted(session.turns):
+            turn = session.turns[index]
+            if index != wanted:
+                self._add("index-gap", session.id, wanted, f"has no turn {wanted}")
+            self._check_turn(session, turn, before)
+            self._check_statements(session, turn, answered, copies)
+            for what in _named(turn, answered, ancestors):
+                self.uncovered[session.id, what] += 1
+            _take_calls(turn, answered)
+            before, wanted = turn.digest, index + 1
+        session.head, session.length = before, wanted
+        for turn in session.copies:
+            owner = _owner(lineage[1:], turn.index)
+            twin = None if owner is None else owner.turns.get(turn.index)
+            if twin is None or twin.digest != turn.digest:
+                self._add("stray", session.id, turn.index, "has a turn below its fork index that is no copy")
+
+    def _before(self, session: Session, lineage: list[Session]) -> str:
+        """Return the digest before a session's first own turn, and hold it against the one noted when it was forked."""
+        if session.parent is None or session.start == 0:
+            if session.fork_head not in (None, "", GENESIS):
+                self._add("fork-head", session.id, None, "was forked from the start with another digest")
+            return GENESIS
+        at = session.start - 1
+        owner = _owner(lineage[1:], at)
+        turn = None if owner is None else owner.turns.get(at)
+        if turn is None:
+            self._add("index-gap", session.id, at, f"was forked after turn {at}, which is not in the file")
+            return session.fork_head or GENESIS
+        if session.fork_head != turn.digest:
+            self._add("fork-head", session.id, at, f"was forked from a turn {at} with another digest")
+        return turn.digest
+
+    def _check_turn(self, session: Session, turn: Turn, before: str) -> None:
+        made, stands = turn.after(before)
+        fits, said = made == turn.digest, self.redactions.standing.get(turn.digest)
+        holds = fits and turn.withheld is None if said is None else stands == said and (fits or turn.is_unnamed)
+        if not holds:
+            self._add("digest-mismatch", session.id, turn.index, "was altered: its digest does not fit it")
+        elif not fits:
+            session.stands.append(turn.index)
+        if turn.taken or turn.withheld is not None:
+            session.redacted.append(turn.index)
+            if turn.digest not in self.redactions.turns:
+                what = "lost its content or a part of it, and no redaction in the file says so"
+                self._add("unsaid", session.id, turn.index, what)
+        if turn.iri != f"{session.iri}/{turn.index}-{turn.digest[:16]}":
+            self._add("wrong-iri", session.id, turn.index, f"has the IRI of another turn: {turn.iri}")
+        if session.parent is not None and turn.said["branch"] != session.branch:
+            what = f"is of branch {turn.said['branch']!r}, not {session.branch!r}"
+            self._add("wrong-branch", session.id, turn.index, what)
+
+    def _check_statements(self, session: Session, turn: Turn, answered: dict[str, str], copies: set[str]) -> None:
+        """Hold all that is said of a turn against what it would be written as."""
+        try:
+            expected = written_as(turn, answered, copies)
+        except (ValueError, RecursionError, ArithmeticError) as error:
+            self._add("unreadable", session.id, turn.index, f"was altered: {error}")
+            return
+        said = list(stands_as(turn))
+        actual = set(said)
+        for part, name, term in sorted(actual - expected, key=repr):
+            self._add("stray", session.id, turn.index, f"says what no digest covers: {part} {name} {term[0]}".strip())
+        for part, name, term in sorted(expected - actual, key=repr):
+            self._add("missing", session.id, turn.index, f"does not say {part} {name} {term[0]}")
+        if len(said) > len(actual):
+            self._add("stray", session.id, turn.index, "says the same twice")
+        for copied, _ in turn.own.get(_PROV + "alternateOf", []):
+            if copied.partition("/")[2] != turn.name or copied == turn.iri:
+                self._add("stray", session.id, turn.index, f"says that it is a copy of another turn: {copied}")
+
+    # --- beside the turns
+
+    def _digest_at(self, session: Session, index: int) -> str | None:
+        owner = _owner(self._lineage(session), index)
+        turn = None if owner is None else owner.turns.get(index)
+        return GENESIS if index < 0 else None if turn is None else turn.digest
+
+    def _check_catalog(self, catalog: dict[str, Properties]) -> None:
+        checks = {"SystemPrompt": self._check_prompt, "Tag": self._check_tag, "Note": self._check_note}
+        for iri, row in catalog.items():
+            for name, check in checks.items():
+                if (_TRAILS + name, "") in row.get(_TYPE, []):
+                    try:
+                        check(iri, row)
+                    except ValueError as error:
+                        self._add("bad-row", None, None, f"{iri} was altered: {error}")
+        for session in self.sessions.values():
+            self._check_versions(session)
+
+    def _session_of(self, row: Properties, link: str) -> Session:
+        iri = _typed(row, link, "")
+        if iri not in self.sessions:
+            raise ValueError(f"it names a session that is not in the file: {iri}")
+        return self.sessions[iri]
+
+    def _text_digest(self, iri: str, row: Properties, kind: str) -> str:
+        """Return the salted digest of a text in the catalog; once it was taken out, the one that was left of it."""
+        (text, datatype), salt = _only(row, _PROV + "value"), _typed(row, "salt")
+        if datatype not in (_STRING, _REDACTED) or (datatype == _REDACTED and text):
+            raise ValueError("its text is none that Trails writes")
+        if datatype == _REDACTED and iri not in self.redactions.parts:
+            raise ValueError("its text is gone, and no redaction in the file says so")
+        return salt if datatype == _REDACTED else salted(kind, salt, text)
+
+    def _check_prompt(self, iri: str, row: Properties) -> None:
+        session = self._session_of(row, "promptOf")
+        version, first = (_index(_typed(row, name, _INTEGER)) for name in ("version", "effectiveFrom"))
+        if iri != f"{session.iri}/system/{version}":
+            raise ValueError(f"it is version {version} of the system prompt of {session.id!r}")
+        made = prompt_digest(str(version), str(first), self._text_digest(iri, row, "prompt"))
+        if made != _typed(row, "digest"):
+            what = f"version {version} of its system prompt was altered: its digest does not fit it"
+            self._add("digest-mismatch", session.id, None, what)
+        session.prompts.add(version)
+
+    def _check_versions(self, session: Session) -> None:
+        """Find versions of a system prompt that are missing between those that are there."""
+        above = {version for each in self._lineage(session)[1:] for version in each.prompts}
+        inherited = session.system_version if session.parent is not None else 0
+        if inherited and inherited not in above:
+            self._add("missing", session.id, None, f"version {inherited} of its system prompt is not in the file")
+        for wanted in range(inherited + 1, max(session.prompts, default=0)):
+            if wanted not in session.prompts:
+                self._add("missing", session.id, None, f"version {wanted} of its system prompt is not in the file")
+
+    def _check_tag(self, iri: str, row: Properties) -> None:
+        session = self._session_of(row, "tagOf")
+        length = _index(_typed(row, "tagLength", _INTEGER))
+        if self._digest_at(session, length - 1) != _typed(row, "namedDigest"):
+            raise ValueError(f"the first {length} turns of session {session.id!r} do not have the digest that it names")
+
+    def _check_note(self, iri: str, row: Properties) -> None:
+        session = self._session_of(row, "noteOn")
+        index = _index(_typed(row, "noteIndex", _INTEGER))
+        if self._digest_at(session, index) != _typed(row, "namedDigest"):
+            raise ValueError(f"turn {index} of session {session.id!r} does not have the digest that it names")
+        if self._text_digest(iri, row, "note") != _typed(row, "digest"):
+            raise ValueError("its digest does not fit its text")
+
+
+def _graphs(file: BinaryIO) -> dict[str, dict[str, Properties]]:
+    """Return the statements of a file by graph, subject and predicate, each once."""
+    graphs: dict[str, dict[str, Properties]] = {}
+    for subject, predicate, term, graph in read_quads(file):
+        terms = graphs.setdefault(graph, {}).setdefault(subject, {}).setdefault(predicate, [])
+        if term not in terms:
+            terms.append(term)
+    return graphs
+
+
+def _owner(lineage: list[Session], index: int) -> Session | None:
+    """Return whose turn stands at an index of a transcript: the nearest whose own turns begin at or before it."""
+    return next((each for each in lineage if each.start <= index), None)
+
+
+def _take_calls(turn: Turn, answered: dict[str, str]) -> None:
+    for position, call in enumerate(turn.calls):
+        answered[_first(call, _TRAILS + "callId") or ""] = f"{turn.iri}/call/{position}"
+
+
+def _calls_before(lineage: list[Session]) -> dict[str, str]:
+    """Return the newest call of each call id among the turns that a session inherits."""
+    answered: dict[str, str] = {}
+    ends = [min(each.start for each in lineage[:place]) for place in range(1, len(lineage))]
+    for ancestor, end in reversed(list(zip(lineage[1:], ends))):  # noqa: B905 - `strict` came with 3.10
+        for index in sorted(index for index in ancestor.asking if index < end):
+            _take_calls(ancestor.turns[index], answered)
+    return answered
+
+
+def _named(turn: Turn, answered: dict[str, str], lineage: set[str]) -> Iterator[str]:
+    """Yield what a turn says of other sessions that no digest covers: which one it was. Turn, place and digest are."""
+    own = turn.own
+    if turn.copying is not None:
+        yield "by which copying it came, and where the calls that it repeats were made"
+    for name, what in ((_PROV + "alternateOf", "a copy from"), (_PROV + "wasQuotedFrom", "picked from")):
+        yield from (f"{what} {iri.partition('/')[0]}" for iri, _ in own.get(name, []))
+    if "result" in turn.facts:
+        yield from (f"a result of {iri.partition('/')[0]}" for iri, _ in own[_PROV + "wasDerivedFrom"])
+    for iri, _ in turn.parts.get("compaction", {}).get(_PROV + "used", []):
+        if iri.partition("/")[0] not in lineage:
+            yield f"made from a summary of {iri.partition('/')[0]}"
+    calls = {answered.get(_first(result, _TRAILS + "callId") or "") for result in turn.results}
+    for properties in (own, *turn.results):
+        for iri in {term[0] for name in _LINKS for term in properties.get(name, []) if "/call/" in term[0]} - calls:
+            yield f"an answer to a call of {iri.partition('/')[0]}"
+
+
+# --- the answer
+
+
+def report(export: Export, heads: Iterable[str] = ()) -> dict[str, Any]:
+    """Return what was found, as plain values; `heads` are digests that must be in the file, as kept elsewhere."""
+    digests = {turn.digest: (each.id, turn.index) for each in export.sessions.values() for turn in each.turns.values()}
+    lost = [
+        Finding("head-missing", None, None, f"no turn has the digest {each}") for each in heads if each not in digests
+    ]
+    findings = [*lost, *export.findings]
+    bad = {each.session for each in findings}
+    ordered = sorted(export.sessions.values(), key=lambda each: each.id)
+    return {
+        "format": FORMAT,
+        "ok": not findings,
+        "sessions": [_shown(export, each, holds=each.id not in bad) for each in ordered],
+        "findings": [each._asdict() for each in findings],
+        "cannot_show": list(CANNOT_SHOW),
+    }
+
+
+def _shown(export: Export, session: Session, *, holds: bool) -> dict[str, Any]:
+    return {
+        "session": session.id,
+        "holds": holds,
+        "parent": None if session.parent is None else unquote(session.parent[len(_SESSION) :]),
+        "forked_at": None if session.parent is None else session.start,
+        "turns": session.length,
+        "own_turns": len(session.turns),
+        "head": session.head,
+        "system_prompts": len(session.prompts),
+        "redacted": session.redacted,
+        "stands_by_redaction": session.stands,
+        "not_covered": {what: count for (who, what), count in export.uncovered.items() if who == session.id},
+    }
+
+
+def _printable(text: str) -> str:
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def _lines(said: dict[str, Any]) -> Iterator[str]:
+    for each in said["sessions"]:
+        fork = "" if each["parent"] is None else f", a fork of {each['parent']} at {each['forked_at']}"
+        verdict = "holds" if each["holds"] else "DOES NOT HOLD"
+        yield f"{each['session']}{fork}: {verdict}: {each['turns']} turns, {each['own_turns']} its own, head {each['head']}"
+        if each["redacted"]:
+            yield f"  taken out, by what the file says, and not shown: of turns {_few(each['redacted'])}"
+        if each["stands_by_redaction"]:
+            where = _few(each["stands_by_redaction"])
+            yield f"  cannot be shown by their own digests, as a name or role was taken out: turns {where}"
+        for what, count in each["not_covered"].items():
+            yield f"  no digest covers the name of the session here: {count} said to be {what}"
+    for found in said["findings"]:
+        where = "" if found["session"] is None else f"session {found['session']}: "
+        where += "" if found["index"] is None else f"turn {found['index']} "
+        yield f"{found['code']}: {where}{found['message']}"
+    yield "This cannot show:"
+    yield from (f"- {each}" for each in said["cannot_show"])
+
+
+def _few(indices: list[int]) -> str:
+    more = f" and {len(indices) - 10} more" if len(indices) > 10 else ""
+    return ", ".join(map(str, indices[:10])) + more
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    parser = argparse.ArgumentParser(prog="verify_export.py", description="Check an export of Trails (N-Quads).")
+    parser.add_argument("file", help="the export, or - for stdin")
+    parser.add_argument(
+        "--head", action="append", default=[], help="a digest that must be in it, as it was kept elsewhere"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    given = parser.parse_args(arguments)
+    try:
+        if given.file == "-":
+            export = Export(sys.stdin.buffer)
+        else:
+            with open(given.file, "rb") as file:  # noqa: PTH123 - as plain as can be
+                export = Export(file)
+    except (Unreadable, OSError) as error:
+        sys.stderr.write(f"error: {_printable(str(error))}\n")
+        return 2
+    said = report(export, given.head)
+    lines = [json.dumps(said, indent=2)] if given.json else [_printable(line) for line in _lines(said)]
+    try:
+        for line in lines:
+            sys.stdout.write(line.encode("ascii", "backslashreplace").decode() + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the answer went away
+        sys.stderr.close()
+    return 0 if said["ok"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""What was done to sessions, in the catalog: with the session that it was done to, wherever that goes."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from pyoxigraph import NamedNode, Quad
+
+from trails import iris, vocab
+from trails.plumbing.kind import Arriving, Growth, Kind, Leaving
+from trails.records.acts import TYPES, Act, Alteration, act_of, act_quads
+from trails.records.deeds import Deed, author_type
+from trails.store.contract import Matching, QuadStore
+
+
+def read(store: Matching, session_id: str) -> list[Act]:
+    """Return what was done to a session, oldest first."""
+    node = NamedNode(iris.session(session_id))
+    found = [act_of(_iri(quad), _about(store, quad)) for quad in _done_to(store, node)]
+    return sorted(found, key=lambda act: (act.time, act.token))
+
+
+def altered(session_id: str, deed: Deed, field: str, old: str | None, new: str | None) -> list[Quad]:
+    """Return the quads that say that something became something else; none where it stayed as it was."""
+    if old == new:
+        return []
+    made = {"token": secrets.token_hex(8), "by_iri": deed.by_iri, "time": deed.time}
+    return act_quads(Alteration(session_id=session_id, field=field, old=old, new=new, **made))  # type: ignore[arg-type] # each of its own type
+
+
+def _done_to(store: Matching, node: NamedNode) -> list[Quad]:
+    return store.quads((None, vocab.DONE_TO, node, vocab.CATALOG))
+
+
+def _about(store: Matching, quad: Quad) -> list[Quad]:
+    return store.quads((quad.subject, None, None, vocab.CATALOG))  # type: ignore[arg-type] # an IRI
+
+
+def _iri(quad: Quad) -> str:
+    return str(getattr(quad.subject, "value", quad.subject))
+
+
+def _logged(store: Matching, node: NamedNode, _: Sequence[Quad] = ()) -> list[Quad]:
+    return [each for quad in _done_to(store, node) for each in _about(store, quad)]
+
+
+def _as_written(subject: str, quads: Sequence[Quad]) -> list[Quad]:
+    node = NamedNode(subject)
+    return [quad for quad in act_quads(act_of(subject, quads)) if quad.subject == node]
+
+
+def _exported(store: QuadStore, node: NamedNode) -> list[Quad]:
+    quads = _logged(store, node)
+    who = {str(getattr(q.object, "value", "")) for q in quads if q.predicate == vocab.ASSOCIATED_WITH}
+    return [*quads, *map(author_type, sorted(who))]
+
+
+def _leaving(store: QuadStore, doomed: Collection[str], _: set[str]) -> Leaving:
+    return Leaving(remove=[q for each in doomed for q in _logged(store, NamedNode(iris.session(each)))])
+
+
+def _arriving(store: QuadStore, _: str, quads: Sequence[Quad]) -> Arriving:
+    """Return quads of an arriving session without the acts that are here already."""
+    subjects = {quad.subject for quad in quads if quad.object in TYPES}
+    known = {subject for subject in subjects if store.quads((subject, None, None, vocab.CATALOG))}  # type: ignore[arg-type] # an IRI
+    return Arriving([quad for quad in quads if quad.subject not in known])
+
+
+def _growing(store: QuadStore, file: QuadStore, session_id: str, _: bool) -> Growth:
+    """Return what was done to a session in the file's store and is not known here."""
+    found = _arriving(store, session_id, _exported(file, NamedNode(iris.session(session_id))))
+    is_new = any(quad.object in TYPES for quad in found.quads)
+    return Growth(add=found.quads if is_new else ())
+
+
+ACTS: Final = Kind(
+    name="acts",
+    types=TYPES,
+    links=frozenset({vocab.DONE_TO}),
+    logged=_logged,
+    as_written=_as_written,
+    leaving=_leaving,
+    exported=_exported,
+    arriving=_arriving,
+    growing=_growing,
+    places={vocab.OLD_VALUE: "old value", vocab.NEW_VALUE: "new value", vocab.ALTERED_FIELD: "field"},
+)

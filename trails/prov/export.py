@@ -1,0 +1,275 @@
+"""What a store holds as a stream of PROV statements with their attributes: a graph at a time, a subject at a time.
+
+The catalog's statements are the document's own, and each graph is a bundle under its own name: a session's turns are in the
+bundle of its session, inherited ones in that of the ancestor that owns them, up to where the fork began. Texts, salts and
+what holds JSON stay in the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pyoxigraph import NamedNode, Quad
+
+from trails import iris, queries, vocab
+from trails.decoding import decodes
+from trails.model import SessionRecord
+from trails.plumbing import bundle as session_bundle
+from trails.plumbing import kinds, redaction_records
+from trails.plumbing.workspace import Workspace
+from trails.prov.evidence import RECORDED, UNATTRIBUTED, derived, imported
+from trails.prov.mapping import CLASSES, NAMES, PROV, Terms, trails_terms
+from trails.prov.statements import ELEMENTS, INTERNATIONALIZED, KINDS, TYPE, Attribute, Statement, Value, name_value
+from trails.store import tsv
+from trails.store.contract import QuadStore
+
+MEMORY: Final = ":memory:"
+_RDF_TYPE: Final = f"<{vocab.RDF}type>"
+_BARE: Final = frozenset(iri for iri in CLASSES if iri.removeprefix(PROV).lower() in ELEMENTS)
+_OF_GRAPHS: Final = ("derived_tool_informed_by_model",)
+_OF_SESSIONS: Final = ("derived_agent_for_principal",)
+_DROPPED: Final = frozenset(
+    term.value for term in (vocab.VALUE, vocab.SALT, vocab.LEAF_SALT, vocab.ROW_SALT, vocab.TASK_SALT, vocab.BRANCH)
+) | frozenset(term.value for term in (vocab.ARGUMENTS, vocab.USAGE, vocab.META, vocab.REQUEST))
+"""What the queries of this export leave out, for facts that are read without them."""
+
+Row = list[str]
+
+
+class Part(NamedTuple):
+    """The statements of one bundle, to be read once: None names the document's own."""
+
+    name: str | None
+    statements: Iterable[Statement]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What of a store is to be written: one session with its ancestors, one turn of it, or everything."""
+
+    session: SessionRecord | None = None
+    turn: int | None = None
+    recorded_only: bool = False
+
+
+@decodes
+def parts(workspace: Workspace, wanted: Wanted) -> Iterator[Part]:
+    """Yield the bundles of what is wanted, the document's own statements first; each is read while it is written."""
+    store = workspace.store
+    if wanted.session is None:
+        yield Part(None, _catalog(store, wanted))
+        for row in store.rows(queries.find("graphs").text):
+            graph = tsv.iri(row[0])
+            yield Part(graph, _graph(store, graph, None, wanted))
+        return
+    chain = workspace.reader.lineage(wanted.session.id)[::-1]
+    yield Part(None, _rows_of(store, chain, wanted))
+    # a fork may begin below what its parent owns itself: the lowest start that follows is where an ancestor's part ends
+    starts = [child.starts_at for child in chain[1:]]
+    ends = [*[min(starts[place:]) for place in range(len(starts))], None]
+    for record, end in zip(chain, ends, strict=True):
+        yield Part(record.iri, _graph(store, record.iri, end, wanted))
+        if end is None:
+            for beside in kinds.graphs(record.iri):
+                if store.quads((None, None, None, beside)):
+                    yield Part(beside.value, _graph(store, beside.value, None, wanted))
+
+
+def family(workspace: Workspace, session_id: str, *, recorded_only: bool) -> Iterator[Statement]:
+    """Yield what the catalog says of all sessions of the fork tree that a session belongs to."""
+    reader = workspace.reader
+    tree = [reader.lineage(session_id)[-1]]
+    for record in tree:
+        tree += reader.branches(record.id)
+    yield from _rows_of(workspace.store, tree, Wanted(recorded_only=recorded_only))
+
+
+# --- one graph
+
+
+def _graph(store: QuadStore, graph: str, end: int | None, wanted: Wanted) -> Iterator[Statement]:
+    """Yield a graph's statements: of turns below `end`, of the one turn that is wanted, and of all that is no turn's."""
+    keep = _keeper(end, wanted.turn)
+    sources = dict(store.table(queries.find("prov_sources").bind(graph=graph)))
+    rows = _by_subject(store, queries.find("prov_facts").bind(graph=graph))
+    yield from _statements(rows, sources, keep)
+    if not wanted.recorded_only:
+        yield from _derived(store, _OF_GRAPHS, keep, graph=graph)
+
+
+def _by_subject(store: QuadStore, query: str) -> Iterable[Row]:
+    """Return the rows of a query subject after subject: on disk they come so, in memory in the order of writing."""
+    return sorted(store.table(query)) if store.location == MEMORY else store.rows(query)
+
+
+def _keeper(end: int | None, turn: int | None) -> Callable[[str], bool]:
+    if end is None and turn is None:
+        return lambda subject: True
+
+    def keep(subject: str) -> bool:
+        index = _turn_index(subject)
+        return index is None or ((end is None or index < end) and (turn is None or index == turn))
+
+    return keep
+
+
+def _turn_index(subject: str) -> int | None:
+    """Return the index of the turn that an IRI is of or belongs to; None where it is no turn's."""
+    number = subject.partition("/")[2].partition("-")[0]
+    return int(number) if number.isascii() and number.isdecimal() else None
+
+
+def _derived(store: QuadStore, rules: Iterable[str], keep: Callable[[str], bool], **bound: str) -> Iterator[Statement]:
+    terms = trails_terms()
+    for rule in rules:
+        evidence = derived(rule)
+        for triple in store.query(queries.find(rule).bind(**bound)):  # type: ignore[union-attr] # a CONSTRUCT
+            relation = terms.relations[triple.predicate.value]  # type: ignore[union-attr] # a CONSTRUCT
+            subject, value = triple.subject.value, triple.object.value  # type: ignore[union-attr] # IRIs
+            if keep(subject):
+                rest = (None,) * (len(KINDS[relation.kind].places) - 2)
+                yield Statement(relation.kind, None, (subject, value, *rest), evidence)
+
+
+# --- the catalog
+
+
+def _catalog(store: QuadStore, wanted: Wanted) -> Iterator[Statement]:
+    yield from _statements(_by_subject(store, queries.find("prov_catalog").text), {}, lambda subject: True)
+    if not wanted.recorded_only:
+        sessions = store.quads((None, vocab.TYPE, vocab.SESSION, vocab.CATALOG))
+        for quad in sessions:
+            yield from _derived(store, _OF_SESSIONS, lambda subject: True, session=str(quad.subject)[1:-1])
+
+
+def _rows_of(store: QuadStore, chain: Iterable[SessionRecord], wanted: Wanted) -> Iterator[Statement]:
+    quads: dict[Quad, None] = {}
+    for record in chain:
+        quads.update(dict.fromkeys(_said_of(store, record)))
+    kept = [quad for quad in quads if quad.graph_name == vocab.CATALOG and quad.predicate.value not in _DROPPED]
+    rows = ([str(quad.subject), str(quad.predicate), str(quad.object)] for quad in sorted(kept, key=str))
+    yield from _statements(rows, {}, lambda subject: True)
+    if not wanted.recorded_only:
+        for record in chain:
+            yield from _derived(store, _OF_SESSIONS, lambda subject: True, session=record.iri)
+
+
+def _said_of(store: QuadStore, record: SessionRecord) -> Iterator[Quad]:
+    """Yield what the catalog says of a session and of whom it names."""
+    node = NamedNode(record.iri)
+    yield from session_bundle.row(store, node)
+    yield from redaction_records.of_session(store, node)
+    for kind in kinds.KINDS:
+        yield from kind.exported(store, node)
+    for quad in store.quads((None, vocab.DELETED_TURN, None, vocab.CATALOG)):
+        if str(quad.object).startswith(f"<{record.iri}/") and isinstance(quad.subject, NamedNode):
+            yield from store.quads((quad.subject, None, None, vocab.CATALOG))
+    for who in (iris.principal(record.principal), iris.agent(record.agent)):
+        yield from store.quads((NamedNode(who), vocab.TYPE, None, vocab.CATALOG))
+
+
+# --- facts of one subject
+
+
+class _Forms:
+    """What each predicate says, by the predicate as it is written in a row."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.classes = {f"<{iri}>": kinds_ for iri, kinds_ in terms.classes.items()}
+        self.relations = {
+            f"<{iri}>": relation for iri, relation in terms.relations.items() if relation.kind != "mentionOf"
+        }
+        self.times = {f"<{iri}>": time for iri, time in terms.times.items()}
+        self.bare = frozenset(f"<{iri}>" for iri in _BARE)
+        self.names: dict[str, str] = {f"<{iri}>": name for iri, name in NAMES.items()}
+
+
+def _statements(rows: Iterable[Row], sources: Mapping[str, str], keep: Callable[[str], bool]) -> Iterator[Statement]:
+    """Yield the statements of rows that come subject after subject."""
+    forms = _Forms(trails_terms())
+    about: list[Row] = []
+    subject = ""
+    for row in rows:
+        if row[0] != subject:
+            if about and keep(subject):
+                yield from _subject(subject, about, sources, forms)
+            about, subject = [], row[0]
+        about.append(row)
+    if about and keep(subject):
+        yield from _subject(subject, about, sources, forms)
+
+
+def _subject(term: str, rows: Iterable[Row], sources: Mapping[str, str], forms: _Forms) -> Iterator[Statement]:
+    """Yield the statements of one subject: what it is, with its attributes, then its relations."""
+    subject = term[1:-1]
+    evidence = _evidence(term, sources)
+    kinds_: dict[str, None] = {}
+    attributes: list[Attribute] = []
+    relations: list[tuple[str, list[str | None], tuple[Attribute, ...]]] = []
+    times: dict[tuple[str, int], str] = {}
+    for _, predicate, value in rows:
+        if predicate == _RDF_TYPE:
+            kinds_.update(dict.fromkeys(forms.classes.get(value, ())))
+            if value not in forms.bare:
+                attributes.append((TYPE, name_value(value[1:-1])))
+        elif predicate in forms.relations:
+            relation = forms.relations[predicate]
+            arguments: list[str | None] = [None] * len(KINDS[relation.kind].places)
+            arguments[relation.subject], arguments[relation.object] = subject, value[1:-1]
+            said = (*_said(predicate, relation.subtype), *evidence)
+            relations.append((relation.kind, arguments, said))
+        elif predicate in forms.times:
+            time = forms.times[predicate]
+            times[time.kind, time.place] = tsv.date_time(value) or ""
+        else:
+            attributes.append((forms.names.get(predicate) or predicate[1:-1], _value(value)))
+    _join(times, relations, subject, evidence)
+    activity = (times.get(("activity", 0)), times.get(("activity", 1)))
+    if any(activity):
+        kinds_["activity"] = None
+    said_of_it = (*attributes, *evidence)
+    for kind in kinds_:
+        yield Statement(kind, subject, activity if kind == "activity" else (), said_of_it)
+    for kind, filled, said in relations:
+        yield Statement(kind, None, tuple(filled), () if kind in UNATTRIBUTED else said)
+
+
+def _join(
+    times: Mapping[tuple[str, int], str],
+    relations: list[tuple[str, list[str | None], tuple[Attribute, ...]]],
+    subject: str,
+    evidence: tuple[Attribute, ...],
+) -> None:
+    """Put the times of a generation and an invalidation to the one statement that they can be about, or to one of their own."""
+    for (kind, place), time in times.items():
+        if kind != "activity":
+            same = [arguments for name, arguments, _ in relations if name == kind and arguments[0] == subject]
+            if len(same) == 1:
+                same[0][place] = time
+            else:
+                relations.append((kind, [subject, None, time], evidence))
+
+
+def _said(predicate: str, subtype: str | None) -> tuple[Attribute, ...]:
+    """Return what a relation's property says beyond its kind: PROV's subtype, or a property of Trails itself."""
+    if subtype is not None:
+        return ((TYPE, name_value(PROV + subtype)),)
+    iri = predicate[1:-1]
+    return ((TYPE, name_value(iri)),) if iri.startswith(vocab.TRAILS) else ()
+
+
+def _evidence(term: str, sources: Mapping[str, str]) -> tuple[Attribute, ...]:
+    if not sources:
+        return RECORDED
+    turn = term if term in sources else f"<{iris.turn_of(term[1:-1])}>" if "/" in term else term
+    source = sources.get(turn)
+    return RECORDED if source is None else imported(tsv.string(source))
+
+
+def _value(term: str) -> Value:
+    if term[0] == "<":
+        return name_value(term[1:-1])
+    text, datatype, language = tsv.literal(term)
+    return Value(text, INTERNATIONALIZED, language) if language else Value(text, datatype)

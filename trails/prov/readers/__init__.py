@@ -1,0 +1,1 @@
+"""PROV documents as statements: a reader a format, and none that fetches anything or grows without a bound."""

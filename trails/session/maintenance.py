@@ -1,0 +1,59 @@
+"""Upkeep: the files of a store rebuilt, copied while it is used, and dumped."""
+
+from __future__ import annotations
+
+import os
+
+from trails.errors import InvalidInput
+from trails.files import as_path
+from trails.handles import Handle
+from trails.plumbing import deletion, sweep
+from trails.store import dumping
+from trails.store.contract import QuadStore
+from trails.store.embedded import EmbeddedStore
+from trails.store.maintenance import Vacuumed
+
+
+class Maintenance(Handle):
+    """The upkeep of a store: `store.maintenance`."""
+
+    def __init__(self, store: QuadStore, owner: object) -> None:
+        """Not for callers: `store.maintenance` is there."""
+        self._store = store
+        self._owner = owner  # a store that nobody holds is closed
+
+    def vacuum(self) -> Vacuumed:
+        """Rebuild the store's files so that nothing deleted or redacted is in any of them; return their sizes.
+
+        Takes as much free space again as the store has; other threads read on meanwhile. Backups, dumps and exports
+        that were made before still hold the text. In memory there is nothing to do.
+        """
+        deletion.sweep_pending(self._store)
+        sweep.sweep_names(self._store)
+        return embedded(self._store, "vacuum").vacuum()
+
+    def backup(self, destination: str | os.PathLike[str]) -> None:
+        """Write a whole copy of the store as it is now into a new folder, while other threads go on.
+
+        A backup is a store: `trails.session.restore.restore` copies it back, and it can be opened where it stands.
+        Raises `InvalidInput` where something stands at `destination`, or for a store in memory.
+        """
+        embedded(self._store, "back up").backup(as_path(destination, "the place of a backup"))
+
+    def dump(
+        self, file: str | os.PathLike[str], *, replace: bool = False, progress: dumping.Progress | None = None
+    ) -> int:
+        """Write everything to a gzip file of sorted N-Quads and return how many; equal stores give equal files.
+
+        `trails.session.restore.load` makes a store of it. The log is not in it: see `backup`. Raises `InvalidInput`
+        where the file is there and `replace` is False, or cannot be there, and `TrailsError` where the disk is full.
+        """
+        place = as_path(file, "the file of a dump")
+        return dumping.dump(embedded(self._store, "dump"), place, progress, replace=replace)
+
+
+def embedded(store: QuadStore, what: str) -> EmbeddedStore:
+    """Return a store that is kept by this process; raise `InvalidInput` for another, which cannot be `what` here."""
+    if not isinstance(store, EmbeddedStore):
+        raise InvalidInput(f"{store.location} is no store of this process: {what} it where it is kept")
+    return store

@@ -1,0 +1,84 @@
+"""Proofs: a store held against its digests and against signed checkpoints, and what proves a part of it to others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from trails.errors import InvalidInput
+from trails.handles import Handle
+from trails.integrity.proofs import ConsistencyProof, TurnProof
+from trails.integrity.witnesses import cosignatures
+from trails.model import VerifyReport
+from trails.plumbing import checkpoints, log_events, verify
+from trails.plumbing.workspace import Workspace
+
+
+class Proofs(Handle):
+    """What can be proved of a store: `store.proofs`."""
+
+    def __init__(self, workspace: Workspace, owner: object) -> None:
+        """Not for callers: `store.proofs` is there."""
+        self._workspace = workspace
+        self._owner = owner  # a store that nobody holds is closed
+
+    def verify(
+        self,
+        session: str | None = None,
+        *,
+        checkpoint: str | None = None,
+        verifiers: Iterable[str] = (),
+        witnesses: Iterable[str] = (),
+        quorum: int | None = None,
+    ) -> VerifyReport:
+        """Check digests, indices and lineage of one session (with its ancestors) or of all, and report what is wrong.
+
+        With a `checkpoint` that was kept elsewhere, and the log's public keys in `verifiers`, also that nothing of what
+        was stored when it was signed has been rewritten since; the report's `history` then says what of it was changed,
+        deleted or redacted, as the log tells. Without one, whoever owns the disk can rewrite everything unnoticed.
+        `witnesses` are public keys of which `quorum` (all unless given) must have cosigned the checkpoint; the report's
+        `witnessed` says which did, and when. Raises `IntegrityError` where none of the keys signed the checkpoint, or too
+        few witnesses did.
+        """
+        store, reader = self._workspace.store, self._workspace.reader
+        wanted = None if session is None else self._workspace.session_id(session)
+        keys, seen_by = list(verifiers), list(witnesses)
+        if checkpoint is None and (keys or seen_by):
+            raise InvalidInput("verifier keys and witnesses are to check a checkpoint, and none was given")
+        if quorum is not None and not seen_by:
+            raise InvalidInput("a quorum is of witnesses, and none was given")
+        kept = None if checkpoint is None else checkpoints.opened(checkpoint, keys)
+        witnessed = cosignatures(checkpoint, seen_by, quorum=quorum) if checkpoint is not None and seen_by else None
+        rewritten = [] if kept is None else checkpoints.findings(store, kept)
+        since = None if kept is None else kept.size
+        report = verify.verify(store, reader, wanted, since=since)
+        if not report.ok:
+            with store.hold():  # half of what another thread was writing looks like damage: what stays is real
+                report = verify.verify(store, reader, wanted, since=since)
+        if kept is None:
+            return report
+        only = None if wanted is None else {record.id for record in reader.lineage(wanted)}
+        told = () if rewritten else log_events.since(store, kept.size, only)
+        findings = (*rewritten, *report.findings)
+        return report.model_copy(update={"findings": findings, "history": told, "witnessed": witnessed})
+
+    def checkpoint(self, signer: str, extensions: Sequence[str] = ()) -> str:
+        """Return a signed note of the log as it stands, once all of it is on disk: keep it where others own the disk.
+
+        `signer` is the secret key of `trails.integrity.note.new_key`, whose name is the log's; `extensions` are
+        lines that are signed with it. Needs `cryptography`.
+        """
+        return checkpoints.make(self._workspace.store, signer, extensions)
+
+    def turn(self, session: str, index: int, checkpoint_note: str, *, reveal: bool = True) -> TurnProof:
+        """Return the proof, to be verified without the store, that a turn stood in a transcript at a checkpoint.
+
+        With `reveal` False, the proof holds the content's digest instead of the content. Raises `InvalidInput` where
+        there is no such turn or it was written after the checkpoint, `IntegrityError` where store and log disagree.
+        """
+        at = self._workspace
+        session_id = at.session_id(session)
+        return checkpoints.prove_turn(at.store, at.reader, session_id, index, checkpoint_note, reveal=reveal)
+
+    def growth(self, old_note: str, new_note: str) -> ConsistencyProof:
+        """Return the proof that between two checkpoints the log only grew: nothing that the old one covers was changed."""
+        return checkpoints.prove_growth(self._workspace.store, old_note, new_note)
