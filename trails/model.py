@@ -128,6 +128,11 @@ class ToolResult(Value):
         return {name: values[name] for name in _TOLD_OF_TOOLS if values[name] is not None}
 
     @property
+    def came_out(self) -> str:
+        """How the call came out, in one word, where it is told that it did not work; else empty."""
+        return ("failed" if self.is_error else "") if self.outcome in (None, "completed") else str(self.outcome)
+
+    @property
     def tool_iri(self) -> str | None:
         """The IRI of the tool, where its name is told."""
         return None if self.tool is None else iris.tool(self.tool, self.server, self.version)
