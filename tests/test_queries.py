@@ -247,7 +247,9 @@ ANSWERS: list[Answer] = [
         (2, 4, "Be kind", "solo"),
     ]),
     ("system-prompts", {"session": "recipes"}, "version", []),
-    ("deletions", {}, "session by reason rule sweeping", [("gone", "principal:dave", None, None, False)]),
+    ("deletions", {}, "session by reason rule sweeping turns head", [
+        ("gone", "principal:dave", None, None, False, 0, None),
+    ]),
     ("imported-sessions", {}, "session source parent turns records created", [
         ("pi:01", "pi:01", None, 2, 3, day(8)),
         ("pi:01~b", "pi:01", "pi:01", 1, 1, day(9)),
