@@ -649,10 +649,18 @@ class Repository(Handle):
         verifiers: Iterable[str] = (),
         witnesses: Iterable[str] = (),
         quorum: int | None = None,
+        timestamp: bytes | None = None,
+        authorities: Iterable[str] = (),
     ) -> VerifyReport:
         """Check digests, indices and lineage of one session or of all, and report what is wrong: see `Proofs.verify`."""
         return self.proofs.verify(
-            session, checkpoint=checkpoint, verifiers=verifiers, witnesses=witnesses, quorum=quorum
+            session,
+            checkpoint=checkpoint,
+            verifiers=verifiers,
+            witnesses=witnesses,
+            quorum=quorum,
+            timestamp=timestamp,
+            authorities=authorities,
         )
 
     def info(self) -> dict[str, Any]:
