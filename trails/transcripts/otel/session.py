@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -111,7 +111,6 @@ class TracedSession:
             role="tool",
             pieces=(Piece(self._name((call_id,), f"{span.trace}/{span.id}"), (part | _failure(span),)),),
             time=span.end or span.start,
-            tool_results=self._told_of((call_id,)),
             meta={"span": span.id, "trace": span.trace},
         )
         self._append(path, f"tool {call_id}", turn, refuse)
@@ -131,7 +130,8 @@ class TracedSession:
         return SourceSession(
             source=source,
             id=self.id,
-            paths=tuple(tuple(turn for turn in path.turns if turn is not None) for path in self._paths) or ((),),
+            paths=tuple(tuple(self._told(turn) for turn in path.turns if turn is not None) for path in self._paths)
+            or ((),),
             created=self._created,
             agent=self._agent,
             system=self._system,
@@ -190,12 +190,12 @@ class TracedSession:
         """Return the turn of a message that a span was the first to tell; a tool's answer is named after its call."""
         place = f"{span.trace}/{span.id}/in/{number}"
         answers = sorted(_answers(message.turn(place)))
-        told = self._told_of(answers)
-        return replace(message.turn(self._name(answers, place)), time=span.start, tool_results=told)
+        return replace(message.turn(self._name(answers, place)), time=span.start)
 
-    def _told_of(self, answers: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
-        """Return what the spans of tools tell of the calls that are answered."""
-        return tuple(self._ran[call_id] for call_id in answers if call_id in self._ran)
+    def _told(self, turn: SourceTurn) -> SourceTurn:
+        """Return a turn with what the spans of tools tell of the calls that it answers; these come in last."""
+        told = tuple(self._ran[call_id] for call_id in sorted(_answers(turn)) if call_id in self._ran)
+        return replace(turn, tool_results=told) if told else turn
 
     def _name(self, answers: Sequence[str], place: str) -> str:
         """Return the id of a turn: that of the calls it answers (message and tool span tell the same), else its place."""
