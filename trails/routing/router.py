@@ -281,7 +281,7 @@ class Router(Handle):
             if held is None:  # checked first: a refused patch makes no session
                 self.session(key)
                 continue
-            told = self._altered(held, after, self._repository.workspace.deed(by))
+            told = self._altered(held, after, self._repository.workspace.deed(by)._replace(time=self._now()))
             if self._keyring.rewrite(held, after, spawner=self._spawner(held, after), told=told):
                 return after | {"sessionId": held.source_id}
         raise InvalidInput(f"the session of the key {name!r} is changed by others all the time; try again")
