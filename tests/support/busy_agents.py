@@ -19,6 +19,10 @@ TOOLS: Final = ("look", "count", "send")
 WORDS: Final = ("snow", "train", "hut", "soup", "map")
 
 
+def _two_an_hour(_: trails.Step) -> str:
+    return "Two an hour."
+
+
 class BusyAgents:
     """A store in which people and agents do as the seed says; each thing that is done has its own minute."""
 
@@ -177,9 +181,7 @@ class BusyAgents:
         trails.Runs(self.store).import_file({"version": 2, "runs": records})
         for number in range(3):
             ids = iter(f"{number}-{letter}" for letter in "abcdefgh")
-            runs = trails.Runs(
-                self.store, agent=lambda _: "Two an hour.", clock=self.now, new_id=lambda ids=ids: next(ids)
-            )
+            runs = trails.Runs(self.store, agent=_two_an_hour, clock=self.now, new_id=ids.__next__)
             runs.spawn(f"agent:main:desk-{number}", "How often do trains go?")
             if self.chance.random() < 0.7:
                 runs.work()
@@ -199,7 +201,7 @@ class BusyAgents:
         source = self.chance.choice([*self.roots, *self.forks])
         for index in range(len(self.store.load(source.id))):
             if self.chance.random() < 0.6:
-                self._tried(lambda index=index: made.cherry_pick(source.id, index, whole_calls=True))
+                self._tried(made.cherry_pick, source.id, index, whole_calls=True)
         made.persist()
 
     def _marks(self) -> None:
@@ -225,7 +227,7 @@ class BusyAgents:
             if length:
                 why = self.chance.choice((None, "asked for"))
                 index = self.chance.randrange(length)
-                self._tried(lambda: self.store.redact(session, index, by=self.chance.choice(PEOPLE), reason=why))
+                self._tried(self.store.redact, session, index, by=self.chance.choice(PEOPLE), reason=why)
         self.store.redact_matching("Never mind", by="bob")
         for number in range(3):
             gone = self._root(f"gone-{number}")
@@ -241,9 +243,9 @@ class BusyAgents:
             router.session(key)
             router.history("agent:main:desk-0", key)
 
-    def _tried(self, done: Callable[[], Any]) -> None:
+    def _tried(self, done: Callable[..., Any], *args: Any, **named: Any) -> None:
         """Do what may be refused: a turn that cannot be picked, or that is redacted already."""
         try:
-            done()
+            done(*args, **named)
         except InvalidInput:
             return
