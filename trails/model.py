@@ -535,6 +535,18 @@ class Cosignature(Value):
         return {"name": self.name, "time": self.time.isoformat()}
 
 
+class Timestamp(Value):
+    """What a time-stamp authority says of a note: that it was there, and by when at the latest."""
+
+    authority: str
+    """The subject of the authority's certificate."""
+    time: datetime
+
+    def to_dict(self) -> dict[str, str]:
+        """Return it as plain values, ready for JSON."""
+        return {"authority": self.authority, "time": self.time.isoformat()}
+
+
 class VerifyReport(Value):
     """The verdict of `verify`: what was read, and all that is wrong with it."""
 
@@ -545,6 +557,8 @@ class VerifyReport(Value):
     """What was changed, deleted or redacted, and logged, of what a checkpoint covers; None without a checkpoint."""
     witnessed: tuple[Cosignature, ...] | None = None
     """The witnesses that cosigned the checkpoint; None where none were asked for."""
+    timestamped: Timestamp | None = None
+    """By when the checkpoint was there, as an authority says; None where none was asked for."""
 
     @property
     def ok(self) -> bool:
@@ -557,7 +571,8 @@ class VerifyReport(Value):
         seen = None if self.witnessed is None else [each.to_dict() for each in self.witnessed]
         return {
             "ok": self.ok,
-            **self.model_dump(exclude={"history", "witnessed"}),
+            **self.model_dump(exclude={"history", "witnessed", "timestamped"}),
             "history": told,
             "witnessed": seen,
+            "timestamped": None if self.timestamped is None else self.timestamped.to_dict(),
         }

@@ -172,6 +172,10 @@ DELETED_AT: Final = _prov("invalidatedAtTime")
 INVALIDATED_BY: Final = _prov("wasInvalidatedBy")
 ASSOCIATED_WITH: Final = _prov("wasAssociatedWith")
 ENDED_AT: Final = _prov("endedAtTime")
+DELETED_TURNS: Final = _trails("deletedTurns")
+DELETED_HEAD: Final = _trails("deletedHead")
+DELETED_AT_LOG_SIZE: Final = _trails("deletedAtLogSize")
+DELETED_AT_ROOT: Final = _trails("deletedAtRoot")
 PENDING_SWEEP: Final = _trails("pendingSweep")
 
 # a session into which turns are being copied: a fork that is being detached, or an id for which a copy is being made

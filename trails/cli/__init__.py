@@ -38,6 +38,7 @@ from trails.cli import (
     store,
     tags,
     tail,
+    timestamp,
     tree,
     validate,
     verify,
@@ -71,7 +72,10 @@ _TOPICS = {
         *(context.compact, fork.detach, fork.flatten, delete.delete),
     ),
     "Ask": (search.search, query.query, query.list_queries, verify.verify, validate.validate, store.info),
-    "Prove": (audit.audit, checkpoint.checkpoint, cosign.cosign, checkpoint.proof, verify.verify_proof),
+    "Prove": (
+        *(audit.audit, checkpoint.checkpoint, cosign.cosign, timestamp.timestamp),
+        *(checkpoint.proof, verify.verify_proof),
+    ),
     "Erase": (scan.find_secrets, redact.redact, store.vacuum, delete.prune),
     "Keep safe": (
         *(backup.backup, backup.restore_backup, backup.dump, backup.load_dump),

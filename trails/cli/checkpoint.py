@@ -85,6 +85,32 @@ quorum_option = click.option(
 )
 
 
+def _read_bytes(_: click.Context, __: click.Parameter, value: Path | None) -> bytes | None:
+    return None if value is None else value.read_bytes()
+
+
+def _read_texts(_: click.Context, __: click.Parameter, values: tuple[Path, ...]) -> list[str]:
+    return [decoded(each.read_bytes(), str(each)) for each in values]
+
+
+timestamp_option = click.option(
+    "--timestamp",
+    metavar="FILE",
+    type=EXISTING_FILE,
+    callback=_read_bytes,
+    help="The response of a time-stamp authority over the checkpoint: demand that it holds.",
+)
+authority_option = click.option(
+    "--tsa-cert",
+    "authorities",
+    metavar="FILE",
+    type=EXISTING_FILE,
+    multiple=True,
+    callback=_read_texts,
+    help="The certificate, in PEM, of a trusted time-stamp authority or of who certifies it; again for further ones.",
+)
+
+
 def note_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
     """Add an option that takes the file of a checkpoint and gives its text."""
     return click.option(name, metavar="FILE", type=EXISTING_FILE, callback=_read_note, help=help_text)

@@ -337,6 +337,9 @@ def _since(console: Console, report: VerifyReport) -> None:
     """Print what was changed, and logged, of what a checkpoint covers."""
     for each in report.witnessed or ():
         console.print(f"cosigned by {one_line(each.name)}, {each.time.isoformat()}")
+    if report.timestamped is not None:
+        stamp = report.timestamped
+        console.print(f"the checkpoint was there by {stamp.time.isoformat()}, as {one_line(stamp.authority)} says")
     if report.history is None:
         return
     if not report.history:

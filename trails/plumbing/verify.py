@@ -21,7 +21,7 @@ from trails.integrity.chain import StoredTurn
 from trails.integrity.leaves import Leaf
 from trails.lineage import answered_calls, lineage, segments
 from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn, VerifyReport
-from trails.plumbing import copies, kinds, logged, redaction_records, slots, unfinished
+from trails.plumbing import copies, former, kinds, logged, redaction_records, slots, unfinished
 from trails.plumbing.kind import Checks, Evidence
 from trails.plumbing.leaves import Row, redactions, row_of
 from trails.plumbing.reader import Reader
@@ -116,6 +116,8 @@ class _Audit:
             self._add(code, owner, what)
         self._graphs(subjects, len(catalog))
         self._gone(subjects)
+        for session_id, what in former.untrue(self._store, self._store.log.lines(), self._log):
+            self._add("rolled-back", session_id, what)
         self._unexplained(subjects)
 
     def _check_sessions(self) -> None:
@@ -546,7 +548,9 @@ _BESIDE_RECORD = frozenset(
     {vocab.DERIVED_FROM, vocab.SPECIALIZATION_OF, vocab.LEAF_SALT, vocab.ROW_SALT, vocab.FORK_DIGEST}
 )
 """What a session's row holds beside its record; the log says whether it is as it was."""
-_DELETION = frozenset({vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.REASON, vocab.RULE})
+_DELETION = frozenset({vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.REASON, vocab.RULE}) | {
+    *(vocab.DELETED_TURNS, vocab.DELETED_HEAD, vocab.DELETED_AT_LOG_SIZE, vocab.DELETED_AT_ROOT)
+}
 _TOMBSTONE = frozenset({vocab.TYPE, vocab.DELETED_AT, vocab.INVALIDATED_BY, vocab.LEAF_SALT})
 
 
