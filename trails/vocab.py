@@ -368,6 +368,17 @@ ANNOUNCED_HOW: Final = _trails("announcedHow")
 KEPT_BECAUSE: Final = _trails("keptBecause")
 REMOVED_RUN: Final = _trails("removedRun")
 
+# a PROV document that was brought in
+PROV_DOCUMENT: Final = _trails("ProvDocument")
+FILE_NAME: Final = _trails("fileName")
+FILE_SIZE: Final = _trails("fileSize")
+FILE_PART: Final = _trails("filePart")
+PROV_FORMAT: Final = _trails("provFormat")
+STATEMENT_COUNT: Final = _trails("statementCount")
+IS_VALID: Final = _trails("isValid")
+BROKEN_RULE: Final = _trails("brokenRule")
+REMOVED_DOCUMENT: Final = _trails("removedDocument")
+
 # what a statement of a PROV export rests on
 EVIDENCE: Final = _trails("evidence")
 EVIDENCE_SOURCE: Final = _trails("evidenceSource")

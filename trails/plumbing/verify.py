@@ -348,6 +348,8 @@ class _Audit:
                 continue
             quads = len(self._store.quads((None, None, None, graph)))
             known += quads
+            if kinds.owner(graph.value) is not None:
+                continue
             found = kinds.beside(graph.value)
             place, home = (None, graph.value) if found is None else (found[0].beside, found[1])
             owner = self._records.get(iris.session_id(home)) if iris.is_session(home) else None
