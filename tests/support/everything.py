@@ -68,8 +68,9 @@ def _told_of_calls(store: Repository) -> None:
     told = store.create(id="told-of-calls", principal="alice", agent="planner", system="Be brief")
     told.append("user", "What is there?")
     told.append("summary", "Nothing was said", compaction=Compaction(summarised_through=0))
+    told.append("user", "Please")
     calls = [{"id": "k1", "name": "ls", "arguments": {}}, {"id": "k2", "name": "rm", "arguments": {}}]
-    context = trails.ContextUsed(through=1, summary=1, left_out=(1,))
+    context = trails.ContextUsed(through=2, summary=1, left_out=(2,))
     soon = datetime.now(UTC)
     shown = trails.Call(started=soon, ended=soon, provider="acme", prompt=1, context=context)
     told.append("assistant", "I look.", model="m", call=shown, tool_calls=calls)
