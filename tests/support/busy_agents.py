@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import pytest
+
 import trails
 from trails import Compaction, InvalidInput, Repository, Session
 from trails.policy.patches import ModelHost, ModelRef
@@ -17,6 +19,11 @@ AGENTS: Final = ("planner", "scout", "cook")
 MODELS: Final = ("big", "small", "tiny")
 TOOLS: Final = ("look", "count", "send")
 WORDS: Final = ("snow", "train", "hut", "soup", "map")
+
+
+def seeds(config: pytest.Config) -> int:
+    """Return how many stores are drawn in a run: 2 for `make test`."""
+    return 30 if config.getoption("--long") else 6 if config.getoption("--all") else 2
 
 
 def _two_an_hour(_: trails.Step) -> str:
