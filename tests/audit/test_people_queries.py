@@ -213,11 +213,6 @@ def drawn(request: pytest.FixtureRequest) -> Iterator[list[PlainQuads]]:
         yield found
 
 
-def asked(plain: PlainQuads, name: str, **parameters: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = plain.store.query(name, **parameters).to_dicts()  # type: ignore[union-attr] # a SELECT
-    return rows
-
-
 def test_delegations_are_those_that_sessions_and_runs_tell_of(drawn: list[PlainQuads]) -> None:
     for plain in drawn:
         agents = {record.id: f"urn:trails:agent:{record.agent}" for record in plain.sessions()}
@@ -230,7 +225,7 @@ def test_delegations_are_those_that_sessions_and_runs_tell_of(drawn: list[PlainQ
             child, above = run.child_session, run.requester_session
             agent = agents.get(child or "", f"urn:trails:agent:{run.agent}")
             expected.append((agent, agents.get(above or ""), "run", child and f"urn:trails:session:{child}"))
-        rows = asked(plain, "delegations")
+        rows = plain.asked("delegations")
         assert Counter((r["agent"], r["behalf"], r["basis"], r["session"]) for r in rows) == Counter(expected)
         assert {row["basis"] for row in rows} == {"session", "spawn", "run"}
 
@@ -245,7 +240,7 @@ def test_two_principals_are_those_who_wrote_in_what_load_returns(drawn: list[Pla
                     places.setdefault(turn.author_iri, []).append(turn.index)
             if len(places) > 1:
                 expected |= {(record.iri, who): (len(at), min(at), max(at)) for who, at in places.items()}
-        rows = asked(plain, "two-principals")
+        rows = plain.asked("two-principals")
         assert {(r["session"], r["principal"]): (r["turns"], r["first"], r["last"]) for r in rows} == expected
         assert len(rows) == len(expected) > 3
 
@@ -264,7 +259,7 @@ def test_undelegated_turns_are_those_of_strangers(drawn: list[PlainQuads]) -> No
                 judged = source.get(turn.iri) in stored or turn.iri in paid
                 if own and turn.author not in may[record.id] and not judged:
                     expected.add((turn.iri, "source" if turn.iri in source else "delegation"))
-        rows = asked(plain, "undelegated-turns")
+        rows = plain.asked("undelegated-turns")
         assert {(row["turn"], row["lacks"]) for row in rows} == expected
         assert len(rows) == len(expected) > 0
         lacking |= {row["lacks"] for row in rows}
@@ -288,7 +283,7 @@ def test_all_that_names_a_person_is_in_an_answer_to_an_access_request(drawn: lis
     for plain in drawn:
         for person in PEOPLE:
             iri = f"urn:trails:principal:{person}"
-            rows = asked(plain, "personal-data", principal=person)
+            rows = plain.asked("personal-data", principal=person)
             naming = {
                 (subject, predicate.partition(":")[2]) for subject, predicate, value, _ in plain.quads if value == iri
             }
@@ -325,7 +320,7 @@ def test_the_principals_behind_a_turn_are_found_by_walking_up_and_down(drawn: li
             index = len(turns) // 2
             walk = Walk(plain)
             walk.transcript(record, [turn for turn in turns if turn.index <= index], index)
-            rows = asked(plain, "principals-behind", session=record.id, index=index)
+            rows = plain.asked("principals-behind", session=record.id, index=index)
             found = {(r["principal"], r["how"], r["place"], r["path"]): r["things"] for r in rows}
             assert found == {key: len(things) for key, things in walk.found.items()}
             handed_on += sum(row["path"] == "result" for row in rows)

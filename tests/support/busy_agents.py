@@ -163,9 +163,9 @@ class BusyAgents:
                 router.patch(key, {"model": self.chance.choice((None, *MODELS))}, by=self.chance.choice(PEOPLE))
             session = self.store.load(session.id)
             self.talk(session, 4)
-        self._runs(router)
+        self._runs(router, host)
 
-    def _runs(self, router: trails.Router) -> None:
+    def _runs(self, router: trails.Router, host: ModelHost) -> None:
         records: dict[str, Any] = {}
         for number in range(4):
             child = f"agent:scout:subagent:{number}"
@@ -177,7 +177,6 @@ class BusyAgents:
                 "childSessionKey": child,
                 "requesterSessionKey": f"agent:main:desk-{number % 3}",
                 "task": "Look around",
-                "model": self.chance.choice(MODELS),
                 "createdAt": began,
                 "startedAt": began,
                 "archiveAtMs": began + self.chance.choice((1, 10**7)) * 1000,
@@ -188,8 +187,9 @@ class BusyAgents:
         trails.Runs(self.store).import_file({"version": 2, "runs": records})
         for number in range(3):
             ids = iter(f"{number}-{letter}" for letter in "abcdefgh")
-            runs = trails.Runs(self.store, agent=_two_an_hour, clock=self.now, new_id=ids.__next__)
-            runs.spawn(f"agent:main:desk-{number}", "How often do trains go?")
+            runs = trails.Runs(self.store, agent=_two_an_hour, clock=self.now, new_id=ids.__next__, models=host)
+            model = self.chance.choice(MODELS[1:]) if number else None
+            runs.spawn(f"agent:main:desk-{number}", "How often do trains go?", model=model)
             if self.chance.random() < 0.7:
                 runs.work()
 

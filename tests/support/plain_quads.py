@@ -55,6 +55,11 @@ class PlainQuads:
         for record in self.sessions():
             yield record, self.store.load(record.id).turns
 
+    def asked(self, name: str, **parameters: Any) -> list[dict[str, Any]]:
+        """Return what a query of the catalogue answers: what these counts are held against."""
+        rows: list[dict[str, Any]] = self.store.query(name, **parameters).to_dicts()  # type: ignore[union-attr] # a SELECT
+        return rows
+
 
 def _text(term: Any) -> str:
     return str(getattr(term, "value", term))
