@@ -49,7 +49,9 @@ if TYPE_CHECKING:
     from trails.ledger import Ledger
     from trails.model import (
         MAX_FORK_DEPTH,
+        Call,
         Compaction,
+        ContextUsed,
         Note,
         Quote,
         SessionRecord,
@@ -100,7 +102,9 @@ _HOMES = {
     "trails.ledger": ("Ledger",),
     "trails.model": (
         "MAX_FORK_DEPTH",
+        "Call",
         "Compaction",
+        "ContextUsed",
         "Note",
         "Quote",
         "SessionRecord",
@@ -128,11 +132,13 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "MAX_FORK_DEPTH",
+    "Call",
     "Compaction",
     "CompactionPolicy",
     "Comparison",
     "Context",
     "ContextOverflow",
+    "ContextUsed",
     "Delivery",
     "Diff",
     "Event",
