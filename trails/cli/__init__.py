@@ -76,12 +76,12 @@ _TOPICS = {
         *(audit.audit, checkpoint.checkpoint, cosign.cosign, timestamp.timestamp),
         *(checkpoint.proof, verify.verify_proof),
     ),
-    "Erase": (scan.find_secrets, redact.redact, store.vacuum, delete.prune),
+    "Erase": (scan.find_secrets, redact.redact, prov.delete_document, store.vacuum, delete.prune),
     "Keep safe": (
         *(backup.backup, backup.restore_backup, backup.dump, backup.load_dump),
         *(store.upgrade_store, store.check_machine),
     ),
-    "Take out": (import_export.export, prov.write_prov, completion.completion),
+    "Take out": (import_export.export, prov.write_prov, prov.list_documents, completion.completion),
 }
 
 
