@@ -50,7 +50,9 @@ if TYPE_CHECKING:
     from trails.ledger import Ledger
     from trails.model import (
         MAX_FORK_DEPTH,
+        Call,
         Compaction,
+        ContextUsed,
         Note,
         Quote,
         SessionRecord,
@@ -102,7 +104,9 @@ _HOMES = {
     "trails.ledger": ("Ledger",),
     "trails.model": (
         "MAX_FORK_DEPTH",
+        "Call",
         "Compaction",
+        "ContextUsed",
         "Note",
         "Quote",
         "SessionRecord",
@@ -130,11 +134,13 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "MAX_FORK_DEPTH",
+    "Call",
     "Compaction",
     "CompactionPolicy",
     "Comparison",
     "Context",
     "ContextOverflow",
+    "ContextUsed",
     "Delivery",
     "Diff",
     "Event",

@@ -22,8 +22,8 @@ import trails
 from tests.support.places import IMPORTED
 from trails import InvalidInput, Repository, Session
 from trails.compare.comparison import Comparison
-from trails.compare.drawing import cut_in_the_middle
-from trails.compare.layout import Stem, axis_of, lay_out, owner, ticks
+from trails.compare.forest_drawing import cut_in_the_middle
+from trails.compare.forest_layout import Stem, axis_of, lay_out, owner, ticks
 
 PLAN = [
     Stem("plan", None, 0, 5),

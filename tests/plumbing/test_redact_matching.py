@@ -24,9 +24,9 @@ from tests.support.killed import left_by_a_kill
 from trails import Compaction, IntegrityError, InvalidInput, Repository, iris, vocab
 from trails.integrity import digests
 from trails.integrity.note import new_key
-from trails.plumbing import draft, purge
+from trails.plumbing import draft, redact_matching
 from trails.plumbing.needle import Needle
-from trails.plumbing.purge import TextRedaction
+from trails.plumbing.redact_matching import TextRedaction
 from trails.plumbing.transaction import Transaction
 from trails.routing.visibility import View
 from trails.store import Change
@@ -516,7 +516,7 @@ def test_what_another_writer_changes_meanwhile_is_found_in_a_second_round(
 ) -> None:
     content_of(memory, label=f"for {NAME}")
     rounds: list[int] = []
-    real = purge._transaction
+    real = redact_matching._transaction
 
     def late(*arguments: Any) -> Transaction:
         made = real(*arguments)
@@ -526,7 +526,7 @@ def test_what_another_writer_changes_meanwhile_is_found_in_a_second_round(
         rounds.append(1)
         return made
 
-    monkeypatch.setattr(purge, "_transaction", late)
+    monkeypatch.setattr(redact_matching, "_transaction", late)
     report = memory.redact_matching(NAME)
     assert (len(rounds), [place.kind for place in report.places]) == (2, ["label", "new value", "note", "old value"])
     assert memory.record("s").label is None

@@ -36,9 +36,14 @@ def everything(store: Repository) -> None:
     told.append("assistant", "Hello", model="Zenobia-1")
     told.persist()
     store.redact_matching("Zenobia", by="dave")
+    lost = store.create(id="lost")
+    lost.append("user", "Never mind")
+    lost.persist()
+    store.delete("lost", by="dave")
     _every_field(store)
     _copied_and_altered(store)
     store.load("asked").sign(new_principal_key("dave")[0])
+    _told_of_calls(store)
     store.store.commit(run_rows.registered(Run(run_id="r9", agent="clerk", said=Said.of("task"))))
     stored = run_rows.read_one(store.store, "r9")
     assert stored is not None
@@ -58,6 +63,26 @@ def _copied_and_altered(store: Repository) -> None:
     asked.compact(lambda _: "two", keep_turns=1)
     store.flatten("asked", id="asked-again")
     store.set_label("asked", "second")
+
+
+def _told_of_calls(store: Repository) -> None:
+    """A model call and tool calls of which everything is told that can be, and copies of them."""
+    told = store.create(id="told-of-calls", principal="alice", agent="planner", system="Be brief")
+    told.append("user", "What is there?")
+    told.append("summary", "Nothing was said", compaction=Compaction(summarised_through=0))
+    calls = [{"id": "k1", "name": "ls", "arguments": {}}, {"id": "k2", "name": "rm", "arguments": {}}]
+    context = trails.ContextUsed(through=1, summary=1, left_out=(1,))
+    soon = datetime.now(UTC)
+    shown = trails.Call(started=soon, ended=soon, provider="acme", prompt=1, context=context)
+    told.append("assistant", "I look.", model="m", call=shown, tool_calls=calls)
+    ran = trails.ToolResult(
+        call_id="k1", started=soon, ended=soon, outcome="completed", approved_by="alice", server="files", version="1.2"
+    )
+    told.append("tool", "plan.md", tool_results=[ran])
+    refused = {"call_id": "k2", "is_error": True, "outcome": "refused", "refused_by": "agent:guard"}
+    told.append("tool", "No", tool_results=[refused])
+    told.persist()
+    store.flatten("told-of-calls", id="told-again")
 
 
 def _every_field(store: Repository) -> None:

@@ -250,7 +250,7 @@ def _call_line(call: ToolCall, room: int | None) -> str:
 
 
 def _result_line(result: ToolResult, names: Mapping[str, str]) -> str:
-    return f"<- {names.get(result.call_id, result.call_id)}{' failed' if result.is_error else ''}"
+    return f"<- {names.get(result.call_id, result.call_id)} {result.came_out}".rstrip()
 
 
 def _room(console: Console) -> int:

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from trails import tables
-from trails.compare.layout import Stem
+from trails.compare.forest_layout import Stem
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words, write_whole
 from trails.model import SessionRecord

@@ -17,9 +17,9 @@ from matplotlib.colors import Colormap, ListedColormap, Normalize, to_hex
 from numpy import linspace
 
 from trails import tables
-from trails.compare import drawing
-from trails.compare.drawing import Paint
-from trails.compare.layout import Layout, Stem, lay_out
+from trails.compare import forest_drawing
+from trails.compare.forest_drawing import Paint
+from trails.compare.forest_layout import Layout, Stem, lay_out
 from trails.errors import InvalidInput
 from trails.tables import NUMERIC, Kind
 
@@ -60,7 +60,7 @@ def draw(stems: Sequence[Stem], names: Mapping[str, str], metric: Metric | None,
     """
     layout = lay_out(stems)
     with _LOCK, _settings():
-        return drawing.draw(layout, names, None if metric is None else metric.name, _paint(layout, metric), form)
+        return forest_drawing.draw(layout, names, None if metric is None else metric.name, _paint(layout, metric), form)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ two below its size. A node is named here by `(level, position)`: the root of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import sha256
 from typing import Final, TypeAlias
 
@@ -49,6 +49,23 @@ def root_of(leaf_hashes: Iterable[bytes]) -> bytes:
     for leaf in leaf_hashes:
         frontier.append(leaf)
     return frontier.root()
+
+
+def roots_at(leaf_hashes: Iterable[bytes], sizes: Collection[int]) -> dict[int, bytes]:
+    """Return the roots of the trees of the first leaves, by how many they are; a size that there is no tree of is left out.
+
+    >>> leaves = [leaf_hash(b"a"), leaf_hash(b"b")]
+    >>> roots_at(leaves, {1, 3}) == {1: root_of(leaves[:1])}
+    True
+    """
+    frontier, found, most = Frontier(), {0: EMPTY_ROOT} if 0 in sizes else {}, max(sizes, default=0)
+    for leaf in leaf_hashes:
+        if frontier.size >= most:
+            break
+        frontier.append(leaf)
+        if frontier.size in sizes:
+            found[frontier.size] = frontier.root()
+    return found
 
 
 class Frontier:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyoxigraph import Literal, NamedNode, Quad
@@ -9,12 +10,12 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails import iris, queries, vocab
 from trails.errors import HasChildren, TrailsError
 from trails.integrity.leaves import Leaf
-from trails.plumbing import detach, kinds, leaves, marks, sweep, unfinished
+from trails.plumbing import detach, former, kinds, leaves, marks, sweep, unfinished
 from trails.plumbing.kind import Kind
 from trails.plumbing.reader import Reader
 from trails.plumbing.transaction import Transaction, there
 from trails.records.deeds import Deed
-from trails.records.sessions import tombstone_quads
+from trails.records.sessions import former_quads, tombstone_quads
 from trails.store.contract import Matching, PreconditionFailed, QuadStore, Solutions
 from trails.store.preview import Preview
 
@@ -82,7 +83,8 @@ def _has_child(session_id: str, failure: PreconditionFailed) -> HasChildren:
 
 def _commit(store: QuadStore, doomed: list[str], tx: Transaction) -> None:
     """Commit a deletion with what becomes of the records of its sessions, also of those made in between."""
-    logged, rows = _nothing_new(doomed), _rows(store, doomed)
+    rows, log = _rows(store, doomed), store.log.root()
+    logged = _nothing_new(doomed, rows, log)
     seen: dict[Kind, set[str]] = {kind: set() for kind in kinds.KINDS}
     while True:
         left = [kind.leaving(store, doomed, memory) for kind, memory in seen.items()]
@@ -103,6 +105,7 @@ def _commit(store: QuadStore, doomed: list[str], tx: Transaction) -> None:
             whole.commit(store)
         except (PreconditionFailed, _RowChanged):
             rows = _rows(store, doomed)
+            logged = _nothing_new(doomed, rows, log) if logged is not _no_leaves else _no_leaves
             continue  # a row or a record was changed meanwhile, or the session that one was to move to
         sweep.sweep_names(store, sweep.names_in([*rows, *going]))
         if not any(kind.leaving(store, doomed, memory).remove for kind, memory in seen.items()):
@@ -110,8 +113,12 @@ def _commit(store: QuadStore, doomed: list[str], tx: Transaction) -> None:
         tx, logged, rows = Transaction(), _no_leaves, []  # records of them that another writer made meanwhile go too
 
 
-def _nothing_new(doomed: list[str]) -> leaves.LeafMaker:
-    """Return the maker of the leaves of a deletion, which ends it where something depends on a session and is not to go."""
+def _nothing_new(doomed: list[str], rows: Sequence[Quad], log: tuple[int, bytes]) -> leaves.LeafMaker:
+    """Return the maker of the leaves of a deletion, which ends it where something depends on a session and is not to go.
+
+    It also says what the sessions were, which only then is known: `rows` are theirs, `log` how many leaves there were, and
+    their root.
+    """
 
     def made(after: Preview) -> list[Leaf]:
         for session_id in doomed:
@@ -121,6 +128,8 @@ def _nothing_new(doomed: list[str]) -> leaves.LeafMaker:
                     raise _Newcomer(f"{quad.subject} came to depend on session {session_id!r}")
         if _rows(after, doomed, deleted=True):
             raise _RowChanged("a row was changed meanwhile")  # what stayed of it would stand beside the tombstone
+        for session_id in doomed:
+            after.add(former_quads(former.look(after, session_id, rows, log)))
         return list(leaves.rows("delete", doomed)(after))
 
     return made

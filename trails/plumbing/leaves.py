@@ -204,12 +204,13 @@ def turns(session_id: str, count: int, head: str) -> Leaf:
 
 def grown(store: Matching, session_id: str, count: int, head: str) -> Leaf:
     """Return the leaf for a transcript that had a length and a head when it was read, with what it has got since."""
-    while (digest := _digest_at(store, session_id, count)) is not None:
+    while (digest := digest_at(store, session_id, count)) is not None:
         count, head = count + 1, digest
     return turns(session_id, count, head)
 
 
-def _digest_at(store: Matching, session_id: str, index: int) -> str | None:
+def digest_at(store: Matching, session_id: str, index: int) -> str | None:
+    """Return the digest of the turn that a session itself owns at an index, or None."""
     graph = NamedNode(iris.session(session_id))
     for turn in store.quads((None, vocab.INDEX, vocab.integer(index), graph)):
         for digest in store.quads((turn.subject, vocab.DIGEST, None, graph)):  # type: ignore[arg-type] # an IRI

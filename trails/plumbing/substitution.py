@@ -115,7 +115,7 @@ class Substitution:
         if not name.startswith(_RENAMED):
             return node
         if iris.is_author(name):
-            return NamedNode(iris.unnamed(name)) if self._needle.within(iris.author_name(name)) else node
+            return NamedNode(iris.unnamed(name)) if any(map(self._needle.within, iris.author_words(name))) else node
         head, slash, rest = name.partition("/")
         if (tag := iris.tag_name(head)) is not None:
             head = iris.tag(self._name(tag))
@@ -158,4 +158,6 @@ class Substitution:
         return self._name(key) if self._needle.within(made) else made
 
 
-_RENAMED: Final = tuple(made("") for made in (iris.principal, iris.agent, iris.tag, iris.conversation, iris.alias))
+_RENAMED: Final = tuple(
+    made("") for made in (iris.principal, iris.agent, iris.tool, iris.tag, iris.conversation, iris.alias)
+)

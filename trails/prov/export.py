@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from pyoxigraph import NamedNode, Quad
@@ -36,6 +39,11 @@ _DROPPED: Final = frozenset(
 """What the queries of this export leave out, for facts that are read without them."""
 
 Row = list[str]
+_FIRST: Final = itemgetter(0)
+_LONG: Final = 60
+"""Characters of a term, as it is written, above which it is hardly ever said twice: a digest has more."""
+_STARTED: Final = ("activity", 0)
+_ENDED: Final = ("activity", 1)
 
 
 class Part(NamedTuple):
@@ -62,6 +70,8 @@ def parts(workspace: Workspace, wanted: Wanted) -> Iterator[Part]:
         yield Part(None, _catalog(store, wanted))
         for row in store.rows(queries.find("graphs").text):
             graph = tsv.iri(row[0])
+            if kinds.owner(graph) is not None:
+                continue  # a document of others: not what was recorded here
             yield Part(graph, _graph(store, graph, None, wanted))
         return
     chain = workspace.reader.lineage(wanted.session.id)[::-1]
@@ -172,6 +182,9 @@ def _said_of(store: QuadStore, record: SessionRecord) -> Iterator[Quad]:
 
 # --- facts of one subject
 
+_Filled = tuple[str, list[str | None], tuple[Attribute, ...]]
+"""A relation while the times of its subject are not known yet: its kind, its arguments, and what is said of it."""
+
 
 class _Forms:
     """What each predicate says, by the predicate as it is written in a row."""
@@ -179,7 +192,9 @@ class _Forms:
     def __init__(self, terms: Terms) -> None:
         self.classes = {f"<{iri}>": kinds_ for iri, kinds_ in terms.classes.items()}
         self.relations = {
-            f"<{iri}>": relation for iri, relation in terms.relations.items() if relation.kind != "mentionOf"
+            f"<{iri}>": (relation, len(KINDS[relation.kind].places), _said(iri, relation.subtype))
+            for iri, relation in terms.relations.items()
+            if relation.kind != "mentionOf"
         }
         self.times = {f"<{iri}>": time for iri, time in terms.times.items()}
         self.bare = frozenset(f"<{iri}>" for iri in _BARE)
@@ -189,58 +204,50 @@ class _Forms:
 def _statements(rows: Iterable[Row], sources: Mapping[str, str], keep: Callable[[str], bool]) -> Iterator[Statement]:
     """Yield the statements of rows that come subject after subject."""
     forms = _Forms(trails_terms())
-    about: list[Row] = []
-    subject = ""
-    for row in rows:
-        if row[0] != subject:
-            if about and keep(subject):
-                yield from _subject(subject, about, sources, forms)
-            about, subject = [], row[0]
-        about.append(row)
-    if about and keep(subject):
-        yield from _subject(subject, about, sources, forms)
+    for subject, about in groupby(rows, _FIRST):
+        if keep(subject):
+            yield from _subject(subject, about, sources, forms)
 
 
-def _subject(term: str, rows: Iterable[Row], sources: Mapping[str, str], forms: _Forms) -> Iterator[Statement]:
-    """Yield the statements of one subject: what it is, with its attributes, then its relations."""
+def _subject(term: str, rows: Iterable[Row], sources: Mapping[str, str], forms: _Forms) -> list[Statement]:
+    """Return the statements of one subject: what it is, with its attributes, then its relations."""
     subject = term[1:-1]
-    evidence = _evidence(term, sources)
+    evidence = _evidence(term, sources) if sources else RECORDED
     kinds_: dict[str, None] = {}
     attributes: list[Attribute] = []
-    relations: list[tuple[str, list[str | None], tuple[Attribute, ...]]] = []
+    relations: list[_Filled] = []
     times: dict[tuple[str, int], str] = {}
     for _, predicate, value in rows:
         if predicate == _RDF_TYPE:
-            kinds_.update(dict.fromkeys(forms.classes.get(value, ())))
+            for kind in forms.classes.get(value, ()):
+                kinds_[kind] = None
             if value not in forms.bare:
-                attributes.append((TYPE, name_value(value[1:-1])))
+                attributes.append((TYPE, _value(value)))
         elif predicate in forms.relations:
-            relation = forms.relations[predicate]
-            arguments: list[str | None] = [None] * len(KINDS[relation.kind].places)
+            relation, places, said = forms.relations[predicate]
+            arguments: list[str | None] = [None] * places
             arguments[relation.subject], arguments[relation.object] = subject, value[1:-1]
-            said = (*_said(predicate, relation.subtype), *evidence)
-            relations.append((relation.kind, arguments, said))
+            relations.append((relation.kind, arguments, said + evidence if said else evidence))
         elif predicate in forms.times:
             time = forms.times[predicate]
             times[time.kind, time.place] = tsv.date_time(value) or ""
         else:
-            attributes.append((forms.names.get(predicate) or predicate[1:-1], _value(value)))
-    _join(times, relations, subject, evidence)
-    activity = (times.get(("activity", 0)), times.get(("activity", 1)))
-    if any(activity):
-        kinds_["activity"] = None
-    said_of_it = (*attributes, *evidence)
-    for kind in kinds_:
-        yield Statement(kind, subject, activity if kind == "activity" else (), said_of_it)
+            name = forms.names.get(predicate) or predicate[1:-1]
+            attributes.append((name, _read(value) if len(value) > _LONG else _value(value)))
+    activity = (times.get(_STARTED), times.get(_ENDED))
+    if times:
+        _join(times, relations, subject, evidence)
+        if any(activity):
+            kinds_["activity"] = None
+    attributes += evidence
+    found = [Statement(kind, subject, activity if kind == "activity" else (), tuple(attributes)) for kind in kinds_]
     for kind, filled, said in relations:
-        yield Statement(kind, None, tuple(filled), () if kind in UNATTRIBUTED else said)
+        found.append(Statement(kind, None, tuple(filled), () if kind in UNATTRIBUTED else said))
+    return found
 
 
 def _join(
-    times: Mapping[tuple[str, int], str],
-    relations: list[tuple[str, list[str | None], tuple[Attribute, ...]]],
-    subject: str,
-    evidence: tuple[Attribute, ...],
+    times: Mapping[tuple[str, int], str], relations: list[_Filled], subject: str, evidence: tuple[Attribute, ...]
 ) -> None:
     """Put the times of a generation and an invalidation to the one statement that they can be about, or to one of their own."""
     for (kind, place), time in times.items():
@@ -252,24 +259,25 @@ def _join(
                 relations.append((kind, [subject, None, time], evidence))
 
 
-def _said(predicate: str, subtype: str | None) -> tuple[Attribute, ...]:
+def _said(iri: str, subtype: str | None) -> tuple[Attribute, ...]:
     """Return what a relation's property says beyond its kind: PROV's subtype, or a property of Trails itself."""
     if subtype is not None:
         return ((TYPE, name_value(PROV + subtype)),)
-    iri = predicate[1:-1]
     return ((TYPE, name_value(iri)),) if iri.startswith(vocab.TRAILS) else ()
 
 
 def _evidence(term: str, sources: Mapping[str, str]) -> tuple[Attribute, ...]:
-    if not sources:
-        return RECORDED
     turn = term if term in sources else f"<{iris.turn_of(term[1:-1])}>" if "/" in term else term
     source = sources.get(turn)
     return RECORDED if source is None else imported(tsv.string(source))
 
 
-def _value(term: str) -> Value:
+def _read(term: str) -> Value:
     if term[0] == "<":
         return name_value(term[1:-1])
     text, datatype, language = tsv.literal(term)
     return Value(text, INTERNATIONALIZED, language) if language else Value(text, datatype)
+
+
+_value: Final = lru_cache(maxsize=4096)(_read)
+"""The value that a term is: the short ones, which say the same of many things, are made once."""

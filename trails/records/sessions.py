@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -195,6 +196,33 @@ def prompt_quads(prompt: SystemPrompt) -> list[Quad]:
         return [Quad(s, p, o, v.CATALOG) for s, p, o in rows]
     rows.append((node, v.ATTRIBUTED_TO, known_node(prompt.by_iri)))
     return [*(Quad(s, p, o, v.CATALOG) for s, p, o in rows), author_type(prompt.by_iri)]
+
+
+class Former(NamedTuple):
+    """What a deleted session was when it was deleted, and the log of its store just before."""
+
+    session_id: str
+    turns: int
+    """How many turns it owned."""
+    head: str | None
+    """The digest of the last turn of its transcript; None where it had none."""
+    log_size: int
+    """How many leaves the log had."""
+    root: bytes
+    """The root of the Merkle tree over them."""
+
+
+def former_quads(former: Former) -> list[Quad]:
+    """Return what the Deletion of a session says of it."""
+    node = NamedNode(iris.deletion(iris.session(former.session_id)))
+    rows: list[tuple[NamedNode, Literal]] = [
+        (v.DELETED_TURNS, v.integer(former.turns)),
+        (v.DELETED_AT_LOG_SIZE, v.integer(former.log_size)),
+        (v.DELETED_AT_ROOT, Literal(base64.b64encode(former.root).decode())),
+    ]
+    if former.head is not None:
+        rows.append((v.DELETED_HEAD, Literal(former.head)))
+    return [Quad(node, predicate, term, v.CATALOG) for predicate, term in rows]
 
 
 def tombstone_quads(session_id: str, deed: Deed) -> list[Quad]:

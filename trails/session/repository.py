@@ -22,14 +22,14 @@ from trails.plumbing import (
     labels,
     pages,
     pruning,
-    purge,
+    redact_matching,
     redaction,
     search,
 )
 from trails.plumbing.pages import Page
 from trails.plumbing.pruning import Pruning
-from trails.plumbing.purge import TextRedaction
 from trails.plumbing.reader import FAR_FUTURE, FAR_PAST
+from trails.plumbing.redact_matching import TextRedaction
 from trails.plumbing.redaction import Redaction
 from trails.plumbing.search import Hit
 from trails.plumbing.workspace import Workspace
@@ -589,7 +589,7 @@ class Repository(Handle):
         [('s', 'content', 0), ('s', 'label', None)]
         """
         try:
-            return purge.purge(
+            return redact_matching.redact_matching(
                 self.store,
                 text,
                 self.workspace.deed(by, reason),

@@ -11,7 +11,7 @@ from uuid import uuid4
 from trails import lineage, validate
 from trails.errors import ContextOverflow, InvalidInput
 from trails.handles import Handle
-from trails.model import MAX_FORK_DEPTH, Compaction, SessionRecord, SystemPrompt, ToolCall, Turn
+from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
 from trails.plumbing import detach, draft, labels, signatures
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
@@ -151,6 +151,8 @@ class Session(Handle):
         tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
         tool_call_id: str | None = None,
         is_error: bool = False,
+        tool_results: Iterable[ToolResult | Mapping[str, Any]] = (),
+        call: Call | None = None,
         compaction: Compaction | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> Turn:
@@ -158,13 +160,17 @@ class Session(Handle):
 
         `content` is text or a list of parts (mappings or strings). Parts that call a tool or answer a call are found in
         Anthropic's, OpenAI's, pi's and OpenTelemetry's shapes; for plain text, `tool_calls` gives the calls and
-        `tool_call_id` (with `is_error`) the call that is answered. `author` defaults to the principal for the roles
-        "user" and "human" and to the agent for all others; `agent:NAME` names another agent. `time` is aware; it
-        defaults to now. `usage` is kept as reported; token counts and cost are queryable under their common
-        names (`input_tokens`, `prompt_tokens`, ..., `cost`), where they are numbers from 0 to 10**12.
+        `tool_call_id` (with `is_error`) the call that is answered. `tool_results` (`ToolResult` values, or mappings of their
+        fields) tells more of the calls that are answered: when they ran, how they came out, who let them run, on which
+        server; `call` the same of the model call, and which turns the model was shown. `author` defaults to the principal
+        for the roles "user" and "human", for the role "tool" to the tool that is answered for, where it is one, and to the
+        agent for all others; `agent:NAME` names another agent. `time` is aware; it defaults to when the model call or the
+        tool ended, where that is told, else to now. `usage` is kept as reported; token counts and cost are queryable under
+        their common names (`input_tokens`, `prompt_tokens`, ..., `cost`), where they are numbers from 0 to 10**12.
 
         Raises `InvalidInput` for anything that cannot be kept exactly (lone surrogates, NaN, naive times, empty roles), for
-        token counts and costs that could not be added up, and
+        token counts and costs that could not be added up, for a call that ends before it starts or does not span the turn's
+        time, for a context or a system prompt that are not there, and
         for an empty text or parts with nothing in them (`[]`, `[{"type": "text", "text": ""}]`), unless the turn calls
         tools, answers a call (or is in the role "tool"), or has the usage or stop reason of a model that said nothing;
         `StoreFailed` once the store is closed.
@@ -188,6 +194,8 @@ class Session(Handle):
             tool_calls=tool_calls,
             tool_call_id=tool_call_id,
             is_error=is_error,
+            tool_results=tool_results,
+            call=call,
             compaction=compaction,
             meta=meta,
         )

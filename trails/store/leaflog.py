@@ -13,6 +13,7 @@ from pathlib import Path
 
 from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
+from trails.integrity.merkle import Frontier, leaf_hash
 from trails.store.commitlog import Leaves
 from trails.store.syncing import sync_data, sync_folder, write_all
 
@@ -40,6 +41,9 @@ class LeafLog:
         self._lock = threading.Lock()
         self._reached = reached
         self._told = reached
+        self._hashing = threading.Lock()
+        self._hashed = Leaves(0, 0, leaves.START)
+        self._tree = Frontier()
         self._descriptor = -1
         self.trouble: str | None = None
         """What is wrong with the place that the commit log says the file reached, or None."""
@@ -133,13 +137,28 @@ class LeafLog:
 
     def text(self) -> str:
         """Return all lines as one text, each with its newline."""
+        return self._since(NOTHING)[0]
+
+    def _since(self, start: Leaves) -> tuple[str, Leaves]:
+        """Return the lines that come after a place, each with its newline, and how far they reach."""
         with self._lock:
             if self._path is None:
-                return "".join(f"{line}\n" for line in self._memory)
-            data, size = b"", self._reached.size
-            while len(data) < size and (more := os.pread(self._descriptor, size - len(data), len(data))):
+                return "".join(f"{line}\n" for line in self._memory[start.lines :]), self._reached
+            data, size = b"", self._reached.size - start.size
+            while len(data) < size and (more := os.pread(self._descriptor, size - len(data), start.size + len(data))):
                 data += more
-            return data.decode("utf-8", "replace")
+            return data.decode("utf-8", "replace"), self._reached
+
+    def root(self) -> tuple[int, bytes]:
+        """Return how many lines there are, and the root of the Merkle tree over them; each line is hashed once.
+
+        It is the tree of `trails.integrity.merkle`, as checkpoints sign it, over the lines without their newlines.
+        """
+        with self._hashing:
+            text, self._hashed = self._since(self._hashed)
+            for line in text.split("\n")[:-1]:
+                self._tree.append(leaf_hash(line.encode()))
+            return self._tree.size, self._tree.root()
 
     def close(self) -> None:
         """Close the file; closing twice is allowed."""

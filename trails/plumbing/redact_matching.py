@@ -19,7 +19,7 @@ from trails.integrity.leaves import Leaf
 from trails.model import Value
 from trails.plumbing import actors, leaves, redaction_records
 from trails.plumbing.needle import Needle
-from trails.plumbing.purge_walk import OF_TURNS, Walk
+from trails.plumbing.redact_matching_walk import OF_TURNS, Walk
 from trails.plumbing.substitution import Substitution
 from trails.plumbing.taking import Changed, Place, Taking
 from trails.plumbing.transaction import Transaction
@@ -45,7 +45,7 @@ class TextRedaction(Value):
         return self.model_dump()
 
 
-def purge(store: QuadStore, text: str, deed: Deed, *, dry_run: bool = False) -> TextRedaction:
+def redact_matching(store: QuadStore, text: str, deed: Deed, *, dry_run: bool = False) -> TextRedaction:
     """Take a text out wherever it stands, in one commit, and record it; with `dry_run`, only say where it stands.
 
     Raises `InvalidInput` for a text that cannot be looked for, or where who does it, or the reason, holds it, and

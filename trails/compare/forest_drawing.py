@@ -21,7 +21,7 @@ from matplotlib.path import Path
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
-from trails.compare.layout import Lane, Layout, ticks
+from trails.compare.forest_layout import Lane, Layout, ticks
 
 _dates: Final[Any] = mpl_dates  # its classes carry no types
 _WIDTH: Final = 7.2  # inches: two columns of a paper
