@@ -222,7 +222,7 @@ def test_removals_are_all_deletions_once_for_each_place(drawn: list[PlainQuads])
         expected = [
             (act, place, plain.value(act, "prov:wasAssociatedWith"), moment(plain.value(act, "prov:endedAtTime")))
             for act in plain.of_class("Deletion")
-            for place in [*plain.values(act, "trails:redactedPlace")] or [None]
+            for place in (*plain.values(act, "trails:redactedPlace"),) or (None,)
         ]
         rows = plain.asked("removals")
         assert Counter((row["act"], row["place"], row["by"], row["time"]) for row in rows) == Counter(expected)
