@@ -23,10 +23,14 @@ _CONVERSATION = "urn:trails:conversation:"
 _ALIAS = "urn:trails:alias:"
 _MOVE = "urn:trails:move:"
 _FIELD = "urn:trails:entry:"
+_DOCUMENT = "urn:trails:prov:"
+_DOCUMENTS = re.compile(rf"({_DOCUMENT}[0-9a-f]{{64}})(?:/|\Z)")
+_DOCUMENT_REMOVAL = re.compile(rf"({_DOCUMENT}[0-9a-f]{{64}})/deletion/[0-9a-f]+")
 _TURN_DELETION = re.compile(rf"{_SESSION}[^/]+/[0-9]+-[0-9a-f]+/deletion(?:/[0-9]+)?")
 _REDACTION = re.compile(rf"{_SESSION}[^/]+/redaction/[0-9a-f]+")
 _REMOVAL = re.compile(rf"(?:{_TAG}|{_NOTE}|{_ALIAS})[^/]+/deletion/[0-9a-f]+")
 _ACT = re.compile(rf"{_SESSION}[^/]+/act/([0-9a-f]+)")
+_SIGNATURE = re.compile(rf"{_SESSION}[^/]+/signature/([0-9a-f]+)")
 _RUN_REMOVAL = re.compile(rf"{_SESSION}[^/]+/run/[^/]+/deletion")
 _RUN = re.compile(rf"{_SESSION}[^/]+/run/([^/]+)")
 _ENTRY = re.compile(rf"{_SESSION}[^/]+/ledger/([1-9][0-9]*)")
@@ -167,6 +171,21 @@ def act_token(iri: str) -> str | None:
     ('00ff', None)
     """
     found = _ACT.fullmatch(iri)
+    return found[1] if found else None
+
+
+def signature(session_iri: str, token: str) -> str:
+    """Return the IRI of a principal's signature of a session's head; `token` tells it from the others."""
+    return f"{session_iri}/signature/{token}"
+
+
+def signature_token(iri: str) -> str | None:
+    """Return the token of the signature that an IRI names, or None for an IRI of anything else.
+
+    >>> signature_token("urn:trails:session:a/signature/00ff"), signature_token("urn:trails:session:a/act/00ff")
+    ('00ff', None)
+    """
+    found = _SIGNATURE.fullmatch(iri)
     return found[1] if found else None
 
 
@@ -351,6 +370,57 @@ def removed_run(iri: str) -> str | None:
     'urn:trails:session:a/run/r'
     """
     return iri.removesuffix("/deletion") if _RUN_REMOVAL.fullmatch(iri) else None
+
+
+def document(sha256: str) -> str:
+    """Return the IRI of a PROV document that was brought in, by the SHA-256 of its file; it is that of its own graph too."""
+    return _DOCUMENT + sha256
+
+
+def document_file(document_iri: str) -> str:
+    """Return the IRI of the graph that keeps the file of a PROV document as it came."""
+    return f"{document_iri}/file"
+
+
+def document_bundle(document_iri: str, name: str) -> str:
+    """Return the IRI of the graph of a PROV document's bundle, by the bundle's own name."""
+    return f"{document_iri}/bundle/{quote(name, safe='')}"
+
+
+def document_name(document_iri: str, iri: str) -> str:
+    """Return what stands in a PROV document's graphs for a name that is Trails' own: what the document means by it.
+
+    >>> document_name("urn:trails:prov:00ff", "urn:trails:session:a")
+    'urn:trails:prov:00ff/as/urn%3Atrails%3Asession%3Aa'
+    """
+    return f"{document_iri}/as/{quote(iri, safe='')}"
+
+
+def document_node(document_iri: str, name: str) -> str:
+    """Return what stands in a PROV document's graphs for one of its blank nodes."""
+    return f"{document_iri}/node/{quote(name, safe='')}"
+
+
+def document_of_graph(iri: str) -> str | None:
+    """Return the IRI of the PROV document that a graph, or anything that is named under it, belongs to; else None.
+
+    >>> document_of_graph("urn:trails:prov:" + "0f" * 32 + "/file") == "urn:trails:prov:" + "0f" * 32
+    True
+    >>> document_of_graph("urn:trails:session:a")
+    """
+    found = _DOCUMENTS.match(iri)
+    return None if found is None else found[1]
+
+
+def document_removal(document_iri: str, token: str) -> str:
+    """Return the IRI of the activity that took a PROV document out; `token` tells it from others of the same file."""
+    return f"{document_iri}/deletion/{token}"
+
+
+def removed_document(iri: str) -> str | None:
+    """Return the IRI of the PROV document that such an activity took out, or None for an IRI of anything else."""
+    found = _DOCUMENT_REMOVAL.fullmatch(iri)
+    return None if found is None else found[1]
 
 
 def principal(name: str) -> str:

@@ -167,6 +167,14 @@ DONE_TO: Final = _trails("doneTo")
 WAS_FORK_OF: Final = _trails("wasForkOf")
 WAS_FORKED_AT: Final = _trails("wasForkedAt")
 
+# what principals signed
+HEAD_SIGNATURE: Final = _trails("HeadSignature")
+SIGNATURE_OF: Final = _trails("signatureOf")
+SIGNED_INDEX: Final = _trails("signedIndex")
+SIGNED_HEAD: Final = _trails("signedHead")
+SIGNER_KEY: Final = _trails("signerKey")
+SIGNATURE: Final = _trails("signature")
+
 # a session's row
 PARENT_SESSION: Final = _trails("parentSession")
 FORKED_AT_INDEX: Final = _trails("forkedAtIndex")
@@ -367,6 +375,17 @@ ANNOUNCED_AS: Final = _trails("announcedAs")
 ANNOUNCED_HOW: Final = _trails("announcedHow")
 KEPT_BECAUSE: Final = _trails("keptBecause")
 REMOVED_RUN: Final = _trails("removedRun")
+
+# a PROV document that was brought in
+PROV_DOCUMENT: Final = _trails("ProvDocument")
+FILE_NAME: Final = _trails("fileName")
+FILE_SIZE: Final = _trails("fileSize")
+FILE_PART: Final = _trails("filePart")
+PROV_FORMAT: Final = _trails("provFormat")
+STATEMENT_COUNT: Final = _trails("statementCount")
+IS_VALID: Final = _trails("isValid")
+BROKEN_RULE: Final = _trails("brokenRule")
+REMOVED_DOCUMENT: Final = _trails("removedDocument")
 
 # what a statement of a PROV export rests on
 EVIDENCE: Final = _trails("evidence")

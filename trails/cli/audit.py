@@ -27,11 +27,14 @@ from trails.cli.checkpoint import (
     note_option,
     quorum_option,
     refuse_existing,
+    require_signed_option,
+    signers_option,
     timestamp_option,
     verifier_option,
     witness_option,
 )
 from trails.cli.terminal import clean, one_line
+from trails.files import read_whole
 
 if TYPE_CHECKING:
     from trails import Repository
@@ -76,6 +79,8 @@ def audit() -> None:
 @quorum_option
 @timestamp_option
 @authority_option
+@signers_option
+@require_signed_option
 @time_option("--time", "When the audit is said to be made; default: now.")
 @click.option("--key", metavar="FILE", type=EXISTING_FILE, help="The log's secret key, to sign the report with.")
 @click.option(
@@ -137,7 +142,7 @@ def _check_scope(session: str | None, *, everything: bool) -> None:
 def _sign(store: Repository, made: Report, key: Path, signed: Path) -> None:
     from trails.audit.report import extension
 
-    vouched = store.proofs.checkpoint(decoded(key.read_bytes(), str(key)), [extension(made.digest)])
+    vouched = store.proofs.checkpoint(decoded(read_whole(key), str(key)), [extension(made.digest)])
     files.write_new(signed, vouched.encode(), public=True)
     note(f"wrote the checkpoint that vouches for the report to {signed}")
 
@@ -213,7 +218,7 @@ def check(
         text = decoded(packed["report.json"], "report.json")
         checkpoint = checkpoint or decoded(packed["report.checkpoint"], "report.checkpoint")
     else:
-        text = decoded(report.read_bytes(), str(report))
+        text = decoded(read_whole(report), str(report))
     if checkpoint is None:
         refuse("a report is held against the checkpoint that vouches for it; give --checkpoint FILE")
     state = vouched(text, checkpoint, verifiers, **demanded)
@@ -240,6 +245,8 @@ def check(
 @quorum_option
 @timestamp_option
 @authority_option
+@signers_option
+@require_signed_option
 @time_option("--time", "When the audit is said to be made; default: now.")
 @click.option("--key", metavar="FILE", type=EXISTING_FILE, help="The log's secret key: it vouches for the report.")
 @json_option
@@ -258,7 +265,7 @@ def pack_files(
 
     _check_scope(session, everything=everything)
     refuse_existing(output)
-    signer = None if key is None else decoded(key.read_bytes(), str(key))
+    signer = None if key is None else decoded(read_whole(key), str(key))
     with open_store() as store:
         made = audited(store, session, **how)
         packed = packing.pack(store, made, checkpoint=how["checkpoint"], timestamp=how["timestamp"], signer=signer)

@@ -24,6 +24,7 @@ from trails.cli.base import (
     refuse,
 )
 from trails.errors import IntegrityError
+from trails.files import read_whole
 
 if TYPE_CHECKING:
     from trails.integrity.proofs import ConsistencyProof, TurnProof
@@ -41,7 +42,7 @@ def _read_keys(ctx: click.Context, parameter: click.Parameter, values: tuple[str
             keys.append(value)
             continue
         try:
-            keys += decoded(Path(value).read_bytes(), value).split()
+            keys += decoded(read_whole(Path(value)), value).split()
         except OSError as error:
             what = f"{value!r} is no verifier key, and no file that holds one can be read there ({error.strerror})"
             raise click.BadParameter(what, ctx, parameter) from error
@@ -53,7 +54,7 @@ def _read_note(ctx: click.Context, parameter: click.Parameter, value: Path | Non
         return None
     from trails.integrity.note import claimed_checkpoint
 
-    text = decoded(value.read_bytes(), str(value))
+    text = decoded(read_whole(value), str(value))
     try:
         claimed_checkpoint(text)
     except IntegrityError as error:
@@ -80,17 +81,25 @@ witness_option = click.option(
     callback=_read_keys,
     help="The public key of a witness of the checkpoint, or a file that holds it; again for further ones.",
 )
+signers_option = click.option(
+    "--signers",
+    metavar="KEY",
+    multiple=True,
+    callback=_read_keys,
+    help="The public key of a principal whose signatures count, or a file of such keys; again for further ones.",
+)
+require_signed_option = click.option("--require-signed", is_flag=True, help="Turns that nobody signed are findings.")
 quorum_option = click.option(
     "--quorum", metavar="N", type=click.IntRange(min=1), help="How many witnesses must have cosigned; default: all."
 )
 
 
 def _read_bytes(_: click.Context, __: click.Parameter, value: Path | None) -> bytes | None:
-    return None if value is None else value.read_bytes()
+    return None if value is None else read_whole(value)
 
 
 def _read_texts(_: click.Context, __: click.Parameter, values: tuple[Path, ...]) -> list[str]:
-    return [decoded(each.read_bytes(), str(each)) for each in values]
+    return [decoded(read_whole(each), str(each)) for each in values]
 
 
 timestamp_option = click.option(
@@ -144,7 +153,7 @@ def checkpoint(*, key: Path, name: str | None, output: Path | None, as_json: boo
         refuse(f"there is no key at {key}; make one with `trails checkpoint --new-key NAME --key {key}`")
     refuse_existing(output)
     with open_store() as store:
-        made = store.proofs.checkpoint(decoded(key.read_bytes(), str(key)))
+        made = store.proofs.checkpoint(decoded(read_whole(key), str(key)))
     if output is not None:
         files.write_new(output, made.encode(), public=True)
         note(f"wrote the checkpoint to {output}: keep a copy where the owner of this disk cannot change it")
@@ -159,9 +168,14 @@ def make_key(name: str, path: Path, *, as_json: bool, witness: bool = False) -> 
     from trails.integrity.note import new_key
     from trails.integrity.witnesses import new_witness_key
 
+    write_key(name, path, new_witness_key if witness else new_key, as_json=as_json)
+
+
+def write_key(name: str, path: Path, make: Callable[[str], tuple[str, str]], *, as_json: bool) -> None:
+    """Make a key with a name by what makes a secret and a public half, write both, and answer with the public one."""
     public = path.with_name(f"{path.name}.pub")
     refuse_existing(path, public)
-    signer, verifier = (new_witness_key if witness else new_key)(name)
+    signer, verifier = make(name)
     files.write_new(path, f"{signer}\n".encode())
     try:
         files.write_new(public, f"{verifier}\n".encode(), public=True)

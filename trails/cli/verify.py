@@ -13,12 +13,15 @@ from trails.cli.checkpoint import (
     authority_option,
     note_option,
     quorum_option,
+    require_signed_option,
+    signers_option,
     timestamp_option,
     verifier_option,
     witness_option,
 )
 from trails.cli.terminal import one_line, shorten
 from trails.errors import IntegrityError, InvalidInput
+from trails.files import read_whole
 
 if TYPE_CHECKING:
     from trails.integrity.note import Checkpoint
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 @quorum_option
 @timestamp_option
 @authority_option
+@signers_option
+@require_signed_option
 @json_option
 def verify(
     *,
@@ -44,6 +49,8 @@ def verify(
     quorum: int | None,
     timestamp: bytes | None,
     authorities: list[str],
+    signers: list[str],
+    require_signed: bool,
     as_json: bool,
 ) -> None:
     """Check that what is stored is whole and was not altered.
@@ -52,10 +59,13 @@ def verify(
     found. Whoever owns the disk can rewrite everything so that nothing is found; with --checkpoint (and --verifier, the
     log's public key) that is found too: what the checkpoint covers is as it was, but for what is then listed as changed,
     detached, deleted, brought back or redacted since. What may change of a session is its label, key, metadata, state,
-    spawner, system prompts, tags, notes and entry.
+    spawner, system prompts, tags, notes, signatures and entry.
 
     With --witness, that many of the witnesses as --quorum says (all unless given) must have cosigned the checkpoint.
     With --timestamp and --tsa-cert, a time-stamp authority must have said that the checkpoint was there, and by when is shown.
+
+    Signatures of heads (`trails sign`) must hold. The turns that none covers are listed, with --signers of those by these
+    keys alone; with --require-signed they are findings.
     """
     from trails.cli import render
 
@@ -69,6 +79,8 @@ def verify(
             quorum=quorum,
             timestamp=timestamp,
             authorities=authorities,
+            signers=signers,
+            require_signed=require_signed,
         )
     answer_report(report, as_json=as_json)
 
@@ -111,7 +123,7 @@ def verify_proof(
     if not verifiers:
         refuse("without the log's public key no signature can be trusted; give --verifier KEY")
     try:
-        data = file.read_bytes()
+        data = read_whole(file)
         shown = _verified(data, verifiers, kept) | _witnessed(data, witnesses, quorum)
         shown |= _stamped(data, timestamp, authorities)
     except IntegrityError as wrong:

@@ -94,6 +94,10 @@ class Walk:
 
     def graph(self, graph: NamedNode, quads: Sequence[Quad]) -> None:
         """Go through a graph: of a session's turns, or of records beside it."""
+        if (kind := kinds.owner(graph.value)) is not None:
+            held = [quad for quad in quads if self._taking.new.holds(quad)]
+            kind.purge(self._taking, graph.value, quads, held)
+            return
         self._check_ids([graph, *dict.fromkeys(o for q in quads if isinstance(o := q.object, NamedNode))])
         hits = [
             quad for quad in quads if self._taking.new.holds_value(quad)

@@ -92,6 +92,8 @@ def parts(workspace: Workspace, wanted: Wanted) -> Iterator[Part]:
         yield Part(None, _catalog(store, wanted))
         for row in store.rows(queries.find("graphs").text):
             graph = tsv.iri(row[0])
+            if kinds.owner(graph) is not None:
+                continue  # a document of others: not what was recorded here
             yield Part(graph, _graph(store, graph, None, wanted))
         return
     chain = workspace.reader.lineage(wanted.session.id)[::-1]
