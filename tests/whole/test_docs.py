@@ -238,7 +238,7 @@ def test_the_triples_of_calls_on_the_page_on_the_graph_are_those_that_are_writte
         return {tuple(re.sub(r"/(\d)-[0-9a-f]{16}", r"/\1", each) for each in quad) for quad in as_text(quads)}
 
     said = undrawn(list(ox.parse(shown, format=ox.RdfFormat.TRIG)))
-    assert len(said) == 19
+    assert len(said) == 18
     assert said <= undrawn(written)
 
 
