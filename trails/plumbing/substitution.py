@@ -39,7 +39,8 @@ _NOBODYS: Final = frozenset(
         vocab.TYPE, vocab.DIGEST, vocab.SALT, vocab.NAMED_DIGEST, vocab.QUOTED_DIGEST, vocab.RESULT_DIGEST, vocab.FORK_HEAD,
         vocab.FACTS_DIGEST, vocab.STANDS_AS, vocab.HEAD_BEFORE, vocab.HEAD_AFTER, vocab.SHA256, vocab.STATE, vocab.DIRECTION,
         vocab.QUEUE_MODE, vocab.OUTCOME, vocab.FROM_STATE, vocab.TO_STATE, vocab.STATUS, vocab.ARTIFACT_CHANGE, vocab.ACTION,
-        vocab.CLEANUP, vocab.RUN_OUTCOME, vocab.ANNOUNCED_HOW, vocab.REDACTED_PLACE, vocab.BRANCH,
+        vocab.CLEANUP, vocab.RUN_OUTCOME, vocab.ANNOUNCED_HOW, vocab.REDACTED_PLACE, vocab.BRANCH, vocab.DELETED_HEAD,
+        vocab.DELETED_AT_ROOT, vocab.IMPORTER, vocab.IMPORTER_VERSION,
     }
 )  # fmt: skip
 """The properties whose values are Trails' own words, or made by it: no person's text is in them."""

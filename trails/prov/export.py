@@ -36,6 +36,8 @@ _DROPPED: Final = frozenset(
 """What the queries of this export leave out, for facts that are read without them."""
 
 Row = list[str]
+Sources = Mapping[str, tuple[Attribute, ...]]
+"""What imported turns rest on, by turn."""
 
 
 class Part(NamedTuple):
@@ -92,11 +94,19 @@ def family(workspace: Workspace, session_id: str, *, recorded_only: bool) -> Ite
 def _graph(store: QuadStore, graph: str, end: int | None, wanted: Wanted) -> Iterator[Statement]:
     """Yield a graph's statements: of turns below `end`, of the one turn that is wanted, and of all that is no turn's."""
     keep = _keeper(end, wanted.turn)
-    sources = dict(store.table(queries.find("prov_sources").bind(graph=graph)))
+    sources = _sources(store, graph)
     rows = _by_subject(store, queries.find("prov_facts").bind(graph=graph))
     yield from _statements(rows, sources, keep)
     if not wanted.recorded_only:
         yield from _derived(store, _OF_GRAPHS, keep, graph=graph)
+
+
+def _sources(store: QuadStore, graph: str) -> Sources:
+    """Return what imported turns of a graph rest on: the records of their source, and the files that the session is from."""
+    files = [quad.object for quad in store.quads((NamedNode(graph), vocab.DERIVED_FROM, None, vocab.CATALOG))]
+    named = [each.value for each in files if isinstance(each, NamedNode) and iris.file_digest(each.value) is not None]
+    found = store.table(queries.find("prov_sources").bind(graph=graph))
+    return {turn: imported(tsv.string(source), sorted(named)) for turn, source in found}
 
 
 def _by_subject(store: QuadStore, query: str) -> Iterable[Row]:
@@ -186,7 +196,7 @@ class _Forms:
         self.names: dict[str, str] = {f"<{iri}>": name for iri, name in NAMES.items()}
 
 
-def _statements(rows: Iterable[Row], sources: Mapping[str, str], keep: Callable[[str], bool]) -> Iterator[Statement]:
+def _statements(rows: Iterable[Row], sources: Sources, keep: Callable[[str], bool]) -> Iterator[Statement]:
     """Yield the statements of rows that come subject after subject."""
     forms = _Forms(trails_terms())
     about: list[Row] = []
@@ -201,7 +211,7 @@ def _statements(rows: Iterable[Row], sources: Mapping[str, str], keep: Callable[
         yield from _subject(subject, about, sources, forms)
 
 
-def _subject(term: str, rows: Iterable[Row], sources: Mapping[str, str], forms: _Forms) -> Iterator[Statement]:
+def _subject(term: str, rows: Iterable[Row], sources: Sources, forms: _Forms) -> Iterator[Statement]:
     """Yield the statements of one subject: what it is, with its attributes, then its relations."""
     subject = term[1:-1]
     evidence = _evidence(term, sources)
@@ -260,12 +270,11 @@ def _said(predicate: str, subtype: str | None) -> tuple[Attribute, ...]:
     return ((TYPE, name_value(iri)),) if iri.startswith(vocab.TRAILS) else ()
 
 
-def _evidence(term: str, sources: Mapping[str, str]) -> tuple[Attribute, ...]:
+def _evidence(term: str, sources: Sources) -> tuple[Attribute, ...]:
     if not sources:
         return RECORDED
     turn = term if term in sources else f"<{iris.turn_of(term[1:-1])}>" if "/" in term else term
-    source = sources.get(turn)
-    return RECORDED if source is None else imported(tsv.string(source))
+    return sources.get(turn, RECORDED)
 
 
 def _value(term: str) -> Value:
