@@ -7,7 +7,7 @@ what holds JSON stay in the store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -28,8 +28,11 @@ from trails.store.contract import QuadStore
 MEMORY: Final = ":memory:"
 _RDF_TYPE: Final = f"<{vocab.RDF}type>"
 _BARE: Final = frozenset(iri for iri in CLASSES if iri.removeprefix(PROV).lower() in ELEMENTS)
-_OF_GRAPHS: Final = ("derived_tool_informed_by_model",)
-_OF_SESSIONS: Final = ("derived_agent_for_principal",)
+_OF_GRAPHS: Final = (
+    *("derived_tool_informed_by_model", "derived_redacted_content"),
+    *("derived_spawned_for_spawner", "derived_result_by_agent"),
+)
+_OF_SESSIONS: Final = ("derived_agent_for_principal", "derived_child_for_requester")
 _DROPPED: Final = frozenset(
     term.value for term in (vocab.VALUE, vocab.SALT, vocab.LEAF_SALT, vocab.ROW_SALT, vocab.TASK_SALT, vocab.BRANCH)
 ) | frozenset(term.value for term in (vocab.ARGUMENTS, vocab.USAGE, vocab.META, vocab.REQUEST))
@@ -132,15 +135,38 @@ def _turn_index(subject: str) -> int | None:
 
 
 def _derived(store: QuadStore, rules: Iterable[str], keep: Callable[[str], bool], **bound: str) -> Iterator[Statement]:
-    terms = trails_terms()
     for rule in rules:
-        evidence = derived(rule)
-        for triple in store.query(queries.find(rule).bind(**bound)):  # type: ignore[union-attr] # a CONSTRUCT
-            relation = terms.relations[triple.predicate.value]  # type: ignore[union-attr] # a CONSTRUCT
-            subject, value = triple.subject.value, triple.object.value  # type: ignore[union-attr] # IRIs
-            if keep(subject):
-                rest = (None,) * (len(KINDS[relation.kind].places) - 2)
-                yield Statement(relation.kind, None, (subject, value, *rest), evidence)
+        made = store.query(queries.find(rule).bind(**bound))
+        triples = [(each.subject.value, each.predicate.value, each.object.value) for each in made]  # type: ignore[union-attr] # a CONSTRUCT of IRIs
+        for statement in _constructed(sorted(triples), derived(rule)):
+            if keep(str(statement.arguments[0] if statement.arguments else statement.id)):
+                yield statement
+
+
+def _constructed(triples: Sequence[tuple[str, str, str]], evidence: tuple[Attribute, ...]) -> Iterator[Statement]:
+    """Yield what triples without literals say: what things are, their relations, and those that have a node of their own."""
+    terms = trails_terms()
+    nodes: dict[str, dict[str, str]] = {value: {} for _, predicate, value in triples if predicate in terms.qualified}
+    for subject, predicate, value in triples:
+        if subject in nodes:
+            nodes[subject][predicate] = value
+    for subject, predicate, value in triples:
+        if subject in nodes:
+            continue
+        if predicate in terms.qualified:
+            form = terms.qualified[predicate]
+            places: list[str | None] = [subject, *(None,) * (len(KINDS[form.kind].places) - 1)]
+            for what, place in form.places.items():
+                places[place] = nodes[value].get(what)
+            yield Statement(form.kind, value, tuple(places), evidence)
+        elif predicate == vocab.TYPE.value:
+            for kind in terms.classes.get(value, ()):
+                yield Statement(kind, subject, (), evidence)
+        else:
+            relation = terms.relations[predicate]
+            rest = (None,) * (len(KINDS[relation.kind].places) - 2)
+            said = () if relation.kind in UNATTRIBUTED else evidence
+            yield Statement(relation.kind, None, (subject, value, *rest), said)
 
 
 # --- the catalog
