@@ -4,71 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyoxigraph as ox
 import pytest
-import rdflib
 from hypothesis import given
 from hypothesis import strategies as st
 
 import trails
+from tests.support.engines import Answer, Engines, answered
 from tests.support.nine_sessions import day, fill, later
 from tests.support.query_rules import lint
-from trails import InvalidInput, Repository, iris, queries, vocab
-from trails.store.contract import to_python
+from trails import InvalidInput, Repository, queries, vocab
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
 
 ALL = queries.load_all()
 CATALOGUE = queries.catalogue()
+FOR_USERS = {name: query for name, query in CATALOGUE.items() if query.folder == "catalogue"}
+"""Those for auditors are tested in `tests/audit/`, a file a theme."""
 
 # --- a store to ask
-
-
-class Engines:
-    """One store, asked through this package, through the rdflib view of it ("view") or, dumped to N-Quads, through rdflib."""
-
-    def __init__(self, store: Repository) -> None:
-        self.store = store
-        quads = ox.serialize(store.store.quads((None, None, None, None)), format=ox.RdfFormat.N_QUADS)
-        self.dataset = rdflib.Dataset(default_union=False)
-        self.dataset.parse(data=quads, format="nquads")
-
-    def rows(self, engine: str, name: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        if engine == "pyoxigraph":
-            found: Any = self.store.query(name, **parameters)
-            return [tuple(short(value(term)) for term in row) for row in found]
-        dataset = self.store.graph() if engine == "view" else self.dataset
-        result = dataset.query(queries.find(name).bind(**parameters))
-        return [tuple(short(None if term is None else term.toPython()) for term in row) for row in result]  # type: ignore[union-attr] # rows
-
-
-def value(term: Any) -> Any:
-    """Return a term's Python value, but the text of JSON."""
-    is_json = isinstance(term, ox.Literal) and term.datatype == vocab.JSON
-    return term.value if is_json else to_python(term)
-
-
-def short(value: Any) -> Any:
-    """Return an IRI of ours as a person would write it: `plan`, `plan#3`, `plan#1/call/0`, `principal:alice`."""
-    if isinstance(value, datetime):
-        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
-    if not isinstance(value, str):
-        return value
-    if not value.startswith("urn:trails:session:"):
-        return value.removeprefix("urn:trails:").removeprefix(vocab.PROV)
-    if iris.is_session(value):
-        return iris.session_id(value)
-    part = re.sub(r"^[^/]*/(\d+-[0-9a-f]{16})?", "", value)
-    return (
-        f"{iris.session_id(value)}#{iris.turn_index(value)}{part}"
-        if "-" in value.partition("/")[2]
-        else f"{iris.session_id(value)}/{part}"
-    )
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +37,8 @@ def engines() -> Iterator[Engines]:
         yield Engines(store)
 
 
-Rows = list[tuple[Any, ...]]
 ALICE, BOB, CAROL, PLANNER = "principal:alice", "principal:bob", "principal:carol", "agent:planner"
 
-Answer = tuple[str, dict[str, Any], str, Rows]
-# (query, parameters, the columns compared, the rows expected in this order)
 ANSWERS: list[Answer] = [
     (
         "runs",
@@ -109,7 +65,7 @@ ANSWERS: list[Answer] = [
         [
             (0, "user", "Plan a trip to the Alps", ALICE, "plan", "plan#0"),
             (1, "assistant", "I look.", PLANNER, "plan", "plan#1"),
-            (2, "tool", "Snow", PLANNER, "plan", "plan#2"),
+            (2, "tool", "Snow", "tool:weather", "plan", "plan#2"),
             (3, "assistant", "Take the train", PLANNER, "plan", "plan#3"),
             (4, "user", "Thanks", ALICE, "plan", "plan#4"),
         ],
@@ -146,9 +102,11 @@ ANSWERS: list[Answer] = [
         {"session": "dinner", "index": 5},
         "kind influence path turns first last",
         [
-            ("author", PLANNER, "transcript", 4, 1, 5),
+            ("author", PLANNER, "transcript", 2, 1, 4),
             ("author", ALICE, "transcript", 1, 0, 0),
+            ("author", "tool:weather", "transcript", 1, 2, 2),
             ("author", BOB, "transcript", 1, 3, 3),
+            ("author", "tool:tables", "transcript", 1, 5, 5),
             ("model", "m-1", "transcript", 1, 1, 1),
             ("model", "m-2", "transcript", 1, 4, 4),
             ("prompt", "plan/system/1", "system prompt", 1, 0, 0),
@@ -192,14 +150,6 @@ ANSWERS: list[Answer] = [
         ("dinner", 4, "taxi", "{}", "dinner#4", "dinner#4/call/1"),
     ]),
     ("unanswered-tool-calls", {"session": "plan"}, "name", []),
-    # what was imported has no times; of neither its answer nor that with the recipe is a model known
-    ("incomplete-turns", {"session": ["pi:01", "recipes"]}, "session index lacks turn", [
-        ("pi:01", 0, "time", "pi:01#0"),
-        ("pi:01", 1, "model", "pi:01#1"),
-        ("pi:01", 1, "time", "pi:01#1"),
-        ("recipes", 1, "model", "recipes#1"),
-    ]),
-    ("incomplete-turns", {"session": "plan"}, "lacks", []),
     (
         "token-usage-by-session",
         {},
@@ -462,14 +412,8 @@ ANSWERS: list[Answer] = [
 @pytest.mark.parametrize("engine", ["pyoxigraph", "rdflib", "view"])
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer[0]} {answer[1]}")
 def test_a_catalogue_query_answers_what_was_counted_by_hand(engines: Engines, engine: str, answer: Answer) -> None:
-    name, parameters, columns, expected = answer
-    rows = engines.rows(engine, name, **parameters)
-    declared = [column.name for column in CATALOGUE[name].columns] or ["0", "1", "2"]
-    places = [declared.index(column) for column in columns.split()]
-    found = [tuple(row[place] for place in places) for row in rows]
-    if not CATALOGUE[name].columns:  # a graph has no order
-        found.sort(key=repr)
-    assert found == (sorted(expected, key=repr) if not CATALOGUE[name].columns else expected)
+    found, expected = answered(engines, engine, answer)
+    assert found == expected
 
 
 def test_every_catalogue_query_has_a_hand_counted_answer() -> None:
@@ -477,7 +421,7 @@ def test_every_catalogue_query_has_a_hand_counted_answer() -> None:
         "event-behind-answer",  # its parameter is a turn, whose IRI is drawn by lot
         "tree-two-mains",  # what it finds cannot be made: see test_tree.py
     }
-    assert {name for name, _, _, expected in ANSWERS if expected} | elsewhere == set(CATALOGUE)
+    assert {name for name, _, _, expected in ANSWERS if expected} | elsewhere == set(FOR_USERS)
 
 
 @pytest.mark.parametrize("engine", ["pyoxigraph", "rdflib", "view"])
@@ -692,3 +636,16 @@ def test_a_file_whose_header_and_markers_differ_is_refused(text: str) -> None:
 
 def test_the_query_files_stand_where_the_package_looks(tmp_path: Path) -> None:
     assert (queries.folder() / "catalogue" / "transcript.rq").is_file()
+    assert {path.name for path in queries.folder().iterdir()} == set(queries.FOLDERS)
+    assert len(ALL) == len(list(queries.folder().rglob("*.rq")))
+
+
+def test_a_query_for_auditors_has_a_theme_and_no_other_has_one() -> None:
+    assert {query.name for query in ALL.values() if query.theme} == {
+        q.name for q in ALL.values() if q.folder == "audit"
+    }
+    assert [name for theme in queries.THEMES for name in queries.by_theme(theme)].count("incomplete-turns") == 1
+    with pytest.raises(InvalidInput, match="its theme is 'weather'"):
+        queries.parse("sample", "audit", "# theme: weather\n" + GOOD)
+    with pytest.raises(InvalidInput, match="its theme is ''"):
+        queries.parse("sample", "audit", GOOD)

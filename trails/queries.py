@@ -6,8 +6,10 @@ own, marked with a comment:
 - ``VALUES ?turn { <urn:example> } #: turn`` - the list between the braces is replaced by the values given;
 - any other line ending in ``#: name`` holds exactly one IRI or number, which is replaced.
 
-The header names purpose, parameters and columns::
+The folders are `core` (what Trails itself asks), `catalogue` (for users) and `audit` (for auditors, by theme). The header names
+purpose, parameters and columns, and of a query for auditors its theme::
 
+    # theme: one of `THEMES`, in the folder `audit` only
     # purpose: one sentence
     # param turn (turn): what it is            - kinds: session, turn, iri, text, integer, time; "optional" may follow
     # column source (iri): what it is
@@ -28,10 +30,20 @@ import pyoxigraph as ox
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput
 
-_HEADER: Final = re.compile(r"#\s*(purpose|param|column)\s*(?:(\w+)\s*\((\w+)(,\s*optional)?\))?\s*:\s*(.+)")
+_HEADER: Final = re.compile(r"#\s*(purpose|theme|param|column)\s*(?:(\w+)\s*\((\w+)(,\s*optional)?\))?\s*:\s*(.+)")
 _MARKED: Final = re.compile(r"^(?P<line>.*?)\s*#:\s*(?P<name>\w+)\s*$")
 _LIST: Final = re.compile(r"\{[^{}]*\}")
 _CONSTANT: Final = re.compile(r"<[^<>\s=]*>|(?<![\w?:.-])\d+\b")
+FOLDERS: Final = ("core", "catalogue", "audit")
+THEMES: Final = {
+    "context": "what a model was shown of a transcript, what not, and where that came from",
+    "branches": "how sessions hang together: forks, what they share, keys, moves and aliases",
+    "integrity": "whether the record is whole: gaps, heads, copies, times, checkpoints",
+    "people": "who acted for whom, who influenced what, and what is kept about one person",
+    "work": "what agents did: sub-agents, tools, models, results, tokens, time and cost",
+    "removal": "what was taken away, by whom, by which rule, and what still repeats it",
+}
+"""The themes of the queries for auditors, in the order in which the guide tells them, and what each asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +76,8 @@ class QueryFile:
     columns: tuple[Column, ...]
     text: str
     _pieces: tuple[str | _Slot, ...]
+    theme: str = ""
+    """What a query of the folder `audit` is about, one of `THEMES`; empty for the others."""
 
     def bind(self, **values: Any) -> str:
         """Return the query with its parameters set. A parameter takes a value or a list of values.
@@ -168,14 +182,20 @@ def folder() -> Path:
 
 @cache
 def load_all() -> dict[str, QueryFile]:
-    """Return every query file by name (its file name without `.rq`)."""
-    found = {path.stem: parse(path.stem, path.parent.name, path.read_text("utf-8")) for path in folder().rglob("*.rq")}
+    """Return every query file of `FOLDERS` by name (its file name without `.rq`)."""
+    files = (path for name in FOLDERS for path in (folder() / name).glob("*.rq"))
+    found = {path.stem: parse(path.stem, path.parent.name, path.read_text("utf-8")) for path in files}
     return dict(sorted(found.items()))
 
 
 def catalogue() -> dict[str, QueryFile]:
-    """Return the ready-made queries for users, by name."""
+    """Return the ready-made queries for users and auditors, by name."""
     return {name: query for name, query in load_all().items() if query.folder != "core"}
+
+
+def by_theme(theme: str) -> dict[str, QueryFile]:
+    """Return the queries for auditors on one of `THEMES`, by name."""
+    return {name: query for name, query in load_all().items() if query.folder == "audit" and query.theme == theme}
 
 
 def find(name: str) -> QueryFile:
@@ -188,13 +208,15 @@ def find(name: str) -> QueryFile:
 
 def parse(name: str, folder_name: str, text: str) -> QueryFile:
     """Return a query file from its text; a header or marker that is not as documented raises `InvalidInput`."""
-    purpose, parameters, columns = "", [], []
+    purpose, theme, parameters, columns = "", "", [], []
     pieces: list[str | _Slot] = []
     for line in text.splitlines(keepends=True):
         if header := _HEADER.match(line):
             what, item, kind, optional, description = header.groups()
             if what == "purpose":
                 purpose = description.strip()
+            elif what == "theme":
+                theme = description.strip()
             elif what == "param":
                 parameters.append(Parameter(item, kind, bool(optional), description.strip()))
             else:
@@ -207,7 +229,9 @@ def parse(name: str, folder_name: str, text: str) -> QueryFile:
     declared = {parameter.name for parameter in parameters}
     if not purpose or slots != declared:
         raise InvalidInput(f"query {name!r}: header and markers differ (purpose {purpose!r}, {declared} and {slots})")
-    return QueryFile(name, folder_name, purpose, tuple(parameters), tuple(columns), text, tuple(pieces))
+    if folder_name == "audit" and theme not in THEMES:
+        raise InvalidInput(f"query {name!r}: its theme is {theme!r}, and one of {', '.join(THEMES)} is wanted")
+    return QueryFile(name, folder_name, purpose, tuple(parameters), tuple(columns), text, tuple(pieces), theme)
 
 
 def _cut(name: str, line: str, parameter: str) -> list[str | _Slot]:

@@ -116,7 +116,7 @@ def test_every_command_and_every_option_has_help(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(main.commands) - {"audit", "completion", "cosign", "guide", "verify-proof"})
+    "name", sorted(set(main.commands) - {"audit", "completion", "cosign", "guide", "timestamp", "verify-proof"})
 )
 def test_every_command_that_opens_a_store_takes_its_place(name: str) -> None:
     assert "--store PATH" in ok(invoke(name, "--help"))

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.authority import FOR_STAMPS, Holder, certified, response, signed, token_info
 from tests.support.commands import Run, invoke, ok
 from tests.support.killed import left_by_a_kill
 from tests.support.machines import examples
@@ -615,6 +616,72 @@ def test_a_witness_cosigns_nothing_that_the_log_did_not_sign(run: Run, tmp_path:
     failed(run("cosign", "first", "--key", "one", "--verifier", "key.pub", "--kept", "first"), 2, "go together")
     failed(run("verify", "--witness", "one.pub"), 2, "none was given")
     failed(run("verify", "--checkpoint", "first", "--verifier", "key.pub", "--quorum", "1"), 2, "of witnesses")
+
+
+def stamp(folder: Path, name: str, authority: Holder) -> None:
+    """Let an authority answer the request in NAME.tsq."""
+    asked = (folder / f"{name}.tsq").read_bytes()
+    at = asked.rindex(b"\x02", 0, len(asked) - 8)  # the nonce, before the three bytes that ask for certificates
+    nonce = int.from_bytes(asked[at + 2 : at + 2 + asked[at + 1]], "big")
+    info = token_info(sha256((folder / name).read_bytes()).digest(), nonce)
+    (folder / f"{name}.answer").write_bytes(response(signed(info, authority)))
+
+
+def test_an_authority_stamps_a_checkpoint_and_its_token_is_demanded_on_the_command_line(
+    run: Run, tmp_path: Path
+) -> None:
+    pytest.importorskip("rfc3161_client", reason="rfc3161-client is not installed (the extra `timestamps`)")
+    with_keys(run)
+    tsa, other = certified("Stamps", usages=FOR_STAMPS), certified("Stamps", usages=FOR_STAMPS)
+    for name, holder in (("tsa.pem", tsa), ("other.pem", other)):
+        (tmp_path / name).write_text(holder.pem)
+    ok(run("timestamp", "request", "first", "-o", "first.tsq"))
+    stamp(tmp_path, "first", tsa)
+    adding = ("timestamp", "add", "first", "first.answer", "--request", "first.tsq")
+    failed(run(*adding, "--tsa-cert", "other.pem"), 1, "does not hold")
+    assert not (tmp_path / "first.tsr").exists()
+    ok(run(*adding, "--tsa-cert", "tsa.pem"))
+    assert (tmp_path / "first.tsr").read_bytes() == (tmp_path / "first.answer").read_bytes()
+    failed(run(*adding), 2, "is there already")
+
+    noon = {"authority": "CN=Stamps", "time": "2026-06-01T12:00:01+00:00"}
+    trust = ("--timestamp", "first.tsr", "--tsa-cert", "tsa.pem")
+    how = ("verify", "--checkpoint", "first", "--verifier", "key.pub")
+    assert json.loads(ok(run(*how, *trust, "--json")))["timestamped"] == noon
+    assert "there by 2026-06-01T12:00:01+00:00, as CN=Stamps says" in ok(run(*how, *trust))
+    assert json.loads(ok(run(*how, "--json")))["timestamped"] is None
+    failed(run(*how, "--timestamp", "first.tsr", "--tsa-cert", "other.pem"), 1, "does not hold")
+    failed(run(*how, "--timestamp", "first.tsr"), 2, "give both")
+    failed(run("verify", *trust), 2, "none was given")
+
+    ok(run("proof", "plan", "0", "--checkpoint", "first", "-o", "turn"))
+    proven = ("verify-proof", "turn", "--verifier", "key.pub", "--json")
+    assert json.loads(ok(run(*proven, *trust)))["timestamped"] == noon
+    refused = run(*proven, "--timestamp", "first.tsr", "--tsa-cert", "other.pem")
+    assert (refused.exit_code, json.loads(refused.stdout)["valid"]) == (1, False)
+
+
+def test_a_signed_report_and_a_pack_have_a_time_stamp_each(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("rfc3161_client", reason="rfc3161-client is not installed (the extra `timestamps`)")
+    with_keys(run)
+    tsa = certified("Stamps", usages=FOR_STAMPS)
+    (tmp_path / "tsa.pem").write_text(tsa.pem)
+    audit = ("audit", "report", "--all", "--format", "json", "-o", "report.json", "--key", "key", "--signed", "said")
+    ok(run(*audit))
+    for name in ("first", "said"):
+        ok(run("timestamp", "request", name, "-o", f"{name}.tsq"))
+        stamp(tmp_path, name, tsa)
+        ok(run("timestamp", "add", name, f"{name}.answer", "--request", f"{name}.tsq"))
+    check = ("audit", "check", "report.json", "--checkpoint", "said", "--verifier", "key.pub", "--tsa-cert", "tsa.pem")
+    assert "by 2026-06-01T12:00:01+00:00, as CN=Stamps says" in ok(run(*check, "--timestamp", "said.tsr"))
+    failed(run(*check, "--timestamp", "first.tsr"), 1, "another text")
+    trust = ("--checkpoint", "first", "--verifier", "key.pub", "--timestamp", "first.tsr", "--tsa-cert", "tsa.pem")
+    ok(run("audit", "pack", "--all", "-o", "pack", "--key", "key", *trust))
+    assert (tmp_path / "pack" / "kept.checkpoint.tsr").read_bytes() == (tmp_path / "first.tsr").read_bytes()
+    report = json.loads((tmp_path / "pack" / "report.json").read_text())
+    [said] = [each["said"] for each in report["verdicts"] if each["name"] == "integrity"]
+    assert said.endswith("; there by 2026-06-01T12:00:01+00:00, as CN=Stamps says")
+    ok(run("audit", "check", "pack", "--verifier", "key.pub"))
 
 
 def test_a_store_that_was_replaced_fails_verify_with_the_kept_checkpoint(run: Run, tmp_path: Path) -> None:

@@ -267,7 +267,7 @@ PLANTS: dict[str, Callable[[History], Planted]] = {
     "an attribute that PROV lacks": _a_made_up_attribute,
     "two mentions of one entity": _two_mentions,
 }
-ROUNDS = {"quick": 4, "all": 40, "long": 100}
+ROUNDS = {"quick": 4, "all": 40, "long": 1000}
 
 
 @pytest.mark.parametrize("name", PLANTS)
@@ -283,6 +283,17 @@ def test_a_planted_violation_is_found_and_named_and_nothing_else_is(name: str, s
         assert any(node in each.nodes for each in findings) or node == "", (seed, findings)
         clashing = {statement for each in findings for statement in each.statements}
         assert clashing & set(planted), (seed, findings)
+
+
+def test_two_bundles_of_one_name_are_found_among_valid_ones(size: Size) -> None:
+    for seed in range(ROUNDS[size]):
+        bundles = [Bundle(f"{EX}b{number}", History(seed + number, 20).statements) for number in range(4)]
+        assert list(check(Document(bundles)).findings) == [], seed
+        twice = random.Random(seed).randrange(4)
+        bundles.append(Bundle(f"{EX}b{twice}", [Statement("entity", f"{EX}e")]))
+        random.Random(seed).shuffle(bundles)
+        (finding,) = check(Document(bundles)).findings
+        assert (finding.name, finding.bundle) == ("unique-bundle", f"{EX}b{twice}")
 
 
 def test_a_circle_is_told_as_its_shortest() -> None:

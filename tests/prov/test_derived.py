@@ -28,7 +28,7 @@ def derived(store: Repository, rule: str, **which: Any) -> list[Statement]:
 
 
 def arguments(found: list[Statement], kind: str) -> list[tuple[str | None, ...]]:
-    return sorted(each.arguments for each in found if each.kind == kind)  # type: ignore[type-var] # IRIs
+    return sorted(each.arguments for each in found if each.kind == kind)
 
 
 # --- redactions
@@ -139,7 +139,9 @@ def test_a_spawned_session_with_another_agent_names_the_transition_that_made_it_
     memory: Repository, which: dict[str, str]
 ) -> None:
     lead = trails.Tree(memory).main("chief", "phone", id="phone")
-    lead.spawn("branch", "Look it up", id="looker")
+    branch = lead.spawn("branch", "Look it up", id="looker")
+    branch.suspend()
+    branch.resume()
     node = NamedNode("urn:trails:session:looker")
     [old] = memory.store.quads((node, vocab.SESSION_AGENT, None, vocab.CATALOG))
     new = Quad(node, vocab.SESSION_AGENT, NamedNode("urn:trails:agent:scout"), vocab.CATALOG)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from tests.support.histories import History
+from tests.support.machines import Size
 from trails.errors import InvalidInput
 from trails.prov import Bundle, Document, Statement, Timing, validate
 from trails.prov.constraints import check
@@ -98,6 +101,21 @@ WRONG = {
 @pytest.mark.parametrize("rule", WRONG)
 def test_each_order_is_compared_by_its_times(rule: int) -> None:
     assert [each.constraint for each in timing(*WRONG[rule]).findings] == [rule]
+
+
+ROUNDS = {"quick": 4, "all": 40, "long": 1000}
+
+
+@pytest.mark.parametrize("rule", WRONG)
+def test_a_time_planted_against_an_order_is_found_and_named_and_nothing_else_is(rule: int, size: Size) -> None:
+    for seed in range(ROUNDS[size]):
+        history = History(seed)
+        assert list(timing(*history.statements).findings) == [], seed
+        mixed = [*history.statements, *WRONG[rule]]
+        random.Random(seed).shuffle(mixed)
+        (finding,) = timing(*mixed).findings
+        assert finding.constraint == rule, seed
+        assert set(finding.statements) <= set(WRONG[rule]), seed
 
 
 @pytest.mark.parametrize("rule", WRONG)

@@ -106,7 +106,11 @@ def test_prov_opens_what_is_written_and_finds_the_same_in_it(format_: str) -> No
 @pytest.mark.parametrize("seed", range(3))
 def test_a_history_survives_every_format(seed: int, format_: str) -> None:
     document = Document([Bundle(None, History(seed).statements)])
-    assert said(read(to_bytes(document, format_), format_)) == said(document)
+    again = said(read(to_bytes(document, format_), format_))
+    # RDF has no second one of the same statement
+    assert (again if format_ not in ("turtle", "trig") else set(again)) == (
+        said(document) if format_ not in ("turtle", "trig") else set(said(document))
+    )
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.sampled_from(ALL))
@@ -146,6 +150,18 @@ def test_a_bundle_without_statements_is_left_out() -> None:
     document = Document([Bundle(None, []), Bundle("urn:b", []), Bundle("urn:c", EVERYTHING[:1])])
     for format_ in ("json", "jsonld", "provn", "xml", "trig"):
         assert [each.name for each in read(to_bytes(document, format_), format_).bundles] == [None, "urn:c"]
+
+
+def test_statements_of_one_kind_with_one_id_stay_apart_in_json() -> None:
+    times = (None, "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
+    odd = EX + 'a": {'
+    same = [Statement("activity", name, (time, None)) for time in times for name in (EX + "a", odd, EX + f"b{time}")]
+    document = Document([Bundle(None, same), Bundle("urn:b", same[:4]), Bundle("urn:c", same[:1])])
+    data = to_bytes(document, "json")
+    assert said(read(data, "json")) == said(document)
+    plain = Document([Bundle(None, [each for each in same if each.id != odd])])
+    theirs = ProvDocument.deserialize(io.StringIO(to_bytes(plain, "json").decode()), format="json")
+    assert said_by_prov(theirs) == said(plain)
 
 
 def test_json_is_json_with_no_and_with_many_bundles() -> None:

@@ -245,6 +245,22 @@ def test_a_rebuild_that_fails_leaves_the_store_in_use(place: Path, monkeypatch: 
         assert store.load("kept").turns[-1].content == "still here"
 
 
+def test_a_file_that_the_engine_drops_while_the_sizes_are_added_up_counts_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("1.sst", "2.sst"):
+        (tmp_path / name).write_bytes(b"12345")
+    listed = Path.rglob
+
+    def dropped_meanwhile(folder: Path, pattern: str) -> list[Path]:
+        found = list(listed(folder, pattern))
+        (tmp_path / "1.sst").unlink()
+        return found
+
+    monkeypatch.setattr(Path, "rglob", dropped_meanwhile)
+    assert maintenance.size_of(tmp_path) == 5
+
+
 @pytest.mark.parametrize("renamed", [False, True])
 def test_a_swap_that_fails_closes_the_store_and_the_next_opening_has_everything(
     place: Path, monkeypatch: pytest.MonkeyPatch, renamed: bool

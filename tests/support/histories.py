@@ -23,8 +23,13 @@ class History:
         self.entities: list[str] = []
         self.agents = [self._declared("agent", "ag") for _ in range(3)]
         self.activities = [self._activity()]
+        self._general: set[str] = set()
+        usual = (self._make, self._make, self._use, self._begin, self._attribute, self._describe)
+        seldom = (self._derive, self._end, self._destroy, self._delegate, self._collect, self._link)
+        self._make()
+        self._make()
         for _ in range(steps):
-            self._random.choice((self._make, self._make, self._use, self._begin, self._attribute, self._describe))()
+            self._random.choice(usual if self._random.random() < 0.5 else seldom)()
 
     def time(self) -> str:
         """Return the time of the next second."""
@@ -81,4 +86,46 @@ class History:
         if len(self.entities) > 1:
             general, specific = sorted(self._random.sample(range(len(self.entities)), 2))
             pair = (self.entities[specific], self.entities[general])
+            self._general.add(pair[1])
             self.statements.append(Statement("specializationOf", None, pair))
+
+    def _derive(self) -> None:
+        """Make an entity from another by an activity that read it for that, with all that can be said of it."""
+        if self.entities:
+            source, by = self._random.choice(self.entities), self._random.choice(self.activities)
+            use, generation = self.fresh("use"), self.fresh("gen")
+            self.statements.append(Statement("used", use, (by, source, self.time())))
+            made = self._declared("entity", "e")
+            self.statements.append(Statement("wasGeneratedBy", generation, (made, by, self.time())))
+            self.statements.append(Statement("wasDerivedFrom", self.fresh("der"), (made, source, by, generation, use)))
+            self.entities.append(made)
+
+    def _end(self) -> None:
+        """End an activity for good, but for the first one."""
+        if len(self.activities) > 2:
+            ended = self.activities.pop(self._random.randrange(1, len(self.activities)))
+            self.statements.append(Statement("wasEndedBy", self.fresh("end"), (ended, None, None, self.time())))
+
+    def _destroy(self) -> None:
+        """Take an entity away for good, but for the first one and those that others are special cases of."""
+        able = [entity for entity in self.entities[1:] if entity not in self._general]
+        if len(able) > 1:
+            gone, by = self._random.choice(able), self._random.choice(self.activities)
+            self.entities.remove(gone)
+            self.statements.append(Statement("wasInvalidatedBy", self.fresh("inv"), (gone, by, self.time())))
+
+    def _delegate(self) -> None:
+        delegate, responsible = self._random.sample(self.agents, 2)
+        by = self._random.choice(self.activities)
+        self.statements.append(Statement("actedOnBehalfOf", None, (delegate, responsible, by)))
+
+    def _collect(self) -> None:
+        if self.entities:
+            collection = self._declared("entity", "c")
+            self.statements.append(Statement("hadMember", None, (collection, self._random.choice(self.entities))))
+
+    def _link(self) -> None:
+        if len(self.entities) > 1:
+            one, two = self._random.sample(self.entities, 2)
+            self.statements.append(Statement("alternateOf", None, (one, two)))
+            self.statements.append(Statement("wasInfluencedBy", self.fresh("inf"), (one, two)))

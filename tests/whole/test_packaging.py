@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.places import ROOT
+from trails import queries
 from trails.cli.guide import PAGES
 
 NEEDED = {
@@ -21,6 +22,7 @@ NEEDED = {
     *(".ci/run", ".ci/requirements.txt", "trails/__init__.py", "trails/cli/__init__.py", "trails/py.typed"),
     *("trails/integrity/verify_export.py", "trails/integrity/digest-vectors.json"),
     *("trails/_samples/release-plan.jsonl", "ontology/trails.ttl", "queries/catalogue/forest.rq"),
+    *("queries/audit/incomplete-turns.rq", "trails/guide/audit.md"),
     *("trails/guide/graph.md", "trails/guide/python.md"),
     *("queries/core/lineage.rq", "tests/__init__.py", "tests/conftest.py", "tests/cli/test_cli.py"),
     *("tests/support/writer.py", "tests/support/session_cases.py", "tests/support/formats/make.py"),
@@ -57,7 +59,7 @@ def test_the_source_distribution_is_the_checkout(distributed: set[str]) -> None:
     assert distributed == {name for name in found if (ROOT / name).exists()} | {"PKG-INFO"}
 
 
-def test_the_wheel_has_every_page_of_the_guide(tmp_path: Path) -> None:
+def test_the_wheel_has_every_page_of_the_guide_and_every_query(tmp_path: Path) -> None:
     if not (ROOT / "trails").is_dir():
         pytest.skip("the sources are not beside these tests")
     if os.environ.get("CI"):
@@ -68,6 +70,8 @@ def test_the_wheel_has_every_page_of_the_guide(tmp_path: Path) -> None:
         names = archive.namelist()
     pages = {f"trails/guide/{page}.md" for page in PAGES}
     assert {name for name in names if name.endswith(".md")} == {*pages, "trails/_data/ontology/README.md"}
+    asked = {f"trails/_data/queries/{each.folder}/{each.name}.rq" for each in queries.load_all().values()}
+    assert {name for name in names if name.endswith(".rq")} == asked
 
 
 # --- what continuous integration installs

@@ -38,13 +38,17 @@ def audit(
     verifiers: Iterable[str] = (),
     witnesses: Iterable[str] = (),
     quorum: int | None = None,
+    timestamp: bytes | None = None,
+    authorities: Iterable[str] = (),
+    signers: Iterable[str] = (),
+    require_signed: bool = False,
     time: datetime | None = None,
 ) -> Report:
     """Return the report on one session with its ancestors, or (None) on the whole store.
 
-    Validity is by PROV-CONSTRAINTS, of the whole store in either case. A checkpoint that was kept elsewhere, its log's keys
-    and its witnesses are as for `Repository.verify`. `time` is when the audit is said to be made, now unless given: equal
-    stores and times give equal reports.
+    Validity is by PROV-CONSTRAINTS, of the whole store in either case. A checkpoint that was kept elsewhere, its log's keys,
+    its witnesses and its time stamp, and the signers of heads, are as for `Repository.verify`. `time` is when the audit is
+    said to be made, now unless given: equal stores and times give equal reports.
 
     Raises `SessionNotFound`, and `IntegrityError` where the checkpoint is not signed as demanded.
 
@@ -55,7 +59,15 @@ def audit(
     """
     subject = None if session is None else repository.resolve(session)
     verified = repository.verify(
-        subject, checkpoint=checkpoint, verifiers=verifiers, witnesses=witnesses, quorum=quorum
+        subject,
+        checkpoint=checkpoint,
+        verifiers=verifiers,
+        witnesses=witnesses,
+        quorum=quorum,
+        timestamp=timestamp,
+        authorities=authorities,
+        signers=signers,
+        require_signed=require_signed,
     )
     within = None if subject is None else [record.id for record in repository.reader.lineage(subject)]
     state = checkpoints.state(repository.store)
@@ -104,12 +116,18 @@ def _integrity(verified: VerifyReport, *, has_checkpoint: bool) -> Verdict:
     bad = [each for each in verified.findings if each.code not in _GAPS]
     against = "digests and log" + (" and the checkpoint" if has_checkpoint else ", and no checkpoint")
     witnesses = "".join(f"; cosigned by {each.name} at {each.time.isoformat()}" for each in verified.witnessed or ())
-    said = f"{verified.sessions} sessions and {verified.turns} turns held against {against}: {len(bad)} findings{witnesses}"
+    stamp = verified.timestamped
+    by = "" if stamp is None else f"; there by {stamp.time.isoformat()}, as {stamp.authority} says"
+    read = f"{verified.sessions} sessions and {verified.turns} turns"
+    said = f"{read} held against {against}: {len(bad)} findings{witnesses}{by}"
     found = _findings_of("digests, chain, log and checkpoint", bad)
     if verified.history:
         rows = [tuple(each.to_dict().values()) for each in verified.history]
         columns = tuple(verified.history[0].to_dict())
         found += _found("verify", "what changed since the checkpoint, as the log tells; no fault", columns, rows)
+    if verified.unsigned:
+        rows = [tuple(each.to_dict().values()) for each in verified.unsigned]
+        found += _found("verify", "turns that nobody signed", ("session", "first", "last"), rows)
     return Verdict(name="integrity", holds=not bad, said=said, found=found)
 
 

@@ -40,6 +40,7 @@ records.nq                            the sessions, exactly, in N-Quads
 provenance.json                       the same as W3C PROV, in PROV-JSON
 verify_export.py                      checks records.nq: python3 verify_export.py records.nq (Python 3.9, nothing else)
 kept.checkpoint                       the checkpoint that the store was held against, where one was given
+kept.checkpoint.tsr                   the time-stamp token over it (RFC 3161), where one was given
 report.checkpoint                     the log's signed state, with the report's digest in it, where the log signed it
 growth.proof                          that the log only grew between the two
 proofs/                               for each session, that its last turn was in the log: trails verify-proof
@@ -51,15 +52,22 @@ With Trails: trails audit check FOLDER --verifier KEY
 
 
 def pack(
-    repository: Repository, report: Report, *, checkpoint: str | None = None, signer: str | None = None
+    repository: Repository,
+    report: Report,
+    *,
+    checkpoint: str | None = None,
+    timestamp: bytes | None = None,
+    signer: str | None = None,
 ) -> dict[str, bytes]:
     """Return the files of a pack by their names, the manifest too.
 
     `report` says what is packed: a session with its ancestors, or the whole store. `checkpoint` is the one that the report
-    was held against. With `signer`, the log's secret key, the log vouches for the report, and proofs are against that.
-    Without either there are no proofs, which the manifest says.
+    was held against, `timestamp` the time-stamp response over it. With `signer`, the log's secret key, the log vouches for
+    the report, and proofs are against that. Without either there are no proofs, which the manifest says.
     """
     given = {} if checkpoint is None else {"kept.checkpoint": checkpoint.encode()}
+    if timestamp is not None:
+        given["kept.checkpoint.tsr"] = timestamp
     signed = None if signer is None else repository.proofs.checkpoint(signer, [extension(report.digest)])
     proven, missing = _proofs(repository, report, signed or checkpoint)
     files = {

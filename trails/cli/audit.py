@@ -22,7 +22,17 @@ from trails.cli.base import (
     store_option,
     time_option,
 )
-from trails.cli.checkpoint import note_option, quorum_option, refuse_existing, verifier_option, witness_option
+from trails.cli.checkpoint import (
+    authority_option,
+    note_option,
+    quorum_option,
+    refuse_existing,
+    require_signed_option,
+    signers_option,
+    timestamp_option,
+    verifier_option,
+    witness_option,
+)
 from trails.cli.terminal import clean, one_line
 
 if TYPE_CHECKING:
@@ -66,6 +76,10 @@ def audit() -> None:
 @verifier_option
 @witness_option
 @quorum_option
+@timestamp_option
+@authority_option
+@signers_option
+@require_signed_option
 @time_option("--time", "When the audit is said to be made; default: now.")
 @click.option("--key", metavar="FILE", type=EXISTING_FILE, help="The log's secret key, to sign the report with.")
 @click.option(
@@ -173,8 +187,19 @@ def _draw(made: Report) -> None:
 @verifier_option
 @witness_option
 @quorum_option
+@timestamp_option
+@authority_option
 @json_option
-def check(*, report: Path, checkpoint: str | None, verifiers: Sequence[str], as_json: bool, **demanded: Any) -> None:
+def check(
+    *,
+    report: Path,
+    checkpoint: str | None,
+    verifiers: Sequence[str],
+    timestamp: bytes | None,
+    authorities: list[str],
+    as_json: bool,
+    **demanded: Any,
+) -> None:
     """Check that a log vouches for a report or a pack, without any store.
 
     REPORT is what `trails audit --format json` wrote, PACK the folder or zip of `trails audit pack`, of which each file is
@@ -182,6 +207,7 @@ def check(*, report: Path, checkpoint: str | None, verifiers: Sequence[str], as_
     """
     from trails.audit import packing
     from trails.audit.signing import vouched
+    from trails.integrity.timestamps import stamped_if_asked
 
     if not verifiers:
         refuse("without the log's public key no signature can be trusted; give --verifier KEY")
@@ -195,8 +221,10 @@ def check(*, report: Path, checkpoint: str | None, verifiers: Sequence[str], as_
     if checkpoint is None:
         refuse("a report is held against the checkpoint that vouches for it; give --checkpoint FILE")
     state = vouched(text, checkpoint, verifiers, **demanded)
-    value = {"valid": True, "log": state.origin, "size": state.size}
-    answer(value, f"valid: the log {one_line(state.origin)} vouches for it", click.echo, as_json=as_json)
+    stamp = stamped_if_asked(checkpoint, timestamp, authorities)
+    value = {"valid": True, "log": state.origin, "size": state.size, "timestamped": stamp}
+    by = "" if stamp is None else f", by {stamp.time.isoformat()}, as {one_line(stamp.authority)} says"
+    answer(value, f"valid: the log {one_line(state.origin)} vouches for it{by}", click.echo, as_json=as_json)
 
 
 @audit.command("pack")
@@ -214,6 +242,10 @@ def check(*, report: Path, checkpoint: str | None, verifiers: Sequence[str], as_
 @verifier_option
 @witness_option
 @quorum_option
+@timestamp_option
+@authority_option
+@signers_option
+@require_signed_option
 @time_option("--time", "When the audit is said to be made; default: now.")
 @click.option("--key", metavar="FILE", type=EXISTING_FILE, help="The log's secret key: it vouches for the report.")
 @json_option
@@ -235,7 +267,7 @@ def pack_files(
     signer = None if key is None else decoded(key.read_bytes(), str(key))
     with open_store() as store:
         made = audited(store, session, **how)
-        packed = packing.pack(store, made, checkpoint=how["checkpoint"], signer=signer)
+        packed = packing.pack(store, made, checkpoint=how["checkpoint"], timestamp=how["timestamp"], signer=signer)
     packing.write(packed, output, made.time)
     value = {"output": str(output), "report": made.digest, "files": sorted(packed)}
     answer(value, None, click.echo, said=f"wrote {len(packed)} files to {one_line(str(output))}", as_json=as_json)

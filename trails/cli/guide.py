@@ -18,7 +18,7 @@ FOLDER: Final = Path(__file__).parent.parent / "guide"
 PAGES: Final = (
     *("python", "command-line", "branches", "context"),
     *("messages", "agents", "keys"),
-    *("graph", "provenance", "transcripts", "proofs", "redaction", "durability"),
+    *("graph", "provenance", "transcripts", "proofs", "audit", "redaction", "durability"),
 )
 """In the order in which one would read them."""
 _WIDTH: Final = 120

@@ -146,6 +146,7 @@ def _draw_queries(found: Sequence[QueryFile]) -> None:
 def _described(query: QueryFile) -> dict[str, Any]:
     return {
         "name": query.name,
+        "theme": query.theme,
         "purpose": query.purpose,
         "parameters": [
             {"name": p.name, "kind": p.kind, "optional": p.optional, "description": p.description}

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trails.cli.base import EXISTING_FILE, answer, command, end, json_option, open_store, refuse
-from trails.cli.checkpoint import note_option, quorum_option, verifier_option, witness_option
+from trails.cli.checkpoint import (
+    authority_option,
+    note_option,
+    quorum_option,
+    require_signed_option,
+    signers_option,
+    timestamp_option,
+    verifier_option,
+    witness_option,
+)
 from trails.cli.terminal import one_line, shorten
 from trails.errors import IntegrityError, InvalidInput
 
@@ -25,6 +34,10 @@ if TYPE_CHECKING:
 @verifier_option
 @witness_option
 @quorum_option
+@timestamp_option
+@authority_option
+@signers_option
+@require_signed_option
 @json_option
 def verify(
     *,
@@ -33,6 +46,10 @@ def verify(
     verifiers: list[str],
     witnesses: list[str],
     quorum: int | None,
+    timestamp: bytes | None,
+    authorities: list[str],
+    signers: list[str],
+    require_signed: bool,
     as_json: bool,
 ) -> None:
     """Check that what is stored is whole and was not altered.
@@ -41,15 +58,29 @@ def verify(
     found. Whoever owns the disk can rewrite everything so that nothing is found; with --checkpoint (and --verifier, the
     log's public key) that is found too: what the checkpoint covers is as it was, but for what is then listed as changed,
     detached, deleted, brought back or redacted since. What may change of a session is its label, key, metadata, state,
-    spawner, system prompts, tags, notes and entry.
+    spawner, system prompts, tags, notes, signatures and entry.
 
     With --witness, that many of the witnesses as --quorum says (all unless given) must have cosigned the checkpoint.
+    With --timestamp and --tsa-cert, a time-stamp authority must have said that the checkpoint was there, and by when is shown.
+
+    Signatures of heads (`trails sign`) must hold. The turns that none covers are listed, with --signers of those by these
+    keys alone; with --require-signed they are findings.
     """
     from trails.cli import render
 
     with open_store() as store, render.working("verifying"):
         wanted = None if session is None else store.resolve(session)
-        report = store.verify(wanted, checkpoint=checkpoint, verifiers=verifiers, witnesses=witnesses, quorum=quorum)
+        report = store.verify(
+            wanted,
+            checkpoint=checkpoint,
+            verifiers=verifiers,
+            witnesses=witnesses,
+            quorum=quorum,
+            timestamp=timestamp,
+            authorities=authorities,
+            signers=signers,
+            require_signed=require_signed,
+        )
     answer_report(report, as_json=as_json)
 
 
@@ -67,6 +98,8 @@ def answer_report(report: VerifyReport, *, as_json: bool) -> None:
 @verifier_option
 @witness_option
 @quorum_option
+@timestamp_option
+@authority_option
 @note_option("--kept", "For a proof of growth: the older checkpoint, as it was kept.")
 @json_option
 def verify_proof(
@@ -75,6 +108,8 @@ def verify_proof(
     verifiers: list[str],
     witnesses: list[str],
     quorum: int | None,
+    timestamp: bytes | None,
+    authorities: list[str],
     kept: str | None,
     as_json: bool,
 ) -> None:
@@ -87,7 +122,9 @@ def verify_proof(
     if not verifiers:
         refuse("without the log's public key no signature can be trusted; give --verifier KEY")
     try:
-        shown = _verified(file.read_bytes(), verifiers, kept) | _witnessed(file.read_bytes(), witnesses, quorum)
+        data = file.read_bytes()
+        shown = _verified(data, verifiers, kept) | _witnessed(data, witnesses, quorum)
+        shown |= _stamped(data, timestamp, authorities)
     except IntegrityError as wrong:
         why = str(wrong)
         answer({"valid": False, "reason": why}, f"not valid: {one_line(why)}", click.echo, as_json=as_json)
@@ -106,6 +143,15 @@ def _witnessed(data: bytes, witnesses: list[str], quorum: int | None) -> dict[st
         return {}
     found = cosignatures(read_proof(data).checkpoint, witnesses, quorum=quorum)
     return {"witnessed": [each.to_dict() for each in found]}
+
+
+def _stamped(data: bytes, timestamp: bytes | None, authorities: list[str]) -> dict[str, Any]:
+    """Return by when the checkpoint of a proof was there, or raise IntegrityError where its token does not hold."""
+    from trails.integrity.proofs import read_proof
+    from trails.integrity.timestamps import stamped_if_asked
+
+    found = stamped_if_asked(read_proof(data).checkpoint, timestamp, authorities)
+    return {} if found is None else {"timestamped": found.to_dict()}
 
 
 def _draw_proven(shown: Mapping[str, Any]) -> None:

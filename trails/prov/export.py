@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Final, NamedTuple
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import NamedNode, Quad, Triple
 
 from trails import iris, queries, vocab
 from trails.decoding import decodes
@@ -21,7 +24,18 @@ from trails.plumbing import kinds, redaction_records
 from trails.plumbing.workspace import Workspace
 from trails.prov.evidence import RECORDED, UNATTRIBUTED, derived, imported
 from trails.prov.mapping import CLASSES, NAMES, PROV, Terms, trails_terms
-from trails.prov.statements import ELEMENTS, INTERNATIONALIZED, KINDS, TYPE, Attribute, Statement, Value, name_value
+from trails.prov.statements import (
+    ELEMENTS,
+    INTERNATIONALIZED,
+    KINDS,
+    ROLE,
+    TYPE,
+    Attribute,
+    Statement,
+    Value,
+    name_value,
+)
+from trails.records.tools import tool_quads
 from trails.store import tsv
 from trails.store.contract import QuadStore
 
@@ -29,9 +43,20 @@ MEMORY: Final = ":memory:"
 _RDF_TYPE: Final = f"<{vocab.RDF}type>"
 _BARE: Final = frozenset(iri for iri in CLASSES if iri.removeprefix(PROV).lower() in ELEMENTS)
 _OF_GRAPHS: Final = (
-    *("derived_tool_informed_by_model", "derived_redacted_content"),
-    *("derived_spawned_for_spawner", "derived_result_by_agent"),
+    "derived_tool_informed_by_model",
+    "derived_tool_times",
+    "derived_tool_ran",
+    "derived_tool_approved",
+    "derived_tool_refused",
+    "derived_turn_in_run",
+    "derived_redacted_content",
+    "derived_spawned_for_spawner",
+    "derived_result_by_agent",
 )
+_ROLES: Final = {"derived_tool_approved": "approver", "derived_tool_refused": "refuser", "derived_tool_ran": "tool"}
+"""In which role, by the rule that says so, somebody is associated with an activity."""
+_OF_TIMES: Final = {0: "wasStartedBy", 1: "wasEndedBy"}
+"""The statement that says a derived time of an activity, by the time's place: the activity itself is recorded."""
 _OF_SESSIONS: Final = ("derived_agent_for_principal", "derived_child_for_requester")
 _DROPPED: Final = frozenset(
     term.value for term in (vocab.VALUE, vocab.SALT, vocab.LEAF_SALT, vocab.ROW_SALT, vocab.TASK_SALT, vocab.BRANCH)
@@ -41,6 +66,11 @@ _DROPPED: Final = frozenset(
 Row = list[str]
 Sources = Mapping[str, tuple[Attribute, ...]]
 """What imported turns rest on, by turn."""
+_FIRST: Final = itemgetter(0)
+_LONG: Final = 60
+"""Characters of a term, as it is written, above which it is hardly ever said twice: a digest has more."""
+_STARTED: Final = ("activity", 0)
+_ENDED: Final = ("activity", 1)
 
 
 class Part(NamedTuple):
@@ -67,6 +97,8 @@ def parts(workspace: Workspace, wanted: Wanted) -> Iterator[Part]:
         yield Part(None, _catalog(store, wanted))
         for row in store.rows(queries.find("graphs").text):
             graph = tsv.iri(row[0])
+            if kinds.owner(graph) is not None:
+                continue  # a document of others: not what was recorded here
             yield Part(graph, _graph(store, graph, None, wanted))
         return
     chain = workspace.reader.lineage(wanted.session.id)[::-1]
@@ -136,24 +168,28 @@ def _turn_index(subject: str) -> int | None:
 
 def _derived(store: QuadStore, rules: Iterable[str], keep: Callable[[str], bool], **bound: str) -> Iterator[Statement]:
     for rule in rules:
+        role = ((ROLE, Value(_ROLES[rule])),) if rule in _ROLES else ()
         made = store.query(queries.find(rule).bind(**bound))
-        triples = [(each.subject.value, each.predicate.value, each.object.value) for each in made]  # type: ignore[union-attr] # a CONSTRUCT of IRIs
-        for statement in _constructed(sorted(triples), derived(rule)):
+        for statement in _constructed(made, (*role, *derived(rule))):  # type: ignore[arg-type] # a CONSTRUCT
             if keep(str(statement.arguments[0] if statement.arguments else statement.id)):
                 yield statement
 
 
-def _constructed(triples: Sequence[tuple[str, str, str]], evidence: tuple[Attribute, ...]) -> Iterator[Statement]:
-    """Yield what triples without literals say: what things are, their relations, and those that have a node of their own."""
+def _constructed(triples: Sequence[Triple], evidence: tuple[Attribute, ...]) -> Iterator[Statement]:
+    """Yield what constructed triples say: what things are, their times, their relations, and those with a node of their own."""
     terms = trails_terms()
-    nodes: dict[str, dict[str, str]] = {value: {} for _, predicate, value in triples if predicate in terms.qualified}
-    for subject, predicate, value in triples:
+    nodes: dict[str, dict[str, str]] = {
+        value: {} for _, predicate, value in map(_texts, triples) if predicate in terms.qualified
+    }
+    for subject, predicate, value in map(_texts, triples) if nodes else ():
         if subject in nodes:
             nodes[subject][predicate] = value
-    for subject, predicate, value in triples:
+    for subject, predicate, value in map(_texts, triples):
         if subject in nodes:
             continue
-        if predicate in terms.qualified:
+        if predicate in terms.times:  # the activity itself is recorded
+            yield Statement(_OF_TIMES[terms.times[predicate].place], None, (subject, None, None, value), evidence)
+        elif predicate in terms.qualified:
             form = terms.qualified[predicate]
             places: list[str | None] = [subject, *(None,) * (len(KINDS[form.kind].places) - 1)]
             for what, place in form.places.items():
@@ -167,6 +203,11 @@ def _constructed(triples: Sequence[tuple[str, str, str]], evidence: tuple[Attrib
             rest = (None,) * (len(KINDS[relation.kind].places) - 2)
             said = () if relation.kind in UNATTRIBUTED else evidence
             yield Statement(relation.kind, None, (subject, value, *rest), said)
+
+
+def _texts(triple: Triple) -> tuple[str, str, str]:
+    """Return a constructed triple as texts: IRIs, and literals without their types."""
+    return triple.subject.value, triple.predicate.value, triple.object.value  # type: ignore[union-attr] # no triples in it
 
 
 # --- the catalog
@@ -204,9 +245,14 @@ def _said_of(store: QuadStore, record: SessionRecord) -> Iterator[Quad]:
             yield from store.quads((quad.subject, None, None, vocab.CATALOG))
     for who in (iris.principal(record.principal), iris.agent(record.agent)):
         yield from store.quads((NamedNode(who), vocab.TYPE, None, vocab.CATALOG))
+    for (tool,) in store.table(queries.find("prov_tools").bind(graph=record.iri)):
+        yield from tool_quads(tsv.iri(tool))
 
 
 # --- facts of one subject
+
+_Filled = tuple[str, list[str | None], tuple[Attribute, ...]]
+"""A relation while the times of its subject are not known yet: its kind, its arguments, and what is said of it."""
 
 
 class _Forms:
@@ -215,7 +261,9 @@ class _Forms:
     def __init__(self, terms: Terms) -> None:
         self.classes = {f"<{iri}>": kinds_ for iri, kinds_ in terms.classes.items()}
         self.relations = {
-            f"<{iri}>": relation for iri, relation in terms.relations.items() if relation.kind != "mentionOf"
+            f"<{iri}>": (relation, len(KINDS[relation.kind].places), _said(iri, relation.subtype))
+            for iri, relation in terms.relations.items()
+            if relation.kind != "mentionOf"
         }
         self.times = {f"<{iri}>": time for iri, time in terms.times.items()}
         self.bare = frozenset(f"<{iri}>" for iri in _BARE)
@@ -225,58 +273,50 @@ class _Forms:
 def _statements(rows: Iterable[Row], sources: Sources, keep: Callable[[str], bool]) -> Iterator[Statement]:
     """Yield the statements of rows that come subject after subject."""
     forms = _Forms(trails_terms())
-    about: list[Row] = []
-    subject = ""
-    for row in rows:
-        if row[0] != subject:
-            if about and keep(subject):
-                yield from _subject(subject, about, sources, forms)
-            about, subject = [], row[0]
-        about.append(row)
-    if about and keep(subject):
-        yield from _subject(subject, about, sources, forms)
+    for subject, about in groupby(rows, _FIRST):
+        if keep(subject):
+            yield from _subject(subject, about, sources, forms)
 
 
-def _subject(term: str, rows: Iterable[Row], sources: Sources, forms: _Forms) -> Iterator[Statement]:
-    """Yield the statements of one subject: what it is, with its attributes, then its relations."""
+def _subject(term: str, rows: Iterable[Row], sources: Sources, forms: _Forms) -> list[Statement]:
+    """Return the statements of one subject: what it is, with its attributes, then its relations."""
     subject = term[1:-1]
-    evidence = _evidence(term, sources)
+    evidence = _evidence(term, sources) if sources else RECORDED
     kinds_: dict[str, None] = {}
     attributes: list[Attribute] = []
-    relations: list[tuple[str, list[str | None], tuple[Attribute, ...]]] = []
+    relations: list[_Filled] = []
     times: dict[tuple[str, int], str] = {}
     for _, predicate, value in rows:
         if predicate == _RDF_TYPE:
-            kinds_.update(dict.fromkeys(forms.classes.get(value, ())))
+            for kind in forms.classes.get(value, ()):
+                kinds_[kind] = None
             if value not in forms.bare:
-                attributes.append((TYPE, name_value(value[1:-1])))
+                attributes.append((TYPE, _value(value)))
         elif predicate in forms.relations:
-            relation = forms.relations[predicate]
-            arguments: list[str | None] = [None] * len(KINDS[relation.kind].places)
+            relation, places, said = forms.relations[predicate]
+            arguments: list[str | None] = [None] * places
             arguments[relation.subject], arguments[relation.object] = subject, value[1:-1]
-            said = (*_said(predicate, relation.subtype), *evidence)
-            relations.append((relation.kind, arguments, said))
+            relations.append((relation.kind, arguments, said + evidence if said else evidence))
         elif predicate in forms.times:
             time = forms.times[predicate]
             times[time.kind, time.place] = tsv.date_time(value) or ""
         else:
-            attributes.append((forms.names.get(predicate) or predicate[1:-1], _value(value)))
-    _join(times, relations, subject, evidence)
-    activity = (times.get(("activity", 0)), times.get(("activity", 1)))
-    if any(activity):
-        kinds_["activity"] = None
-    said_of_it = (*attributes, *evidence)
-    for kind in kinds_:
-        yield Statement(kind, subject, activity if kind == "activity" else (), said_of_it)
+            name = forms.names.get(predicate) or predicate[1:-1]
+            attributes.append((name, _read(value) if len(value) > _LONG else _value(value)))
+    activity = (times.get(_STARTED), times.get(_ENDED))
+    if times:
+        _join(times, relations, subject, evidence)
+        if any(activity):
+            kinds_["activity"] = None
+    attributes += evidence
+    found = [Statement(kind, subject, activity if kind == "activity" else (), tuple(attributes)) for kind in kinds_]
     for kind, filled, said in relations:
-        yield Statement(kind, None, tuple(filled), () if kind in UNATTRIBUTED else said)
+        found.append(Statement(kind, None, tuple(filled), () if kind in UNATTRIBUTED else said))
+    return found
 
 
 def _join(
-    times: Mapping[tuple[str, int], str],
-    relations: list[tuple[str, list[str | None], tuple[Attribute, ...]]],
-    subject: str,
-    evidence: tuple[Attribute, ...],
+    times: Mapping[tuple[str, int], str], relations: list[_Filled], subject: str, evidence: tuple[Attribute, ...]
 ) -> None:
     """Put the times of a generation and an invalidation to the one statement that they can be about, or to one of their own."""
     for (kind, place), time in times.items():
@@ -288,23 +328,24 @@ def _join(
                 relations.append((kind, [subject, None, time], evidence))
 
 
-def _said(predicate: str, subtype: str | None) -> tuple[Attribute, ...]:
+def _said(iri: str, subtype: str | None) -> tuple[Attribute, ...]:
     """Return what a relation's property says beyond its kind: PROV's subtype, or a property of Trails itself."""
     if subtype is not None:
         return ((TYPE, name_value(PROV + subtype)),)
-    iri = predicate[1:-1]
     return ((TYPE, name_value(iri)),) if iri.startswith(vocab.TRAILS) else ()
 
 
 def _evidence(term: str, sources: Sources) -> tuple[Attribute, ...]:
-    if not sources:
-        return RECORDED
     turn = term if term in sources else f"<{iris.turn_of(term[1:-1])}>" if "/" in term else term
     return sources.get(turn, RECORDED)
 
 
-def _value(term: str) -> Value:
+def _read(term: str) -> Value:
     if term[0] == "<":
         return name_value(term[1:-1])
     text, datatype, language = tsv.literal(term)
     return Value(text, INTERNATIONALIZED, language) if language else Value(text, datatype)
+
+
+_value: Final = lru_cache(maxsize=4096)(_read)
+"""The value that a term is: the short ones, which say the same of many things, are made once."""

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from trails.errors import InvalidInput
 from trails.handles import Handle
+from trails.integrity.note import verifier_key
 from trails.integrity.proofs import ConsistencyProof, TurnProof
+from trails.integrity.timestamps import stamped_if_asked
 from trails.integrity.witnesses import cosignatures
 from trails.model import VerifyReport
-from trails.plumbing import checkpoints, log_events, verify
+from trails.plumbing import checkpoints, log_events, signatures, verify
 from trails.plumbing.workspace import Workspace
 
 
@@ -29,6 +31,10 @@ class Proofs(Handle):
         verifiers: Iterable[str] = (),
         witnesses: Iterable[str] = (),
         quorum: int | None = None,
+        timestamp: bytes | None = None,
+        authorities: Iterable[str] = (),
+        signers: Iterable[str] = (),
+        require_signed: bool = False,
     ) -> VerifyReport:
         """Check digests, indices and lineage of one session (with its ancestors) or of all, and report what is wrong.
 
@@ -36,8 +42,12 @@ class Proofs(Handle):
         was stored when it was signed has been rewritten since; the report's `history` then says what of it was changed,
         deleted or redacted, as the log tells. Without one, whoever owns the disk can rewrite everything unnoticed.
         `witnesses` are public keys of which `quorum` (all unless given) must have cosigned the checkpoint; the report's
-        `witnessed` says which did, and when. Raises `IntegrityError` where none of the keys signed the checkpoint, or too
-        few witnesses did.
+        `witnessed` says which did, and when. `timestamp` is the response of a time-stamp authority (RFC 3161) over the
+        checkpoint, which one of the certificates in `authorities`, as PEM, must stand behind; the report's `timestamped` says
+        by when the checkpoint was there. Signatures of heads must hold in any case; `unsigned` in the report are the turns
+        that none covers, of those by the public keys in `signers` where any are given; with `require_signed`, such turns are
+        findings. Raises `IntegrityError` where none of the keys signed the checkpoint, too few
+        witnesses did, or the token does not hold.
         """
         store, reader = self._workspace.store, self._workspace.reader
         wanted = None if session is None else self._workspace.session_id(session)
@@ -48,18 +58,38 @@ class Proofs(Handle):
             raise InvalidInput("a quorum is of witnesses, and none was given")
         kept = None if checkpoint is None else checkpoints.opened(checkpoint, keys)
         witnessed = cosignatures(checkpoint, seen_by, quorum=quorum) if checkpoint is not None and seen_by else None
+        stamped = stamped_if_asked(checkpoint, timestamp, list(authorities))
         rewritten = [] if kept is None else checkpoints.findings(store, kept)
         since = None if kept is None else kept.size
         report = verify.verify(store, reader, wanted, since=since)
         if not report.ok:
             with store.hold():  # half of what another thread was writing looks like damage: what stays is real
                 report = verify.verify(store, reader, wanted, since=since)
+        report = self._with_unsigned(report, wanted, signers, required=require_signed)
         if kept is None:
             return report
         only = None if wanted is None else {record.id for record in reader.lineage(wanted)}
         told = () if rewritten else log_events.since(store, kept.size, only)
         findings = (*rewritten, *report.findings)
-        return report.model_copy(update={"findings": findings, "history": told, "witnessed": witnessed})
+        said = {"history": told, "witnessed": witnessed, "timestamped": stamped}
+        return report.model_copy(update={"findings": findings, **said})
+
+    def _with_unsigned(
+        self, report: VerifyReport, wanted: str | None, signers: Iterable[str], *, required: bool
+    ) -> VerifyReport:
+        """Return a report with the turns that nobody signed, where signatures are asked for or there are any."""
+        store, reader = self._workspace.store, self._workspace.reader
+        if isinstance(signers, str):
+            raise InvalidInput("give the signers' keys as a list, also when there is only one")
+        keys = {each.strip() for each in signers}
+        for each in keys:
+            verifier_key(each)
+        if not keys and not required and not signatures.any_stored(store):
+            return report
+        within = None if wanted is None else [record.id for record in reader.lineage(wanted)]
+        found = signatures.unsigned(store, reader, within, keys or None)
+        more = signatures.missing(found) if required else []
+        return report.model_copy(update={"unsigned": tuple(found), "findings": (*report.findings, *more)})
 
     def checkpoint(self, signer: str, extensions: Sequence[str] = ()) -> str:
         """Return a signed note of the log as it stands, once all of it is on disk: keep it where others own the disk.

@@ -649,10 +649,22 @@ class Repository(Handle):
         verifiers: Iterable[str] = (),
         witnesses: Iterable[str] = (),
         quorum: int | None = None,
+        timestamp: bytes | None = None,
+        authorities: Iterable[str] = (),
+        signers: Iterable[str] = (),
+        require_signed: bool = False,
     ) -> VerifyReport:
         """Check digests, indices and lineage of one session or of all, and report what is wrong: see `Proofs.verify`."""
         return self.proofs.verify(
-            session, checkpoint=checkpoint, verifiers=verifiers, witnesses=witnesses, quorum=quorum
+            session,
+            checkpoint=checkpoint,
+            verifiers=verifiers,
+            witnesses=witnesses,
+            quorum=quorum,
+            timestamp=timestamp,
+            authorities=authorities,
+            signers=signers,
+            require_signed=require_signed,
         )
 
     def info(self) -> dict[str, Any]:

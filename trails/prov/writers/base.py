@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -20,6 +21,7 @@ PREFIXES: Final[Mapping[str, str]] = {
     "session": "urn:trails:session:",
     "principal": "urn:trails:principal:",
     "agent": "urn:trails:agent:",
+    "tool": "urn:trails:tool:",
     "urn": "urn:",
     "http": "http:",
     "https": "https:",
@@ -60,7 +62,9 @@ class Names:
         """Take the prefixes of a document and, beside them, those of every export."""
         known = {**PREFIXES, **{prefix: iri for prefix, iri in prefixes.items() if prefix and prefix not in PREFIXES}}
         self.prefixes = known
-        self._longest = sorted(((iri, prefix) for prefix, iri in known.items()), key=lambda each: -len(each[0]))
+        self._prefix_of = {iri: prefix for prefix, iri in reversed(known.items())}
+        longest = sorted(self._prefix_of, key=len, reverse=True)
+        self._namespace = re.compile("|".join(map(re.escape, longest))).match
         self.split = lru_cache(maxsize=4096)(self._split)
         self.name = lru_cache(maxsize=4096)(self._name)
 
@@ -68,10 +72,10 @@ class Names:
         """Return prefix and local part of an IRI; raise `InvalidInput` for one that no prefix covers."""
         if iri.startswith(BLANK):
             return "_", iri[2:]
-        for namespace, prefix in self._longest:
-            if iri.startswith(namespace):
-                return prefix, iri[len(namespace) :]
-        raise InvalidInput(f"no prefix of the document covers {iri[:200]!r}; declare one for it")
+        found = self._namespace(iri)
+        if found is None:
+            raise InvalidInput(f"no prefix of the document covers {iri[:200]!r}; declare one for it")
+        return self._prefix_of[found.group()], iri[found.end() :]
 
     def _name(self, iri: str) -> str:
         return ":".join(self._split(iri))

@@ -13,6 +13,7 @@ from typing import Final
 
 from trails import vocab
 from trails.prov.statements import (
+    ELEMENTS,
     INTERNATIONALIZED,
     KINDS,
     LABEL,
@@ -40,6 +41,7 @@ class JsonLdWriter(Writer):
     def begin(self) -> None:
         """Write the context: the document's prefixes, and the submission's by its address."""
         self._name = lru_cache(maxsize=4096)(lambda iri: quoted(self.names.name(iri)))
+        self._key = lru_cache(maxsize=1024)(lambda name: quoted(_SPECIAL.get(name) or self.names.name(name)))
         self._said = lru_cache(maxsize=1024)(self._attributes)
         self._heads = {
             kind.name: (f'{{"@type": "{kind.type}"', [(f', "{place.name}": ', place.is_time) for place in kind.places])
@@ -79,37 +81,33 @@ class JsonLdWriter(Writer):
 
     def _line(self, statement: Statement) -> str:
         name = self._name
-        head, places = self._heads[statement.kind]
-        pieces = [head]
-        if statement.id is not None:
-            pieces += (', "@id": ', name(statement.id))
-        for value, (key, is_time) in zip(statement.arguments, places, strict=True):
+        kind, id_, arguments, attributes = statement
+        line, places = self._heads[kind]
+        if id_ is not None:
+            line += f', "@id": {name(id_)}'
+        for value, (key, is_time) in zip(arguments, places, strict=True):
             if value is not None:
-                pieces += (key, f'"{value}"' if is_time else name(value))
-        if statement.attributes:
-            pieces.append(self._described(statement))
-        pieces.append("}")
-        return "".join(pieces)
-
-    def _described(self, statement: Statement) -> str:
-        """Return attributes as JSON; those of many statements are the same, and are made once."""
-        own = statement.attributes
-        return self._said(own, statement.kind == "entity")
+                line += f'{key}"{value}"' if is_time else key + name(value)
+        if kind in ELEMENTS:
+            return f"{line}{self._attributes(attributes, kind == 'entity')}}}"
+        # what is said of relations is the same for many, and is made once
+        return f"{line}{self._said(attributes, False)}}}" if attributes else line + "}"
 
     def _attributes(self, attributes: tuple[Attribute, ...], is_entity: bool) -> str:
-        grouped: dict[str, list[str]] = {}
+        grouped: dict[str, str] = {}
         for attribute, value in attributes:
-            key = _SPECIAL.get(attribute) or ("value" if is_entity and attribute == VALUE else None)
-            grouped.setdefault(key or self.names.name(attribute), []).append(self._value(attribute, value))
-        return "".join(f", {quoted(key)}: [{', '.join(values)}]" for key, values in grouped.items())
+            key = '"value"' if is_entity and attribute == VALUE else self._key(attribute)
+            said = self._value(attribute, value)
+            grouped[key] = f"{grouped[key]}, {said}" if key in grouped else said
+        return "".join([f", {key}: [{said}]" for key, said in grouped.items()])
 
     def _value(self, attribute: str, value: Value) -> str:
         text, datatype, language = value
+        if datatype == STRING:
+            return f'{{"@value": {quoted(text)}}}'
         if datatype == QUALIFIED_NAME:
             name = self._name(text)
             return name if attribute in _NAMES else f'{{"@value": {name}, "@type": "xsd:QName"}}'
-        if datatype == STRING:
-            return f'{{"@value": {quoted(text)}}}'
         if datatype == INTERNATIONALIZED and language:
             return f'{{"@value": {quoted(text)}, "@language": {quoted(language)}}}'
         return f'{{"@value": {quoted(text)}, "@type": {self._name(datatype)}}}'

@@ -2,7 +2,7 @@
 
 The format has all statements of a kind together, which a stream has not: those of each kind go to a temporary file of its
 own, and the files into the document when the bundle ends. What has no id gets the name of a blank node, which the format
-needs as a key.
+needs as a key; statements of a kind with the same id are a list under it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable
+from json.decoder import JSONDecoder
 from json.encoder import encode_basestring_ascii as quoted
 from typing import IO, Final
 
@@ -17,6 +18,7 @@ from trails.prov.statements import INTERNATIONALIZED, KINDS, QUALIFIED_NAME, STR
 from trails.prov.writers.base import Writer
 
 _PIECE: Final = 1 << 16
+_END: Final = JSONDecoder().raw_decode
 
 
 class ProvJsonWriter(Writer):
@@ -27,7 +29,8 @@ class ProvJsonWriter(Writer):
         self._kinds: dict[str, IO[str]] = {}
         self._bundles = 0
         self._count = 0
-        self._seen: set[str] = set()
+        self._seen: dict[str, set[int]] = {}
+        self._again: dict[str, dict[str, list[str]]] = {}
         self.out.write(f'{{"prefix": {json.dumps(dict(self.names.prefixes))}')
 
     def open(self, bundle: str) -> None:
@@ -56,21 +59,49 @@ class ProvJsonWriter(Writer):
             joint = ", "
             with spool:
                 spool.seek(0)
-                while piece := spool.read(_PIECE):
-                    self.out.write(piece)
+                again = self._again.get(kind)
+                if again:
+                    self._joined(spool, again)
+                else:
+                    while piece := spool.read(_PIECE):
+                        self.out.write(piece)
             self.out.write("}")
-        self._kinds = {}
+        self._kinds, self._seen, self._again = {}, {}, {}
+
+    def _joined(self, spool: IO[str], again: dict[str, list[str]]) -> None:
+        """Write the records of a file, one a line, and those that have the same key as one of them in a list with it."""
+        joint = "\n"
+        for line in spool:
+            record = line.strip(",\n")
+            if record:
+                key = record[: _END(record)[1]]
+                more = again.pop(key, None)
+                if more is not None:
+                    record = f"{key}: [{', '.join([record[len(key) + 2 :], *more])}]"
+                self.out.write(joint + record)
+                joint = ",\n"
+        for key, records in again.items():  # their keys only have the hash of one that was seen
+            self.out.write(f"{joint}{key}: [{', '.join(records)}]")
 
     def write(self, statements: Iterable[Statement]) -> None:
         """Write statements to the file of their kind."""
         for statement in statements:
-            spool = self._kinds.get(statement.kind)
+            kind = statement.kind
+            spool = self._kinds.get(kind)
+            key, record = self._key(statement), f"{{{self._record(statement)}}}"
             if spool is None:
-                spool = self._kinds[statement.kind] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - _flush closes it
+                spool = self._kinds[kind] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - _flush closes it
+                self._seen[kind] = set()
                 joint = "\n"
             else:
                 joint = ",\n"
-            spool.write(f"{joint}{self._key(statement)}: {{{self._record(statement)}}}")
+            if statement.id is not None:
+                seen = hash(key)  # a document may have very many keys
+                if seen in self._seen[kind]:
+                    self._again.setdefault(kind, {}).setdefault(key, []).append(record)
+                    continue
+                self._seen[kind].add(seen)
+            spool.write(f"{joint}{key}: {record}")
 
     def _key(self, statement: Statement) -> str:
         if statement.id is not None:
