@@ -65,7 +65,7 @@ ANSWERS: list[Answer] = [
         [
             (0, "user", "Plan a trip to the Alps", ALICE, "plan", "plan#0"),
             (1, "assistant", "I look.", PLANNER, "plan", "plan#1"),
-            (2, "tool", "Snow", PLANNER, "plan", "plan#2"),
+            (2, "tool", "Snow", "tool:weather", "plan", "plan#2"),
             (3, "assistant", "Take the train", PLANNER, "plan", "plan#3"),
             (4, "user", "Thanks", ALICE, "plan", "plan#4"),
         ],
@@ -102,9 +102,11 @@ ANSWERS: list[Answer] = [
         {"session": "dinner", "index": 5},
         "kind influence path turns first last",
         [
-            ("author", PLANNER, "transcript", 4, 1, 5),
+            ("author", PLANNER, "transcript", 2, 1, 4),
             ("author", ALICE, "transcript", 1, 0, 0),
+            ("author", "tool:weather", "transcript", 1, 2, 2),
             ("author", BOB, "transcript", 1, 3, 3),
+            ("author", "tool:tables", "transcript", 1, 5, 5),
             ("model", "m-1", "transcript", 1, 1, 1),
             ("model", "m-2", "transcript", 1, 4, 4),
             ("prompt", "plan/system/1", "system prompt", 1, 0, 0),

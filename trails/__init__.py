@@ -46,10 +46,13 @@ if TYPE_CHECKING:
         StoreLocked,
         TrailsError,
     )
+    from trails.integrity.head_signatures import HeadSignature
     from trails.ledger import Ledger
     from trails.model import (
         MAX_FORK_DEPTH,
+        Call,
         Compaction,
+        ContextUsed,
         Note,
         Quote,
         SessionRecord,
@@ -97,10 +100,13 @@ _HOMES = {
         "StoreLocked",
         "TrailsError",
     ),
+    "trails.integrity.head_signatures": ("HeadSignature",),
     "trails.ledger": ("Ledger",),
     "trails.model": (
         "MAX_FORK_DEPTH",
+        "Call",
         "Compaction",
+        "ContextUsed",
         "Note",
         "Quote",
         "SessionRecord",
@@ -128,11 +134,13 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "MAX_FORK_DEPTH",
+    "Call",
     "Compaction",
     "CompactionPolicy",
     "Comparison",
     "Context",
     "ContextOverflow",
+    "ContextUsed",
     "Delivery",
     "Diff",
     "Event",
@@ -142,6 +150,7 @@ __all__ = [
     "ForkDepthExceeded",
     "HasChildren",
     "HeadConflict",
+    "HeadSignature",
     "IllegalTransition",
     "Inbound",
     "IndexGap",

@@ -15,6 +15,7 @@ from trails.errors import InvalidInput
 _SESSION = "urn:trails:session:"
 _PRINCIPAL = "urn:trails:principal:"
 _AGENT = "urn:trails:agent:"
+_TOOL = "urn:trails:tool:"
 _META = "urn:trails:meta:"
 _TAG = "urn:trails:tag:"
 _NOTE = "urn:trails:note:"
@@ -22,10 +23,14 @@ _CONVERSATION = "urn:trails:conversation:"
 _ALIAS = "urn:trails:alias:"
 _MOVE = "urn:trails:move:"
 _FIELD = "urn:trails:entry:"
+_DOCUMENT = "urn:trails:prov:"
+_DOCUMENTS = re.compile(rf"({_DOCUMENT}[0-9a-f]{{64}})(?:/|\Z)")
+_DOCUMENT_REMOVAL = re.compile(rf"({_DOCUMENT}[0-9a-f]{{64}})/deletion/[0-9a-f]+")
 _TURN_DELETION = re.compile(rf"{_SESSION}[^/]+/[0-9]+-[0-9a-f]+/deletion(?:/[0-9]+)?")
 _REDACTION = re.compile(rf"{_SESSION}[^/]+/redaction/[0-9a-f]+")
 _REMOVAL = re.compile(rf"(?:{_TAG}|{_NOTE}|{_ALIAS})[^/]+/deletion/[0-9a-f]+")
 _ACT = re.compile(rf"{_SESSION}[^/]+/act/([0-9a-f]+)")
+_SIGNATURE = re.compile(rf"{_SESSION}[^/]+/signature/([0-9a-f]+)")
 _RUN_REMOVAL = re.compile(rf"{_SESSION}[^/]+/run/[^/]+/deletion")
 _RUN = re.compile(rf"{_SESSION}[^/]+/run/([^/]+)")
 _ENTRY = re.compile(rf"{_SESSION}[^/]+/ledger/([1-9][0-9]*)")
@@ -166,6 +171,21 @@ def act_token(iri: str) -> str | None:
     ('00ff', None)
     """
     found = _ACT.fullmatch(iri)
+    return found[1] if found else None
+
+
+def signature(session_iri: str, token: str) -> str:
+    """Return the IRI of a principal's signature of a session's head; `token` tells it from the others."""
+    return f"{session_iri}/signature/{token}"
+
+
+def signature_token(iri: str) -> str | None:
+    """Return the token of the signature that an IRI names, or None for an IRI of anything else.
+
+    >>> signature_token("urn:trails:session:a/signature/00ff"), signature_token("urn:trails:session:a/act/00ff")
+    ('00ff', None)
+    """
+    found = _SIGNATURE.fullmatch(iri)
     return found[1] if found else None
 
 
@@ -352,6 +372,57 @@ def removed_run(iri: str) -> str | None:
     return iri.removesuffix("/deletion") if _RUN_REMOVAL.fullmatch(iri) else None
 
 
+def document(sha256: str) -> str:
+    """Return the IRI of a PROV document that was brought in, by the SHA-256 of its file; it is that of its own graph too."""
+    return _DOCUMENT + sha256
+
+
+def document_file(document_iri: str) -> str:
+    """Return the IRI of the graph that keeps the file of a PROV document as it came."""
+    return f"{document_iri}/file"
+
+
+def document_bundle(document_iri: str, name: str) -> str:
+    """Return the IRI of the graph of a PROV document's bundle, by the bundle's own name."""
+    return f"{document_iri}/bundle/{quote(name, safe='')}"
+
+
+def document_name(document_iri: str, iri: str) -> str:
+    """Return what stands in a PROV document's graphs for a name that is Trails' own: what the document means by it.
+
+    >>> document_name("urn:trails:prov:00ff", "urn:trails:session:a")
+    'urn:trails:prov:00ff/as/urn%3Atrails%3Asession%3Aa'
+    """
+    return f"{document_iri}/as/{quote(iri, safe='')}"
+
+
+def document_node(document_iri: str, name: str) -> str:
+    """Return what stands in a PROV document's graphs for one of its blank nodes."""
+    return f"{document_iri}/node/{quote(name, safe='')}"
+
+
+def document_of_graph(iri: str) -> str | None:
+    """Return the IRI of the PROV document that a graph, or anything that is named under it, belongs to; else None.
+
+    >>> document_of_graph("urn:trails:prov:" + "0f" * 32 + "/file") == "urn:trails:prov:" + "0f" * 32
+    True
+    >>> document_of_graph("urn:trails:session:a")
+    """
+    found = _DOCUMENTS.match(iri)
+    return None if found is None else found[1]
+
+
+def document_removal(document_iri: str, token: str) -> str:
+    """Return the IRI of the activity that took a PROV document out; `token` tells it from others of the same file."""
+    return f"{document_iri}/deletion/{token}"
+
+
+def removed_document(iri: str) -> str | None:
+    """Return the IRI of the PROV document that such an activity took out, or None for an IRI of anything else."""
+    found = _DOCUMENT_REMOVAL.fullmatch(iri)
+    return None if found is None else found[1]
+
+
 def principal(name: str) -> str:
     """Return the IRI of a principal (a person or an organisation that sessions run for)."""
     return _PRINCIPAL + _quoted(name)
@@ -362,23 +433,55 @@ def agent(name: str) -> str:
     return _AGENT + _quoted(name)
 
 
+@lru_cache(maxsize=4096)
+def tool(name: str, server: str | None = None, version: str | None = None) -> str:
+    """Return the IRI of a tool: its name, then its server and its version where they are known.
+
+    >>> tool("ls"), tool("read file", "files", "1.2"), tool("ls", version="2")
+    ('urn:trails:tool:ls', 'urn:trails:tool:read%20file/files/1.2', 'urn:trails:tool:ls//2')
+    """
+    return (_TOOL + "/".join(map(_quoted, (name, server or "", version or "")))).rstrip("/")
+
+
+def is_tool(iri: str) -> bool:
+    """Tell whether an IRI names a tool."""
+    return iri.startswith(_TOOL)
+
+
+def tool_parts(iri: str) -> tuple[str, str | None, str | None]:
+    """Return the name, server and version in a tool's IRI.
+
+    >>> tool_parts("urn:trails:tool:read%20file//1.2")
+    ('read file', None, '1.2')
+    """
+    if not iri.startswith(_TOOL):
+        raise InvalidInput(f"{iri!r} is not the IRI of a tool; it would start with {_TOOL!r}")
+    name, server, version, *more = [*iri[len(_TOOL) :].split("/"), "", ""]
+    if any(more):
+        raise InvalidInput(f"{iri!r} is not the IRI of a tool: it has more than a name, a server and a version")
+    return unquote(name), unquote(server) or None, unquote(version) or None
+
+
 def is_agent(iri: str) -> bool:
     """Tell whether an IRI names a software agent."""
     return iri.startswith(_AGENT)
 
 
 def is_author(iri: str) -> bool:
-    """Tell whether an IRI names a principal or a software agent."""
-    return iri.startswith((_AGENT, _PRINCIPAL))
+    """Tell whether an IRI names a principal, a software agent or a tool."""
+    return iri.startswith((_AGENT, _PRINCIPAL, _TOOL))
 
 
 @lru_cache(maxsize=4096)
 def is_of_author(iri: str) -> bool:
-    """Tell whether an IRI is the one under which a principal or an agent is written, and no other that means its name.
+    """Tell whether an IRI is the one under which a principal, an agent or a tool is written, and no other that means it.
 
     >>> is_of_author("urn:trails:principal:alice"), is_of_author("urn:trails:principal:al%69ce"), is_of_author("principal:alice")
     (True, False, False)
     """
+    if iri.startswith(_TOOL):
+        parts = iri[len(_TOOL) :].split("/")
+        return len(parts) <= 3 and bool(parts[0]) and iri == tool(*map(unquote, parts))
     return any(
         iri.startswith(prefix) and iri == prefix + _quoted(unquote(iri[len(prefix) :]))
         for prefix in (_PRINCIPAL, _AGENT)
@@ -386,21 +489,23 @@ def is_of_author(iri: str) -> bool:
 
 
 def unnamed(author_iri: str) -> str:
-    """Return the IRI that stands in the place of a principal's or an agent's once the name was taken out.
+    """Return the IRI that stands in the place of a principal's, an agent's or a tool's once the name was taken out.
 
     >>> unnamed("urn:trails:principal:eve"), unnamed("urn:trails:agent:planner")
     ('urn:trails:principal:redacted', 'urn:trails:agent:redacted')
     """
+    if is_tool(author_iri):
+        return tool(UNNAMED)
     return agent(UNNAMED) if is_agent(author_iri) else principal(UNNAMED)
 
 
 def is_unnamed(author_iri: str) -> bool:
     """Tell whether an IRI stands in the place of a name that was taken out."""
-    return author_iri in (agent(UNNAMED), principal(UNNAMED))
+    return author_iri in (agent(UNNAMED), principal(UNNAMED), tool(UNNAMED))
 
 
 def author_name(iri: str) -> str:
-    """Return the plain name of a principal or agent; another IRI is returned as it is.
+    """Return the plain name of a principal, agent or tool; another IRI is returned as it is.
 
     >>> author_name("urn:trails:agent:planner")
     'planner'
@@ -408,17 +513,27 @@ def author_name(iri: str) -> str:
     for prefix in (_PRINCIPAL, _AGENT):
         if iri.startswith(prefix):
             return unquote(iri[len(prefix) :])
-    return iri
+    return unquote(iri[len(_TOOL) :].partition("/")[0]) if iri.startswith(_TOOL) else iri
+
+
+def author_words(iri: str) -> tuple[str, ...]:
+    """Return the names in the IRI of a principal, an agent or a tool: a tool's server and version are some too.
+
+    >>> author_words("urn:trails:tool:ls/files"), author_words("urn:trails:principal:alice")
+    (('ls', 'files'), ('alice',))
+    """
+    return tuple(filter(None, tool_parts(iri))) if is_tool(iri) else (author_name(iri),)
 
 
 @lru_cache(maxsize=4096)
 def author_key(iri: str) -> str:
-    """Return what a digest covers of an author: its kind and name, not its IRI.
+    """Return what a digest covers of an author: its kind and name, not its IRI; a tool's parts stay encoded, to tell them apart.
 
-    >>> author_key("urn:trails:principal:alice")
-    'principal:alice'
+    >>> author_key("urn:trails:principal:al%20ice"), author_key("urn:trails:tool:a%2Fb/files")
+    ('principal:al ice', 'tool:a%2Fb/files')
     """
-    return unquote(iri.removeprefix("urn:trails:"))
+    plain = iri.removeprefix("urn:trails:")
+    return plain if iri.startswith(_TOOL) else unquote(plain)
 
 
 def meta(key: str) -> str:

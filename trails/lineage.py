@@ -7,12 +7,12 @@ down to the session, which is what makes a fork of a fork, and a fork inside an 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from trails import iris
 from trails.errors import ForkCycle, ForkDepthExceeded, IndexGap, IntegrityError, ParentMissing, SessionNotFound
-from trails.model import MAX_FORK_DEPTH, SessionRecord, Turn
+from trails.model import MAX_FORK_DEPTH, SessionRecord, ToolCall, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +134,37 @@ def answered_calls(turns: Sequence[Turn], turn: Turn) -> dict[str, str]:
                 found[call.id] = iris.tool_call(earlier.iri, position)
                 wanted.discard(call.id)
     return found
+
+
+def asked_for(turns: Sequence[Turn], call_ids: Collection[str]) -> dict[str, ToolCall]:
+    """Return the newest tool call of each of some ids, by id, among turns; ids that none of them has are left out."""
+    wanted, found = set(call_ids), dict[str, ToolCall]()
+    for earlier in reversed(turns):
+        if not wanted:
+            break
+        for call in reversed(earlier.tool_calls):
+            if call.id in wanted:
+                found[call.id] = call
+                wanted.discard(call.id)
+    return found
+
+
+def summary_shown(turns: Sequence[Turn], turn: Turn) -> str | None:
+    """Return the IRI of the summary turn from which a turn's model call was told to be shown, among the turns before it."""
+    context = None if turn.call is None else turn.call.context
+    at = None if context is None else context.summary
+    if at is None or not 0 <= at < min(turn.index, len(turns)) or turns[at].index != at:
+        return None
+    return turns[at].iri
+
+
+def prompt_sent(chain: Sequence[SessionRecord], turn: Turn) -> str | None:
+    """Return the IRI of the version of the system prompt that a turn's model call was told to be sent.
+
+    A session owns the versions above the one that it inherited.
+    """
+    version = None if turn.call is None else turn.call.prompt
+    if version is None:
+        return None
+    owner = next((record for record in chain if version > record.system_version), chain[0])
+    return iris.system_prompt(owner.iri, version)

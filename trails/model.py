@@ -94,11 +94,65 @@ class ToolCall(Value):
         return None if self.arguments is None else json_value(self.arguments)
 
 
+ToolOutcome = Literal["completed", "failed", "refused", "cancelled", "timed-out"]
+
+
 class ToolResult(Value):
-    """A turn's answer to a tool call; `call_id` is the call's own id."""
+    """A turn's answer to a tool call, and what is told of that call; `call_id` is the call's own id.
+
+    `started` and `ended` are aware times: when the tool began and ended. `approved_by` and `refused_by` say who let it run,
+    or did not: a principal's name or `agent:NAME`; stored, the IRI. `server` and `version` are the tool's own.
+    """
 
     call_id: str
     is_error: bool = False
+    started: datetime | None = None
+    ended: datetime | None = None
+    outcome: ToolOutcome | None = None
+    approved_by: str | None = None
+    refused_by: str | None = None
+    server: str | None = None
+    version: str | None = None
+    tool: str | None = None
+    """The tool's name, where its server or its version is told: that of the call which is answered."""
+
+    @classmethod
+    def plain(cls, call_id: str, *, is_error: bool) -> Self:
+        """Return an answer of which no more is told, unvalidated."""
+        return cls.trusted(_PLAIN_RESULT | {"call_id": call_id, "is_error": is_error})
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What is told of the call beyond its error, by field; empty for a plain answer."""
+        values = self.__dict__
+        return {name: values[name] for name in _TOLD_OF_TOOLS if values[name] is not None}
+
+    @property
+    def came_out(self) -> str:
+        """How the call came out, in one word, where it is told that it did not work; else empty."""
+        return ("failed" if self.is_error else "") if self.outcome in (None, "completed") else str(self.outcome)
+
+    @property
+    def tool_iri(self) -> str | None:
+        """The IRI of the tool, where its name is told."""
+        return None if self.tool is None else iris.tool(self.tool, self.server, self.version)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain values, ready for JSON: of what is told only what is known, people by their names."""
+        told = self.told
+        for name in ("started", "ended"):
+            if name in told:
+                told[name] = told[name].isoformat()
+        for name in ("approved_by", "refused_by"):
+            if name in told:
+                told[name] = iris.author_name(told[name])
+        return {"call_id": self.call_id, "is_error": self.is_error, **told}
+
+
+_TOLD_OF_TOOLS: Final = (
+    "started", "ended", "outcome", "approved_by", "refused_by", "server", "version", "tool",
+)  # fmt: skip
+_PLAIN_RESULT: Final[dict[str, Any]] = dict.fromkeys(_TOLD_OF_TOOLS)
 
 
 def token_count(value: object) -> int | None:
@@ -129,12 +183,45 @@ def cost_of(usage: Mapping[str, Any]) -> Decimal | None:
     return exact.quantize(_COST_DIGITS) if exact < 1 and exact != round(exact, 18) else exact
 
 
+class ContextUsed(Value):
+    """Which turns a model was shown, as a rule over the indices of the session's transcript.
+
+    All turns up to the index `through` (inclusive; all before the answer where it is not told), from the summary turn at the
+    index `summary` on (else from the last one), but for the indices `left_out`.
+    """
+
+    through: int | None = None
+    summary: int | None = None
+    left_out: tuple[int, ...] = ()
+
+
+class Call(Value):
+    """What is told of a model call beside model, usage and stop reason.
+
+    `started` and `ended` are aware times, `provider` is who served the model, `prompt` the version of the session's system
+    prompt that was sent, `context` the turns that were shown where not all since the last summary were.
+    """
+
+    started: datetime | None = None
+    ended: datetime | None = None
+    provider: str | None = None
+    prompt: int | None = None
+    context: ContextUsed | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is told as plain values, ready for JSON."""
+        plain = self.model_dump(exclude_none=True)
+        return plain | {name: plain[name].isoformat() for name in ("started", "ended") if name in plain}
+
+
 class ModelCall(Value):
     """The model call that generated a turn: model name, token usage as JSON text as reported, and why it stopped."""
 
     model: str | None = None
     usage_json: str | None = None
     stop_reason: str | None = None
+    call: Call | None = None
+    """What else is told of it."""
 
     @property
     def usage(self) -> dict[str, Any]:
@@ -292,6 +379,11 @@ class Turn(Value):
         return self.facts.model_call.usage if self.facts.model_call else {}
 
     @property
+    def call(self) -> Call | None:
+        """What was told of the model call that generated the turn beside model, usage and stop reason."""
+        return self.facts.model_call.call if self.facts.model_call else None
+
+    @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tools that the turn asked for, in order."""
         return self.facts.tool_calls
@@ -344,10 +436,11 @@ class Turn(Value):
         if self.facts.model_call:
             call = self.facts.model_call
             plain |= {"model": call.model, "usage": call.usage, "stop_reason": call.stop_reason}
+            plain |= {} if call.call is None else {"call": call.call.to_dict()}
         if self.tool_calls:
             plain["tool_calls"] = [{"id": c.id, "name": c.name, "arguments": c.input} for c in self.tool_calls]
         if self.tool_results:
-            plain["tool_results"] = [r.model_dump() for r in self.tool_results]
+            plain["tool_results"] = [r.to_dict() for r in self.tool_results]
         if self.compaction:
             plain["compaction"] = self.compaction.model_dump(exclude_none=True)
         if self.source_ids:
@@ -547,6 +640,18 @@ class Timestamp(Value):
         return {"authority": self.authority, "time": self.time.isoformat()}
 
 
+class Unsigned(Value):
+    """Turns of a session's own that nobody signed: from `first` to `last`, both inclusive."""
+
+    session_id: str
+    first: int
+    last: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as plain values, ready for JSON."""
+        return {"session": self.session_id, "first": self.first, "last": self.last}
+
+
 class VerifyReport(Value):
     """The verdict of `verify`: what was read, and all that is wrong with it."""
 
@@ -559,6 +664,8 @@ class VerifyReport(Value):
     """The witnesses that cosigned the checkpoint; None where none were asked for."""
     timestamped: Timestamp | None = None
     """By when the checkpoint was there, as an authority says; None where none was asked for."""
+    unsigned: tuple[Unsigned, ...] | None = None
+    """The turns that no principal signed; None where nothing in the store is signed, and no signature was asked for."""
 
     @property
     def ok(self) -> bool:
@@ -571,8 +678,9 @@ class VerifyReport(Value):
         seen = None if self.witnessed is None else [each.to_dict() for each in self.witnessed]
         return {
             "ok": self.ok,
-            **self.model_dump(exclude={"history", "witnessed", "timestamped"}),
+            **self.model_dump(exclude={"history", "witnessed", "timestamped", "unsigned"}),
             "history": told,
             "witnessed": seen,
             "timestamped": None if self.timestamped is None else self.timestamped.to_dict(),
+            "unsigned": None if self.unsigned is None else [each.to_dict() for each in self.unsigned],
         }

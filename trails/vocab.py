@@ -58,6 +58,7 @@ CONVERSATION: Final = _trails("Conversation")
 ALIAS: Final = _trails("Alias")
 MOVE: Final = _trails("Move")
 DECISION: Final = _trails("Decision")
+TOOL: Final = _trails("Tool")
 ENTITY: Final = _prov("Entity")
 ACTIVITY: Final = _prov("Activity")
 
@@ -119,20 +120,41 @@ TOOL_RESULT_OF: Final = _trails("answers")
 HAS_RESULT: Final = _trails("toolResult")
 IS_ERROR: Final = _trails("isError")
 
+# what is told of the model call that generated a turn
+PROVIDER: Final = _trails("provider")
+USED_PROMPT: Final = _trails("usedPrompt")
+CONTEXT_THROUGH: Final = _trails("contextThrough")
+SUMMARY_SHOWN: Final = _trails("contextSummary")
+LEFT_OUT: Final = _trails("leftOut")
+
+# what is told of the tool calls that a turn answers, and of the tools
+TOOL_STARTED_AT: Final = _trails("toolStartedAt")
+TOOL_ENDED_AT: Final = _trails("toolEndedAt")
+TOOL_OUTCOME: Final = _trails("toolOutcome")
+APPROVED_BY: Final = _trails("approvedBy")
+REFUSED_BY: Final = _trails("refusedBy")
+TOOL_USED: Final = _trails("tool")
+TOOL_SERVER: Final = _trails("toolServer")
+TOOL_VERSION: Final = _trails("toolVersion")
+
 # what a copied turn keeps of the activities of the turn that it repeats: no activity happened again
 MODEL_CALL_COPY: Final = _trails("ModelCallCopy")
 TOOL_CALL_COPY: Final = _trails("ToolCallCopy")
 COMPACTION_COPY: Final = _trails("CompactionCopy")
 KEPT_WITH: Final = _trails("keptWith")
+KEPT_START: Final = _trails("keptStart")
+KEPT_END: Final = _trails("keptEnd")
+KEPT_PROMPT: Final = _trails("keptPrompt")
 ANSWERS_COPY: Final = _trails("answersCopy")
 PREVIOUS_SUMMARY: Final = _trails("previousSummary")
 CALL_DIGEST: Final = _trails("callDigest")
 CALLED_IN: Final = _trails("calledIn")
 CALLED_FOR: Final = _trails("calledFor")
 
-# what follows of the order of turns and of the context of a model's call, by CONSTRUCT; neither is stored
+# what follows of the order of turns, of the context of a model's call and of runs, by CONSTRUCT; none is stored
 PREVIOUS_TURN: Final = _trails("previousTurn")
 CONTEXT_END: Final = _trails("contextEnd")
+IN_RUN: Final = _trails("inRun")
 
 # what was done to a session, and by whom
 FORKED_BY: Final = _trails("forkedBy")
@@ -144,6 +166,14 @@ NEW_VALUE: Final = _trails("newValue")
 DONE_TO: Final = _trails("doneTo")
 WAS_FORK_OF: Final = _trails("wasForkOf")
 WAS_FORKED_AT: Final = _trails("wasForkedAt")
+
+# what principals signed
+HEAD_SIGNATURE: Final = _trails("HeadSignature")
+SIGNATURE_OF: Final = _trails("signatureOf")
+SIGNED_INDEX: Final = _trails("signedIndex")
+SIGNED_HEAD: Final = _trails("signedHead")
+SIGNER_KEY: Final = _trails("signerKey")
+SIGNATURE: Final = _trails("signature")
 
 # a session's row
 PARENT_SESSION: Final = _trails("parentSession")
@@ -345,6 +375,17 @@ ANNOUNCED_AS: Final = _trails("announcedAs")
 ANNOUNCED_HOW: Final = _trails("announcedHow")
 KEPT_BECAUSE: Final = _trails("keptBecause")
 REMOVED_RUN: Final = _trails("removedRun")
+
+# a PROV document that was brought in
+PROV_DOCUMENT: Final = _trails("ProvDocument")
+FILE_NAME: Final = _trails("fileName")
+FILE_SIZE: Final = _trails("fileSize")
+FILE_PART: Final = _trails("filePart")
+PROV_FORMAT: Final = _trails("provFormat")
+STATEMENT_COUNT: Final = _trails("statementCount")
+IS_VALID: Final = _trails("isValid")
+BROKEN_RULE: Final = _trails("brokenRule")
+REMOVED_DOCUMENT: Final = _trails("removedDocument")
 
 # what a statement of a PROV export rests on
 EVIDENCE: Final = _trails("evidence")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import digest_vectors
 from trails.integrity import digests, verify_export
-from trails.model import Compaction, Derivation, Facts, ModelCall, Quote, ToolCall, ToolResult
+from trails.model import Call, Compaction, ContextUsed, Derivation, Facts, ModelCall, Quote, ToolCall, ToolResult
 
 _PUBLISHED: dict[str, Any] = json.loads(digest_vectors.FILE.read_text())
 _CASES: list[dict[str, Any]] = _PUBLISHED["cases"]
@@ -74,7 +74,24 @@ def test_the_facts_of_values_are_the_published_ones() -> None:
         quoted_from=Quote(session_id="q", index=3, digest="ab" * 32),
         derived_from=Derivation(session_id="r", number=7, digest="cd" * 32),
     )
-    made = [digests.facts_digest(facts, salt) for facts in (called, answered, summary)]
+    when = datetime(2026, 1, 2, 3, 4, 4, tzinfo=UTC)
+    later, last = when + timedelta(seconds=1), when + timedelta(seconds=2)
+    context = ContextUsed(through=5, summary=3, left_out=(4, 5))
+    call = Call(started=when, ended=later, provider="acme", prompt=2, context=context)
+    told = Facts(model_call=ModelCall(model="m-1", call=call))
+    ran = ToolResult(
+        call_id="c1",
+        started=later,
+        ended=last,
+        outcome="completed",
+        approved_by="urn:trails:principal:Ann%20B",
+        tool="read file",
+        server="files",
+        version="1.2",
+    )
+    refused = ToolResult(call_id="c2", is_error=True, outcome="refused", refused_by="urn:trails:agent:guard")
+    tools = Facts(tool_results=(ran, refused))
+    made = [digests.facts_digest(facts, salt) for facts in (called, answered, summary, told, tools)]
     assert made == [case["digest"] for case in _of("facts")]
 
 

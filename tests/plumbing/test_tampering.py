@@ -31,6 +31,7 @@ NOT_STORED = frozenset({"STRING", "INTEGER", "DECIMAL", "DOUBLE", "BOOLEAN", "DA
     "UNFINISHED_COPY",  # only while a session is copied
     "PREVIOUS_TURN",  # follows, and is constructed
     "CONTEXT_END",  # the same
+    "IN_RUN",  # the same
     *("EVIDENCE", "EVIDENCE_SOURCE", "EVIDENCE_RULE"),  # only in exports
 }
 """Terms that are datatypes, and those that a store holds only in between."""

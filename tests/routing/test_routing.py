@@ -483,6 +483,29 @@ def test_a_model_is_set_by_the_hosts_word_and_xhigh_falls_with_it(memory: Reposi
     assert router.patch("main", {"model": "anthropic/other"})["thinkingLevel"] == "high"
 
 
+def test_a_patch_tells_of_every_field_that_it_changed_who_did_it_and_what_stood_there(store: Repository) -> None:
+    host = ModelHost(default=ModelRef("anthropic", "opus"), resolve=lambda text: ModelRef(*text.split("/")))
+    router = Router(store, models=host)
+    router.patch("main", {"thinkingLevel": "low"})
+    router.patch("main", {"model": "openai/gpt-5.2"}, by="dave")
+    router.patch("main", {"model": "openai/gpt-5"}, by="erin")
+    router.patch("main", {"model": None, "execHost": "node"}, by="dave")
+    asked = """
+        SELECT ?field ?old ?new ?by { ?act trails:alteredField ?field ; prov:wasAssociatedWith ?by ; prov:endedAtTime ?time
+        OPTIONAL { ?act trails:oldValue ?old } OPTIONAL { ?act trails:newValue ?new } } ORDER BY ?time ?field
+    """
+    rows = store.query(asked, union=False).to_dicts()  # type: ignore[union-attr] # a SELECT
+    dave, erin = "urn:trails:principal:dave", "urn:trails:principal:erin"
+    assert [tuple(row.values()) for row in rows if row["field"] != "thinkingLevel"] == [
+        ("modelOverride", None, '"gpt-5.2"', dave),
+        ("providerOverride", None, '"openai"', dave),
+        ("modelOverride", '"gpt-5.2"', '"gpt-5"', erin),
+        ("execHost", None, '"node"', dave),
+        ("modelOverride", '"gpt-5"', None, dave),
+        ("providerOverride", '"openai"', None, dave),
+    ]
+
+
 def test_the_time_of_an_entry_never_goes_back(memory: Repository, clock: Clock) -> None:
     router = Router(memory, clock=clock)
     later = policy.to_ms(START + timedelta(hours=1))

@@ -83,7 +83,10 @@ def test_everything_given_with_a_turn_comes_back(store: Repository) -> None:
         ("c2", "cat", {}),
     ]
     assert thinking.meta == {"request": "r-1", "list": [1, None, True]}
-    assert (answer.tool_results[0].call_id, answer.tool_results[0].is_error, answer.author) == ("c1", True, "planner")
+    assert (answer.tool_results[0].call_id, answer.tool_results[0].is_error, answer.author_iri) == (
+        *("c1", True),
+        "urn:trails:tool:ls",
+    )
     assert (on.author, done.author) == ("bob", "helper")
     assert store.load("s").turns == session.turns
 

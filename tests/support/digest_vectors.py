@@ -83,6 +83,35 @@ def vectors() -> dict[str, Any]:
         + '","summarised_from":0,"summarised_through":1,"tokens_after":null,"tokens_before":100,"trigger":"manual"},'
         f'"quote":[3,"{"ab" * 32}"],"result":[7,"{"cd" * 32}"],"source":["aa","ab"]}}',
     )
+    told = _facts(
+        {
+            "model": ["m-1", None, None],
+            "called": {
+                "started": 1767323044000000,
+                "ended": 1767323045000000,
+                "provider": "acme",
+                "prompt": 2,
+                "through": 5,
+                "summary": 3,
+                "left_out": [4, 5],
+            },
+        },
+        '{"called":{"ended":1767323045000000,"left_out":[4,5],"prompt":2,"provider":"acme","started":1767323044000000,'
+        '"summary":3,"through":5},"model":["m-1",null,null]}',
+    )
+    ran = {"approved_by": "principal:Ann B", "ended": 1767323046000000, "outcome": "completed", "server": "files"}
+    refused = {"outcome": "refused", "refused_by": "agent:guard"}
+    tools = _facts(
+        {
+            "results": [
+                ["c1", False, {**ran, "started": 1767323045000000, "tool": "read file", "version": "1.2"}],
+                ["c2", True, refused],
+            ]
+        },
+        '{"results":[["c1",false,{"approved_by":"principal:Ann B","ended":1767323046000000,"outcome":"completed",'
+        '"server":"files","started":1767323045000000,"tool":"read file","version":"1.2"}],'
+        '["c2",true,{"outcome":"refused","refused_by":"agent:guard"}]]}',
+    )
     # 2026-01-02T03:04:05.678901Z: `date -ud 2026-01-02T03:04:05 +%s` and the microseconds
     time, early = "1767323045678901", "-1000000"
     content = [_salted("text", "Plan a trip"), _salted("json", '[{"type":"text","text":"\u96ea \U0001f600"}]')]
@@ -93,6 +122,8 @@ def vectors() -> dict[str, Any]:
     third = _turn(
         second["digest"], 2, ("main", "tool", "agent:planner", early), content[0]["digest"], answered["digest"]
     )
+    of_tool = ("main", "tool", "tool:read%20file/files/1.2", early)
+    fourth = _turn(third["digest"], 3, of_tool, content[0]["digest"], tools["digest"])
     fork = _turn(second["digest"], 2, ("other", "user", "principal:bob", time), content[0]["digest"], "")
     standing = _case("standing", "trails/stands/1", {"turn": second["digest"], "left": answered["digest"]})
     texts = [_salted(kind, "x") for kind in ("arguments", "meta", "request", "prompt", "note")]
@@ -101,8 +132,8 @@ def vectors() -> dict[str, Any]:
         "rules": "digest = hex(SHA-256(tag, then of each field: its length as 8 bytes big-endian, its UTF-8 bytes))",
         "genesis": GENESIS,
         "cases": [
-            *(*content, _salted("text", "", ""), *texts, called, answered, summary),
-            *(first, second, third, fork, standing, _prompt(1, 0, "Be brief"), _prompt(2, 5, "")),
+            *(*content, _salted("text", "", ""), *texts, called, answered, summary, told, tools),
+            *(first, second, third, fourth, fork, standing, _prompt(1, 0, "Be brief"), _prompt(2, 5, "")),
         ],
         "chain": [each["digest"] for each in (first, second, third)],
         "fork": {

@@ -26,6 +26,8 @@ class History:
         self._general: set[str] = set()
         usual = (self._make, self._make, self._use, self._begin, self._attribute, self._describe)
         seldom = (self._derive, self._end, self._destroy, self._delegate, self._collect, self._link)
+        self._make()
+        self._make()
         for _ in range(steps):
             self._random.choice(usual if self._random.random() < 0.5 else seldom)()
 

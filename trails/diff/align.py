@@ -126,8 +126,7 @@ def said(turns: Sequence[Turn]) -> list[TurnText]:
     found = []
     for turn in turns:
         answers = tuple(
-            f"{calls.get(result.call_id, result.call_id)}{' failed' if result.is_error else ''}"
-            for result in turn.tool_results
+            f"{calls.get(result.call_id, result.call_id)} {result.came_out}".rstrip() for result in turn.tool_results
         )
         found.append(TurnText(_key(turn, answers), answers))
         seen: Counter[str] = Counter()

@@ -16,7 +16,8 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
-from trails.model import Compaction, Facts
+from trails import iris
+from trails.model import Call, Compaction, ContextUsed, Facts, ModelCall, ToolResult
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -55,21 +56,22 @@ def epoch_microseconds(time: datetime) -> int:
 
 
 def _hash(tag: bytes, *fields: bytes) -> str:
-    return _hash_framed(tag, *map(_framed, fields))
+    return _hash_framed(tag, *map(framed, fields))
 
 
 def _hash_framed(tag: bytes, *fields: bytes) -> str:
     return hashlib.sha256(tag + b"".join(fields)).hexdigest()
 
 
-def _framed(field: bytes) -> bytes:
+def framed(field: bytes) -> bytes:
+    """Return a field with its length before it, as it stands in what is hashed or signed."""
     return _LENGTH(len(field)) + field
 
 
 @lru_cache(maxsize=4096)
 def _name(text: str) -> bytes:
     """Return a framed field that many turns share: a role, a branch, an author."""
-    return _framed(text.encode())
+    return framed(text.encode())
 
 
 def salted(kind: str, salt: str, text: str) -> str:
@@ -77,7 +79,7 @@ def salted(kind: str, salt: str, text: str) -> str:
 
     `kind` says what the text is (`text`, `json`, `arguments`, `meta`, `request`, `prompt`), so that one can't stand for another.
     """
-    return _hash_framed(b"trails/salted/1", _name(kind), _framed(salt.encode()), _framed(text.encode()))
+    return _hash_framed(b"trails/salted/1", _name(kind), framed(salt.encode()), framed(text.encode()))
 
 
 def content_digest(text: str, salt: str, *, structured: bool) -> str:
@@ -108,14 +110,14 @@ def facts_json(facts: Facts, salt: str) -> str:
         return ""
     plain: dict[str, Any] = {}
     if facts.model_call:
-        plain["model"] = [facts.model_call.model, facts.model_call.usage_json, facts.model_call.stop_reason]
+        plain |= _model_call(facts.model_call)
     if facts.tool_calls:
         plain["calls"] = [
             [call.id, call.name, call.withheld or salted("arguments", salt, call.arguments or "")]
             for call in facts.tool_calls
         ]
     if facts.tool_results:
-        plain["results"] = [[result.call_id, result.is_error] for result in facts.tool_results]
+        plain["results"] = [_result(result) for result in facts.tool_results]
     if facts.compaction:
         plain["compaction"] = _compaction(facts.compaction, salt)
     if facts.source_ids:
@@ -127,6 +129,40 @@ def facts_json(facts: Facts, salt: str) -> str:
     if facts.meta_json is not None or facts.meta_withheld:
         plain["meta"] = facts.meta_withheld or salted("meta", salt, facts.meta_json or "")
     return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def _model_call(made_by: ModelCall) -> dict[str, Any]:
+    plain: dict[str, Any] = {"model": [made_by.model, made_by.usage_json, made_by.stop_reason]}
+    if made_by.call is not None and (told := _called(made_by.call)):
+        plain["called"] = told
+    return plain
+
+
+def _called(call: Call) -> dict[str, Any]:
+    """Return what is told of a model call; a system prompt by its version, a summary by its index: copies have other IRIs."""
+    context = call.context or ContextUsed()
+    told = {
+        "started": None if call.started is None else epoch_microseconds(call.started),
+        "ended": None if call.ended is None else epoch_microseconds(call.ended),
+        "provider": call.provider,
+        "prompt": call.prompt,
+        "through": context.through,
+        "summary": context.summary,
+        "left_out": sorted(context.left_out) or None,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _result(result: ToolResult) -> list[Any]:
+    """Return an answer to a tool call; what is told of the call stands there only where something is."""
+    told = result.told
+    for name in ("started", "ended"):
+        if name in told:
+            told[name] = epoch_microseconds(told[name])
+    for name in ("approved_by", "refused_by"):
+        if name in told:
+            told[name] = iris.author_key(told[name])
+    return [result.call_id, result.is_error, told] if told else [result.call_id, result.is_error]
 
 
 _COMPACTION_1: Final = ("summarised_through", "first_kept", "tokens_before", "tokens_after", "trigger")
@@ -167,14 +203,14 @@ def turn_digest(
     """
     return _hash_framed(
         b"trails/turn/1",
-        _framed(previous.encode()),
-        _framed(b"%d" % index),
+        framed(previous.encode()),
+        framed(b"%d" % index),
         _name(branch),
         _name(role),
         _name(author),
-        _framed(b"" if time is None else b"%d" % epoch_microseconds(time)),
-        _framed(content.encode()),
-        _framed(facts.encode()),
+        framed(b"" if time is None else b"%d" % epoch_microseconds(time)),
+        framed(content.encode()),
+        framed(facts.encode()),
     )
 
 

@@ -28,6 +28,10 @@ and the very same lines are the leaves of the Merkle tree (RFC 6962).
     run      a sub-agent's run as it stands after the commit; its    count: its revision, digest: of the run without its
              IRI stands in the session's place                       texts
     task     what a run was registered with: its id, its task, when  count 1
+    document a PROV document that was brought in: its record, with    count 0
+             the digest of all that stands in its graphs; its IRI
+             stands in the session's place
+    discard  the record that such a document was taken out again     count 0
     remove   the record that a run was taken out of the registry     count: its revision
     sync, close  no more written: an older version noted with them what was on disk
 
@@ -57,7 +61,7 @@ from trails.errors import IntegrityError
 Kind = Literal[
     "create", "fork", "turns", "change", "detach", "redact", "delete", "sync", "close",
     "received", "sent", "delivered", "pending", "streaming", "completed", "failed", "said",
-    "brief", "transition", "cancel", "result", "artifact", "run", "task", "remove", "decision",
+    "brief", "transition", "cancel", "result", "artifact", "run", "task", "remove", "decision", "document", "discard",
 ]  # fmt: skip
 LEDGER_KINDS: Final[tuple[Kind, ...]] = (
     "received", "sent", "delivered", "pending", "streaming", "completed", "failed",
@@ -68,7 +72,7 @@ SALTED: Final = "~"
 """What stands before the digest of a session's row that covers a salt."""
 _NOTHING: Final = "-"
 _LINE: Final = re.compile(
-    rf"({'|'.join(get_args(Kind))}) (urn:trails:session:[^ ]+|-) ([0-9]+) (~?[0-9a-f]{{64}}|-) ([0-9a-f]{{16}})"
+    rf"({'|'.join(get_args(Kind))}) (urn:trails:(?:session|prov):[^ ]+|-) ([0-9]+) (~?[0-9a-f]{{64}}|-) ([0-9a-f]{{16}})"
 )
 START: Final = "0" * 16
 """What stands for the link of the line before the first one."""

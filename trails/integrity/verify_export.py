@@ -32,7 +32,8 @@ _JSON = "http://www.w3.org/1999/02/22-rdf-syntax-ns#JSON"
 _REDACTED = _TRAILS + "Redacted"
 _SESSION = "urn:trails:session:"
 _AUTHORS = {"urn:trails:principal:": "principal:", "urn:trails:agent:": "agent:"}
-_UNNAMED = ("urn:trails:principal:redacted", "urn:trails:agent:redacted")
+_TOOL = "urn:trails:tool:"
+_UNNAMED = ("urn:trails:principal:redacted", "urn:trails:agent:redacted", "urn:trails:tool:redacted")
 _SAFE = "-._~:@+=,!*;$&()"
 _MOST_ANCESTORS = 32
 _BESIDE = ("ledger", "entry")
@@ -201,11 +202,24 @@ def _id(iri: str) -> str:
 
 def _author(iri: str) -> str:
     """Return what a digest covers of an author; ValueError for an IRI that is not the one of its name."""
+    if iri.startswith(_TOOL):
+        _tool(iri)
+        return iri[len("urn:trails:") :]
     for start, kind in _AUTHORS.items():
         name = unquote(iri[len(start) :])
         if iri.startswith(start) and start + quote(name, safe=_SAFE) == iri:
             return kind + name
-    raise ValueError(f"{iri} is not the IRI of a principal or an agent")
+    raise ValueError(f"{iri} is not the IRI of a principal, an agent or a tool")
+
+
+def _tool(iri: str) -> tuple[str, str | None, str | None]:
+    """Return the name, server and version that the IRI of a tool has; ValueError where it is not the one of those."""
+    parts = iri[len(_TOOL) :].split("/")
+    named = (_TOOL + "/".join(quote(unquote(part), safe=_SAFE) for part in parts)).rstrip("/")
+    if not iri.startswith(_TOOL) or not parts[0] or len(parts) > 3 or named != iri:
+        raise ValueError(f"{iri} is not the IRI of a tool")
+    name, server, version = (unquote(part) or None for part in (*parts, "", "")[:3])
+    return name or "", server, version
 
 
 def _only(properties: Properties, name: str) -> Term:
@@ -271,6 +285,11 @@ class Turn:
         """The copying by which it came: what it repeats of calls is none, and was made elsewhere. Up to format 2 None."""
 
     @property
+    def is_summary(self) -> bool:
+        """Whether it stands for turns before it."""
+        return "compaction" in self.facts
+
+    @property
     def is_unnamed(self) -> bool:
         """Whether the name of its author or its role was taken out."""
         return self.author_iri in _UNNAMED or self.role == "redacted"
@@ -303,6 +322,9 @@ class Turn:
         model = self.parts.get("model")
         if model is not None:
             facts["model"] = [_first(model, _TRAILS + name) for name in ("model", "usage", "stopReason")]
+            called = self._called(model)
+            if called:
+                facts["called"] = called
         if self.calls:
             facts["calls"] = [
                 [
@@ -313,10 +335,7 @@ class Turn:
                 for call in self.calls
             ]
         if self.results:
-            facts["results"] = [
-                [_first(each, _TRAILS + "callId") or "", _first(each, _TRAILS + "isError") == "true"]
-                for each in self.results
-            ]
+            facts["results"] = [self._result(each) for each in self.results]
         if (_TRAILS + "SummaryTurn", "") in self.own.get(_TYPE, []):
             facts["compaction"] = self._compaction()
         sources = sorted(text for text, _ in self.own.get(_TRAILS + "sourceId", []))
@@ -327,6 +346,41 @@ class Turn:
         if meta is not None:
             facts["meta"] = meta
         return facts
+
+    def _called(self, model: Properties) -> dict[str, Any]:
+        """Return what is told of the model call; a summary is covered by its index, a system prompt by its version."""
+        times = {
+            name: _first(model, of_call) or _first(model, of_copy) for name, (of_call, of_copy) in _CALL_TIMES.items()
+        }
+        prompt = _first(model, _TRAILS + "usedPrompt") or _first(model, _TRAILS + "keptPrompt")
+        summary = _first(model, _TRAILS + "contextSummary")
+        told = {
+            **{name: None if text is None else microseconds(text) for name, text in times.items()},
+            "provider": _first(model, _TRAILS + "provider"),
+            "prompt": None if prompt is None else _index(prompt.rpartition("/")[2]),
+            "through": _first_number(model, _TRAILS + "contextThrough"),
+            "summary": None if summary is None else _index(summary.partition("/")[2].partition("-")[0]),
+            "left_out": sorted(_index(text) for text, _ in model.get(_TRAILS + "leftOut", [])) or None,
+        }
+        return {name: value for name, value in told.items() if value is not None}
+
+    def _result(self, result: Properties) -> list[Any]:
+        """Return an answer to a tool call, with what is told of the call where something is."""
+        tool = _first(result, _TRAILS + "tool")
+        name, server, version = (None, None, None) if tool is None else _tool(tool)
+        times = {name: _first(result, _TRAILS + each) for name, each in _TOOL_TIMES.items()}
+        people = {name: _first(result, _TRAILS + each) for name, each in _TOOL_PEOPLE.items()}
+        told = {
+            **{each: None if text is None else microseconds(text) for each, text in times.items()},
+            "outcome": _first(result, _TRAILS + "toolOutcome"),
+            **{each: None if iri is None else _author(iri) for each, iri in people.items()},
+            "tool": name,
+            "server": server,
+            "version": version,
+        }
+        told = {each: value for each, value in told.items() if value is not None}
+        found = [_first(result, _TRAILS + "callId") or "", _first(result, _TRAILS + "isError") == "true"]
+        return [*found, told] if told else found
 
     def _compaction(self) -> dict[str, Any]:
         activity = self.parts.get("compaction", {})
@@ -384,6 +438,31 @@ _SUMMARY = {
     _TRAILS + "trigger": _STRING,
 }
 _MODEL = {_TRAILS + "model": _STRING, _TRAILS + "stopReason": _STRING, _TRAILS + "usage": _JSON}
+_CALL_TIMES = {
+    "started": (_PROV + "startedAtTime", _TRAILS + "keptStart"),
+    "ended": (_PROV + "endedAtTime", _TRAILS + "keptEnd"),
+}
+_SHOWN = {_TRAILS + "provider": _STRING, _TRAILS + "contextThrough": _INTEGER}
+"""What else is told of a model call; its times and its prompt have other names where it is a copy's."""
+_SHOWN_BY_CALL = {
+    _PROV + "startedAtTime": _DATE_TIME,
+    _PROV + "endedAtTime": _DATE_TIME,
+    _TRAILS + "usedPrompt": "",
+    **_SHOWN,
+}
+_SHOWN_BY_COPY = {
+    _TRAILS + "keptStart": _DATE_TIME,
+    _TRAILS + "keptEnd": _DATE_TIME,
+    _TRAILS + "keptPrompt": "",
+    **_SHOWN,
+}
+_TOOL_TIMES = {"started": "toolStartedAt", "ended": "toolEndedAt"}
+_TOOL_PEOPLE = {"approved_by": "approvedBy", "refused_by": "refusedBy"}
+_TOLD_OF_TOOLS = {
+    **{_TRAILS + name: _DATE_TIME for name in _TOOL_TIMES.values()},
+    **{_TRAILS + name: "" for name in (*_TOOL_PEOPLE.values(), "tool")},
+    _TRAILS + "toolOutcome": _STRING,
+}
 _CALLED = {_TRAILS + "callDigest": _STRING, _TRAILS + "calledIn": "", _TRAILS + "calledFor": ""}
 """Where a call was made of which a copied turn keeps what was said: no digest covers that."""
 _COMPACTING = {
@@ -422,14 +501,15 @@ def _kept(properties: Properties, datatypes: dict[str, str]) -> Iterator[tuple[s
             yield name, (text, said if said == _REDACTED and name in _CAN_GO else datatype)
 
 
-def written_as(turn: Turn, answered: dict[str, str], copies: set[str]) -> set[Statement]:
+def written_as(turn: Turn, answered: dict[str, str], copies: set[str], names: dict[int, str]) -> set[Statement]:
     """Return the statements that a turn would be written as.
 
-    `answered` has the call of each call id before it, `copies` the turns before it that are copies.
+    `answered` has the call of each call id before it, `copies` the turns before it that are copies, `names` by index what
+    the IRIs of those before it have after the session's.
     """
     found = set(_statements("", _own_pairs(turn)))
     if "model" in turn.parts:
-        found |= set(_statements("model", _model_pairs(turn)))
+        found |= set(_statements("model", _model_pairs(turn, names)))
     if "request" in turn.taken or any(name in turn.parts.get("compaction", {}) for name in _COMPACTING):
         found |= set(_statements("compaction", _compacting_pairs(turn)))
     for position, call in enumerate(turn.calls):
@@ -494,10 +574,16 @@ def _made_by(turn: Turn, activity: str) -> Iterator[tuple[str, Term]]:
     yield _PROV + "wasAssociatedWith", (turn.author_iri, "")
 
 
-def _model_pairs(turn: Turn) -> Iterator[tuple[str, Term]]:
+def _model_pairs(turn: Turn, names: dict[int, str]) -> Iterator[tuple[str, Term]]:
     model = turn.parts["model"]
     yield from _made_by(turn, "ModelCall")
     yield from _kept(model, {**_MODEL, **(_CALLED if turn.copying else {})})
+    told = {name: [_linked(name, term) for term in terms] for name, terms in model.items()}
+    yield from _kept(told, _SHOWN_BY_COPY if turn.copying else _SHOWN_BY_CALL)
+    yield from ((_TRAILS + "leftOut", (text, _INTEGER)) for text, _ in model.get(_TRAILS + "leftOut", []))
+    shown = turn.facts.get("called", {}).get("summary")
+    if shown is not None:
+        yield _TRAILS + "contextSummary", ("shown:" + names.get(shown, ""), "")
     usage = json.loads(_first(model, _TRAILS + "usage") or "{}")
     if not isinstance(usage, dict):
         return
@@ -538,6 +624,7 @@ def _result_pairs(result: Properties) -> Iterator[tuple[str, Term]]:
     yield _TYPE, (_TRAILS + "ToolResult", "")
     yield _TRAILS + "callId", (call_id, _STRING)
     yield _TRAILS + "isError", (_first(result, _TRAILS + "isError") or "", _BOOLEAN)
+    yield from _kept(result, _TOLD_OF_TOOLS)
 
 
 def stands_as(turn: Turn) -> Iterator[Statement]:
@@ -547,10 +634,20 @@ def stands_as(turn: Turn) -> Iterator[Statement]:
             if name == _PROV + "alternateOf" and not part:
                 continue
             for term in terms:
-                yield part, name, _comparable((_call(term[0]), term[1]) if name in _LINKS else term)
+                yield part, name, _comparable(_linked(name, term))
 
 
 _LINKS = (_PROV + "wasGeneratedBy", _TRAILS + "answers", _TRAILS + "answersCopy")
+
+
+def _linked(name: str, term: Term) -> Term:
+    """Return a link by what it names in a session, not by which session: copies of it differ in that."""
+    if name in _LINKS:
+        return _call(term[0]), term[1]
+    return ("shown:" + term[0].partition("/")[2], term[1]) if name in _SHOWN_LINKS else term
+
+
+_SHOWN_LINKS = tuple(_TRAILS + name for name in ("contextSummary", "usedPrompt", "keptPrompt"))
 
 
 def _call(iri: str) -> str:
@@ -698,15 +795,18 @@ class Export:
         before, wanted, ancestors = self._before(session, lineage), session.start, {each.iri for each in lineage}
         answered = _calls_before(lineage) if any(turn.results for turn in session.turns.values()) else {}
         copies = {turn.iri for each in lineage for turn in each.turns.values() if turn.copying is not None}
+        names = _names_before(lineage)
         for index in sorted(session.turns):
             turn = session.turns[index]
             if index != wanted:
                 self._add("index-gap", session.id, wanted, f"has no turn {wanted}")
             self._check_turn(session, turn, before)
-            self._check_statements(session, turn, answered, copies)
+            self._check_statements(session, turn, answered, copies, names)
             for what in _named(turn, answered, ancestors):
                 self.uncovered[session.id, what] += 1
             _take_calls(turn, answered)
+            if turn.is_summary:
+                names[index] = turn.name
             before, wanted = turn.digest, index + 1
         session.head, session.length = before, wanted
         for turn in session.copies:
@@ -750,10 +850,12 @@ class Export:
             what = f"is of branch {turn.said['branch']!r}, not {session.branch!r}"
             self._add("wrong-branch", session.id, turn.index, what)
 
-    def _check_statements(self, session: Session, turn: Turn, answered: dict[str, str], copies: set[str]) -> None:
+    def _check_statements(
+        self, session: Session, turn: Turn, answered: dict[str, str], copies: set[str], names: dict[int, str]
+    ) -> None:
         """Hold all that is said of a turn against what it would be written as."""
         try:
-            expected = written_as(turn, answered, copies)
+            expected = written_as(turn, answered, copies, names)
         except (ValueError, RecursionError, ArithmeticError) as error:
             self._add("unreadable", session.id, turn.index, f"was altered: {error}")
             return
@@ -785,8 +887,22 @@ class Export:
                         check(iri, row)
                     except ValueError as error:
                         self._add("bad-row", None, None, f"{iri} was altered: {error}")
+            if iri.startswith(_TOOL):
+                self._check_tool(iri, row)
         for session in self.sessions.values():
             self._check_versions(session)
+
+    def _check_tool(self, iri: str, row: Properties) -> None:
+        """Hold what the catalog says of a tool against its IRI."""
+        try:
+            name, server, version = _tool(iri)
+        except ValueError as error:
+            self._add("bad-row", None, None, str(error))
+            return
+        told = {"toolName": name, "toolServer": server, "toolVersion": version}
+        expected = {_TRAILS + each: [(text, _STRING)] for each, text in told.items() if text is not None}
+        if row != {_TYPE: [(_TRAILS + "Tool", "")], **expected}:
+            self._add("bad-row", None, None, f"{iri} was altered: what is said of it is not what its IRI says")
 
     def _session_of(self, row: Properties, link: str) -> Session:
         iri = _typed(row, link, "")
@@ -859,6 +975,16 @@ def _take_calls(turn: Turn, answered: dict[str, str]) -> None:
         answered[_first(call, _TRAILS + "callId") or ""] = f"{turn.iri}/call/{position}"
 
 
+def _names_before(lineage: list[Session]) -> dict[int, str]:
+    """Return by index the names of the summary turns that a session inherits."""
+    found: dict[int, str] = {}
+    ends = [min(each.start for each in lineage[:place]) for place in range(1, len(lineage))]
+    for ancestor, end in reversed(list(zip(lineage[1:], ends))):  # noqa: B905 - `strict` came with 3.10
+        own = ancestor.turns.items()
+        found.update((index, turn.name) for index, turn in own if index < end and turn.is_summary)
+    return found
+
+
 def _calls_before(lineage: list[Session]) -> dict[str, str]:
     """Return the newest call of each call id among the turns that a session inherits."""
     answered: dict[str, str] = {}
@@ -881,6 +1007,9 @@ def _named(turn: Turn, answered: dict[str, str], lineage: set[str]) -> Iterator[
     for iri, _ in turn.parts.get("compaction", {}).get(_PROV + "used", []):
         if iri.partition("/")[0] not in lineage:
             yield f"made from a summary of {iri.partition('/')[0]}"
+    for iri in (iri for name in _SHOWN_LINKS for iri, _ in turn.parts.get("model", {}).get(name, [])):
+        if iri.partition("/")[0] not in lineage:
+            yield f"shown a summary or a system prompt of {iri.partition('/')[0]}"
     calls = {answered.get(_first(result, _TRAILS + "callId") or "") for result in turn.results}
     for properties in (own, *turn.results):
         for iri in {term[0] for name in _LINKS for term in properties.get(name, []) if "/call/" in term[0]} - calls:

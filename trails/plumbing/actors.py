@@ -23,6 +23,8 @@ ENVIRONMENT: Final = "TRAILS_ACTOR"
 def named(name: str | None, what: str = "author") -> str | None:
     """Return the IRI of somebody: a name is a principal's, `agent:NAME` an agent's, an IRI of ours is kept.
 
+    A tool is no name of somebody: only as an author its IRI is taken.
+
     >>> named("eve"), named("agent:planner"), named("urn:trails:agent:planner"), named(None)
     ('urn:trails:principal:eve', 'urn:trails:agent:planner', 'urn:trails:agent:planner', None)
     """
@@ -30,6 +32,8 @@ def named(name: str | None, what: str = "author") -> str | None:
         return None
     plain = validate.name(name, what)
     if plain.startswith("urn:trails:"):
+        if iris.is_tool(plain) and what == "author" and iris.is_of_author(plain):
+            return plain
         author = validate.name(iris.author_name(plain), what)
         if plain not in (iris.principal(author), iris.agent(author)):
             raise InvalidInput(f"{what} {plain!r} is not the IRI of a principal or an agent")

@@ -8,6 +8,7 @@ from trails import iris, vocab
 from trails.model import SessionRecord
 from trails.plumbing import kinds, redaction_records
 from trails.records.deeds import author_type
+from trails.records.tools import named_in
 from trails.store.contract import QuadStore
 
 
@@ -30,6 +31,7 @@ def session_quads(store: QuadStore, record: SessionRecord) -> list[Quad]:
         *(_value(q.object) for q in quads if q.predicate == vocab.ATTRIBUTED_TO and _is_of_prompt(q)),
     }
     quads += [author_type(each) for each in sorted(filter(None, named))]
+    quads += named_in(graph)
     return quads
 
 

@@ -28,7 +28,7 @@ from trails.plumbing.transaction import Refusal, Transaction
 from trails.records.acts import Copying, act_quads
 from trails.records.deeds import Deed
 from trails.records.sessions import prompt_quads, session_quads
-from trails.records.turns import turn_quads
+from trails.records.turns import Links, turn_quads
 from trails.store.contract import Matching, PreconditionFailed, QuadStore
 from trails.store.pattern import Pattern
 
@@ -128,9 +128,18 @@ def copy_turns(store: Matching, copying: Copying, sealed: Sequence[SealedTurn]) 
         if position % _BATCH == 0:
             batches.append([])
         answers = lineage.answered_calls(made, copy) if copy.tool_results else {}
-        batches[-1] += turn_quads(SealedTurn.trusted({"turn": copy, "salt": original.salt}), answers, copied=True)
+        links = _links(made, copy)
+        sealed_copy = SealedTurn.trusted({"turn": copy, "salt": original.salt})
+        batches[-1] += turn_quads(sealed_copy, answers, links=links, copied=True)
         batches[-1] += copies.copy_quads(store, original.turn.iri, original.turn.digest, copy, copying)
     return batches
+
+
+def _links(made: Sequence[Turn], copy: Turn) -> Links:
+    """Return the copies of the summary and the system prompt that the model call of a copy was told to be shown."""
+    version = None if copy.call is None else copy.call.prompt
+    prompt = None if version is None else iris.system_prompt(iris.session(copy.session_id), version)
+    return Links(lineage.summary_shown(made, copy), prompt)
 
 
 def _write_copies(store: QuadStore, copying: Copying, sealed: Sequence[SealedTurn], while_: Sequence[Quad]) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from trails import iris, parts, validate
 from trails.errors import InvalidInput
 from trails.integrity import digests
-from trails.model import NO_FACTS, Compaction, Facts, ModelCall, SessionRecord, ToolCall, ToolResult, Turn
-from trails.plumbing import actors
+from trails.model import NO_FACTS, Call, Compaction, Facts, ModelCall, SessionRecord, ToolCall, ToolResult, Turn
+from trails.plumbing import actors, told
 
 _HUMAN_ROLES = frozenset({"user", "human"})
-_MAY_BE_EMPTY = frozenset({"tool", "toolResult"})
+ANSWERING: Final = frozenset({"tool", "toolResult"})
 """The roles of answers to tool calls: many tools have nothing to say."""
 
 
@@ -27,13 +27,15 @@ class Draft(NamedTuple):
     author_iri: str | None
     facts: Facts
     salt: str
+    is_now: bool = False
+    """Whether nobody gave its time, so that it has that of its making."""
 
     def says_nothing(self, content: object) -> bool:
         """Tell whether nothing is in its content, as it was given, and nothing else tells what happened.
 
         What tells it is a call, an answer, a compaction, or what a model was asked.
         """
-        if parts.holds_anything(content) or self.role in _MAY_BE_EMPTY:
+        if parts.holds_anything(content) or self.role in ANSWERING:
             return False
         facts = self.facts
         call = facts.model_call
@@ -71,7 +73,10 @@ class Draft(NamedTuple):
 
 
 def default_author(record: SessionRecord, role: str) -> str:
-    """Return whom a turn is attributed to: what a human says to the session's principal, all else to its agent."""
+    """Return whom a turn is attributed to: what a human says to the session's principal, else to its agent.
+
+    What answers a call of a tool known from the turns before is that tool's: see `settling.settled`.
+    """
     return iris.principal(record.principal) if role in _HUMAN_ROLES else iris.agent(record.agent)
 
 
@@ -88,6 +93,8 @@ def make(
     tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
     tool_call_id: str | None = None,
     is_error: bool = False,
+    tool_results: Iterable[ToolResult | Mapping[str, Any]] = (),
+    call: Call | None = None,
     compaction: Compaction | None = None,
     source_ids: Iterable[str] = (),
     meta: Mapping[str, Any] | None = None,
@@ -95,7 +102,8 @@ def make(
     """Check everything about a turn and return it as a draft; raise `InvalidInput` for what cannot be kept.
 
     Tool calls and results that stand among structured parts are found there; `tool_calls` and `tool_call_id` give
-    those of a turn whose content is plain text. `timed=False` is for imported records that have no time.
+    those of a turn whose content is plain text. `tool_results` tells more of results, or gives them. `timed=False` is for
+    imported records that have no time.
     """
     text, structured = validate.content(content)
     calls = parts.given_calls(tool_calls) if tool_calls else ()
@@ -106,16 +114,18 @@ def make(
         results = parts.results_in(found)
     if tool_call_id is not None:
         results = (*results, ToolResult(call_id=validate.name(tool_call_id, "tool_call_id"), is_error=bool(is_error)))
+    if tool_results:
+        results = told.results(tool_results, results)
     if compaction is not None and not isinstance(compaction, Compaction):
         raise InvalidInput(f"compaction must be a Compaction, not {type(compaction).__name__}")
     sources = validate.source_ids(source_ids) if source_ids else ()
-    for told in (compaction.request, compaction.trigger, compaction.max_summary_rule) if compaction else ():
-        validate.text(told or "", "what is said of a compaction")
-    call, meta_json = _model_call(model, usage, stop_reason), validate.meta(meta)
+    for said in (compaction.request, compaction.trigger, compaction.max_summary_rule) if compaction else ():
+        validate.text(said or "", "what is said of a compaction")
+    made_by, meta_json = _model_call(model, usage, stop_reason, call), validate.meta(meta)
     facts = NO_FACTS
-    if call or calls or results or compaction or sources or meta_json is not None:
+    if made_by or calls or results or compaction or sources or meta_json is not None:
         facts = Facts(
-            model_call=call,
+            model_call=made_by,
             tool_calls=calls,
             tool_results=results,
             compaction=compaction,
@@ -134,14 +144,18 @@ def make(
         author_iri=actors.named(author),
         facts=facts,
         salt=digests.new_salt(),
+        is_now=timed and time is None,
     )
 
 
-def _model_call(model: str | None, usage: Mapping[str, Any] | None, stop_reason: str | None) -> ModelCall | None:
-    if model is None and usage is None and stop_reason is None:
+def _model_call(
+    model: str | None, usage: Mapping[str, Any] | None, stop_reason: str | None, call: Call | None
+) -> ModelCall | None:
+    if model is None and usage is None and stop_reason is None and call is None:
         return None
     return ModelCall(
         model=None if model is None else validate.name(model, "model"),
         usage_json=validate.usage(usage),
         stop_reason=None if stop_reason is None else validate.name(stop_reason, "stop_reason"),
+        call=told.call(call),
     )

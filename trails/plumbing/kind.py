@@ -150,6 +150,10 @@ class Kind:
     beside: Beside | None = None
     """The graph beside a session's that holds its records; None where the catalog does."""
 
+    owns: Callable[[str], bool] = lambda _: False
+    """Whether a graph, by its IRI, is one of its records' and beside no session's: its `checks` say what is wrong there, and
+    its `purge` is for all of it."""
+
     # --- the log
     logged: Callable[[Matching, NamedNode, Sequence[Quad]], Sequence[Quad]] = _nothing
     """What the log covers with a session's row: given the session's node, and what else is said of it."""

@@ -9,13 +9,15 @@ from pyoxigraph import NamedNode
 
 from trails.plumbing.acts import ACTS
 from trails.plumbing.conversations import CONVERSATIONS
+from trails.plumbing.documents import DOCUMENTS
 from trails.plumbing.kind import Kind
 from trails.plumbing.ledger_entries import ENTRIES
 from trails.plumbing.marks import ANNOTATIONS
 from trails.plumbing.overrides import OVERRIDES
 from trails.plumbing.run_rows import RUNS
+from trails.plumbing.signatures import SIGNATURES
 
-KINDS: Final[tuple[Kind, ...]] = (CONVERSATIONS, OVERRIDES, ENTRIES, ANNOTATIONS, RUNS, ACTS)
+KINDS: Final[tuple[Kind, ...]] = (CONVERSATIONS, OVERRIDES, ENTRIES, ANNOTATIONS, RUNS, ACTS, DOCUMENTS, SIGNATURES)
 
 
 def of_types(types: Collection[object]) -> Kind | None:
@@ -34,3 +36,8 @@ def beside(graph: str) -> tuple[Kind, str] | None:
 def graphs(session_iri: str) -> list[NamedNode]:
     """Return the graphs beside a session's."""
     return [kind.beside.of(session_iri) for kind in KINDS if kind.beside is not None]
+
+
+def owner(graph: str) -> Kind | None:
+    """Return the kind of records whose graph this is, where such graphs are beside no session's; None for any other graph."""
+    return next((kind for kind in KINDS if kind.owns(graph)), None)

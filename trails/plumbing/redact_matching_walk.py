@@ -21,6 +21,7 @@ from trails.integrity import chain, digests
 from trails.plumbing import copies, kinds, leaves, redaction, redaction_records
 from trails.plumbing.substitution import name_of
 from trails.plumbing.taking import LOGGED_IDS, ChangedTurn, Taking
+from trails.records.tools import tool_quads
 from trails.records.turns import usage_facts
 from trails.store.contract import QuadStore
 
@@ -40,6 +41,10 @@ _OF_TURN: Final = {
     vocab.CALL_ID: "call id",
     vocab.TOOL_NAME: "tool name",
     vocab.TRIGGER: "trigger",
+    vocab.PROVIDER: "provider",
+    vocab.TOOL_USED: "tool",
+    vocab.APPROVED_BY: "approver",
+    vocab.REFUSED_BY: "refuser",
 }
 _SALTED: Final = frozenset({vocab.VALUE, vocab.ARGUMENTS, vocab.META, vocab.REQUEST})
 _OWN: Final = frozenset({vocab.ROLE, vocab.ATTRIBUTED_TO, vocab.ASSOCIATED_WITH})
@@ -89,6 +94,10 @@ class Walk:
 
     def graph(self, graph: NamedNode, quads: Sequence[Quad]) -> None:
         """Go through a graph: of a session's turns, or of records beside it."""
+        if (kind := kinds.owner(graph.value)) is not None:
+            held = [quad for quad in quads if self._taking.new.holds(quad)]
+            kind.purge(self._taking, graph.value, quads, held)
+            return
         self._check_ids([graph, *dict.fromkeys(o for q in quads if isinstance(o := q.object, NamedNode))])
         hits = [
             quad for quad in quads if self._taking.new.holds_value(quad)
@@ -187,7 +196,9 @@ class Walk:
             if (kind := next((kind for kind in kinds.KINDS if kind.purges(subject)), None)) is not None:
                 kind.purge(self._taking, subject, before, hits)
             elif iris.is_author(subject):
-                self._taking.found.swap(before, self._taking.without(before))
+                renamed = self._taking.new.iri(NamedNode(subject)).value
+                after = tool_quads(renamed) if iris.is_tool(subject) else self._taking.without(before)
+                self._taking.found.swap(before, after)
                 self._taking.place(None, "name", subject)
             else:
                 self._row(subject, before, hits)

@@ -372,10 +372,12 @@ def _as_here(store: QuadStore, turn: str, stands_as: str, quads: Sequence[Quad],
 
 
 _NAMING_CALLS: Final = (vocab.GENERATED_BY, vocab.TOOL_RESULT_OF, vocab.ANSWERS_COPY)
+_NAMING_SHOWN: Final = (vocab.SUMMARY_SHOWN, vocab.USED_PROMPT, vocab.KEPT_PROMPT)
 
 
 def _names_call(quad: Quad) -> bool:
-    return quad.predicate in _NAMING_CALLS and "/call/" in str(quad.object)
+    """Tell whether a quad names what no turn alone can be written with: the call that it answers, what its model was shown."""
+    return quad.predicate in _NAMING_SHOWN or (quad.predicate in _NAMING_CALLS and "/call/" in str(quad.object))
 
 
 def _digest_before(store: QuadStore, index: int, graph: object, every: Iterable[Quad]) -> str:

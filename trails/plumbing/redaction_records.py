@@ -214,8 +214,9 @@ def with_digests_of(store: QuadStore, quads: Iterable[Quad]) -> list[Quad]:
 
 
 def _principals(store: Matching, quads: Iterable[Quad]) -> list[Quad]:
-    who = dict.fromkeys(quad.object for quad in quads if quad.predicate == vocab.ASSOCIATED_WITH)
-    return [q for each in who for q in store.quads((each, vocab.TYPE, None, vocab.CATALOG))]  # type: ignore[arg-type] # an IRI
+    named = (quad.object for quad in quads if quad.predicate == vocab.ASSOCIATED_WITH)
+    who = dict.fromkeys(each for each in named if isinstance(each, NamedNode))
+    return [quad for each in who for quad in store.quads((each, vocab.TYPE, None, vocab.CATALOG))]
 
 
 # --- turns as they stand

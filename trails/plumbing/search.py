@@ -143,10 +143,10 @@ def _is_found_elsewhere(store: QuadStore, turn: NamedNode, graph: NamedNode, dig
 
 
 def _authors(author: str) -> list[str]:
-    """Return whom a name may mean: a principal and an agent; `agent:NAME` and an IRI mean one."""
+    """Return whom a name may mean: a principal, an agent and a tool; `agent:NAME` and an IRI mean one."""
     plain = validate.name(author, "author")
     one = str(actors.named(plain))
-    return [one] if plain.startswith(("agent:", "urn:trails:")) else [one, iris.agent(plain)]
+    return [one] if plain.startswith(("agent:", "urn:trails:")) else [one, iris.agent(plain), iris.tool(plain)]
 
 
 # --- upper and lower case, and text within JSON

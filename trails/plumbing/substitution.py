@@ -40,6 +40,7 @@ _NOBODYS: Final = frozenset(
         vocab.FACTS_DIGEST, vocab.STANDS_AS, vocab.HEAD_BEFORE, vocab.HEAD_AFTER, vocab.SHA256, vocab.STATE, vocab.DIRECTION,
         vocab.QUEUE_MODE, vocab.OUTCOME, vocab.FROM_STATE, vocab.TO_STATE, vocab.STATUS, vocab.ARTIFACT_CHANGE, vocab.ACTION,
         vocab.CLEANUP, vocab.RUN_OUTCOME, vocab.ANNOUNCED_HOW, vocab.REDACTED_PLACE, vocab.BRANCH,
+        vocab.SIGNED_HEAD, vocab.SIGNATURE,
     }
 )  # fmt: skip
 """The properties whose values are Trails' own words, or made by it: no person's text is in them."""
@@ -114,7 +115,7 @@ class Substitution:
         if not name.startswith(_RENAMED):
             return node
         if iris.is_author(name):
-            return NamedNode(iris.unnamed(name)) if self._needle.within(iris.author_name(name)) else node
+            return NamedNode(iris.unnamed(name)) if any(map(self._needle.within, iris.author_words(name))) else node
         head, slash, rest = name.partition("/")
         if (tag := iris.tag_name(head)) is not None:
             head = iris.tag(self._name(tag))
@@ -157,4 +158,6 @@ class Substitution:
         return self._name(key) if self._needle.within(made) else made
 
 
-_RENAMED: Final = tuple(made("") for made in (iris.principal, iris.agent, iris.tag, iris.conversation, iris.alias))
+_RENAMED: Final = tuple(
+    made("") for made in (iris.principal, iris.agent, iris.tool, iris.tag, iris.conversation, iris.alias)
+)

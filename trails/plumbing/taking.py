@@ -86,7 +86,7 @@ class Taking:
         """Take note of a place out of which the text goes."""
         self.found.places[Place(session_id=session_id, kind=kind, iri=iri, index=index)] = None
 
-    def leave(self, session_id: str, kind: str, iri: str, why: str, index: int | None = None) -> None:
+    def leave(self, session_id: str | None, kind: str, iri: str, why: str, index: int | None = None) -> None:
         """Take note of a place where the text stays, and why."""
         self.found.left[Place(session_id=session_id, kind=kind, iri=iri, index=index, why=why)] = None
 

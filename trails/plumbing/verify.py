@@ -19,7 +19,7 @@ from trails.errors import TrailsError
 from trails.integrity import chain, digests, leaves
 from trails.integrity.chain import StoredTurn
 from trails.integrity.leaves import Leaf
-from trails.lineage import answered_calls, lineage, segments
+from trails.lineage import answered_calls, lineage, prompt_sent, segments, summary_shown
 from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn, VerifyReport
 from trails.plumbing import copies, former, kinds, logged, redaction_records, slots, unfinished
 from trails.plumbing.kind import Checks, Evidence
@@ -28,7 +28,8 @@ from trails.plumbing.reader import Reader
 from trails.records.deeds import author_type
 from trails.records.sessions import decode_records, prompt_quads, session_quads
 from trails.records.terms import parse_time
-from trails.records.turns import turn_quads
+from trails.records.tools import named_in, tool_quads
+from trails.records.turns import Links, turn_quads
 from trails.store import tsv
 from trails.store.contract import QuadStore, Term
 
@@ -38,6 +39,7 @@ _DIGITS = 16
 """Of a turn's digest, as many stand in its IRI."""
 Progress = Callable[[int, int, str], None]
 """Called with (sessions done, all sessions, "") as a verification goes on."""
+_SHOWN = frozenset({vocab.SUMMARY_SHOWN, vocab.USED_PROMPT, vocab.KEPT_PROMPT})
 _LINKS = frozenset({vocab.GENERATED_BY.value, vocab.TOOL_RESULT_OF.value, vocab.ANSWERS_COPY.value})
 
 
@@ -312,8 +314,7 @@ class _Audit:
             return set(kind.as_written(subject, quads))
         if vocab.DELETION in types:  # the log says whether what it says is as it was
             return {q for q in quads if q.predicate in _said_of(subject)}
-        author = vocab.AGENT if iris.is_agent(subject) else vocab.PRINCIPAL
-        return begun | {Quad(NamedNode(subject), vocab.TYPE, each, vocab.CATALOG) for each in types & {author}}
+        return begun | _author_quads(subject, quads)
 
     def _prompt(self, subject: str) -> set[Quad]:
         owner = iris.session_id(subject)
@@ -347,6 +348,8 @@ class _Audit:
                 continue
             quads = len(self._store.quads((None, None, None, graph)))
             known += quads
+            if kinds.owner(graph.value) is not None:
+                continue
             found = kinds.beside(graph.value)
             place, home = (None, graph.value) if found is None else (found[0].beside, found[1])
             owner = self._records.get(iris.session_id(home)) if iris.is_session(home) else None
@@ -444,7 +447,7 @@ class _Audit:
     def _walk(self, record: SessionRecord, rows: Sequence[StoredTurn]) -> None:
         """Hold every quad of a session's graph against what its turns would be written as."""
         sealed = [row.sealed(record.id) for row in rows]
-        before = self._inherited(record) if any(row.facts.tool_results for row in rows) else []
+        before = self._inherited(record) if any(_looks_back(row.facts) for row in rows) else []
         turns: list[Turn] = [*before, *(each.turn for each in sealed if each.turn.index >= len(before))]
         expected: set[Quad] = set()
         found = self._store.quads((None, None, None, NamedNode(record.iri)))
@@ -454,11 +457,15 @@ class _Audit:
             answers = answered_calls(turns, each.turn) if each.turn.tool_results else {}
             again = self._of_copies(answers.values(), copied, record)
             try:
-                quads = turn_quads(each, answers, copied=each.turn.iri in copied, of_copies=again)
+                links = Links(summary_shown(turns, each.turn), prompt_sent([record], each.turn))
+                quads = turn_quads(each, answers, links=links, copied=each.turn.iri in copied, of_copies=again)
                 expected |= (written := {_comparable(quad) for quad in quads})
+                tools = named_in(quads)
+                expected |= set(tools)
+                actual |= {q for q in tools if self._store.quads((q.subject, q.predicate, q.object, q.graph_name))}  # type: ignore[arg-type] # IRIs and literals
                 if again and each.turn.iri not in copied:
                     # What a fork had before it was detached names the calls where they stood first too: wholly, or not.
-                    named = {_comparable(quad) for quad in turn_quads(each, answers)} - written
+                    named = {_comparable(quad) for quad in turn_quads(each, answers, links=links)} - written
                     expected |= named if named & actual else set()
             except (TrailsError, ValueError) as error:
                 self._add("unreadable", record.id, f"turn {each.turn.index} cannot be read: {error}", each.turn.index)
@@ -503,7 +510,9 @@ def _is_plain(quads: int, rows: Sequence[StoredTurn]) -> bool:
 
     Each row has every property of a turn, so with as many quads as plain turns have there is room for nothing else.
     """
-    if any(row.redacted for row in rows):  # the digest does not cover what stands in the text's place
+    if any(
+        row.redacted or iris.is_tool(row.author_iri) for row in rows
+    ):  # the digest does not cover what stands in the text's place
         return False
     return quads == _PLAIN * len(rows) + sum(row.time is not None for row in rows)
 
@@ -526,6 +535,11 @@ def _stored_turn(row: Sequence[str], facts: Mapping[str, Facts]) -> StoredTurn:
         time=None if when is None else parse_time(when),
         facts=facts.get(iri, NO_FACTS),
     )
+
+
+def _author_quads(subject: str, quads: Iterable[Quad]) -> set[Quad]:
+    """Return those of the quads of a principal, an agent or a tool that say what it is."""
+    return set(quads) & set(tool_quads(subject) if iris.is_tool(subject) else [author_type(subject)])
 
 
 def _said_of(deletion: str) -> frozenset[NamedNode]:
@@ -569,11 +583,20 @@ def _copied(quads: Iterable[Quad]) -> set[str]:
     return kept & copies_of
 
 
+def _looks_back(facts: Facts) -> bool:
+    """Tell whether what a turn is written as depends on the turns before it."""
+    return bool(facts.tool_results) or (facts.model_call is not None and facts.model_call.call is not None)
+
+
 def _comparable(quad: Quad) -> Quad:
     """Return a quad in which a link to a tool call names the call by its turn and place, not by its session.
 
-    After a detach the same call stands in the original and in the copy, and a fork's link may name either.
+    After a detach the same call stands in the original and in the copy, and a fork's link may name either. So it is with
+    a summary and a version of a system prompt that a model was shown.
     """
+    if quad.predicate in _SHOWN and isinstance(quad.object, NamedNode):
+        named = NamedNode("urn:shown:" + quad.object.value.partition("/")[2])
+        return Quad(quad.subject, quad.predicate, named, quad.graph_name)
     if quad.predicate.value in _LINKS and isinstance(quad.object, NamedNode) and "/call/" in quad.object.value:
         return Quad(
             quad.subject, quad.predicate, NamedNode("urn:call:" + quad.object.value.partition("/")[2]), quad.graph_name

@@ -22,7 +22,7 @@ from trails.integrity.leaves import Kind, Leaf
 from trails.model import Value
 from trails.store.leaflog import LeafLog
 
-_SILENT: Final = frozenset({"sync", "close", "said", "task"})
+_SILENT: Final = frozenset({"sync", "close", "said", "task", "document", "discard"})
 KINDS: Final[tuple[str, ...]] = tuple(kind for kind in get_args(Kind) if kind not in _SILENT)
 """The kinds of notices: `trails.integrity.leaves` says what each stands for."""
 _PATIENCE: Final = 5.0

@@ -18,14 +18,15 @@ from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning
 from trails.handles import Handle
 from trails.integrity import digests
 from trails.integrity.leaves import Kind
-from trails.model import SealedTurn, SessionRecord, SystemPrompt, Turn
-from trails.plumbing import copies, leaves, quotes
+from trails.model import NO_FACTS, SealedTurn, SessionRecord, SystemPrompt, Turn
+from trails.plumbing import copies, leaves, quotes, settling
 from trails.plumbing.draft import Draft
 from trails.plumbing.thread_guard import OneThread
 from trails.plumbing.transaction import Transaction, id_in_use, there
 from trails.plumbing.workspace import Workspace
 from trails.records.sessions import prompt_quads, session_quads
-from trails.records.turns import turn_quads, turn_type
+from trails.records.tools import named_in
+from trails.records.turns import NO_LINKS, Links, turn_quads, turn_type
 from trails.store.contract import Change, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Worktree(Handle):
         self._new_prompts: list[SystemPrompt] = [prompt] if prompt else []
         self._window: TokenWindow[Turn] | None = None
         self._as_tuple: tuple[Turn, ...] | None = None
+        self._tools: set[Quad] = set()
+        self._new_tools: list[Quad] = []
         self._seen: int | None = None
         self._writer = object()
         """What the store had removed when the row and the last stored turn were last seen there."""
@@ -139,12 +142,18 @@ class Worktree(Handle):
         """Add a turn that `draft.make` has checked already and return it; it may be empty."""
         with self.alone:
             self.workspace.check_open(self.id)
+            if made.facts is not NO_FACTS:
+                made = settling.settled(made, self.turns, self._newest_prompt)
             turn = made.turn(self.record, len(self.turns), self.head)
             if self._window is not None:
                 self._window.append(turn)  # first: where the window's counter raises, nothing is appended
             self._drafts.append(made)
             self.turns.append(turn)
             return turn
+
+    def _newest_prompt(self) -> int:
+        prompt = self.system_prompt
+        return 0 if prompt is None else prompt.version
 
     def discard_pending(self) -> int:
         """Forget the turns that were appended and not persisted; return how many."""
@@ -220,11 +229,8 @@ class Worktree(Handle):
         with self.alone:
             if not self.has_news and also is None:
                 return 0
-            if self.held is not None and also is None:
-                raise InvalidInput(
-                    f"the turns of session {self.id!r} are stored by {self.held} when that is completed, and not before: "
-                    "leave persist() and fork() to what comes after it, or load the session again for what is stored"
-                )
+            if also is None:
+                self.check_free()
             if self._drafts and self.record.kind == "worker":
                 raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
             first = self.first_pending
@@ -245,7 +251,16 @@ class Worktree(Handle):
             self.stored = True
             self._drafts.clear()
             self._new_prompts.clear()
+            self._tools.update(self._new_tools)
             return written
+
+    def check_free(self) -> None:
+        """Raise `InvalidInput` while something else stores the turns of this handle in its own commit."""
+        if self.held is not None:
+            raise InvalidInput(
+                f"the turns of session {self.id!r} are stored by {self.held} when that is completed, and not before: "
+                "leave persist() and fork() to what comes after it, or load the session again for what is stored"
+            )
 
     def _transaction(self, first: int, quoted: Sequence[Quad] = ()) -> Transaction:
         """Return the commit that stores what is new; `first` is the index of the first pending turn.
@@ -253,6 +268,7 @@ class Worktree(Handle):
         `quoted` is what the turns that pending ones repeat must still say.
         """
         tx = Transaction(self.workspace.reader)
+        self._new_tools.clear()
         if self.stored:
             tx.session(self.id)
         else:
@@ -262,7 +278,11 @@ class Worktree(Handle):
         for made, turn in zip(self._drafts, self.turns[first:], strict=True):
             answers = self._answers(turn)
             sealed = SealedTurn.trusted({"turn": turn, "salt": made.salt})
-            tx.add(turn_quads(sealed, answers, of_copies=self._of_copies(answers) if answers else ()))
+            links = NO_LINKS if turn.call is None else self._links(turn)
+            quads = turn_quads(sealed, answers, links=links, of_copies=self._of_copies(answers) if answers else ())
+            tx.add(quads)
+            if turn.tool_results or iris.is_tool(turn.author_iri):
+                tx.add(self._tools_in(quads))
         if quoted:
             by = self.picker or self.workspace.who(None)
             tx.add(copies.picked_quads(self.workspace.store, self.turns[first:], by))
@@ -303,6 +323,18 @@ class Worktree(Handle):
         if not turn.tool_results:
             return {}
         return lineage.answered_calls(self.turns, turn)
+
+    def _tools_in(self, quads: Sequence[Quad]) -> list[Quad]:
+        """Return what the catalog is to say of the tools that a turn names, but for what this handle wrote and is there."""
+        if self._seen != self.workspace.store.removals:
+            self._tools.clear()
+        rows = [quad for quad in named_in(quads) if quad not in self._tools]
+        self._new_tools += rows
+        return rows
+
+    def _links(self, turn: Turn) -> Links:
+        """Return the IRIs of the summary and the system prompt that a turn's model call was told to be shown."""
+        return Links(lineage.summary_shown(self.turns, turn), lineage.prompt_sent(self.chain, turn))
 
     def _of_copies(self, answers: Mapping[str, str]) -> set[str]:
         """Return those of the tool calls that are answered which stand with copied turns: nothing was called there."""

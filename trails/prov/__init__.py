@@ -9,8 +9,27 @@
 from trails.prov.constraints import Validation
 from trails.prov.exporting import draw, export
 from trails.prov.findings import Finding
+from trails.prov.importing import delete_document, document_bytes, documents, import_document, read_document
 from trails.prov.statements import Bundle, Document, Statement, Value
 from trails.prov.timing import Timing
 from trails.prov.validating import validate
+from trails.records.documents import ImportedDocument
 
-__all__ = ["Bundle", "Document", "Finding", "Statement", "Timing", "Validation", "Value", "draw", "export", "validate"]
+__all__ = [
+    "Bundle",
+    "Document",
+    "Finding",
+    "ImportedDocument",
+    "Statement",
+    "Timing",
+    "Validation",
+    "Value",
+    "delete_document",
+    "document_bytes",
+    "documents",
+    "draw",
+    "export",
+    "import_document",
+    "read_document",
+    "validate",
+]

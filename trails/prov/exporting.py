@@ -9,6 +9,7 @@ from trails import iris
 from trails.errors import InvalidInput
 from trails.plumbing.workspace import Workspace
 from trails.prov.export import Wanted, family, parts
+from trails.prov.importing import read_document
 from trails.prov.picture import mermaid, picture, svg
 from trails.prov.writing import write
 
@@ -41,6 +42,7 @@ def export(
 
     `session` names one session by its id, IRI or label, and its ancestors come with it as far as it inherits them; the IRI
     of a turn names that turn of its session, as `turn`, an index from 0, does. Without a session, everything is written.
+    The IRI of a PROV document that was brought in names that, which is written as what it says, and no more.
     `format` is provn, json, jsonld, xml, turtle or trig. Each statement says what it rests on (`trails:evidence`): that it
     was recorded, imported (`trails:evidenceSource` names the record of the source), or derived by a rule
     (`trails:evidenceRule`); with `recorded_only`, what is only derived is left out. Texts, arguments, usage and salts
@@ -58,6 +60,10 @@ def export(
     >>> b"bundle session:s" in out.getvalue()
     True
     """
+    if session is not None and session.startswith(iris.document("")) and turn is None:
+        document = read_document(store, session)
+        write([(each.name, each.statements) for each in document.bundles], format, out, document.prefixes)
+        return
     write(parts(store.workspace, _wanted(store.workspace, session, turn, recorded_only=recorded_only)), format, out)
 
 

@@ -39,5 +39,5 @@ def deed_quads(node: NamedNode, deed: Deed) -> list[Quad]:
 
 def author_type(author_iri: str) -> Quad:
     """Return the quad that says what an author is."""
-    kind = v.AGENT if iris.is_agent(author_iri) else v.PRINCIPAL
+    kind = v.TOOL if iris.is_tool(author_iri) else v.AGENT if iris.is_agent(author_iri) else v.PRINCIPAL
     return Quad(known_node(author_iri), v.TYPE, kind, v.CATALOG)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Final
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -19,7 +20,9 @@ from trails.errors import IntegrityError
 from trails.model import (
     NO_FACTS,
     TOKEN_NAMES,
+    Call,
     Compaction,
+    ContextUsed,
     Derivation,
     Facts,
     ModelCall,
@@ -31,7 +34,7 @@ from trails.model import (
     cost_of,
     tokens_of,
 )
-from trails.records.terms import Row, known_node, short_literal, time_literal
+from trails.records.terms import Row, known_node, parse_time, short_literal, time_literal
 
 _TOKEN_FIELDS: Final = tuple(
     zip(
@@ -41,6 +44,16 @@ _TOKEN_FIELDS: Final = tuple(
     )
 )
 """Which names of token counts, as their sources report them, become which property."""
+
+
+class Links(NamedTuple):
+    """The IRIs of what a turn's model call was shown, as far as they are known: the turn holds an index and a version."""
+
+    summary: str | None = None
+    prompt: str | None = None
+
+
+NO_LINKS: Final = Links()
 
 
 def turn_type(turn: Turn) -> Quad:
@@ -59,14 +72,16 @@ def turn_quads(
     sealed: SealedTurn,
     answers: Mapping[str, str] | None = None,
     *,
+    links: Links = NO_LINKS,
     copied: bool | None = None,
     of_copies: Collection[str] = (),
 ) -> list[Quad]:
     """Return the quads of a turn in its session's graph: ten for a plain one.
 
     `answers` gives the IRI of the tool call that each of the turn's results answers, by call id, where it is known;
-    `of_copies` are those of them that stand with copied turns. With `copied` (None: for a turn that quotes another), what
-    is recorded of its model call and tool calls hangs on records that are no activities: those happened once, before.
+    `of_copies` are those of them that stand with copied turns, `links` what its model call was shown. With `copied` (None:
+    for a turn that quotes another), what is recorded of its model call and tool calls hangs on records that are no
+    activities: those happened once, before.
     """
     turn = sealed.turn
     session_iri = iris.session(turn.session_id)
@@ -88,13 +103,13 @@ def turn_quads(
         quads.append(Quad(node, v.TIME, time_literal(turn.time), graph))
     if not turn.facts.is_empty():
         again = turn.facts.quoted_from is not None if copied is None else copied
-        found = _fact_triples(iri, turn, answers or {}, of_copies, copied=again)
+        found = _fact_triples(iri, turn, answers or {}, of_copies, links, copied=again)
         quads += [Quad(s, p, o, graph) for s, p, o in found]
     return quads
 
 
 def _fact_triples(
-    iri: str, turn: Turn, answers: Mapping[str, str], of_copies: Collection[str], *, copied: bool
+    iri: str, turn: Turn, answers: Mapping[str, str], of_copies: Collection[str], links: Links, *, copied: bool
 ) -> Iterator[Row]:
     facts, node = turn.facts, NamedNode(iri)
     for source_id in facts.source_ids:
@@ -111,7 +126,7 @@ def _fact_triples(
         if facts.compaction.has_activity:
             yield from _compacting_triples(iri, turn, facts.compaction, copied=copied)
     if facts.model_call:
-        yield from _model_call_triples(iri, turn.author_iri, facts.model_call, copied=copied)
+        yield from _model_call_triples(iri, turn.author_iri, facts.model_call, links, copied=copied)
     for position, call in enumerate(facts.tool_calls):
         yield from _tool_call_triples(iri, position, call, copied=copied)
     for position, result in enumerate(facts.tool_results):
@@ -175,7 +190,7 @@ def _made_by(iri: str, node: NamedNode, kind: NamedNode, author_iri: str, *, cop
         yield node, v.ASSOCIATED_WITH, known_node(author_iri)
 
 
-def _model_call_triples(iri: str, author_iri: str, call: ModelCall, *, copied: bool) -> Iterator[Row]:
+def _model_call_triples(iri: str, author_iri: str, call: ModelCall, links: Links, *, copied: bool) -> Iterator[Row]:
     node = NamedNode(iris.model_call(iri))
     yield from _made_by(iri, node, v.MODEL_CALL_COPY if copied else v.MODEL_CALL, author_iri, copied=copied)
     if call.model is not None:
@@ -185,6 +200,29 @@ def _model_call_triples(iri: str, author_iri: str, call: ModelCall, *, copied: b
     if call.usage_json is not None:
         yield node, v.USAGE, Literal(call.usage_json, datatype=v.JSON)
         yield from ((node, predicate, number) for predicate, number in usage_facts(call.usage))
+    if call.call is not None:
+        yield from _told_call_triples(iri, call.call, links, copied=copied)
+
+
+def _told_call_triples(iri: str, call: Call, links: Links, *, copied: bool) -> Iterator[Row]:
+    """Yield what is told of a model call. A copy is no activity, so its times and its prompt have other names."""
+    node, context = NamedNode(iris.model_call(iri)), call.context
+    if call.started is not None:
+        yield node, v.KEPT_START if copied else v.STARTED_AT, time_literal(call.started)
+    if call.ended is not None:
+        yield node, v.KEPT_END if copied else v.ENDED_AT, time_literal(call.ended)
+    if call.provider is not None:
+        yield node, v.PROVIDER, Literal(call.provider)
+    if call.prompt is not None and links.prompt is not None:
+        yield node, v.KEPT_PROMPT if copied else v.USED_PROMPT, NamedNode(links.prompt)
+    if context is None:
+        return
+    if context.through is not None:
+        yield node, v.CONTEXT_THROUGH, v.integer(context.through)
+    if context.summary is not None and links.summary is not None:
+        yield node, v.SUMMARY_SHOWN, NamedNode(links.summary)
+    for index in context.left_out:
+        yield node, v.LEFT_OUT, v.integer(index)
 
 
 def usage_facts(usage: Mapping[str, Any]) -> Iterator[tuple[NamedNode, Literal]]:
@@ -219,6 +257,8 @@ def _tool_result_triples(
     yield node, v.TYPE, v.TOOL_RESULT
     yield node, v.CALL_ID, Literal(result.call_id)
     yield node, v.IS_ERROR, Literal(result.is_error)
+    if result.told:
+        yield from _told_result_triples(node, result)
     if call_iri is not None and copied:
         yield node, v.ANSWERS_COPY, NamedNode(call_iri)
     elif call_iri is not None:
@@ -226,11 +266,25 @@ def _tool_result_triples(
         yield node, v.TOOL_RESULT_OF, NamedNode(call_iri)
 
 
+def _told_result_triples(node: NamedNode, result: ToolResult) -> Iterator[Row]:
+    for predicate, time in ((v.TOOL_STARTED_AT, result.started), (v.TOOL_ENDED_AT, result.ended)):
+        if time is not None:
+            yield node, predicate, time_literal(time)
+    if result.outcome is not None:
+        yield node, v.TOOL_OUTCOME, short_literal(result.outcome)
+    named = ((v.APPROVED_BY, result.approved_by), (v.REFUSED_BY, result.refused_by), (v.TOOL_USED, result.tool_iri))
+    for predicate, iri in named:
+        if iri is not None:
+            yield node, predicate, known_node(iri)
+
+
 FACT_PREDICATES: Final = (
     v.SOURCE_ID, v.META, v.SUMMARISED_THROUGH, v.FIRST_KEPT, v.TOKENS_BEFORE, v.TOKENS_AFTER, v.TRIGGER, v.MODEL,
     v.STOP_REASON, v.USAGE, v.CALL_ID, v.TOOL_NAME, v.ARGUMENTS, v.IS_ERROR, v.QUOTED_FROM, v.QUOTED_DIGEST,
     v.SUMMARISED_FROM, v.SUMMARISED_TURNS, v.REQUEST, v.MAX_SUMMARY_TOKENS, v.MAX_SUMMARY_RULE, v.DURATION_MS, v.USED,
-    v.PREVIOUS_SUMMARY, v.DERIVED_FROM, v.RESULT_DIGEST, v.FACTS_DIGEST,
+    v.PREVIOUS_SUMMARY, v.DERIVED_FROM, v.RESULT_DIGEST, v.FACTS_DIGEST, v.STARTED_AT, v.ENDED_AT, v.KEPT_START, v.KEPT_END,
+    v.PROVIDER, v.USED_PROMPT, v.KEPT_PROMPT, v.CONTEXT_THROUGH, v.SUMMARY_SHOWN, v.LEFT_OUT, v.TOOL_STARTED_AT,
+    v.TOOL_ENDED_AT, v.TOOL_OUTCOME, v.APPROVED_BY, v.REFUSED_BY, v.TOOL_USED,
 )  # fmt: skip
 """The predicates that `decode_facts` needs; the other quads of a turn's facts follow from these (and types)."""
 
@@ -264,6 +318,11 @@ def _int(properties: _Properties, predicate: NamedNode) -> int | None:
     return None if lexical is None else int(lexical)
 
 
+def _time(properties: _Properties, predicate: NamedNode) -> datetime | None:
+    lexical = _one(properties, predicate)
+    return None if lexical is None else parse_time(lexical)
+
+
 def _withheld(properties: _Properties, predicate: NamedNode) -> tuple[str | None, str | None]:
     """Return (text, None), or (None, digest) of a redacted one, or (None, None)."""
     for value in properties.get(predicate.value, []):
@@ -295,10 +354,7 @@ def _facts_of(parts: Mapping[str, _Properties]) -> Facts:
     facts = Facts(
         model_call=_model_call_of(parts["model"]) if "model" in parts else None,
         tool_calls=tuple(calls),
-        tool_results=tuple(
-            ToolResult(call_id=_one(properties, v.CALL_ID) or "", is_error=_one(properties, v.IS_ERROR) == "true")
-            for properties in _numbered(parts, "result/")
-        ),
+        tool_results=tuple(_tool_result_of(properties) for properties in _numbered(parts, "result/")),
         compaction=_compaction_of(own, parts.get("compaction", {})),
         source_ids=tuple(sorted(value.value for value in own.get(v.SOURCE_ID.value, []))),
         meta_json=meta,
@@ -315,7 +371,62 @@ def _model_call_of(properties: _Properties) -> ModelCall:
         model=_one(properties, v.MODEL),
         usage_json=_one(properties, v.USAGE),
         stop_reason=_one(properties, v.STOP_REASON),
+        call=None if _TOLD_OF_CALLS.isdisjoint(properties) else _call_of(properties),
     )
+
+
+_TOLD_OF_CALLS: Final = frozenset(
+    predicate.value
+    for predicate in (
+        v.STARTED_AT, v.ENDED_AT, v.KEPT_START, v.KEPT_END, v.PROVIDER, v.USED_PROMPT, v.KEPT_PROMPT, v.CONTEXT_THROUGH,
+        v.SUMMARY_SHOWN, v.LEFT_OUT,
+    )
+)  # fmt: skip
+
+
+def _call_of(properties: _Properties) -> Call:
+    prompt = _one(properties, v.USED_PROMPT) or _one(properties, v.KEPT_PROMPT)
+    summary = _one(properties, v.SUMMARY_SHOWN)
+    context = ContextUsed(
+        through=_int(properties, v.CONTEXT_THROUGH),
+        summary=None if summary is None else iris.turn_index(summary),
+        left_out=tuple(sorted(int(value.value) for value in properties.get(v.LEFT_OUT.value, []))),
+    )
+    return Call(
+        started=_time(properties, v.STARTED_AT) or _time(properties, v.KEPT_START),
+        ended=_time(properties, v.ENDED_AT) or _time(properties, v.KEPT_END),
+        provider=_one(properties, v.PROVIDER),
+        prompt=None if prompt is None else iris.position(prompt),
+        context=None if context == ContextUsed() else context,
+    )
+
+
+def _tool_result_of(properties: _Properties) -> ToolResult:
+    call_id, is_error = _one(properties, v.CALL_ID) or "", _one(properties, v.IS_ERROR) == "true"
+    if _TOLD_OF_RESULTS.isdisjoint(properties):
+        return ToolResult.plain(call_id, is_error=is_error)
+    tool = _one(properties, v.TOOL_USED)
+    name, server, version = (None, None, None) if tool is None else iris.tool_parts(tool)
+    return ToolResult(
+        call_id=call_id,
+        is_error=is_error,
+        started=_time(properties, v.TOOL_STARTED_AT),
+        ended=_time(properties, v.TOOL_ENDED_AT),
+        outcome=_one(properties, v.TOOL_OUTCOME),  # type: ignore[arg-type] # validated
+        approved_by=_one(properties, v.APPROVED_BY),
+        refused_by=_one(properties, v.REFUSED_BY),
+        tool=name,
+        server=server,
+        version=version,
+    )
+
+
+_TOLD_OF_RESULTS: Final = frozenset(
+    predicate.value
+    for predicate in (
+        v.TOOL_STARTED_AT, v.TOOL_ENDED_AT, v.TOOL_OUTCOME, v.APPROVED_BY, v.REFUSED_BY, v.TOOL_USED,
+    )
+)  # fmt: skip
 
 
 def _compaction_of(properties: _Properties, activity: _Properties) -> Compaction | None:

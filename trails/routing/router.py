@@ -31,6 +31,8 @@ from trails.session import Repository, Session
 from trails.store.contract import Result
 
 _List = list  # inside the class, `list` is the method
+_TOUCHED: Final = "updatedAt"
+"""The field that every change of an entry sets: the change has its own time."""
 _NOBODY: Final = "\0"
 """No session's key."""
 
@@ -279,16 +281,19 @@ class Router(Handle):
             if held is None:  # checked first: a refused patch makes no session
                 self.session(key)
                 continue
-            told = self._altered(held, patch, after, self._repository.workspace.deed(by))
+            told = self._altered(held, after, self._repository.workspace.deed(by)._replace(time=self._now()))
             if self._keyring.rewrite(held, after, spawner=self._spawner(held, after), told=told):
                 return after | {"sessionId": held.source_id}
         raise InvalidInput(f"the session of the key {name!r} is changed by others all the time; try again")
 
-    def _altered(self, held: HeldKey, patch: Mapping[str, Any], after: Mapping[str, Any], deed: Deed) -> _List[Quad]:
-        """Return what says that the fields of a patch became something else, and by whom."""
+    def _altered(self, held: HeldKey, after: Mapping[str, Any], deed: Deed) -> _List[Quad]:
+        """Return what says that fields of an entry became something else, and by whom.
+
+        A field of a patch may change others: another model is a `modelOverride`, and drops what was said of its credentials.
+        """
         before = held.to_json()
         found: _List[Quad] = []
-        for field in patch:
+        for field in sorted({*before, *after} - {_TOUCHED}):
             old, new = (
                 validate.to_json(each[field], field) if each.get(field) is not None else None
                 for each in (before, after)

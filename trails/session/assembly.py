@@ -224,7 +224,7 @@ def _facts(reader: Reader, session_id: str, rows: Solutions, kinds: set[str]) ->
             )
     if answering and vocab.HAS_RESULT.value in kinds:
         for iri, call_id, error in reader.select("context_results", session=session_id, turns=answering):
-            made = ToolResult.trusted({"call_id": call_id.value, "is_error": error.value == "true"})
+            made = ToolResult.plain(call_id.value, is_error=error.value == "true")
             results[iris.turn_index(iri.value)][iris.position(iri.value)] = made
     if ran and vocab.META.value in kinds:
         for turn, text in reader.select("context_meta", session=session_id, turns=ran):

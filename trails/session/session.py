@@ -11,12 +11,12 @@ from uuid import uuid4
 from trails import lineage, validate
 from trails.errors import ContextOverflow, InvalidInput
 from trails.handles import Handle
-from trails.model import MAX_FORK_DEPTH, Compaction, SessionRecord, SystemPrompt, ToolCall, Turn
-from trails.plumbing import detach, draft, labels
+from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
+from trails.plumbing import detach, draft, labels, signatures
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
 from trails.prov import exporting
-from trails.session import bisect, blame, cherry_pick
+from trails.session import bisect, blame, cherry_pick, signing
 
 if TYPE_CHECKING:
     from prov.model import ProvDocument
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trails.context.compacting import Keep, MaxTokens
     from trails.context.tokens import Counter
     from trails.diff import Diff
+    from trails.integrity.head_signatures import HeadSignature
     from trails.session.bisect import Bisection, Predicate
     from trails.session.blame import Blame
     from trails.session.compaction import IsOverflow, Summarise
@@ -150,6 +151,8 @@ class Session(Handle):
         tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
         tool_call_id: str | None = None,
         is_error: bool = False,
+        tool_results: Iterable[ToolResult | Mapping[str, Any]] = (),
+        call: Call | None = None,
         compaction: Compaction | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> Turn:
@@ -157,13 +160,17 @@ class Session(Handle):
 
         `content` is text or a list of parts (mappings or strings). Parts that call a tool or answer a call are found in
         Anthropic's, OpenAI's, pi's and OpenTelemetry's shapes; for plain text, `tool_calls` gives the calls and
-        `tool_call_id` (with `is_error`) the call that is answered. `author` defaults to the principal for the roles
-        "user" and "human" and to the agent for all others; `agent:NAME` names another agent. `time` is aware; it
-        defaults to now. `usage` is kept as reported; token counts and cost are queryable under their common
-        names (`input_tokens`, `prompt_tokens`, ..., `cost`), where they are numbers from 0 to 10**12.
+        `tool_call_id` (with `is_error`) the call that is answered. `tool_results` (`ToolResult` values, or mappings of their
+        fields) tells more of the calls that are answered: when they ran, how they came out, who let them run, on which
+        server; `call` the same of the model call, and which turns the model was shown. `author` defaults to the principal
+        for the roles "user" and "human", for the role "tool" to the tool that is answered for, where it is one, and to the
+        agent for all others; `agent:NAME` names another agent. `time` is aware; it defaults to when the model call or the
+        tool ended, where that is told, else to now. `usage` is kept as reported; token counts and cost are queryable under
+        their common names (`input_tokens`, `prompt_tokens`, ..., `cost`), where they are numbers from 0 to 10**12.
 
         Raises `InvalidInput` for anything that cannot be kept exactly (lone surrogates, NaN, naive times, empty roles), for
-        token counts and costs that could not be added up, and
+        token counts and costs that could not be added up, for a call that ends before it starts or does not span the turn's
+        time, for a context or a system prompt that are not there, and
         for an empty text or parts with nothing in them (`[]`, `[{"type": "text", "text": ""}]`), unless the turn calls
         tools, answers a call (or is in the role "tool"), or has the usage or stop reason of a model that said nothing;
         `StoreFailed` once the store is closed.
@@ -187,6 +194,8 @@ class Session(Handle):
             tool_calls=tool_calls,
             tool_call_id=tool_call_id,
             is_error=is_error,
+            tool_results=tool_results,
+            call=call,
             compaction=compaction,
             meta=meta,
         )
@@ -217,13 +226,37 @@ class Session(Handle):
         """The text of the system prompt in force, or None."""
         return self.worktree.system
 
-    def persist(self) -> int:
+    def persist(self, *, sign: str | None = None) -> int:
         """Write what is new in one commit, all or nothing; return the number of turns written.
+
+        With a principal's secret key in `sign`, the head is signed in the same commit, see there.
 
         Raises `HeadConflict` when another writer moved the head: nothing is written, and nothing here is lost.
         Repeating a `persist` whose outcome is unknown is safe.
         """
-        return self.worktree.persist()
+        return self.worktree.persist() if sign is None else signing.persist_signed(self.worktree, sign)[0]
+
+    def sign(self, key: str) -> HeadSignature:
+        """Sign the head, and with it all turns of the transcript, as the principal whose secret key is given.
+
+        Pending turns are persisted in the same commit. `key` is of `trails.integrity.head_signatures.new_principal_key`, and
+        bears the principal's name. `verify` checks it; a head that the key signed before is not signed again. Needs
+        `cryptography`. Raises `InvalidInput` for a session without turns, `HeadConflict` as `persist` does.
+
+        >>> import trails
+        >>> from trails.integrity.head_signatures import new_principal_key
+        >>> secret, public = new_principal_key("alice")
+        >>> with trails.open(":memory:") as store:
+        ...     plan = store.create(id="plan", principal="alice"); _ = plan.append("user", "Plan a trip")
+        ...     signed = plan.sign(secret); _ = plan.append("assistant", "Where to?"); _ = plan.persist()
+        ...     (signed.principal, signed.index), store.verify(signers=[public]).unsigned[0].first
+        (('alice', 0), 1)
+        """
+        return signing.persist_signed(self.worktree, key)[1]
+
+    def signatures(self) -> list[HeadSignature]:
+        """Return what was signed of this session itself, in order of index and time; `verify` says whether it holds."""
+        return signatures.read(self.worktree.workspace.store, self.id)
 
     def keep_as_fork(self, *, id: str | None = None) -> Session:  # noqa: A002 - the public name
         """Store the pending turns as a fork at the point where this handle last agreed with the store; return the fork.

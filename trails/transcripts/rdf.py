@@ -23,6 +23,7 @@ from trails.plumbing.bundle import prompts, session_quads
 from trails.plumbing.reader import Reader
 from trails.plumbing.redaction import keep_redacted
 from trails.plumbing.transaction import Transaction
+from trails.records.tools import named_in
 from trails.session import Repository
 from trails.store.contract import Change, QuadStore
 from trails.store.embedded import EmbeddedStore
@@ -217,7 +218,9 @@ def _check_owners(scratch: QuadStore, sessions: set[str], quads: Iterable[Quad])
             named |= {quad.object.value for quad in found if isinstance(quad.object, NamedNode)}
         of_kinds = [quad for kind in kinds.KINDS for quad in kind.exported(scratch, node)]
         named |= {str(quad.subject.value) for quad in of_kinds if quad.graph_name == vocab.CATALOG}  # type: ignore[union-attr] # IRIs
-        taken_out = redaction_records.with_digests_of(scratch, scratch.quads((None, None, None, node)))
+        turns = scratch.quads((None, None, None, node))
+        named |= {str(quad.subject.value) for quad in named_in(turns)}  # type: ignore[union-attr] # IRIs
+        taken_out = redaction_records.with_digests_of(scratch, turns)
         taken_out += redaction_records.of_session(scratch, node)
         named |= {str(quad.subject.value) for quad in taken_out}  # type: ignore[union-attr] # deletions and principals
     for quad in quads:
@@ -389,6 +392,7 @@ class _Import:
             self._file.store, self._node
         )
         add = self._missingprompts() + self._arriving(turns + taken_out, records)
+        add += named_in(add)
         if not add and not gone:
             self._report.unchanged.append(self._record.id)
             return
