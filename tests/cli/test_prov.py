@@ -99,3 +99,83 @@ def test_what_makes_no_sense_ends_with_2(folder: str, arguments: list[str], reas
     result = run(folder, *arguments)
     assert result.exit_code == 2
     assert reason in result.stderr
+
+
+# --- documents of others
+
+CHART = "document prefix ex <http://example.org/> wasDerivedFrom(ex:chart, ex:table) endDocument"
+WRONG = "document prefix ex <http://example.org/> specializationOf(ex:a, ex:a) endDocument"
+
+
+def trails_(folder: str, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["--store", folder, *arguments])
+
+
+@pytest.fixture
+def chart(tmp_path: Path) -> str:
+    (tmp_path / "chart.provn").write_text(CHART)
+    return str(tmp_path / "chart.provn")
+
+
+def test_a_document_is_brought_in_listed_written_again_and_deleted(folder: str, chart: str) -> None:
+    made = trails_(folder, "import", "--format", "prov", chart, "--by", "alice", "--json")
+    assert made.exit_code == 0
+    (told,) = json.loads(made.stdout)["documents"]
+    assert {key: told[key] for key in ("name", "size", "format", "statements", "valid", "broken", "by")} == {
+        "name": "chart.provn",
+        "size": len(CHART),
+        "format": "provn",
+        "statements": 1,
+        "valid": True,
+        "broken": [],
+        "by": "alice",
+    }
+    assert json.loads(trails_(folder, "documents", "--json").stdout)["documents"] == [told]
+    assert "chart.provn, provn, 1 statement, valid; by alice" in trails_(folder, "documents").stdout
+    for format_ in FORMATS:
+        written = run(folder, told["iri"], "--format", format_)
+        assert (written.exit_code, written.stderr) == (0, "")
+        assert validate(written.stdout_bytes, format=format_).statements == 1
+    assert "example.org" not in run(folder, "--all", "--format", "provn").stdout
+    assert trails_(folder, "delete-document", "chart.provn").exit_code == 2  # it would ask, and there is no terminal
+    gone = trails_(folder, "delete-document", told["sha256"][:10], "--reason", "old", "--yes", "--json")
+    assert json.loads(gone.stdout) == {"document": told}
+    assert json.loads(trails_(folder, "documents", "--json").stdout) == {"documents": []}
+    assert trails_(folder, "verify").exit_code == 0
+
+
+def test_a_document_that_is_not_valid_needs_to_be_kept_on_purpose(folder: str, tmp_path: Path) -> None:
+    file = tmp_path / "without an end that says it"
+    file.write_text(WRONG)
+    refused = trails_(folder, "import", "--format", "prov-provn", str(file))
+    assert (refused.exit_code, "impossible-specialization-reflexive" in refused.stderr) == (2, True)
+    kept = trails_(folder, "import", "--format", "prov-provn", str(file), "--keep-invalid")
+    assert (kept.exit_code, "not valid (impossible-specialization-reflexive)" in kept.stdout) == (0, True)
+
+
+def test_what_came_before_a_file_that_cannot_be_read_is_told(folder: str, chart: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.provn").write_text("no PROV")
+    done = trails_(folder, "import", "--format", "prov", chart, str(tmp_path / "bad.provn"), "--json")
+    assert done.exit_code == 2
+    assert [each["name"] for each in json.loads(done.stdout)["documents"]] == ["chart.provn"]
+    assert "bad.provn" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["import", "--format", "prov", "--final", "FILE"], "--keep-invalid, --create and --by alone"),
+        (["import", "--format", "prov-word", "FILE"], "is no format of PROV documents"),
+        (["import", "--keep-invalid", "FILE"], "goes with --format prov"),
+        (["prov", "urn:trails:prov:00", "--format", "provn"], "there is no PROV document"),
+        (["prov", "urn:trails:prov:00", "--format", "svg"], "no picture is drawn"),
+        (["prov", "urn:trails:prov:00", "--format", "provn", "--turn", "1"], "as it is"),
+        (["delete-document", "nothing", "--yes"], "there is no PROV document"),
+    ],
+)
+def test_what_makes_no_sense_of_a_document_ends_with_2(
+    folder: str, chart: str, arguments: list[str], reason: str
+) -> None:
+    result = trails_(folder, *(chart if each == "FILE" else each for each in arguments))
+    assert result.exit_code == 2
+    assert reason in result.stderr

@@ -15,6 +15,7 @@ from tests.support.made_keys import MADE
 from trails import InvalidInput, Ledger, Repository
 from trails.model import Compaction
 from trails.plumbing import scan
+from trails.prov import import_document
 from trails.secrets import extra
 from trails.transcripts.formats import export_session, import_path
 from trails.transcripts.merge import merge
@@ -392,3 +393,21 @@ def test_the_extra_s_detectors_add_to_the_built_in_ones() -> None:
 def test_without_the_extra_the_built_in_formats_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extra, "_plugins", dict)
     assert extra.detector.__wrapped__() is trails.secrets.builtin
+
+
+def test_a_store_is_looked_through_in_which_notes_and_tags_were_removed(memory: Repository) -> None:
+    session = memory.create(id="s")
+    session.append("user", "Hello")
+    session.persist()
+    memory.tags.add("v1", "s@1")
+    note = memory.notes.add("s", 0, "Is that so?")
+    memory.notes.remove(note.id)
+    memory.tags.remove("v1")
+    assert scan.scan_all(memory.workspace).found == ()
+
+
+def test_a_secret_in_a_prov_document_is_named_once_with_the_document(memory: Repository) -> None:
+    text = f'document prefix ex <http://example.org/> entity(ex:e, [ex:key="my key is {_GITHUB}"]) endDocument'
+    made = import_document(memory, text.encode(), format="provn")
+    (found,) = scan.scan_all(memory.workspace).found
+    assert (found.session_id, found.where) == (None, f"PROV document {made.sha256[:16]}")

@@ -10,7 +10,9 @@ import pytest
 import trails
 from tests.support.nine_sessions import fill
 from trails import Compaction, Repository
+from trails.integrity.head_signatures import new_principal_key
 from trails.plumbing import run_rows
+from trails.prov import delete_document, import_document
 from trails.records.run import Origin, Run, Said
 
 
@@ -41,11 +43,22 @@ def everything(store: Repository) -> None:
     store.delete("lost", by="dave")
     _every_field(store)
     _copied_and_altered(store)
+    store.load("asked").sign(new_principal_key("dave")[0])
     _told_of_calls(store)
     store.store.commit(run_rows.registered(Run(run_id="r9", agent="clerk", said=Said.of("task"))))
+    _brought_in(store)
     stored = run_rows.read_one(store.store, "r9")
     assert stored is not None
     store.store.commit(run_rows.removed(stored, store.workspace.deed("dave")))
+
+
+def _brought_in(store: Repository) -> None:
+    """A PROV document that breaks a rule and was kept, and what is left of one that was taken out."""
+    text = b"document prefix ex <http://example.org/> wasDerivedFrom(ex:chart, ex:table) %s endDocument"
+    wrong = text % b"specializationOf(ex:chart, ex:chart) bundle ex:b entity(ex:chart) endBundle"
+    import_document(store, wrong, format="provn", name="chart.provn", keep_invalid=True, by="dave")
+    gone = import_document(store, text % b"", format="provn", by="dave")
+    delete_document(store, gone.iri, by="dave", reason="not ours")
 
 
 def _copied_and_altered(store: Repository) -> None:
@@ -68,8 +81,9 @@ def _told_of_calls(store: Repository) -> None:
     told = store.create(id="told-of-calls", principal="alice", agent="planner", system="Be brief")
     told.append("user", "What is there?")
     told.append("summary", "Nothing was said", compaction=Compaction(summarised_through=0))
+    told.append("user", "Please")
     calls = [{"id": "k1", "name": "ls", "arguments": {}}, {"id": "k2", "name": "rm", "arguments": {}}]
-    context = trails.ContextUsed(through=1, summary=1, left_out=(1,))
+    context = trails.ContextUsed(through=2, summary=1, left_out=(2,))
     soon = datetime.now(UTC)
     shown = trails.Call(started=soon, ended=soon, provider="acme", prompt=1, context=context)
     told.append("assistant", "I look.", model="m", call=shown, tool_calls=calls)

@@ -34,6 +34,7 @@ from trails.cli import (
     search,
     sessions,
     show,
+    sign,
     spawn_tree,
     store,
     tags,
@@ -74,14 +75,14 @@ _TOPICS = {
     "Ask": (search.search, query.query, query.list_queries, verify.verify, validate.validate, store.info),
     "Prove": (
         *(audit.audit, checkpoint.checkpoint, cosign.cosign, timestamp.timestamp),
-        *(checkpoint.proof, verify.verify_proof),
+        *(sign.sign, checkpoint.proof, verify.verify_proof),
     ),
-    "Erase": (scan.find_secrets, redact.redact, store.vacuum, delete.prune),
+    "Erase": (scan.find_secrets, redact.redact, prov.delete_document, store.vacuum, delete.prune),
     "Keep safe": (
         *(backup.backup, backup.restore_backup, backup.dump, backup.load_dump),
         *(store.upgrade_store, store.check_machine),
     ),
-    "Take out": (import_export.export, prov.write_prov, completion.completion),
+    "Take out": (import_export.export, prov.write_prov, prov.list_documents, completion.completion),
 }
 
 

@@ -30,7 +30,8 @@ _VERIFIER = "verify_export.py"
     "format_",
     metavar="NAME",
     help="claude-code, pi, codex, gemini-cli, chatgpt, swe-agent, otel, openclaw, nquads or trig; told from the files' "
-    "content unless given.",
+    "content unless given. prov is a PROV document of somebody else's; prov-FORMAT, as in prov-json, where the file's name "
+    "does not say which.",
 )
 @click.option("--restore", is_flag=True, help="Let exported sessions come back that were deleted here.")
 @click.option("--redact-secrets", is_flag=True, help="Put a mark in the place of each key, token and password.")
@@ -44,6 +45,9 @@ _VERIFIER = "verify_export.py"
 @click.option(
     "--allow-outside", is_flag=True, help="Read transcripts that a folder of OpenClaw names and that lie outside of it."
 )
+@click.option(
+    "--keep-invalid", is_flag=True, help="With prov: keep a document that breaks PROV's constraints, and say so."
+)
 @click.option("--create", is_flag=True, help="Create the store if it is not there.")
 @by_option
 @json_option
@@ -55,6 +59,7 @@ def import_files(
     as_json: bool,
     final: bool,
     growing: bool,
+    keep_invalid: bool,
     **how: bool | None,
 ) -> None:
     """Import transcripts from files and folders.
@@ -66,6 +71,15 @@ def import_files(
     """
     from trails.transcripts.report import ImportReport
 
+    if format_ is not None and format_.partition("-")[0] == "prov":
+        from trails.cli.prov import import_documents
+
+        if final or growing or any(how.values()):
+            refuse("with PROV documents go --keep-invalid, --create and --by alone")
+        import_documents(paths, format_, create=create, keep_invalid=keep_invalid, as_json=as_json)
+        return
+    if keep_invalid:
+        refuse("--keep-invalid goes with --format prov")
     if final and growing:
         refuse("--final and --growing exclude each other; give one, or neither")
     how["final"] = final if final or growing else None

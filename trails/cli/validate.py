@@ -78,7 +78,9 @@ def _by_shapes(source: Path | None, format: str | None, *, as_json: bool) -> Non
         with _opened(source) as store:
             quads = store.store.quads((None, None, None, None))
             # what documents of others say was not written by Trails
-            found = violations(quad for quad in quads if kinds.owner(str(getattr(quad.graph_name, "value", ""))) is None)
+            found = violations(
+                quad for quad in quads if kinds.owner(str(getattr(quad.graph_name, "value", ""))) is None
+            )
     lines = [f"{one_line(each.node)}: {one_line(each.message)} ({each.shape})" for each in found]
     said = f"not as the ontology says, {count(len(found), 'finding')}" if found else "as the ontology says"
     answer(

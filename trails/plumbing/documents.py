@@ -32,7 +32,9 @@ _PIECE: Final = 3 << 20
 _REMOVAL: Final = frozenset(
     {vocab.TYPE, vocab.REMOVED_DOCUMENT, vocab.LEAF_SALT, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.REASON}
 )
-_STAYS: Final = "it is part of a PROV document that was brought in, which is kept as it came or not at all: delete the document"
+_STAYS: Final = (
+    "it is part of a PROV document that was brought in, which is kept as it came or not at all: delete the document"
+)
 
 
 # --- the file
@@ -41,16 +43,14 @@ _STAYS: Final = "it is part of a PROV document that was brought in, which is kep
 def file_quads(document_iri: str, data: bytes) -> list[Quad]:
     """Return the quads that keep a file as it came, in pieces, in a graph of its own."""
     graph = NamedNode(iris.document_file(document_iri))
-    pieces = range(0, len(data), _PIECE) or range(1)
-    return [
-        Quad(
-            NamedNode(f"{graph.value}/{number}"),
-            vocab.FILE_PART,
-            Literal(base64.b64encode(data[start : start + _PIECE]).decode()),
-            graph,
-        )
-        for number, start in enumerate(pieces)
-    ]
+    made = []
+    for number, start in enumerate(range(0, len(data), _PIECE)):
+        node, piece = NamedNode(f"{graph.value}/{number}"), base64.b64encode(data[start : start + _PIECE])
+        made += [
+            Quad(node, vocab.TYPE, vocab.ENTITY, graph),
+            Quad(node, vocab.FILE_PART, Literal(piece.decode()), graph),
+        ]
+    return made
 
 
 def file_of(store: Matching, document: ImportedDocument) -> bytes:

@@ -21,6 +21,7 @@ _TURN_PART: Final = re.compile(r"urn:trails:session:[^/]+/([0-9]+)-[0-9a-f]+(?:/
 _LEDGER_PART: Final = re.compile(r"urn:trails:session:[^/]+/ledger/([0-9]+)(?:/|$)")
 _PROMPT: Final = re.compile(r"urn:trails:session:[^/]+/system/([0-9]+)")
 _ENTRY_NAMES: Final = {term: name for name, term in vocab.ENTRY_FIELDS.items()}
+_MARKS: Final = (vocab.TAG_OF, vocab.NOTE_ON, vocab.NOTE_INDEX, vocab.REMOVED_FROM)
 _FIRST: Final = {"content": 0, "arguments": 1}
 """What a secret that stands several times in a turn is said to be in, before all else."""
 
@@ -89,7 +90,9 @@ def _found(quads: Iterable[Quad]) -> Iterator[Found]:
     """Yield the secrets in the texts of quads, each once for the turn, or for what else holds it."""
     every = list(quads)
     marks = _marked(every)
-    texts = [(*_placed(quad, marks), quad) for quad in every if _is_text(quad.object)]
+    texts = [
+        (*_placed(quad, marks), quad) for quad in every if _is_text(quad.object) and quad.predicate != vocab.FILE_PART
+    ]
     places: dict[tuple[str | None, int | None], ScannedPlace] = {}
     for session_id, index, where, name, quad in sorted(texts, key=lambda each: _FIRST.get(each[2], len(_FIRST))):
         place = places.setdefault((session_id, index), ScannedPlace(detector(), session_id, index))
@@ -106,10 +109,10 @@ def _is_text(term: object) -> bool:
 
 
 def _marked(quads: Iterable[Quad]) -> Mapping[str, dict[NamedNode, str]]:
-    """Return by IRI which session, and which turn of it, each tag and note is about."""
+    """Return by IRI which session, and which turn of it, each tag and note is about, removed ones too."""
     found: dict[str, dict[NamedNode, str]] = {}
     for quad in quads:
-        if quad.predicate in (vocab.TAG_OF, vocab.NOTE_ON, vocab.NOTE_INDEX):
+        if quad.predicate in _MARKS:
             found.setdefault(_value(quad.subject), {})[quad.predicate] = _value(quad.object)
     return found
 
@@ -121,13 +124,17 @@ def _value(term: object) -> str:
 def _placed(quad: Quad, marks: Mapping[str, dict[NamedNode, str]]) -> tuple[str | None, int | None, str, str]:
     """Return the session and the turn that a quad is of, what in it the quad says, and what a key there is called."""
     subject = _value(quad.subject)
+    document = iris.document_of_graph(_value(quad.graph_name)) or iris.document_of_graph(subject)
+    if document is not None:
+        return None, None, f"PROV document {document.removeprefix(iris.document(''))[:16]}", ""
     name = iris.meta_key(quad.predicate.value) or _field(quad.predicate) or ""
     if subject in marks:
         mark = marks[subject]
-        session = mark.get(vocab.NOTE_ON) or mark.get(vocab.TAG_OF)
+        session = next((mark[each] for each in (vocab.NOTE_ON, vocab.TAG_OF, vocab.REMOVED_FROM) if each in mark), None)
         index = mark.get(vocab.NOTE_INDEX)
-        where = "note" if vocab.NOTE_ON in mark else "tag"
-        return iris.session_id(str(session)), int(index) if index and index.isdecimal() else None, where, name
+        where = "note" if vocab.NOTE_ON in mark or index is not None else "tag"
+        of = None if session is None else iris.session_id(session)
+        return of, int(index) if index and index.isdecimal() else None, where, name
     owner = iris.session_id(subject) if subject.startswith(iris.session("")) else None
     if part := _TURN_PART.match(subject):
         return owner, int(part[1]), "content" if quad.predicate == vocab.VALUE else _term(quad.predicate), name

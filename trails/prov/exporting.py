@@ -60,9 +60,8 @@ def export(
     >>> b"bundle session:s" in out.getvalue()
     True
     """
-    found = None if session is None else iris.document_of_graph(session)
-    if found is not None and turn is None:
-        document = read_document(store, found)
+    if session is not None and session.startswith(iris.document("")) and turn is None:
+        document = read_document(store, session)
         write([(each.name, each.statements) for each in document.bundles], format, out, document.prefixes)
         return
     write(parts(store.workspace, _wanted(store.workspace, session, turn, recorded_only=recorded_only)), format, out)

@@ -83,7 +83,9 @@ def import_document(
         document = read(data, chosen)
         verdict = check(document)
         if verdict.findings and not keep_invalid:
-            raise InvalidInput(f"it is no valid PROV ({_in_short(verdict)}); keep it all the same with keep_invalid")
+            raise InvalidInput(
+                f"it is no valid PROV ({_in_short(verdict)}); keep it all the same with `keep_invalid` or --keep-invalid"
+            )
         stated = _stated(document, iris.document(sha256))
     except InvalidInput as error:
         raise InvalidInput(f"{where}: {error}") from error
@@ -126,7 +128,9 @@ def read_document(store: Worked, document: str) -> Document:
     return read(kept.file_of(work.store, found), found.format)
 
 
-def delete_document(store: Worked, document: str, *, by: str | None = None, reason: str | None = None) -> ImportedDocument:
+def delete_document(
+    store: Worked, document: str, *, by: str | None = None, reason: str | None = None
+) -> ImportedDocument:
     """Take a PROV document out of a store, with all that it says; return its record.
 
     Who did it and when stays, with the `reason`; `by` is as for `Repository.delete`. What it said stays in the store's files
@@ -193,7 +197,9 @@ def _stated(document: Document, document_iri: str) -> Iterable[ox.Quad]:
             ox.Quad(
                 own(quad.subject),
                 own(quad.predicate),
-                quad.object if isinstance(quad.object, ox.Literal) and not _is_own(quad.object.datatype) else own(quad.object),
+                quad.object
+                if isinstance(quad.object, ox.Literal) and not _is_own(quad.object.datatype)
+                else own(quad.object),
                 graph_of(quad.graph_name),
             )
             for quad in ox.parse(out.getvalue(), format=ox.RdfFormat.TRIG)
