@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         StoreLocked,
         TrailsError,
     )
+    from trails.integrity.head_signatures import HeadSignature
     from trails.ledger import Ledger
     from trails.model import (
         MAX_FORK_DEPTH,
@@ -99,6 +100,7 @@ _HOMES = {
         "StoreLocked",
         "TrailsError",
     ),
+    "trails.integrity.head_signatures": ("HeadSignature",),
     "trails.ledger": ("Ledger",),
     "trails.model": (
         "MAX_FORK_DEPTH",
@@ -148,6 +150,7 @@ __all__ = [
     "ForkDepthExceeded",
     "HasChildren",
     "HeadConflict",
+    "HeadSignature",
     "IllegalTransition",
     "Inbound",
     "IndexGap",

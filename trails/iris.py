@@ -30,6 +30,7 @@ _TURN_DELETION = re.compile(rf"{_SESSION}[^/]+/[0-9]+-[0-9a-f]+/deletion(?:/[0-9
 _REDACTION = re.compile(rf"{_SESSION}[^/]+/redaction/[0-9a-f]+")
 _REMOVAL = re.compile(rf"(?:{_TAG}|{_NOTE}|{_ALIAS})[^/]+/deletion/[0-9a-f]+")
 _ACT = re.compile(rf"{_SESSION}[^/]+/act/([0-9a-f]+)")
+_SIGNATURE = re.compile(rf"{_SESSION}[^/]+/signature/([0-9a-f]+)")
 _RUN_REMOVAL = re.compile(rf"{_SESSION}[^/]+/run/[^/]+/deletion")
 _RUN = re.compile(rf"{_SESSION}[^/]+/run/([^/]+)")
 _ENTRY = re.compile(rf"{_SESSION}[^/]+/ledger/([1-9][0-9]*)")
@@ -170,6 +171,21 @@ def act_token(iri: str) -> str | None:
     ('00ff', None)
     """
     found = _ACT.fullmatch(iri)
+    return found[1] if found else None
+
+
+def signature(session_iri: str, token: str) -> str:
+    """Return the IRI of a principal's signature of a session's head; `token` tells it from the others."""
+    return f"{session_iri}/signature/{token}"
+
+
+def signature_token(iri: str) -> str | None:
+    """Return the token of the signature that an IRI names, or None for an IRI of anything else.
+
+    >>> signature_token("urn:trails:session:a/signature/00ff"), signature_token("urn:trails:session:a/act/00ff")
+    ('00ff', None)
+    """
+    found = _SIGNATURE.fullmatch(iri)
     return found[1] if found else None
 
 

@@ -640,6 +640,18 @@ class Timestamp(Value):
         return {"authority": self.authority, "time": self.time.isoformat()}
 
 
+class Unsigned(Value):
+    """Turns of a session's own that nobody signed: from `first` to `last`, both inclusive."""
+
+    session_id: str
+    first: int
+    last: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as plain values, ready for JSON."""
+        return {"session": self.session_id, "first": self.first, "last": self.last}
+
+
 class VerifyReport(Value):
     """The verdict of `verify`: what was read, and all that is wrong with it."""
 
@@ -652,6 +664,8 @@ class VerifyReport(Value):
     """The witnesses that cosigned the checkpoint; None where none were asked for."""
     timestamped: Timestamp | None = None
     """By when the checkpoint was there, as an authority says; None where none was asked for."""
+    unsigned: tuple[Unsigned, ...] | None = None
+    """The turns that no principal signed; None where nothing in the store is signed, and no signature was asked for."""
 
     @property
     def ok(self) -> bool:
@@ -664,8 +678,9 @@ class VerifyReport(Value):
         seen = None if self.witnessed is None else [each.to_dict() for each in self.witnessed]
         return {
             "ok": self.ok,
-            **self.model_dump(exclude={"history", "witnessed", "timestamped"}),
+            **self.model_dump(exclude={"history", "witnessed", "timestamped", "unsigned"}),
             "history": told,
             "witnessed": seen,
             "timestamped": None if self.timestamped is None else self.timestamped.to_dict(),
+            "unsigned": None if self.unsigned is None else [each.to_dict() for each in self.unsigned],
         }

@@ -167,6 +167,14 @@ DONE_TO: Final = _trails("doneTo")
 WAS_FORK_OF: Final = _trails("wasForkOf")
 WAS_FORKED_AT: Final = _trails("wasForkedAt")
 
+# what principals signed
+HEAD_SIGNATURE: Final = _trails("HeadSignature")
+SIGNATURE_OF: Final = _trails("signatureOf")
+SIGNED_INDEX: Final = _trails("signedIndex")
+SIGNED_HEAD: Final = _trails("signedHead")
+SIGNER_KEY: Final = _trails("signerKey")
+SIGNATURE: Final = _trails("signature")
+
 # a session's row
 PARENT_SESSION: Final = _trails("parentSession")
 FORKED_AT_INDEX: Final = _trails("forkedAtIndex")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import trails
+from tests.support.busy_agents import PEOPLE, BusyAgents, seeds
 from tests.support.engines import ENGINES, Answer, Engines, answered
 from tests.support.nine_sessions import day, fill
+from tests.support.plain_quads import SESSION, PlainQuads, session_of
 from trails import Compaction, Repository, queries
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
@@ -193,3 +197,197 @@ def test_who_is_behind_what_a_run_came_to_is_behind_the_turn_that_says_it() -> N
         ]
         assert (ANN, "delegated", "hut", "transcript", 2) in rows
         assert engines.rows("rdflib", "principals-behind", session="hut", index=1) == rows
+
+
+# --- held against counts by plain loops
+
+
+@pytest.fixture(scope="module")
+def drawn(request: pytest.FixtureRequest) -> Iterator[list[PlainQuads]]:
+    with contextlib.ExitStack() as open_stores:
+        found = []
+        for seed in range(seeds(request.config)):
+            store = open_stores.enter_context(trails.open(":memory:"))
+            BusyAgents(store, seed)
+            found.append(PlainQuads(store))
+        yield found
+
+
+def test_delegations_are_those_that_sessions_and_runs_tell_of(drawn: list[PlainQuads]) -> None:
+    for plain in drawn:
+        agents = {record.id: f"urn:trails:agent:{record.agent}" for record in plain.sessions()}
+        expected: list[tuple[Any, ...]] = []
+        for record in plain.sessions():
+            expected.append((agents[record.id], plain.value(record.iri, "prov:wasAttributedTo"), "session", record.iri))
+            if record.spawned_by is not None:
+                expected.append((agents[record.id], agents.get(record.spawned_by), "spawn", record.iri))
+        for run in trails.Runs(plain.store).list():
+            child, above = run.child_session, run.requester_session
+            agent = agents.get(child or "", f"urn:trails:agent:{run.agent}")
+            expected.append((agent, agents.get(above or ""), "run", child and f"urn:trails:session:{child}"))
+        rows = plain.asked("delegations")
+        assert Counter((r["agent"], r["behalf"], r["basis"], r["session"]) for r in rows) == Counter(expected)
+        assert {row["basis"] for row in rows} == {"session", "spawn", "run"}
+
+
+def test_two_principals_are_those_who_wrote_in_what_load_returns(drawn: list[PlainQuads]) -> None:
+    for plain in drawn:
+        expected: dict[tuple[str, str], tuple[int, int, int]] = {}
+        for record, turns in plain.transcripts():
+            places: dict[str, list[int]] = {}
+            for turn in turns:
+                if turn.author_iri.startswith("urn:trails:principal:"):
+                    places.setdefault(turn.author_iri, []).append(turn.index)
+            if len(places) > 1:
+                expected |= {(record.iri, who): (len(at), min(at), max(at)) for who, at in places.items()}
+        rows = plain.asked("two-principals")
+        assert {(r["session"], r["principal"]): (r["turns"], r["first"], r["last"]) for r in rows} == expected
+        assert len(rows) == len(expected) > 3
+
+
+def test_undelegated_turns_are_those_of_strangers(drawn: list[PlainQuads]) -> None:
+    lacking = set()
+    for plain in drawn:
+        stored = {turn.iri for _, turns in plain.transcripts() for turn in turns}
+        stored |= set(plain.of_class("Turn"))
+        source = dict([*plain.pairs("prov:alternateOf"), *plain.pairs("prov:wasQuotedFrom")])
+        paid = {plain.value(call, "trails:keptWith") for call, _ in plain.pairs("trails:calledFor")}
+        expected, may = set(), kin(plain)
+        for record, turns in plain.transcripts():
+            for turn in turns:
+                own = turn.session_id == record.id and turn.author_iri.startswith("urn:trails:agent:")
+                judged = source.get(turn.iri) in stored or turn.iri in paid
+                if own and turn.author not in may[record.id] and not judged:
+                    expected.add((turn.iri, "source" if turn.iri in source else "delegation"))
+        rows = plain.asked("undelegated-turns")
+        assert {(row["turn"], row["lacks"]) for row in rows} == expected
+        assert len(rows) == len(expected) > 0
+        lacking |= {row["lacks"] for row in rows}
+    assert "delegation" in lacking
+
+
+def kin(plain: PlainQuads) -> dict[str, set[str]]:
+    """Return the agents of the sessions that each session spawned, was spawned by, asked for a run in, or was asked by."""
+    agents = {record.id: record.agent for record in plain.sessions()}
+    pairs = [(record.id, record.spawned_by) for record in plain.sessions()]
+    pairs += [(run.child_session, run.requester_session) for run in trails.Runs(plain.store).list()]
+    found: dict[str, set[str]] = {each: {agent} for each, agent in agents.items()}
+    for one, other in pairs:
+        if one in agents and other in agents:
+            found[one].add(agents[other])
+            found[other].add(agents[one])
+    return found
+
+
+def test_all_that_names_a_person_is_in_an_answer_to_an_access_request(drawn: list[PlainQuads]) -> None:
+    for plain in drawn:
+        for person in PEOPLE:
+            iri = f"urn:trails:principal:{person}"
+            rows = plain.asked("personal-data", principal=person)
+            naming = {
+                (subject, predicate.partition(":")[2]) for subject, predicate, value, _ in plain.quads if value == iri
+            }
+            others = ("session", "inherits", "summarises")
+            assert {(row["item"], row["how"]) for row in rows if row["how"] not in others} == naming
+            theirs = {record.iri for record in plain.sessions() if record.principal == person}
+            assert {row["item"] for row in rows if row["how"] == "session" and row["kind"] == "Turn"} == {
+                turn.iri
+                for record, turns in plain.transcripts()
+                for turn in turns
+                if record.iri in theirs and turn.session_id == record.id and turn.author_iri != iri
+            }
+            entries = {subject for subject, predicate, _, graph in plain.quads if predicate == "trails:number"
+                       and graph.removesuffix("/ledger") in theirs}  # fmt: skip
+            assert entries <= {row["item"] for row in rows if row["how"] == "session"}
+            inherited, covered = set(), set()
+            for record, turns in plain.transcripts():
+                their = [turn for turn in turns if turn.author_iri == iri]
+                if any(turn.session_id != record.id for turn in their):
+                    inherited.add(record.iri)
+                for turn in turns:
+                    if turn.facts.compaction is not None and turn.session_id == record.id:
+                        through = turn.facts.compaction.summarised_through
+                        if any(each.index <= (turn.index - 1 if through is None else through) for each in their):
+                            covered.add(turn.iri)
+            assert {row["item"] for row in rows if row["how"] == "inherits"} == inherited
+            assert {row["item"] for row in rows if row["how"] == "summarises"} == covered
+
+
+def test_the_principals_behind_a_turn_are_found_by_walking_up_and_down(drawn: list[PlainQuads]) -> None:
+    handed_on = 0
+    for plain in drawn:
+        for record, turns in plain.transcripts():
+            index = len(turns) // 2
+            walk = Walk(plain)
+            walk.transcript(record, [turn for turn in turns if turn.index <= index], index)
+            rows = plain.asked("principals-behind", session=record.id, index=index)
+            found = {(r["principal"], r["how"], r["place"], r["path"]): r["things"] for r in rows}
+            assert found == {key: len(things) for key, things in walk.found.items()}
+            handed_on += sum(row["path"] == "result" for row in rows)
+    assert handed_on > 3
+
+
+class Walk:
+    """By whom and how each thing got in that some turns rest on, and what the sub-agents rest on whose results they tell."""
+
+    def __init__(self, plain: PlainQuads) -> None:
+        self.plain = plain
+        self.found: dict[tuple[Any, ...], set[str]] = {}
+
+    def transcript(self, record: Any, shown: list[trails.Turn], last: int) -> None:
+        for turn in shown:
+            self._note(turn.author_iri, "wrote", turn.session_id, "transcript", turn.iri)
+            for principal in self.plain.values(turn.iri + "/model", "trails:calledFor"):
+                key = (principal, "delegated", f"{SESSION}{turn.session_id}", "transcript")
+                self.found.setdefault(key, set()).add(turn.iri)
+        end = last + 1  # a prompt counts from its index on, also one that stands at the very turn that is asked for
+        while True:
+            self._prompts(record.id, end, "transcript")
+            self._tasks(record.id, "transcript")
+            if record.parent_session_id is None:
+                break
+            end = min(end, record.forked_at_index)
+            record = self.plain.store.record(record.parent_session_id)
+        for sub in self._handed({turn.iri for turn in shown}):
+            self._sub_agent(sub)
+
+    def _sub_agent(self, sub: str) -> None:
+        for turn in self.plain.store.load(sub).turns:
+            if turn.session_id == sub:
+                self._note(turn.author_iri, "wrote", sub, "result", turn.iri)
+        self._prompts(sub, 10**9, "result")
+        self._tasks(sub, "result")
+
+    def _prompts(self, session: str, end: int, path: str) -> None:
+        for prompt, of in self.plain.pairs("trails:promptOf"):
+            if of == SESSION + session and int(self.plain.value(prompt, "trails:effectiveFrom") or 0) < end:
+                self._note(self._author(prompt), "prompted", session, path, prompt)
+
+    def _tasks(self, session: str, path: str) -> None:
+        for thing in [*self.plain.of_class("TaskBrief"), *self.plain.of_class("ContextSummary")]:
+            if thing.startswith(f"{SESSION}{session}/ledger/"):
+                self._note(self._author(thing), "tasked", session, path, thing)
+
+    def _author(self, thing: str) -> str:
+        return self.plain.value(thing, "prov:wasAttributedTo") or ""
+
+    def _note(self, author: str, how: str, session: str, *where: str) -> None:
+        path, thing = where
+        principal: str | None = author
+        if not author.startswith("urn:trails:principal:"):
+            how = "unknown" if author == "urn:trails:agent:unknown" else "delegated"
+            principal = self.plain.value(SESSION + session, "prov:wasAttributedTo")
+        self.found.setdefault((principal, how, SESSION + session, path), set()).add(thing)
+
+    def _handed(self, turns: set[str]) -> set[str]:
+        """Return the ids of the sub-agents whose results some turns tell, and of those that handed theirs on to these."""
+        results = set(self.plain.of_class("SessionResult"))
+        derived = self.plain.pairs("prov:wasDerivedFrom")
+        found = {session_of(source) for turn, source in derived if turn in turns and source in results}
+        said = {event for event, turn in self.plain.pairs("trails:recordedAs") if turn in turns}
+        runs = [run for run, event in self.plain.pairs("trails:announcedAs") if event in said]
+        found |= {child for run in runs for child in self.plain.values(run, "prov:generated")}
+        below: set[str] = set()
+        for child in found:
+            below |= self._handed({turn for turn in self.plain.of_class("Turn") if session_of(turn) == child})
+        return {iri.removeprefix(SESSION) for iri in found} | below

@@ -14,6 +14,7 @@ from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, parse
 from tests.support.record_values import ENTRIES, ROWS, RUNS
 from trails import iris, vocab
 from trails.errors import IntegrityError
+from trails.integrity.head_signatures import HeadSignature
 from trails.model import Note, Tag
 from trails.records import conversations, entries, run
 from trails.records.annotations import note_of, note_quads, tag_of, tag_quads
@@ -22,6 +23,7 @@ from trails.records.entries import Delivery, Event, Exchange
 from trails.records.entry import Words
 from trails.records.policy_entries import Decision
 from trails.records.run import Origin, Run, Said
+from trails.records.signatures import signature_of, signature_quads
 from trails.records.tree_entries import ArtifactEntry, Brief, Cancellation, Result, Transition
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC)
@@ -198,6 +200,15 @@ EXAMPLES: list[tuple[Any, str]] = [
         prov:value ""^^:Redacted ; :digest "ab" ; :salt "ef" ; prov:wasAttributedTo person:eve ;
         prov:generatedAtTime {AT} .""",
     ),
+    (
+        HeadSignature(
+            session_id="plan 1", index=3, head="aa", by_iri=EVE, time=TIME, key="eve+00+AA==", signature="AAAA",
+        ),
+        # printf AAAA | sha256sum
+        f"""<urn:trails:session:plan%201/signature/63c1dd951ffedf6f> a :HeadSignature ;
+        :signatureOf <urn:trails:session:plan%201> ; :signedIndex 3 ; :signedHead "aa" ; prov:wasAttributedTo person:eve ;
+        prov:generatedAtTime {AT} ; :signerKey "eve+00+AA==" ; :signature "AAAA" .""",
+    ),
 ]  # fmt: skip
 
 WRITE: dict[type, Callable[[Any], list[Quad]]] = {
@@ -207,6 +218,7 @@ WRITE: dict[type, Callable[[Any], list[Quad]]] = {
     Move: conversations.move_quads,
     Tag: tag_quads,
     Note: note_quads,
+    HeadSignature: lambda said: signature_quads(said)[:-1],  # the last one is of who signed
 }
 READ: dict[type, Callable[[str, list[Quad]], Any]] = {
     Run: run.decode,
@@ -215,6 +227,7 @@ READ: dict[type, Callable[[str, list[Quad]], Any]] = {
     Move: conversations.move_of,
     Tag: tag_of,
     Note: note_of,
+    HeadSignature: signature_of,
 }
 
 

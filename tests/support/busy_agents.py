@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import pytest
+
 import trails
 from trails import Compaction, InvalidInput, Repository, Session
 from trails.policy.patches import ModelHost, ModelRef
@@ -17,6 +19,11 @@ AGENTS: Final = ("planner", "scout", "cook")
 MODELS: Final = ("big", "small", "tiny")
 TOOLS: Final = ("look", "count", "send")
 WORDS: Final = ("snow", "train", "hut", "soup", "map")
+
+
+def seeds(config: pytest.Config) -> int:
+    """Return how many stores are drawn in a run: 2 for `make test`."""
+    return 30 if config.getoption("--long") else 6 if config.getoption("--all") else 2
 
 
 def _two_an_hour(_: trails.Step) -> str:
@@ -156,9 +163,9 @@ class BusyAgents:
                 router.patch(key, {"model": self.chance.choice((None, *MODELS))}, by=self.chance.choice(PEOPLE))
             session = self.store.load(session.id)
             self.talk(session, 4)
-        self._runs(router)
+        self._runs(router, host)
 
-    def _runs(self, router: trails.Router) -> None:
+    def _runs(self, router: trails.Router, host: ModelHost) -> None:
         records: dict[str, Any] = {}
         for number in range(4):
             child = f"agent:scout:subagent:{number}"
@@ -170,7 +177,6 @@ class BusyAgents:
                 "childSessionKey": child,
                 "requesterSessionKey": f"agent:main:desk-{number % 3}",
                 "task": "Look around",
-                "model": self.chance.choice(MODELS),
                 "createdAt": began,
                 "startedAt": began,
                 "archiveAtMs": began + self.chance.choice((1, 10**7)) * 1000,
@@ -181,8 +187,9 @@ class BusyAgents:
         trails.Runs(self.store).import_file({"version": 2, "runs": records})
         for number in range(3):
             ids = iter(f"{number}-{letter}" for letter in "abcdefgh")
-            runs = trails.Runs(self.store, agent=_two_an_hour, clock=self.now, new_id=ids.__next__)
-            runs.spawn(f"agent:main:desk-{number}", "How often do trains go?")
+            runs = trails.Runs(self.store, agent=_two_an_hour, clock=self.now, new_id=ids.__next__, models=host)
+            model = self.chance.choice(MODELS[1:]) if number else None
+            runs.spawn(f"agent:main:desk-{number}", "How often do trains go?", model=model)
             if self.chance.random() < 0.7:
                 runs.work()
 

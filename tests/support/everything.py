@@ -10,6 +10,7 @@ import pytest
 import trails
 from tests.support.nine_sessions import fill
 from trails import Compaction, Repository
+from trails.integrity.head_signatures import new_principal_key
 from trails.plumbing import run_rows
 from trails.prov import delete_document, import_document
 from trails.records.run import Origin, Run, Said
@@ -42,6 +43,7 @@ def everything(store: Repository) -> None:
     store.delete("lost", by="dave")
     _every_field(store)
     _copied_and_altered(store)
+    store.load("asked").sign(new_principal_key("dave")[0])
     _told_of_calls(store)
     store.store.commit(run_rows.registered(Run(run_id="r9", agent="clerk", said=Said.of("task"))))
     _brought_in(store)
@@ -79,8 +81,9 @@ def _told_of_calls(store: Repository) -> None:
     told = store.create(id="told-of-calls", principal="alice", agent="planner", system="Be brief")
     told.append("user", "What is there?")
     told.append("summary", "Nothing was said", compaction=Compaction(summarised_through=0))
+    told.append("user", "Please")
     calls = [{"id": "k1", "name": "ls", "arguments": {}}, {"id": "k2", "name": "rm", "arguments": {}}]
-    context = trails.ContextUsed(through=1, summary=1, left_out=(1,))
+    context = trails.ContextUsed(through=2, summary=1, left_out=(2,))
     soon = datetime.now(UTC)
     shown = trails.Call(started=soon, ended=soon, provider="acme", prompt=1, context=context)
     told.append("assistant", "I look.", model="m", call=shown, tool_calls=calls)

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from trails import iris
+from trails.integrity.head_signatures import HeadSignature
 from trails.model import Note, Tag
 from trails.records.conversations import Alias, Conversation, Move
 from trails.records.entries import Delivery, Event, Exchange
@@ -129,5 +130,9 @@ ROWS: dict[str, st.SearchStrategy[Any]] = {
             Note, id=names, session_id=ids, index=st.integers(0, 99), turn_digest=hexes, text=st.just(""),
             author_iri=people, time=times, digest=hexes, salt=hexes, redacted=st.just(True),
         ),
+    ),
+    "signature": st.builds(
+        HeadSignature, session_id=ids, index=st.integers(0, 99), head=hexes, by_iri=names.map(iris.principal), time=times,
+        key=texts, signature=texts,
     ),
 }  # fmt: skip

@@ -242,6 +242,7 @@ def test_the_alignments_map_terms_that_there_are_and_claim_nothing_of_data() -> 
         "https://schema.org",
         "https://www.w3.org/ns/activitystreams",
         "http://purl.dataone.org/provone/2015/01/15/ontology",
+        "https://w3id.org/security",
     }
     notations = {term.datatype for term in graph.objects(None, SKOS.notation) if isinstance(term, Literal)}
     assert notations == {URIRef(f"https://w3id.org/trails/notation/{name}") for name in ("opentelemetry", "prov-agent")}

@@ -40,13 +40,15 @@ def audit(
     quorum: int | None = None,
     timestamp: bytes | None = None,
     authorities: Iterable[str] = (),
+    signers: Iterable[str] = (),
+    require_signed: bool = False,
     time: datetime | None = None,
 ) -> Report:
     """Return the report on one session with its ancestors, or (None) on the whole store.
 
     Validity is by PROV-CONSTRAINTS, of the whole store in either case. A checkpoint that was kept elsewhere, its log's keys,
-    its witnesses and its time stamp are as for `Repository.verify`. `time` is when the audit is said to be made, now unless
-    given: equal stores and times give equal reports.
+    its witnesses and its time stamp, and the signers of heads, are as for `Repository.verify`. `time` is when the audit is
+    said to be made, now unless given: equal stores and times give equal reports.
 
     Raises `SessionNotFound`, and `IntegrityError` where the checkpoint is not signed as demanded.
 
@@ -64,6 +66,8 @@ def audit(
         quorum=quorum,
         timestamp=timestamp,
         authorities=authorities,
+        signers=signers,
+        require_signed=require_signed,
     )
     within = None if subject is None else [record.id for record in repository.reader.lineage(subject)]
     state = checkpoints.state(repository.store)
@@ -121,6 +125,9 @@ def _integrity(verified: VerifyReport, *, has_checkpoint: bool) -> Verdict:
         rows = [tuple(each.to_dict().values()) for each in verified.history]
         columns = tuple(verified.history[0].to_dict())
         found += _found("verify", "what changed since the checkpoint, as the log tells; no fault", columns, rows)
+    if verified.unsigned:
+        rows = [tuple(each.to_dict().values()) for each in verified.unsigned]
+        found += _found("verify", "turns that nobody signed", ("session", "first", "last"), rows)
     return Verdict(name="integrity", holds=not bad, said=said, found=found)
 
 

@@ -34,6 +34,7 @@ from trails.cli import (
     search,
     sessions,
     show,
+    sign,
     spawn_tree,
     store,
     tags,
@@ -74,7 +75,7 @@ _TOPICS = {
     "Ask": (search.search, query.query, query.list_queries, verify.verify, validate.validate, store.info),
     "Prove": (
         *(audit.audit, checkpoint.checkpoint, cosign.cosign, timestamp.timestamp),
-        *(checkpoint.proof, verify.verify_proof),
+        *(sign.sign, checkpoint.proof, verify.verify_proof),
     ),
     "Erase": (scan.find_secrets, redact.redact, prov.delete_document, store.vacuum, delete.prune),
     "Keep safe": (

@@ -27,6 +27,8 @@ from trails.cli.checkpoint import (
     note_option,
     quorum_option,
     refuse_existing,
+    require_signed_option,
+    signers_option,
     timestamp_option,
     verifier_option,
     witness_option,
@@ -76,6 +78,8 @@ def audit() -> None:
 @quorum_option
 @timestamp_option
 @authority_option
+@signers_option
+@require_signed_option
 @time_option("--time", "When the audit is said to be made; default: now.")
 @click.option("--key", metavar="FILE", type=EXISTING_FILE, help="The log's secret key, to sign the report with.")
 @click.option(
@@ -240,6 +244,8 @@ def check(
 @quorum_option
 @timestamp_option
 @authority_option
+@signers_option
+@require_signed_option
 @time_option("--time", "When the audit is said to be made; default: now.")
 @click.option("--key", metavar="FILE", type=EXISTING_FILE, help="The log's secret key: it vouches for the report.")
 @json_option

@@ -80,6 +80,14 @@ witness_option = click.option(
     callback=_read_keys,
     help="The public key of a witness of the checkpoint, or a file that holds it; again for further ones.",
 )
+signers_option = click.option(
+    "--signers",
+    metavar="KEY",
+    multiple=True,
+    callback=_read_keys,
+    help="The public key of a principal whose signatures count, or a file of such keys; again for further ones.",
+)
+require_signed_option = click.option("--require-signed", is_flag=True, help="Turns that nobody signed are findings.")
 quorum_option = click.option(
     "--quorum", metavar="N", type=click.IntRange(min=1), help="How many witnesses must have cosigned; default: all."
 )
@@ -159,9 +167,14 @@ def make_key(name: str, path: Path, *, as_json: bool, witness: bool = False) -> 
     from trails.integrity.note import new_key
     from trails.integrity.witnesses import new_witness_key
 
+    write_key(name, path, new_witness_key if witness else new_key, as_json=as_json)
+
+
+def write_key(name: str, path: Path, make: Callable[[str], tuple[str, str]], *, as_json: bool) -> None:
+    """Make a key with a name by what makes a secret and a public half, write both, and answer with the public one."""
     public = path.with_name(f"{path.name}.pub")
     refuse_existing(path, public)
-    signer, verifier = (new_witness_key if witness else new_key)(name)
+    signer, verifier = make(name)
     files.write_new(path, f"{signer}\n".encode())
     try:
         files.write_new(public, f"{verifier}\n".encode(), public=True)

@@ -333,6 +333,17 @@ def verdict(console: Console, report: VerifyReport) -> None:
     _since(console, report)
 
 
+def _unsigned(console: Console, report: VerifyReport) -> None:
+    """Print which turns nobody signed."""
+    if report.unsigned is None:
+        return
+    if not report.unsigned:
+        console.print("every turn is signed")
+    for each in report.unsigned:
+        place = str(each.first) if each.first == each.last else f"{each.first} to {each.last}"
+        console.print(f"nobody signed {one_line(each.session_id)}: {place}")
+
+
 def _since(console: Console, report: VerifyReport) -> None:
     """Print what was changed, and logged, of what a checkpoint covers."""
     for each in report.witnessed or ():
@@ -340,6 +351,7 @@ def _since(console: Console, report: VerifyReport) -> None:
     if report.timestamped is not None:
         stamp = report.timestamped
         console.print(f"the checkpoint was there by {stamp.time.isoformat()}, as {one_line(stamp.authority)} says")
+    _unsigned(console, report)
     if report.history is None:
         return
     if not report.history:

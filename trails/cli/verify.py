@@ -13,6 +13,8 @@ from trails.cli.checkpoint import (
     authority_option,
     note_option,
     quorum_option,
+    require_signed_option,
+    signers_option,
     timestamp_option,
     verifier_option,
     witness_option,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 @quorum_option
 @timestamp_option
 @authority_option
+@signers_option
+@require_signed_option
 @json_option
 def verify(
     *,
@@ -44,6 +48,8 @@ def verify(
     quorum: int | None,
     timestamp: bytes | None,
     authorities: list[str],
+    signers: list[str],
+    require_signed: bool,
     as_json: bool,
 ) -> None:
     """Check that what is stored is whole and was not altered.
@@ -52,10 +58,13 @@ def verify(
     found. Whoever owns the disk can rewrite everything so that nothing is found; with --checkpoint (and --verifier, the
     log's public key) that is found too: what the checkpoint covers is as it was, but for what is then listed as changed,
     detached, deleted, brought back or redacted since. What may change of a session is its label, key, metadata, state,
-    spawner, system prompts, tags, notes and entry.
+    spawner, system prompts, tags, notes, signatures and entry.
 
     With --witness, that many of the witnesses as --quorum says (all unless given) must have cosigned the checkpoint.
     With --timestamp and --tsa-cert, a time-stamp authority must have said that the checkpoint was there, and by when is shown.
+
+    Signatures of heads (`trails sign`) must hold. The turns that none covers are listed, with --signers of those by these
+    keys alone; with --require-signed they are findings.
     """
     from trails.cli import render
 
@@ -69,6 +78,8 @@ def verify(
             quorum=quorum,
             timestamp=timestamp,
             authorities=authorities,
+            signers=signers,
+            require_signed=require_signed,
         )
     answer_report(report, as_json=as_json)
 

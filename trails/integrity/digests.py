@@ -56,21 +56,22 @@ def epoch_microseconds(time: datetime) -> int:
 
 
 def _hash(tag: bytes, *fields: bytes) -> str:
-    return _hash_framed(tag, *map(_framed, fields))
+    return _hash_framed(tag, *map(framed, fields))
 
 
 def _hash_framed(tag: bytes, *fields: bytes) -> str:
     return hashlib.sha256(tag + b"".join(fields)).hexdigest()
 
 
-def _framed(field: bytes) -> bytes:
+def framed(field: bytes) -> bytes:
+    """Return a field with its length before it, as it stands in what is hashed or signed."""
     return _LENGTH(len(field)) + field
 
 
 @lru_cache(maxsize=4096)
 def _name(text: str) -> bytes:
     """Return a framed field that many turns share: a role, a branch, an author."""
-    return _framed(text.encode())
+    return framed(text.encode())
 
 
 def salted(kind: str, salt: str, text: str) -> str:
@@ -78,7 +79,7 @@ def salted(kind: str, salt: str, text: str) -> str:
 
     `kind` says what the text is (`text`, `json`, `arguments`, `meta`, `request`, `prompt`), so that one can't stand for another.
     """
-    return _hash_framed(b"trails/salted/1", _name(kind), _framed(salt.encode()), _framed(text.encode()))
+    return _hash_framed(b"trails/salted/1", _name(kind), framed(salt.encode()), framed(text.encode()))
 
 
 def content_digest(text: str, salt: str, *, structured: bool) -> str:
@@ -202,14 +203,14 @@ def turn_digest(
     """
     return _hash_framed(
         b"trails/turn/1",
-        _framed(previous.encode()),
-        _framed(b"%d" % index),
+        framed(previous.encode()),
+        framed(b"%d" % index),
         _name(branch),
         _name(role),
         _name(author),
-        _framed(b"" if time is None else b"%d" % epoch_microseconds(time)),
-        _framed(content.encode()),
-        _framed(facts.encode()),
+        framed(b"" if time is None else b"%d" % epoch_microseconds(time)),
+        framed(content.encode()),
+        framed(facts.encode()),
     )
 
 

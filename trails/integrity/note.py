@@ -104,7 +104,7 @@ def new_key(name: str) -> tuple[str, str]:
 
 def verifier_of(signer: str) -> str:
     """Return the public verifier key that belongs to a signer key."""
-    key = _signer_key(signer)
+    key = signer_key(signer)
     return _key_text(key.name, key.id, public_key(key.material))
 
 
@@ -122,7 +122,8 @@ def is_name(name: str) -> bool:
     return bool(plain) and _is_unicode(name)
 
 
-def _verifier_key(text: str) -> Key:
+def verifier_key(text: str) -> Key:
+    """Take a public key apart; InvalidInput for any other text, and for a secret one."""
     if text.strip().startswith(SIGNER_PREFIX):
         raise InvalidInput("this is a secret signer key; give the verifier key, which begins with the key's name")
     key = split_key(text.strip(), "verifier")
@@ -131,7 +132,7 @@ def _verifier_key(text: str) -> Key:
     return key
 
 
-def _signer_key(text: str) -> Key:
+def signer_key(text: str) -> Key:
     """Take a signer key apart. No message repeats any of it but the name: it is a secret."""
     if not text.strip().startswith(SIGNER_PREFIX):
         raise InvalidInput(f"this is not a signer key: one begins with {SIGNER_PREFIX!r}")
@@ -163,7 +164,7 @@ def sign(text: str, *signers: str) -> str:
     The text must end in a newline and hold no other control character; it may hold empty lines. InvalidInput if it
     does not, if the note grows past `MAX_NOTE_BYTES`, or if no signer or one twice is given.
     """
-    keys = [_signer_key(signer) for signer in signers]
+    keys = [signer_key(signer) for signer in signers]
     if not keys or len({key[:2] for key in keys}) < len(keys):
         raise InvalidInput("a note is signed by one or more signer keys, each once")
     if trouble := _text_trouble(text):
@@ -213,7 +214,7 @@ def _known_keys(verifiers: Iterable[str]) -> dict[tuple[str, bytes], Key]:
     if isinstance(verifiers, str):
         raise InvalidInput("give the verifier keys as a list, also when there is only one")
     known: dict[tuple[str, bytes], Key] = {}
-    for key in map(_verifier_key, verifiers):
+    for key in map(verifier_key, verifiers):
         if known.setdefault(key[:2], key) != key:
             raise InvalidInput(f"two different verifier keys have the name {key.name!r} and the id {key.id.hex()}")
     if not known:
@@ -311,7 +312,7 @@ class Checkpoint(Value):
 
 def sign_checkpoint(checkpoint: Checkpoint, *signers: str) -> str:
     """Return a checkpoint as a note. One signer at least must bear the log's name, or no one could open it again."""
-    if checkpoint.origin not in {_signer_key(signer).name for signer in signers}:
+    if checkpoint.origin not in {signer_key(signer).name for signer in signers}:
         raise InvalidInput(f"the log {checkpoint.origin!r} signs with a key of its own name; none was given")
     return sign(checkpoint.to_text(), *signers)
 

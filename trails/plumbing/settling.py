@@ -59,7 +59,7 @@ def _check_shown(told: Call, turns: Sequence[Turn], newest_prompt: Callable[[], 
     first = context.summary or 0
     if context.summary is not None and turns[first].compaction is None:
         raise InvalidInput(f"the context says that it begins at summary {first}, and turn {first} is no summary")
-    outside = [index for index in context.left_out if not first <= index <= last]
+    outside = [i for i in context.left_out if not first <= i <= last or i == context.summary]
     if first > last or outside:
         wrong = f"left out {outside[0]}" if outside else f"the summary {first}"
         raise InvalidInput(f"the context ends with turn {last}, and begins with turn {first}: {wrong} lies outside")

@@ -229,11 +229,8 @@ class Worktree(Handle):
         with self.alone:
             if not self.has_news and also is None:
                 return 0
-            if self.held is not None and also is None:
-                raise InvalidInput(
-                    f"the turns of session {self.id!r} are stored by {self.held} when that is completed, and not before: "
-                    "leave persist() and fork() to what comes after it, or load the session again for what is stored"
-                )
+            if also is None:
+                self.check_free()
             if self._drafts and self.record.kind == "worker":
                 raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
             first = self.first_pending
@@ -256,6 +253,14 @@ class Worktree(Handle):
             self._new_prompts.clear()
             self._tools.update(self._new_tools)
             return written
+
+    def check_free(self) -> None:
+        """Raise `InvalidInput` while something else stores the turns of this handle in its own commit."""
+        if self.held is not None:
+            raise InvalidInput(
+                f"the turns of session {self.id!r} are stored by {self.held} when that is completed, and not before: "
+                "leave persist() and fork() to what comes after it, or load the session again for what is stored"
+            )
 
     def _transaction(self, first: int, quoted: Sequence[Quad] = ()) -> Transaction:
         """Return the commit that stores what is new; `first` is the index of the first pending turn.

@@ -24,14 +24,36 @@ from trails.plumbing import kinds, redaction_records
 from trails.plumbing.workspace import Workspace
 from trails.prov.evidence import RECORDED, UNATTRIBUTED, derived, imported
 from trails.prov.mapping import CLASSES, NAMES, PROV, Terms, trails_terms
-from trails.prov.statements import ELEMENTS, INTERNATIONALIZED, KINDS, TYPE, Attribute, Statement, Value, name_value
+from trails.prov.statements import (
+    ELEMENTS,
+    INTERNATIONALIZED,
+    KINDS,
+    ROLE,
+    TYPE,
+    Attribute,
+    Statement,
+    Value,
+    name_value,
+)
+from trails.records.tools import tool_quads
 from trails.store import tsv
 from trails.store.contract import QuadStore
 
 MEMORY: Final = ":memory:"
 _RDF_TYPE: Final = f"<{vocab.RDF}type>"
 _BARE: Final = frozenset(iri for iri in CLASSES if iri.removeprefix(PROV).lower() in ELEMENTS)
-_OF_GRAPHS: Final = ("derived_tool_informed_by_model",)
+_OF_GRAPHS: Final = (
+    "derived_tool_informed_by_model",
+    "derived_tool_times",
+    "derived_tool_ran",
+    "derived_tool_approved",
+    "derived_tool_refused",
+    "derived_turn_in_run",
+)
+_ROLES: Final = {"derived_tool_approved": "approver", "derived_tool_refused": "refuser", "derived_tool_ran": "tool"}
+"""In which role, by the rule that says so, somebody is associated with an activity."""
+_OF_TIMES: Final = {0: "wasStartedBy", 1: "wasEndedBy"}
+"""The statement that says a derived time of an activity, by the time's place: the activity itself is recorded."""
 _OF_SESSIONS: Final = ("derived_agent_for_principal",)
 _DROPPED: Final = frozenset(
     term.value for term in (vocab.VALUE, vocab.SALT, vocab.LEAF_SALT, vocab.ROW_SALT, vocab.TASK_SALT, vocab.BRANCH)
@@ -134,13 +156,20 @@ def _turn_index(subject: str) -> int | None:
 def _derived(store: QuadStore, rules: Iterable[str], keep: Callable[[str], bool], **bound: str) -> Iterator[Statement]:
     terms = trails_terms()
     for rule in rules:
-        evidence = derived(rule)
+        role = ((ROLE, Value(_ROLES[rule])),) if rule in _ROLES else ()
+        evidence = (*role, *derived(rule))
         for triple in store.query(queries.find(rule).bind(**bound)):  # type: ignore[union-attr] # a CONSTRUCT
-            relation = terms.relations[triple.predicate.value]  # type: ignore[union-attr] # a CONSTRUCT
-            subject, value = triple.subject.value, triple.object.value  # type: ignore[union-attr] # IRIs
-            if keep(subject):
-                rest = (None,) * (len(KINDS[relation.kind].places) - 2)
-                yield Statement(relation.kind, None, (subject, value, *rest), evidence)
+            predicate = triple.predicate.value  # type: ignore[union-attr] # a CONSTRUCT
+            subject, value = triple.subject.value, triple.object.value  # type: ignore[union-attr] # IRIs, and times
+            if not keep(subject):
+                continue
+            if predicate in terms.times:
+                kind = _OF_TIMES[terms.times[predicate].place]
+                yield Statement(kind, None, (subject, None, None, value), evidence)
+                continue
+            relation = terms.relations[predicate]
+            rest = (None,) * (len(KINDS[relation.kind].places) - 2)
+            yield Statement(relation.kind, None, (subject, value, *rest), evidence)
 
 
 # --- the catalog
@@ -178,6 +207,8 @@ def _said_of(store: QuadStore, record: SessionRecord) -> Iterator[Quad]:
             yield from store.quads((quad.subject, None, None, vocab.CATALOG))
     for who in (iris.principal(record.principal), iris.agent(record.agent)):
         yield from store.quads((NamedNode(who), vocab.TYPE, None, vocab.CATALOG))
+    for (tool,) in store.table(queries.find("prov_tools").bind(graph=record.iri)):
+        yield from tool_quads(tsv.iri(tool))
 
 
 # --- facts of one subject

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from trails.errors import InvalidInput
 from trails.handles import Handle
+from trails.integrity.note import verifier_key
 from trails.integrity.proofs import ConsistencyProof, TurnProof
 from trails.integrity.timestamps import stamped_if_asked
 from trails.integrity.witnesses import cosignatures
 from trails.model import VerifyReport
-from trails.plumbing import checkpoints, log_events, verify
+from trails.plumbing import checkpoints, log_events, signatures, verify
 from trails.plumbing.workspace import Workspace
 
 
@@ -32,6 +33,8 @@ class Proofs(Handle):
         quorum: int | None = None,
         timestamp: bytes | None = None,
         authorities: Iterable[str] = (),
+        signers: Iterable[str] = (),
+        require_signed: bool = False,
     ) -> VerifyReport:
         """Check digests, indices and lineage of one session (with its ancestors) or of all, and report what is wrong.
 
@@ -41,7 +44,9 @@ class Proofs(Handle):
         `witnesses` are public keys of which `quorum` (all unless given) must have cosigned the checkpoint; the report's
         `witnessed` says which did, and when. `timestamp` is the response of a time-stamp authority (RFC 3161) over the
         checkpoint, which one of the certificates in `authorities`, as PEM, must stand behind; the report's `timestamped` says
-        by when the checkpoint was there. Raises `IntegrityError` where none of the keys signed the checkpoint, too few
+        by when the checkpoint was there. Signatures of heads must hold in any case; `unsigned` in the report are the turns
+        that none covers, of those by the public keys in `signers` where any are given; with `require_signed`, such turns are
+        findings. Raises `IntegrityError` where none of the keys signed the checkpoint, too few
         witnesses did, or the token does not hold.
         """
         store, reader = self._workspace.store, self._workspace.reader
@@ -60,6 +65,7 @@ class Proofs(Handle):
         if not report.ok:
             with store.hold():  # half of what another thread was writing looks like damage: what stays is real
                 report = verify.verify(store, reader, wanted, since=since)
+        report = self._with_unsigned(report, wanted, signers, required=require_signed)
         if kept is None:
             return report
         only = None if wanted is None else {record.id for record in reader.lineage(wanted)}
@@ -67,6 +73,23 @@ class Proofs(Handle):
         findings = (*rewritten, *report.findings)
         said = {"history": told, "witnessed": witnessed, "timestamped": stamped}
         return report.model_copy(update={"findings": findings, **said})
+
+    def _with_unsigned(
+        self, report: VerifyReport, wanted: str | None, signers: Iterable[str], *, required: bool
+    ) -> VerifyReport:
+        """Return a report with the turns that nobody signed, where signatures are asked for or there are any."""
+        store, reader = self._workspace.store, self._workspace.reader
+        if isinstance(signers, str):
+            raise InvalidInput("give the signers' keys as a list, also when there is only one")
+        keys = {each.strip() for each in signers}
+        for each in keys:
+            verifier_key(each)
+        if not keys and not required and not signatures.any_stored(store):
+            return report
+        within = None if wanted is None else [record.id for record in reader.lineage(wanted)]
+        found = signatures.unsigned(store, reader, within, keys or None)
+        more = signatures.missing(found) if required else []
+        return report.model_copy(update={"unsigned": tuple(found), "findings": (*report.findings, *more)})
 
     def checkpoint(self, signer: str, extensions: Sequence[str] = ()) -> str:
         """Return a signed note of the log as it stands, once all of it is on disk: keep it where others own the disk.

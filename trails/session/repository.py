@@ -651,6 +651,8 @@ class Repository(Handle):
         quorum: int | None = None,
         timestamp: bytes | None = None,
         authorities: Iterable[str] = (),
+        signers: Iterable[str] = (),
+        require_signed: bool = False,
     ) -> VerifyReport:
         """Check digests, indices and lineage of one session or of all, and report what is wrong: see `Proofs.verify`."""
         return self.proofs.verify(
@@ -661,6 +663,8 @@ class Repository(Handle):
             quorum=quorum,
             timestamp=timestamp,
             authorities=authorities,
+            signers=signers,
+            require_signed=require_signed,
         )
 
     def info(self) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from trails import lineage, validate
 from trails.errors import ContextOverflow, InvalidInput
 from trails.handles import Handle
 from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
-from trails.plumbing import detach, draft, labels
+from trails.plumbing import detach, draft, labels, signatures
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
 from trails.prov import exporting
-from trails.session import bisect, blame, cherry_pick
+from trails.session import bisect, blame, cherry_pick, signing
 
 if TYPE_CHECKING:
     from prov.model import ProvDocument
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trails.context.compacting import Keep, MaxTokens
     from trails.context.tokens import Counter
     from trails.diff import Diff
+    from trails.integrity.head_signatures import HeadSignature
     from trails.session.bisect import Bisection, Predicate
     from trails.session.blame import Blame
     from trails.session.compaction import IsOverflow, Summarise
@@ -225,13 +226,37 @@ class Session(Handle):
         """The text of the system prompt in force, or None."""
         return self.worktree.system
 
-    def persist(self) -> int:
+    def persist(self, *, sign: str | None = None) -> int:
         """Write what is new in one commit, all or nothing; return the number of turns written.
+
+        With a principal's secret key in `sign`, the head is signed in the same commit, see there.
 
         Raises `HeadConflict` when another writer moved the head: nothing is written, and nothing here is lost.
         Repeating a `persist` whose outcome is unknown is safe.
         """
-        return self.worktree.persist()
+        return self.worktree.persist() if sign is None else signing.persist_signed(self.worktree, sign)[0]
+
+    def sign(self, key: str) -> HeadSignature:
+        """Sign the head, and with it all turns of the transcript, as the principal whose secret key is given.
+
+        Pending turns are persisted in the same commit. `key` is of `trails.integrity.head_signatures.new_principal_key`, and
+        bears the principal's name. `verify` checks it; a head that the key signed before is not signed again. Needs
+        `cryptography`. Raises `InvalidInput` for a session without turns, `HeadConflict` as `persist` does.
+
+        >>> import trails
+        >>> from trails.integrity.head_signatures import new_principal_key
+        >>> secret, public = new_principal_key("alice")
+        >>> with trails.open(":memory:") as store:
+        ...     plan = store.create(id="plan", principal="alice"); _ = plan.append("user", "Plan a trip")
+        ...     signed = plan.sign(secret); _ = plan.append("assistant", "Where to?"); _ = plan.persist()
+        ...     (signed.principal, signed.index), store.verify(signers=[public]).unsigned[0].first
+        (('alice', 0), 1)
+        """
+        return signing.persist_signed(self.worktree, key)[1]
+
+    def signatures(self) -> list[HeadSignature]:
+        """Return what was signed of this session itself, in order of index and time; `verify` says whether it holds."""
+        return signatures.read(self.worktree.workspace.store, self.id)
 
     def keep_as_fork(self, *, id: str | None = None) -> Session:  # noqa: A002 - the public name
         """Store the pending turns as a fork at the point where this handle last agreed with the store; return the fork.

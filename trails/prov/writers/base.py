@@ -21,6 +21,7 @@ PREFIXES: Final[Mapping[str, str]] = {
     "session": "urn:trails:session:",
     "principal": "urn:trails:principal:",
     "agent": "urn:trails:agent:",
+    "tool": "urn:trails:tool:",
     "urn": "urn:",
     "http": "http:",
     "https": "https:",

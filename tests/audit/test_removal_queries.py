@@ -1,0 +1,344 @@
+"""The queries for auditors on removals: answers counted by hand, and held against counts by plain loops over random stores."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import trails
+from tests.support.busy_agents import BusyAgents, seeds
+from tests.support.engines import ENGINES, Answer, Engines, answered
+from tests.support.nine_sessions import day, fill, later
+from tests.support.plain_quads import PlainQuads
+from trails import Compaction, Repository, queries
+from trails.plumbing import draft
+
+pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
+
+NINE: list[Answer] = [
+    ("removals", {}, "what session place by reason rule turns head", [
+        ("session", "gone", None, "principal:dave", None, None, 0, None),
+        ("tag", "plan", None, "agent:unknown", None, None, None, None),
+        ("note", "plan", None, "agent:unknown", None, None, None, None),
+    ]),
+    ("past-due", {"now": later(31)}, "kind session due state item", [
+        ("ending", "letters", later(0.5), "active", "letters"),
+        ("ttl", "beds", later(30), "suspended", "beds"),
+        ("ttl", "letters", later(30), "active", "letters"),
+    ]),
+    ("past-due", {"now": later(1)}, "kind session", [("ending", "letters")]),
+    ("past-due", {"now": later(0)}, "kind", []),
+    ("past-due", {"now": day(25)}, "session", [("letters",), ("beds",), ("letters",), ("scan",)]),
+    ("kept-briefly", {}, "what session made months by rule thing", [
+        ("session", "gone", None, None, "principal:dave", None, "gone"),
+    ]),
+]  # fmt: skip
+
+DIARY: list[Answer] = [
+    # copies and what was sent go with what they repeat; summaries, picked turns and notes are left
+    ("redacted-repeats", {"session": "diary"}, "turn kind where repeat gone", [
+        ("diary#0", "copy", "copy", "copy#0", True),
+        ("diary#0", "quotation", "picks", "picks#0", False),
+        ("diary#0", "summary", "branch", "branch#2", False),
+        ("diary#0", "summary", "diary", "diary#2", False),
+    ]),
+    # the early branch left the copy before its summary and has one of its own, of what it inherits
+    ("redacted-repeats", {"session": "copy"}, "turn kind where repeat gone", [
+        ("copy#0", "copy", "diary", "diary#0", True),
+        ("copy#0", "quotation", "picks", "picks#0", False),
+        ("copy#0", "summary", "copy", "copy#2", False),
+    ]),
+    ("redacted-repeats", {"session": "mail"}, "turn kind where gone", [
+        ("mail#0", "note", "mail", False),
+        ("mail#4", "delivery", "mail", True),
+    ]),
+    ("redacted-repeats", {"session": "picks"}, "turn", []),
+    ("removals", {}, "what session thing place by reason rule turns", [
+        ("session", "old", None, None, "agent:unknown", None, None, 1),
+        ("turn", "copy", "copy#0", None, "principal:dave", "asked for", None, None),
+        ("turn", "diary", "diary#0", None, "principal:dave", "asked for", None, None),
+        ("turn", "mail", "mail#0", None, "principal:ann", None, None, None),
+        ("turn", "mail", "mail#1", None, "agent:unknown", None, None, None),
+        ("turn", "mail", "mail#2", None, "agent:unknown", None, None, None),
+        ("turn", "mail", "mail#4", None, "agent:unknown", None, None, None),
+        ("text", "mail", None, "text", "agent:unknown", None, None, None),  # what was really sent
+        ("text", "mail", None, "label", "principal:dave", None, None, None),
+        ("tag", "diary", "v1", None, "principal:ben", None, None, None),
+    ]),
+    # ten days, five months and six months ago; of an imported turn nobody knows
+    ("kept-briefly", {}, "what session months by thing", [
+        ("session", "old", None, "agent:unknown", "old"),
+        ("turn", "copy", 0, "principal:dave", "copy#0"),
+        ("turn", "diary", 0, "principal:dave", "diary#0"),
+        ("turn", "mail", None, "principal:ann", "mail#0"),
+        ("turn", "mail", 5, "agent:unknown", "mail#1"),
+        ("turn", "mail", 0, "agent:unknown", "mail#4"),
+    ]),
+    ("kept-briefly", {"months": 1}, "thing", [("old",), ("copy#0",), ("diary#0",), ("mail#0",), ("mail#4",)]),
+    # before that was deleted it was read too
+    ("reads-after-deletion", {}, "action agent allowed target origin how", [
+        ("history", "agent:main", True, "kept", "old", "cherry-pick"),
+    ]),
+    ("reads-after-deletion", {"target": "diary"}, "time", []),
+]  # fmt: skip
+NOW = datetime.now(UTC)
+
+
+def diary(store: Repository) -> None:
+    """Fill a store with turns that were redacted, what repeats them, and a session that was deleted and read on elsewhere."""
+    secret = store.create(id="diary", principal="ann")
+    secret.append("user", "My secret", time=NOW - timedelta(days=10))
+    secret.append("assistant", "I keep it")
+    secret.append("summary", "There is a secret", compaction=Compaction(summarised_through=0))
+    secret.append("user", "More")
+    secret.persist()
+    branch = secret.fork(at=1, id="branch")
+    branch.append("user", "Else")
+    branch.append("summary", "And more", compaction=Compaction(summarised_through=1))
+    branch.persist()
+    early = secret.fork(at=0, id="early")
+    early.append("summary", "Nothing", compaction=Compaction(summarised_through=0))
+    early.persist()
+    secret.flatten(id="copy")
+    picks = store.create(id="picks")
+    picks.cherry_pick("diary", 0)
+    picks.persist()
+    _read_on(store)
+    store.redact("diary", 0, by="dave", reason="asked for")
+    _mail(store)
+    store.tags.add("v1", "diary")
+    store.tags.remove("v1", by="ben")
+
+
+def _read_on(store: Repository) -> None:
+    old = store.create(id="old", principal="ann")
+    old.append("user", "Old", time=NOW)
+    old.persist()
+    key = "agent:main:discord:group:kept"
+    kept = store.create(id="kept", key=key, kind="group", agent="main")
+    kept.cherry_pick("old", 0)
+    kept.persist()
+    router = trails.Router(store)
+    router.session(key)
+    router.session("main")
+    router.history("main", key)
+    store.delete("old")
+    router.history("main", key)
+
+
+def _mail(store: Repository) -> None:
+    mail = store.create(id="mail", label="of Zenobia")
+    mail.worktree.append(draft.make("user", "From elsewhere", timed=False))
+    mail.append("assistant", "An answer", time=months_ago(5))
+    mail.append("assistant", "Another", time=months_ago(6))
+    mail.persist()
+    store.notes.add("mail", 0, "Look here")
+    ledger = trails.Ledger(store)
+    ledger.receive("mail", "And?", channel="smtp")
+    ledger.process("mail", lambda _: "Sent")
+    ledger.delivered(ledger.events("mail", direction="outbound")[0], text="Sent to you")
+    store.redact("mail", 0, by="ann")
+    store.redact("mail", 1)
+    store.redact("mail", 2)
+    store.redact("mail", 4)
+    store.redact_matching("Zenobia", by="dave")
+
+
+def months_ago(count: int) -> datetime:
+    """Return a time whole months and an hour ago, on a day that every month has."""
+    month = NOW.month - count
+    return NOW.replace(year=NOW.year - (month < 1), month=month + 12 * (month < 1), day=min(NOW.day, 28)) - timedelta(
+        hours=1
+    )
+
+
+@pytest.fixture(scope="module")
+def stores() -> Iterator[dict[str, Engines]]:
+    with trails.open(":memory:") as nine, trails.open(":memory:") as other:
+        fill(nine)
+        diary(other)
+        yield {"nine": Engines(nine), "diary": Engines(other)}
+
+
+CASES = [*(("nine", answer) for answer in NINE), *(("diary", answer) for answer in DIARY)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("place", "answer"), CASES, ids=lambda case: case if isinstance(case, str) else str(case[:2]))
+def test_a_query_on_removals_answers_what_was_counted_by_hand(
+    stores: dict[str, Engines], engine: str, place: str, answer: Answer
+) -> None:
+    found, expected = answered(stores[place], engine, answer)
+    assert found == expected
+
+
+def test_every_query_on_removals_has_a_hand_counted_answer() -> None:
+    assert {name for _, (name, _, _, expected) in CASES if expected} == set(queries.by_theme("removal"))
+
+
+def test_what_a_removal_leaves_is_the_digest_by_which_the_rest_is_proven() -> None:
+    with trails.open(":memory:") as store:
+        plan = store.create(id="plan")
+        first, second = plan.append("user", "One"), plan.append("user", "Two")
+        plan.persist()
+        tag, note = store.tags.add("v1", "plan@1"), store.notes.add("plan", 1, "Look")
+        store.redact("plan", 1)
+        store.tags.remove("v1")
+        store.notes.remove(note.id)
+        rows = PlainQuads(store).asked("removals")
+        digests = [("turn", second.digest), ("tag", first.digest), ("note", second.digest)]
+        assert [(row["what"], row["proof"]) for row in rows] == digests
+        assert [row["thing"] for row in rows] == [second.iri, tag.name, note.id]
+        store.delete("plan")
+        last = PlainQuads(store).asked("removals")[-1]
+        assert (last["what"], last["head"], last["turns"], last["rule"]) == ("session", second.digest, 2, None)
+
+
+# --- held against counts by plain loops
+
+
+@pytest.fixture(scope="module")
+def drawn(request: pytest.FixtureRequest) -> Iterator[list[PlainQuads]]:
+    with contextlib.ExitStack() as open_stores:
+        found = []
+        for seed in range(seeds(request.config)):
+            store = open_stores.enter_context(trails.open(":memory:"))
+            BusyAgents(store, seed)
+            found.append(PlainQuads(store))
+        yield found
+
+
+def moment(text: str | None) -> datetime:
+    return datetime.fromisoformat(text or "")
+
+
+def test_removals_are_all_deletions_once_for_each_place(drawn: list[PlainQuads]) -> None:
+    whats = set()
+    for plain in drawn:
+        expected = [
+            (act, place, plain.value(act, "prov:wasAssociatedWith"), moment(plain.value(act, "prov:endedAtTime")))
+            for act in plain.of_class("Deletion")
+            for place in (*plain.values(act, "trails:redactedPlace"),) or (None,)
+        ]
+        rows = plain.asked("removals")
+        assert Counter((row["act"], row["place"], row["by"], row["time"]) for row in rows) == Counter(expected)
+        gone = {value for _, value in plain.pairs("trails:removedTag")}
+        assert {row["thing"] for row in rows if row["what"] == "tag"} == gone
+        tombs = set(plain.of_class("Tombstone"))
+        assert {row["session"] for row in rows if row["what"] == "session"} == tombs
+        whats |= {row["what"] for row in rows}
+    assert whats >= {"session", "turn", "tag", "note"}
+
+
+def test_what_repeats_a_redacted_turn_is_found_by_reading_every_transcript(drawn: list[PlainQuads]) -> None:
+    kinds = set()
+    for plain in drawn:
+        redacted = {value for _, value in plain.pairs("trails:deletedTurn")}
+        redacted = {turn for turn in redacted if plain.datatypes.get((turn, "prov:value")) == "trails:Redacted"}
+        digests = {turn: plain.value(turn, "trails:digest") for turn in redacted}
+        expected = set()
+        for iri, digest in digests.items():
+            expected |= {(iri, "copy", each) for each, found in plain.pairs("trails:digest") if found == digest}
+            expected |= {
+                (iri, "quotation", each) for each, found in plain.pairs("trails:quotedDigest") if found == digest
+            }
+            notes = {each for each in plain.of_class("Note") if plain.value(each, "trails:namedDigest") == digest}
+            expected |= {(iri, "note", each) for each in notes}
+        for record, turns in plain.transcripts():
+            seen = [turn for turn in turns if turn.iri in redacted]
+            for turn in turns:
+                made = turn.facts.compaction
+                if made is None or turn.session_id != record.id:
+                    continue
+                through = turn.index - 1 if made.summarised_through is None else made.summarised_through
+                expected |= {(each.iri, "summary", turn.iri) for each in seen if each.index <= through}
+        texts = {thing for thing, _ in plain.pairs("prov:value")}
+        expected = {each for each in expected if each[0] != each[2] and each[2] in texts}
+        rows = plain.asked("redacted-repeats")
+        assert {(row["turn"], row["kind"], row["repeat"]) for row in rows} == expected
+        assert len(rows) == len(expected)
+        kinds |= {row["kind"] for row in rows}
+        gone = {row["repeat"] for row in rows if row["gone"]}
+        assert gone == {each for each in gone if plain.datatypes[each, "prov:value"] == "trails:Redacted"}
+    assert len(kinds) >= 2
+
+
+def test_reads_of_what_came_from_a_deleted_session_are_found(drawn: list[PlainQuads]) -> None:
+    for plain in drawn:
+        gone = {tomb: plain.value(tomb, "prov:invalidatedAtTime") or "" for tomb in plain.of_class("Tombstone")}
+        came: dict[str, set[str]] = {}
+        for act in plain.of_class("Copying"):
+            came.setdefault(plain.value(act, "trails:doneTo") or "", set()).update(plain.values(act, "prov:used"))
+        expected = set()
+        for decision in plain.of_class("Decision"):
+            time, target = plain.value(decision, "prov:endedAtTime") or "", plain.value(decision, "prov:used") or ""
+            if plain.value(decision, "trails:action") != "history":
+                continue
+            record = plain.store.record(target)
+            chain = [record.iri]
+            while record.parent_session_id is not None:
+                record = plain.store.record(record.parent_session_id)
+                chain.append(record.iri)
+            for source in {source for each in chain for source in came.get(each, ())}:
+                if source in gone and moment(gone[source]) < moment(time):
+                    expected.add((target, source))
+        rows = plain.asked("reads-after-deletion")
+        assert {(row["target"], row["origin"]) for row in rows} == expected
+        assert len(expected) == 3
+
+
+def test_what_is_past_due_is_what_the_rows_say(drawn: list[PlainQuads]) -> None:
+    kinds = set()
+    for plain in drawn:
+        now = datetime(2026, 1, 6, tzinfo=UTC)
+        expected = set()
+        for record in plain.sessions():
+            going = record.state in ("active", "suspended")
+            if going and record.expires is not None and record.expires < now:
+                expected.add(("ttl", record.iri, record.expires))
+            if going and record.ends_by is not None and record.ends_by < now:
+                expected.add(("ending", record.iri, record.ends_by))
+        for run in trails.Runs(plain.store).list():
+            if run.archive_at is not None and run.archive_at < now:
+                expected.add(("run", run.iri, run.archive_at))
+        rows = plain.asked("past-due", now=now)
+        assert {(row["kind"], row["item"], row["due"]) for row in rows} == expected
+        assert len(rows) == len(expected)
+        kinds |= {row["kind"] for row in rows}
+        assert plain.asked("past-due", now=datetime(2026, 1, 1, tzinfo=UTC)) == []
+    assert kinds >= {"ttl", "run"}
+
+
+def test_what_was_kept_briefly_is_told_by_the_calendar(drawn: list[PlainQuads]) -> None:
+    total = 0
+    for plain in drawn:
+        for months in (6, 11):
+            expected: set[tuple[str, int | None]] = {(tomb, None) for tomb in plain.of_class("Tombstone")}
+            for act, turn in plain.pairs("trails:deletedTurn"):
+                if plain.datatypes.get((turn, "prov:value")) != "trails:Redacted":
+                    continue
+                made, gone = (
+                    plain.value(*each) for each in ((turn, "prov:generatedAtTime"), (act, "prov:endedAtTime"))
+                )
+                kept = whole_months(moment(made), moment(gone))
+                if kept < months:
+                    expected.add((turn, kept))
+            rows = plain.asked("kept-briefly", months=months)
+            assert {(row["thing"], row["months"]) for row in rows} == expected
+            total += len(rows)
+    assert total > 0
+
+
+def whole_months(one: datetime, other: datetime) -> int:
+    """Return how many times the same day and hour of a month comes after a time and not after another."""
+    found = 0
+    year, month = one.year, one.month
+    while True:
+        year, month = (year, month + 1) if month < 12 else (year + 1, 1)
+        if (year, month, one.day, one.time()) > (other.year, other.month, other.day, other.time()):
+            return found
+        found += 1
