@@ -127,6 +127,8 @@ class SourceSession:
     """The name of the file where that may come."""
     open_surely: bool = False
     """Whether they cannot be whole as they are, as a message that only thinks."""
+    files: tuple[str, ...] = ()
+    """The names of the files that it came from, as the parser was given them; none where the parser can't tell."""
     saved: datetime | None = None
     """When this state of the session was saved, where a format writes its file anew each time: one of earlier states may
     come in later, and is then no branch of its own."""
