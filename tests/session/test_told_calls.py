@@ -549,3 +549,15 @@ def test_a_file_of_pi_carries_what_is_told_but_for_versions_of_the_system_prompt
         assert [turn.author_iri for turn in again] == [turn.author_iri for turn in turns]
         assert again[3].call == SHOWN.model_copy(update={"prompt": None})
         assert other.verify().findings == ()
+
+
+def test_a_version_of_the_system_prompt_is_that_of_the_session_which_owns_it(store: Repository) -> None:
+    told(store)
+    fork = store.load("s").fork(3, id="f")
+    fork.set_system("Be long")
+    for version in (1, 2):
+        fork.append("assistant", f"sent {version}", call=Call(prompt=version))
+    fork.persist()
+    sent = [dict(said_of(store, f"{turn.iri}/model"))["usedPrompt"] for turn in fork.turns[3:]]
+    assert sent == ["urn:trails:session:s/system/1", "urn:trails:session:f/system/2"]
+    assert store.verify().findings == ()
