@@ -13,6 +13,7 @@ import trails
 from tests.support.commands import invoke, ok
 from trails import Repository, SessionNotFound, vocab
 from trails.audit import audit
+from trails.audit.packing import pack
 from trails.plumbing import acts
 from trails.prov import exporting
 from trails.records.acts import Reading
@@ -86,6 +87,14 @@ def test_an_audit_is_on_record_once(tmp_path: Path) -> None:
         assert rows(store, "agent", "target", "action", "through") == [
             ("urn:trails:agent:auditor", "urn:trails:session:fork", "audit", 2)
         ]
+
+
+def test_a_pack_for_an_auditor_is_one_export_of_each_session() -> None:
+    with trails.open(":memory:", record_reads=True) as store:
+        family(store)
+        pack(store, audit(store, "fork"))
+        found = [(target.rpartition(":")[2], action) for target, action in rows(store, "target", "action")]
+        assert sorted(found) == [("fork", "audit"), ("fork", "export"), ("root", "export")]
 
 
 def test_what_was_read_before_is_in_no_export(tmp_path: Path) -> None:

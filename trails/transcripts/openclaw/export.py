@@ -93,9 +93,8 @@ def export_folder(
             raise InvalidInput(
                 f"{target} is not empty; give --force to replace what has the same names, or name another folder"
             )
-        with reads.recorded(
-            repository.workspace, sorted({each for name in wanted for each in plan.agents[name].sessions}), "export"
-        ):
+        read = sorted({each for name in wanted for each in plan.agents[name].sessions})
+        with reads.recorded(repository.workspace, read, "export"):
             return _write(repository, target, plan, wanted, every=agents is None)
     except OSError as error:
         raise StoreFailed(f"{target} cannot be written: {error}") from error
