@@ -31,6 +31,8 @@ def drafted(turn: SourceTurn) -> Draft:
         tool_calls=turn.tool_calls,
         tool_call_id=turn.tool_call_id,
         is_error=turn.is_error,
+        tool_results=turn.tool_results,
+        call=turn.call,
         compaction=turn.compaction,
         source_ids=turn.source_ids,
         meta=turn.meta or None,
