@@ -8,8 +8,8 @@ ignores. So a session that is imported again has the same roles, contents, times
 Salts are not part of the file, so digests differ: the exact format is N-Quads or TriG.
 
 Calls that were given beside the content stand among its parts, where pi looks for them; the entry notes how many did, and
-they come back beside it. One thing does not come back as it was: a redacted turn comes back as an empty text (its calls
-without arguments).
+they come back beside it. Not everything comes back: a redacted turn is an empty text then (its calls without arguments), and
+what was told of the making of calls and results, and which turns others repeat, stays behind.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def _entry_id(turn: Turn) -> str:
 def _author(turn: Turn) -> str:
     if iris.is_agent(turn.author_iri):
         return f"agent:{turn.author}"
-    return turn.author_iri if turn.author.startswith(("agent:", "urn:trails:")) else turn.author
+    by_iri = iris.is_tool(turn.author_iri) or turn.author.startswith(("agent:", "urn:trails:"))
+    return turn.author_iri if by_iri else turn.author
 
 
 def _call_part(call: ToolCall) -> _Json:
