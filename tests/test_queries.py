@@ -104,9 +104,9 @@ ANSWERS: list[Answer] = [
         [
             ("author", PLANNER, "transcript", 2, 1, 4),
             ("author", ALICE, "transcript", 1, 0, 0),
-            ("author", "tool:weather", "transcript", 1, 2, 2),
             ("author", BOB, "transcript", 1, 3, 3),
             ("author", "tool:tables", "transcript", 1, 5, 5),
+            ("author", "tool:weather", "transcript", 1, 2, 2),
             ("model", "m-1", "transcript", 1, 1, 1),
             ("model", "m-2", "transcript", 1, 4, 4),
             ("prompt", "plan/system/1", "system prompt", 1, 0, 0),

@@ -58,6 +58,8 @@ CONVERSATION: Final = _trails("Conversation")
 ALIAS: Final = _trails("Alias")
 MOVE: Final = _trails("Move")
 DECISION: Final = _trails("Decision")
+IMPORT: Final = _trails("Import")
+SOURCE_FILE: Final = _trails("SourceFile")
 TOOL: Final = _trails("Tool")
 ENTITY: Final = _prov("Entity")
 ACTIVITY: Final = _prov("Activity")
@@ -166,6 +168,11 @@ NEW_VALUE: Final = _trails("newValue")
 DONE_TO: Final = _trails("doneTo")
 WAS_FORK_OF: Final = _trails("wasForkOf")
 WAS_FORKED_AT: Final = _trails("wasForkedAt")
+
+# that a session, or more of one, came in from a file
+IMPORTER: Final = _trails("importer")
+IMPORTER_VERSION: Final = _trails("importerVersion")
+REFUSED_LINES: Final = _trails("refusedLines")
 
 # what principals signed
 HEAD_SIGNATURE: Final = _trails("HeadSignature")
@@ -390,6 +397,7 @@ REMOVED_DOCUMENT: Final = _trails("removedDocument")
 # what a statement of a PROV export rests on
 EVIDENCE: Final = _trails("evidence")
 EVIDENCE_SOURCE: Final = _trails("evidenceSource")
+EVIDENCE_FILE: Final = _trails("evidenceFile")
 EVIDENCE_RULE: Final = _trails("evidenceRule")
 
 # datatypes

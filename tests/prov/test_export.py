@@ -122,7 +122,10 @@ def test_each_statement_says_what_it_rests_on_and_what_is_derived_can_be_left_ou
     able = [each for each in said if each.kind not in ("alternateOf", "specializationOf", "mentionOf", "hadMember")]
     assert {evidence(each) for each in able} == {"recorded", "imported", "derived"}
     rules = {value.text for each in able for name, value in each.attributes if name == vocab.TRAILS + "evidenceRule"}
-    assert rules == {"derived_agent_for_principal", "derived_tool_informed_by_model"}
+    assert rules == {
+        *("derived_agent_for_principal", "derived_tool_informed_by_model"),
+        *("derived_child_for_requester", "derived_result_by_agent", "derived_tool_ran"),
+    }
     recorded = [each for bundle in exported(store, "provn", recorded_only=True).bundles for each in bundle.statements]
     assert sorted(map(repr, recorded)) == sorted(repr(each) for each in said if evidence(each) != "derived")
 
