@@ -49,7 +49,10 @@ def _talk(session: Session, count: int, person: str, model: str, times: _Times) 
     """Append turns in fours: a question, a look with a tool, what the tool said, an answer."""
     for number in range(count):
         at, text = times(), f"{number} {_TEXT}"
-        told: dict[str, Any] = {"model": model, "usage": {"input_tokens": 900 + number, "output_tokens": 40, "cost": 0.01}}
+        told: dict[str, Any] = {
+            "model": model,
+            "usage": {"input_tokens": 900 + number, "output_tokens": 40, "cost": 0.01},
+        }
         match number % 4:
             case 0:
                 session.append("user", text, author=person, time=at)
@@ -91,7 +94,9 @@ def _sum_up(session: Session, times: _Times) -> None:
 def _family(store: Repository, name: str, number: int, size: int, times: _Times) -> None:
     """A session, three forks one of the other, a summary, turns picked, notes, tags, redactions, copies."""
     person = _PEOPLE[number % 4]
-    root = store.create(id=name, principal=person, agent="planner", system="Be kind", created=times(), label=f"l-{name}")
+    root = store.create(
+        id=name, principal=person, agent="planner", system="Be kind", created=times(), label=f"l-{name}"
+    )
     _talk(root, size // 2, person, "m-1", times)
     first = root.fork(at=size // 4, id=f"{name}-a", created=times())
     _talk(first, size // 4, person, "m-2", times)

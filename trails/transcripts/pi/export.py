@@ -9,7 +9,7 @@ Salts are not part of the file, so digests differ: the exact format is N-Quads o
 
 Calls that were given beside the content stand among its parts, where pi looks for them; the entry notes how many did, and
 they come back beside it. Not everything comes back: a redacted turn is an empty text then (its calls without arguments), and
-what was told of the making of calls and results, and which turns others repeat, stays behind.
+which version of the system prompt a call was sent, and which turns others repeat, stays behind.
 """
 
 from __future__ import annotations
@@ -126,8 +126,7 @@ def _author(turn: Turn) -> str:
         return turn.author_iri
     if iris.is_agent(turn.author_iri):
         return f"agent:{turn.author}"
-    by_iri = iris.is_tool(turn.author_iri) or turn.author.startswith(("agent:", "urn:trails:"))
-    return turn.author_iri if by_iri else turn.author
+    return turn.author_iri if turn.author.startswith(("agent:", "urn:trails:")) else turn.author
 
 
 def _call_part(call: ToolCall) -> _Json:
