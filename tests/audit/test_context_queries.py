@@ -239,7 +239,8 @@ def look(turns: Sequence[Turn], index: int) -> tuple[Turn | None, list[Turn], li
     if summary is not None and summary.compaction is not None:
         kept = summary.compaction.first_kept
         begin = summary.index if kept is None or kept > summary.index else kept
-    shown, hidden = [], []
+    shown: list[Turn] = []
+    hidden: list[Turn] = []
     for turn in turns[begin:index]:
         if turn.compaction is not None:
             continue
