@@ -124,7 +124,10 @@ def test_each_statement_says_what_it_rests_on_and_what_is_derived_can_be_left_ou
     able = [each for each in said if each.kind not in ("alternateOf", "specializationOf", "mentionOf", "hadMember")]
     assert {evidence(each) for each in able} == {"recorded", "imported", "derived"}
     rules = {value.text for each in able for name, value in each.attributes if name == vocab.TRAILS + "evidenceRule"}
-    assert rules == {"derived_agent_for_principal", "derived_tool_informed_by_model", "derived_tool_ran"}
+    assert rules == {
+        *("derived_agent_for_principal", "derived_tool_informed_by_model"),
+        *("derived_child_for_requester", "derived_result_by_agent", "derived_tool_ran"),
+    }
     recorded = [each for bundle in exported(store, "provn", recorded_only=True).bundles for each in bundle.statements]
     assert sorted(map(repr, recorded)) == sorted(repr(each) for each in said if evidence(each) != "derived")
 
@@ -156,6 +159,14 @@ def test_a_session_is_a_document_of_prov(store: Repository) -> None:
     ours = exported(store, "jsonld", session="dinner")
     assert set(said) == {said_by(bundle.name, each) for bundle in ours.bundles for each in bundle.statements}
     assert {str(bundle.identifier) for bundle in document.bundles} >= {"session:plan", "session:dinner"}
+
+
+def test_a_session_whose_id_is_the_label_of_another_is_a_document_of_its_own(store: Repository) -> None:
+    for name in ("one", "two"):
+        store.create(id=name, principal="alice").persist()
+    store.load("two").set_label("one")
+    said = store.load("one").prov().get_provn()
+    assert ("session:one" in said, "session:two" in said) == (True, False)
 
 
 def test_what_is_not_there_is_refused(store: Repository) -> None:

@@ -169,7 +169,7 @@ def test_what_is_written_keeps_to_the_domains_and_ranges(quads: list[ox.Quad], t
             assert term.kind == "object property", quad
             left = str(quad.object) not in types  # what was deleted, or is not made yet
             assert left or not term.ranges or types[str(quad.object)] & set(term.ranges), quad
-    exported = (vocab.EVIDENCE, vocab.EVIDENCE_SOURCE, vocab.EVIDENCE_RULE)  # in PROV files alone
+    exported = (vocab.EVIDENCE, vocab.EVIDENCE_SOURCE, vocab.EVIDENCE_FILE, vocab.EVIDENCE_RULE)  # in PROV files alone
     constructed = (vocab.PREVIOUS_TURN, vocab.CONTEXT_END, vocab.IN_RUN)
     unwritten = {
         vocab.PENDING_SWEEP.value,

@@ -1,4 +1,4 @@
-"""What principals signed of sessions, in the catalog: logged with the session's row, and held against its turns.
+"""What principals signed of sessions, in the catalog: logged with the session's row by name, and held against its turns.
 
 A signature of a head covers all turns before it, inherited ones too. A copy of a turn is nobody's: whoever signed the
 original did not sign the session that the copy stands in.
@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, lineage, vocab
 from trails.errors import TrailsError
@@ -23,6 +23,8 @@ from trails.plumbing.transcript import stored_length
 from trails.records.deeds import author_type
 from trails.records.signatures import quads_as_written, signature_of
 from trails.store.contract import Matching, QuadStore
+
+_TAKEN_OUT: Final = Literal(iris.UNNAMED)
 
 # --- found
 
@@ -152,19 +154,33 @@ def _checks(evidence: Evidence) -> Checks:
 
 
 def _logged(store: Matching, node: NamedNode, _: Sequence[Quad] = ()) -> list[Quad]:
+    """Return what the log covers: which signatures there are, by names that are their digests, which covers the rest.
+
+    Of one whose key was taken out, nothing else says how the rest was. A session may have as many as turns.
+    """
+    of_session = store.quads((None, vocab.SIGNATURE_OF, node, vocab.CATALOG))
+    gone = (
+        {quad.subject for quad in store.quads((None, vocab.SIGNER_KEY, _TAKEN_OUT, vocab.CATALOG))}
+        if of_session
+        else ()
+    )
+    return [*of_session, *(each for quad in of_session if quad.subject in gone for each in _about(store, quad))]
+
+
+def _whole(store: Matching, node: NamedNode) -> list[Quad]:
     return [
         each for quad in store.quads((None, vocab.SIGNATURE_OF, node, vocab.CATALOG)) for each in _about(store, quad)
     ]
 
 
 def _exported(store: QuadStore, node: NamedNode) -> list[Quad]:
-    quads = _logged(store, node)
+    quads = _whole(store, node)
     who = {str(getattr(q.object, "value", "")) for q in quads if q.predicate == vocab.ATTRIBUTED_TO}
     return [*quads, *map(author_type, sorted(who))]
 
 
 def _leaving(store: QuadStore, doomed: Collection[str], _: set[str]) -> Leaving:
-    return Leaving(remove=[q for each in doomed for q in _logged(store, NamedNode(iris.session(each)))])
+    return Leaving(remove=[q for each in doomed for q in _whole(store, NamedNode(iris.session(each)))])
 
 
 def _arriving(store: QuadStore, _: str, quads: Sequence[Quad]) -> Arriving:
