@@ -159,6 +159,14 @@ def test_a_session_is_a_document_of_prov(store: Repository) -> None:
     assert {str(bundle.identifier) for bundle in document.bundles} >= {"session:plan", "session:dinner"}
 
 
+def test_a_session_whose_id_is_the_label_of_another_is_a_document_of_its_own(store: Repository) -> None:
+    for name in ("one", "two"):
+        store.create(id=name, principal="alice").persist()
+    store.load("two").set_label("one")
+    said = store.load("one").prov().get_provn()
+    assert ("session:one" in said, "session:two" in said) == (True, False)
+
+
 def test_what_is_not_there_is_refused(store: Repository) -> None:
     fill(store)
     out = io.BytesIO()

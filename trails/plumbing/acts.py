@@ -54,6 +54,13 @@ def _logged(store: Matching, node: NamedNode, _: Sequence[Quad] = ()) -> list[Qu
     return _with_files(store, _acts_of(store, node))
 
 
+def _is_of_this_store(quad: Quad) -> bool:
+    """Tell whether a quad says that an act is no part of the session, but of what this store did with it."""
+    if quad.predicate == vocab.IMPORTER:
+        return str(getattr(quad.object, "value", "")) in EXACT
+    return quad.object == vocab.READING
+
+
 def _with_files(store: Matching, acts: list[Quad]) -> list[Quad]:
     return [*acts, *(said for file in files_in(acts) for said in store.quads((file, None, None, vocab.CATALOG)))]
 
@@ -73,7 +80,7 @@ def _as_written(subject: str, quads: Sequence[Quad]) -> list[Quad]:
 
 def _exported(store: QuadStore, node: NamedNode) -> list[Quad]:
     acts = _acts_of(store, node)
-    here = {q.subject for q in acts if q.predicate == vocab.IMPORTER and str(getattr(q.object, "value", "")) in EXACT}
+    here = {quad.subject for quad in acts if _is_of_this_store(quad)}
     quads = _with_files(store, [quad for quad in acts if quad.subject not in here])
     who = {str(getattr(q.object, "value", "")) for q in quads if q.predicate == vocab.ASSOCIATED_WITH}
     return [*quads, *map(author_type, sorted(who))]
