@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Final
 
 from pyoxigraph import Literal, NamedNode, Quad
@@ -60,10 +61,11 @@ def unsigned(
     store: QuadStore, reader: Reader, session_ids: Collection[str] | None, keys: Collection[str] | None
 ) -> list[Unsigned]:
     """Return the own turns of sessions, or (None) of all, that no true signature covers, by one of some keys or (None) by any."""
+    chain_of = cache(partial(_read_chain, reader))
     signed: dict[str, int] = defaultdict(int)
     for quad in _of(store, None):
         said = _readable(store, quad)
-        chain = None if said is None else _chain(reader, said.session_id)
+        chain = None if said is None else chain_of(said.session_id)
         if said is None or chain is None or _wrong(reader, chain, said) or said.is_taken_out:
             continue
         if keys is None or said.key in keys:
@@ -71,7 +73,7 @@ def unsigned(
                 signed[run.record.id] = max(signed[run.record.id], said.index + 1 if run.end is None else run.end)
     found = []
     for session_id in sorted(_session_ids(store) if session_ids is None else session_ids):
-        chain = _chain(reader, session_id)
+        chain = chain_of(session_id)
         if chain is not None:
             first, end = max(signed[session_id], chain[0].starts_at), stored_length(reader, chain)
             found += [Unsigned(session_id=session_id, first=first, last=end - 1)] if first < end else []
@@ -103,7 +105,7 @@ def _readable(store: Matching, quad: Quad) -> HeadSignature | None:
         return None  # named by the check of the catalog
 
 
-def _chain(reader: Reader, session_id: str) -> tuple[SessionRecord, ...] | None:
+def _read_chain(reader: Reader, session_id: str) -> tuple[SessionRecord, ...] | None:
     try:
         return reader.lineage(session_id)
     except TrailsError:
@@ -120,12 +122,19 @@ def _findings(store: QuadStore, records: Mapping[str, SessionRecord], *, every: 
         if said is None:
             continue
         if said.session_id in records:
-            chain = _chain(reader, said.session_id)
+            chain = _chain(records, said.session_id)
             what = None if chain is None else _wrong(reader, chain, said)
             if what is not None:
                 yield _finding(said, what)
         elif every:
             yield _finding(said, "is of a session that is not stored")
+
+
+def _chain(records: Mapping[str, SessionRecord], session_id: str) -> tuple[SessionRecord, ...] | None:
+    try:
+        return lineage.lineage(session_id, records)
+    except TrailsError:
+        return None  # named by the check of the lineage
 
 
 def _wrong(reader: Reader, chain: Sequence[SessionRecord], said: HeadSignature) -> str | None:
