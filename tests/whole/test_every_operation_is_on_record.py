@@ -601,8 +601,10 @@ def test_what_is_told_by_a_property_changes_nothing(world: World) -> None:
         world.router,
         world.runs,
         world.tree,
+        world.router.view(world.kim),
+        world.main,
+        world.branch,
     )
-    things = (*things, world.router.view(world.kim), world.main, world.branch)
     before = world.quads()
     for thing in things:
         for name, value in vars(type(thing)).items():
