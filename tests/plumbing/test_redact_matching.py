@@ -287,7 +287,8 @@ PLANTS: list[tuple[Plant, str, Kinds]] = [
     # Labels: the conversation's, and in the move. Names: of the session, two aliases, the move, and the principal itself.
     # New value: what the label, the subject and a field unknown to Trails were set to.
     (keyed, MARK, {"name": 5, "label": 2, "entry field": 2, "ledger field": 1, "new value": 3}),
-    # Keys: the session's, the conversation's, two aliases and the move. Fields: where an answer goes, and one by its name, which its record of change has too.
+    # Keys: the session's, the conversation's, two aliases and the move. Fields: where an answer goes, and one by its name,
+    # which the record of its change has too.
     (keyed, NAME, {"key": 5, "entry field": 2, "ledger field": 1, "field": 1}),
     (registry, MARK, {"run": 2}),
     (registry, NAME, {"run": 2}),
