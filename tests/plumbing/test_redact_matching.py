@@ -852,3 +852,30 @@ def strings(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for each in value:
             yield from strings(each)
+
+
+@pytest.mark.parametrize("text", ["know", "unknown", "nown"])
+def test_whoever_nobody_is_named_for_is_nobodys_name(store: Repository, text: str) -> None:
+    made = store.create(id="s", principal="unknown friend", label="first")
+    made.append("user", f"I {text} you")
+    made.persist()
+    store.set_label("s", "second")  # by nobody who is named
+    found = store.redact_matching(text)
+    assert {place.kind for place in found.places} >= {"content"}
+    who = {quad.object for quad in store.store.quads((None, vocab.ASSOCIATED_WITH, None, vocab.CATALOG))}
+    assert who == {NamedNode("urn:trails:agent:unknown")}
+    assert store.record("s").principal == "redacted"
+    assert store.verify().findings == ()
+
+
+def test_what_falls_due_is_the_programs_own_work_whatever_is_taken_out(memory: Repository) -> None:
+    made = memory.create(id="s", agent="trailblazer")
+    made.append("user", "On the trails")
+    made.persist()
+    tree = trails.Tree(memory)
+    tree.main("chief", "phone", id="phone").spawn("branch", "look", id="b")
+    tree.sweep(datetime.now(UTC) + timedelta(days=9))
+    memory.redact_matching("rail")
+    assert memory.store.quads((None, vocab.ASSOCIATED_WITH, NamedNode("urn:trails:agent:trails"), None))
+    assert memory.record("s").agent == "redacted"
+    assert memory.verify().findings == ()
