@@ -14,6 +14,8 @@ from trails.errors import InvalidInput, TrailsError
 
 PRIVATE: Final = 0o600
 """The mode of a file that only its owner may read and write."""
+MOST: Final = 512 << 20
+"""Bytes of a file that is read whole at once."""
 _OF_THE_PATH: Final = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.EACCES, errno.EPERM, errno.EROFS}
     | {errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EXDEV}
@@ -56,6 +58,21 @@ def in_words(path: Path, what: str) -> Iterator[None]:
         if error.errno in _OF_THE_PATH:
             raise InvalidInput(f"{said}; check the path and its permissions") from error
         raise TrailsError(f"{said}; free some space on that disk, or use another one") from error
+
+
+def read_whole(path: Path, most: int = MOST) -> bytes:
+    """Return the bytes of a file, of which there are `most` at most; raise `InvalidInput` where there are more.
+
+    No more than that is ever read, so a file without an end (a device, a pipe) does not take the memory. Raises what the
+    system raises for a path that cannot be read.
+    """
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise InvalidInput(
+            f"{path} has more than {most:,} bytes, the most that is read; check that it is the right file"
+        )
+    return data
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -118,6 +118,51 @@ OFFICE: list[Answer] = [
 ]  # fmt: skip
 
 
+GATE: list[Answer] = [
+    ("tool-approvals", {}, "session index name id decision by outcome time asked answered", [
+        ("plan", 0, "ls", "c1", "approved", ANN, "completed", day(2), "plan#0", "plan#1"),
+        ("plan", 0, "rm", "c2", "refused", "agent:guard", "refused", day(3), "plan#0", "plan#2"),
+        ("plan", 0, "cp", "c3", None, None, None, None, "plan#0", None),
+        # of what was copied from a session that is gone, the copy tells
+        ("rest", 0, "mv", "c4", "approved", BEN, None, day(4), "rest#0", "rest#1"),
+    ]),
+    ("tool-approvals", {"session": ["copy", "picks"]}, "asked", []),
+    ("principals-behind", {"session": "plan", "index": 2}, "principal how place things", [
+        (ANN, "approved", "plan", 1),
+        (ANN, "delegated", "plan", 3),
+    ]),
+    ("principals-behind", {"session": "plan", "index": 0}, "principal how things", [(ANN, "delegated", 1)]),
+    ("principals-behind", {"session": "copy", "index": 2}, "principal how things", [
+        (ANN, "approved", 1),
+        (ANN, "delegated", 3),
+    ]),
+    ("personal-data", {"principal": "ben"}, "kind how session item", [
+        ("Session", "wasAttributedTo", "picks", "picks"),
+        ("ToolResult", "approvedBy", "rest", "rest#1/result/0"),
+    ]),
+]  # fmt: skip
+
+
+def gate(store: Repository) -> None:
+    """Fill a store with calls that people and a guard decided on, and copies of them."""
+    plan = store.create(id="plan", principal="ann", agent="clerk")
+    names = {"c1": "ls", "c2": "rm", "c3": "cp"}
+    plan.append("assistant", "I look", tool_calls=[{"id": i, "name": n, "arguments": {}} for i, n in names.items()])
+    passed = trails.ToolResult(call_id="c1", outcome="completed", approved_by="ann")
+    plan.append("tool", "Two files", tool_results=[passed], time=day(2))
+    denied = {"call_id": "c2", "is_error": True, "outcome": "refused", "refused_by": "agent:guard"}
+    plan.append("tool", "No", tool_results=[denied], time=day(3))
+    plan.persist()
+    plan.flatten(id="copy")
+    old = store.create(id="old", principal="cat", agent="clerk")
+    old.append("assistant", "I move", tool_calls=[{"id": "c4", "name": "mv", "arguments": {}}])
+    old.append("tool", "Moved", tool_results=[{"call_id": "c4", "approved_by": "ben"}], time=day(4))
+    old.persist()
+    old.flatten(id="rest")
+    store.delete("old")
+    store.create(id="picks", principal="ben").persist()
+
+
 def office(store: Repository) -> None:
     """Fill a store with a desk, which a ghost writes to, and what was forked, spawned, copied and picked from it."""
     desk = store.create(id="desk", principal="ann", agent="clerk")
@@ -150,13 +195,15 @@ def office(store: Repository) -> None:
 
 @pytest.fixture(scope="module")
 def stores() -> Iterator[dict[str, Engines]]:
-    with trails.open(":memory:") as nine, trails.open(":memory:") as other:
+    with trails.open(":memory:") as nine, trails.open(":memory:") as one, trails.open(":memory:") as other:
         fill(nine)
-        office(other)
-        yield {"nine": Engines(nine), "office": Engines(other)}
+        office(one)
+        gate(other)
+        yield {"nine": Engines(nine), "office": Engines(one), "gate": Engines(other)}
 
 
-CASES = [*(("nine", answer) for answer in NINE), *(("office", answer) for answer in OFFICE)]
+STORES = {"nine": NINE, "office": OFFICE, "gate": GATE}
+CASES = [(place, answer) for place, answers in STORES.items() for answer in answers]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -228,6 +275,30 @@ def test_delegations_are_those_that_sessions_and_runs_tell_of(drawn: list[PlainQ
         rows = plain.asked("delegations")
         assert Counter((r["agent"], r["behalf"], r["basis"], r["session"]) for r in rows) == Counter(expected)
         assert {row["basis"] for row in rows} == {"session", "spawn", "run"}
+
+
+def test_tool_approvals_are_what_the_answers_of_each_call_tell(drawn: list[PlainQuads]) -> None:
+    decisions = set()
+    for plain in drawn:
+        copied = dict([*plain.pairs("prov:alternateOf"), *plain.pairs("prov:wasQuotedFrom")])
+        told: dict[str, list[Any]] = {}
+        for record, turns in plain.transcripts():
+            for turn in [each for each in turns if each.session_id == record.id]:
+                for number, result in enumerate(turn.tool_results):
+                    node = f"{turn.iri}/result/{number}"
+                    call = plain.value(node, "trails:answers") or plain.value(node, "trails:answersCopy")
+                    who = result.refused_by or result.approved_by
+                    told.setdefault(call or "", []).append((turn.iri, who, result.outcome))
+        turns_there = set(plain.of_class("Turn"))
+        expected = []
+        for call in [*plain.of_class("ToolCall"), *plain.of_class("ToolCallCopy")]:
+            asked = plain.value(call, "prov:wasStartedBy") or plain.value(call, "trails:keptWith") or ""
+            if asked not in copied or copied[asked] not in turns_there:
+                expected += [(asked, *each) for each in told.get(call, [(None, None, None)])]
+        rows = plain.asked("tool-approvals")
+        assert Counter((r["asked"], r["answered"], r["by"], r["outcome"]) for r in rows) == Counter(expected)
+        decisions |= {row["decision"] for row in rows}
+    assert decisions == {None, "approved", "refused"}
 
 
 def test_two_principals_are_those_who_wrote_in_what_load_returns(drawn: list[PlainQuads]) -> None:
@@ -337,6 +408,7 @@ class Walk:
     def transcript(self, record: Any, shown: list[trails.Turn], last: int) -> None:
         for turn in shown:
             self._note(turn.author_iri, "wrote", turn.session_id, "transcript", turn.iri)
+            self._approvals(turn, "transcript")
             for principal in self.plain.values(turn.iri + "/model", "trails:calledFor"):
                 key = (principal, "delegated", f"{SESSION}{turn.session_id}", "transcript")
                 self.found.setdefault(key, set()).add(turn.iri)
@@ -355,8 +427,14 @@ class Walk:
         for turn in self.plain.store.load(sub).turns:
             if turn.session_id == sub:
                 self._note(turn.author_iri, "wrote", sub, "result", turn.iri)
+                self._approvals(turn, "result")
         self._prompts(sub, 10**9, "result")
         self._tasks(sub, "result")
+
+    def _approvals(self, turn: trails.Turn, path: str) -> None:
+        for number, result in enumerate(turn.tool_results):
+            if result.approved_by is not None:
+                self._note(result.approved_by, "approved", turn.session_id, path, f"{turn.iri}/result/{number}")
 
     def _prompts(self, session: str, end: int, path: str) -> None:
         for prompt, of in self.plain.pairs("trails:promptOf"):

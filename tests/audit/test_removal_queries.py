@@ -212,6 +212,10 @@ def drawn(request: pytest.FixtureRequest) -> Iterator[list[PlainQuads]]:
         yield found
 
 
+def places(plain: PlainQuads, act: str) -> list[str | None]:
+    return [*plain.values(act, "trails:redactedPlace")] or [None]
+
+
 def moment(text: str | None) -> datetime:
     return datetime.fromisoformat(text or "")
 
@@ -222,7 +226,7 @@ def test_removals_are_all_deletions_once_for_each_place(drawn: list[PlainQuads])
         expected = [
             (act, place, plain.value(act, "prov:wasAssociatedWith"), moment(plain.value(act, "prov:endedAtTime")))
             for act in plain.of_class("Deletion")
-            for place in [*plain.values(act, "trails:redactedPlace")] or [None]
+            for place in places(plain, act)
         ]
         rows = plain.asked("removals")
         assert Counter((row["act"], row["place"], row["by"], row["time"]) for row in rows) == Counter(expected)

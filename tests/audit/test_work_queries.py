@@ -6,6 +6,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -129,6 +130,55 @@ SHOP: list[Answer] = [
 ]  # fmt: skip
 
 
+CLOCK: list[Answer] = [
+    # over a leap day, over the turn of a century, and three calls that nobody timed; copies and picks are no calls
+    ("model-time", {}, "principal provider model calls timed seconds input output cost", [
+        ("principal:ann", "", "big", 1, 0, 0, 0, 0, 0),
+        ("principal:ann", "acme", "big", 2, 2, Decimal(86_460 + 172_800), 7, 2, Decimal("0.5")),
+        ("principal:ben", "", "small", 1, 0, 0, 4, 0, 0),
+    ]),
+    ("model-time", {"principal": "ben"}, "model calls", [("small", 1)]),
+    ("model-time", {"principal": "cat"}, "model", []),
+    ("tool-time", {}, "principal tool answers failed refused timed seconds", [
+        ("principal:ann", "", 1, 1, 0, 0, 0),
+        ("principal:ann", "ls", 2, 0, 0, 2, Decimal("4.5")),
+        ("principal:ann", "rm", 1, 1, 1, 0, 0),
+    ]),
+    ("tool-time", {"principal": "ben"}, "tool", []),
+]  # fmt: skip
+
+
+def clock(store: Repository) -> None:
+    """Fill a store with calls whose times are known, over leap days and new years, and copies of them."""
+
+    def utc(*parts: int) -> datetime:
+        return datetime(*parts, tzinfo=UTC)  # type: ignore[misc,arg-type] # year, month, day and so on
+
+    plan = store.create(id="plan", principal="ann", agent="clerk")
+    leap = trails.Call(started=utc(2024, 2, 28, 23, 59, 30), ended=utc(2024, 3, 1, 0, 0, 30), provider="acme")
+    usage = {"input_tokens": 7, "output_tokens": 2, "cost": 0.5}
+    calls = [{"id": f"c{number}", "name": name, "arguments": {}} for number, name in enumerate(("ls", "rm", "ls"))]
+    plan.append("assistant", "I look", model="big", call=leap, usage=usage, tool_calls=calls)
+    year = (utc(2025, 12, 31, 23, 59, 59), utc(2026, 1, 1, 0, 0, 1, 500_000))
+    plan.append("tool", "Two", tool_results=[{"call_id": "c0", "started": year[0], "ended": year[1]}])
+    plan.append("tool", "No", tool_results=[{"call_id": "c1", "is_error": True, "refused_by": "agent:guard"}])
+    hour = (utc(2026, 2, 28, 23, 59, 59), utc(2026, 3, 1, 0, 0, 1))
+    plan.append("tool", "Three", tool_results=[{"call_id": "c2", "started": hour[0], "ended": hour[1]}])
+    plan.append("tool", "What?", tool_call_id="c9", is_error=True)
+    age = trails.Call(started=utc(1999, 12, 31), ended=utc(2000, 1, 2), provider="acme")
+    plan.append("assistant", "Long", model="big", call=age)
+    plan.append("assistant", "Untimed", model="big")
+    plan.persist()
+    plan.flatten(id="copy")
+    other = store.create(id="other", principal="ben")
+    other.append("assistant", "Mine", model="small", usage={"input_tokens": 4})
+    other.cherry_pick("plan", range(4))
+    other.persist()
+    gone = plan.flatten(id="gone")
+    gone.flatten(id="left")
+    store.delete("gone")
+
+
 def shop(store: Repository) -> None:
     """Fill a store with calls that are answered in one branch only, compactions, and models that others stood in for."""
     lead = store.create(id="lead", principal="ann")
@@ -172,13 +222,15 @@ def _desk_and_till(store: Repository) -> None:
 
 @pytest.fixture(scope="module")
 def stores() -> Iterator[dict[str, Engines]]:
-    with trails.open(":memory:") as nine, trails.open(":memory:") as other:
+    with trails.open(":memory:") as nine, trails.open(":memory:") as one, trails.open(":memory:") as other:
         fill(nine)
-        shop(other)
-        yield {"nine": Engines(nine), "shop": Engines(other)}
+        shop(one)
+        clock(other)
+        yield {"nine": Engines(nine), "shop": Engines(one), "clock": Engines(other)}
 
 
-CASES = [*(("nine", answer) for answer in NINE), *(("shop", answer) for answer in SHOP)]
+STORES = {"nine": NINE, "shop": SHOP, "clock": CLOCK}
+CASES = [(place, answer) for place, answers in STORES.items() for answer in answers]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -424,3 +476,75 @@ def test_the_tokens_around_a_compaction_are_those_of_the_calls_next_to_it(drawn:
         assert len(rows) == len(expected)
         total += len(rows)
     assert total > 0
+
+
+def test_the_time_of_model_calls_adds_up_for_whom_they_were_made(drawn: list[PlainQuads]) -> None:
+    timed = 0
+    for plain in drawn:
+        first: dict[str, tuple[tuple[str, str, str], Any]] = {}
+        for record, turns in plain.transcripts():
+            for turn in own(record, turns):
+                made = turn.facts.model_call
+                if made is None or (made.model is None and not made.usage_json and made.stop_reason is None):
+                    continue
+                call = f"{turn.iri}/model"
+                digest = plain.value(call, "trails:callDigest")
+                owner = plain.value(call, "trails:calledFor") or plain.value(record.iri, "prov:wasAttributedTo") or ""
+                who = (owner, (made.call and made.call.provider) or "", made.model or "")
+                if digest is None or digest not in first:
+                    first[digest or turn.digest] = (who, made)
+        expected: dict[tuple[str, str, str], list[Any]] = {}
+        for who, made in first.values():
+            sums = expected.setdefault(who, [0, 0, timedelta(0), 0])
+            sums[0] += 1
+            if made.call is not None and made.call.started is not None and made.call.ended is not None:
+                sums[1] += 1
+                sums[2] += made.call.ended - made.call.started
+            sums[3] += made.usage.get("input_tokens", 0)
+        rows = plain.asked("model-time")
+        found = {
+            (r["principal"], r["provider"], r["model"]): [r["calls"], r["timed"], seconds(r["seconds"]), r["input"]]
+            for r in rows
+        }
+        assert found == expected
+        timed += sum(row["timed"] for row in rows)
+    assert timed > 10
+
+
+def seconds(number: Any) -> timedelta:
+    return timedelta(microseconds=int(Decimal(number) * 1_000_000))
+
+
+def test_the_time_of_tools_adds_up_for_whom_they_ran(drawn: list[PlainQuads]) -> None:
+    timed = 0
+    for plain in drawn:
+        seen: dict[tuple[str, str], tuple[bool, tuple[str, str], Any]] = {}
+        source = dict([*plain.pairs("prov:alternateOf"), *plain.pairs("prov:wasQuotedFrom")])
+        for record, turns in plain.transcripts():
+            names: dict[str, str] = {}
+            for turn in turns:
+                for result in turn.tool_results if turn.session_id == record.id else ():
+                    digest = plain.value(turn.iri, "trails:quotedDigest") or turn.digest
+                    who = (plain.value(record.iri, "prov:wasAttributedTo") or "", names.get(result.call_id, ""))
+                    told = (turn.iri in source, who, result)
+                    seen[digest, result.call_id] = min(
+                        seen.get((digest, result.call_id), told), told, key=lambda t: t[:2]
+                    )
+                names |= {call.id: call.name for call in turn.tool_calls}
+        expected: dict[tuple[str, str], list[Any]] = {}
+        for _, who, result in seen.values():
+            sums = expected.setdefault(who, [0, 0, 0, 0, timedelta(0)])
+            sums[0] += 1
+            sums[1] += result.is_error
+            sums[2] += result.refused_by is not None
+            if result.started is not None and result.ended is not None:
+                sums[3] += 1
+                sums[4] += result.ended - result.started
+        rows = plain.asked("tool-time")
+        found = {
+            (r["principal"], r["tool"]): [r["answers"], r["failed"], r["refused"], r["timed"], seconds(r["seconds"])]
+            for r in rows
+        }
+        assert found == expected
+        timed += sum(row["timed"] for row in rows)
+    assert timed > 5

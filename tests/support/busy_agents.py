@@ -70,7 +70,7 @@ class BusyAgents:
                 open_calls += self._answer(session)
             elif what < 0.9:
                 wanted = open_calls.pop(self.chance.randrange(len(open_calls)))
-                self._say(session, "tool", tool_call_id=wanted, is_error=self.chance.random() < 0.2)
+                self._result(session, wanted)
             elif what < 0.95:
                 self._say(session, "tool", tool_call_id=f"lost-{self.chance.randint(1, 3)}")
             elif len(session):
@@ -81,7 +81,18 @@ class BusyAgents:
         session.persist()
 
     def _say(self, session: Session, role: str, **told: Any) -> None:
-        session.append(role, " ".join(self.chance.choices(WORDS, k=3)), time=self.now(), **told)
+        told = {"time": self.now()} | told
+        session.append(role, " ".join(self.chance.choices(WORDS, k=3)), **told)
+
+    def _result(self, session: Session, call_id: str) -> None:
+        told: dict[str, Any] = {"call_id": call_id, "is_error": self.chance.random() < 0.2}
+        if self.chance.random() < 0.6:
+            ended = self.now()
+            told |= {"started": ended - timedelta(seconds=self.chance.randint(0, 9)), "ended": ended}
+            decided = self.chance.choice(("approved_by", "refused_by", None))
+            told |= {decided: self.chance.choice((*PEOPLE, "agent:guard"))} if decided else {}
+            told["outcome"] = "refused" if decided == "refused_by" else "completed"
+        self._say(session, "tool", tool_results=[told])
 
     def _answer(self, session: Session) -> list[str]:
         asked = []
@@ -95,7 +106,19 @@ class BusyAgents:
             (None, {"input_tokens": self.chance.randint(1, 99), "output_tokens": 5, "cost": 0.5})
         )
         author = self.chance.choice((None, None, None, "agent:stranger"))
-        self._say(session, "assistant", model=self.chance.choice(MODELS), usage=usage, tool_calls=calls, author=author)
+        told: dict[str, Any] = {
+            "model": self.chance.choice(MODELS),
+            "usage": usage,
+            "tool_calls": calls,
+            "author": author,
+        }
+        if self.chance.random() < 0.5:
+            ended = self.now()
+            took = timedelta(seconds=self.chance.randint(0, 90_000), milliseconds=self.chance.randint(0, 9))
+            provider = self.chance.choice((None, "acme", "other"))
+            told["call"] = trails.Call(started=ended - took, ended=ended, provider=provider)
+            told["time"] = ended
+        self._say(session, "assistant", **told)
         return list(dict.fromkeys(asked))
 
     # --- forks, down to the fourth below a root
@@ -134,6 +157,12 @@ class BusyAgents:
     def _work(self, node: trails.Node, above: trails.Node) -> None:
         for _ in range(self.chance.randint(0, 3)):
             node.append("assistant", "Done", model=self.chance.choice(MODELS), time=self.now())
+        if self.chance.random() < 0.5:
+            node.append(
+                "assistant", "I ask", tool_calls=[{"id": "t1", "name": "look", "arguments": {}}], time=self.now()
+            )
+            told = {"call_id": "t1", "approved_by": self.chance.choice((*PEOPLE, "agent:guard"))}
+            node.append("tool", "Seen", tool_results=[told], time=self.now())
         node.append("user", "Hurry", author=self.chance.choice((*PEOPLE, f"agent:{above.agent}", "agent:stranger")))
         node.persist()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import stat
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -19,8 +20,10 @@ import pyoxigraph as ox
 from trails.audit import documents
 from trails.audit.report import Report, extension
 from trails.errors import IntegrityError, InvalidInput
+from trails.files import read_whole
 from trails.integrity import verify_export
 from trails.integrity.note import open_note, sign
+from trails.plumbing import reads
 from trails.plumbing.bundle import session_quads
 from trails.prov import export as export_prov
 from trails.session import Repository
@@ -33,6 +36,9 @@ MANIFEST_NOTE: Final = "manifest.note"
 """A note by the log's key with the SHA-256 of the manifest."""
 _RECORDS: Final = "records.nq"
 _VERIFIER: Final = "verify_export.py"
+_AGAIN: Final = "get it again from whoever made it"
+_HEADER, _LISTED, _END, _UTF8 = 30, 46, 22, 0x800
+"""Bytes before a file in a zip, of its line in the list, and at the end; the flag of a name in UTF-8 (APPNOTE 4.3)."""
 _README: Final = """An audit pack of Trails
 
 report.json, report.md, report.html   the report, and what it cannot show
@@ -65,6 +71,14 @@ def pack(
     was held against, `timestamp` the time-stamp response over it. With `signer`, the log's secret key, the log vouches for
     the report, and proofs are against that. Without either there are no proofs, which the manifest says.
     """
+    read = [session_id for session_id, _, _ in report.sessions]
+    with reads.recorded(repository.workspace, read, "export"):
+        return _packed(repository, report, checkpoint=checkpoint, timestamp=timestamp, signer=signer)
+
+
+def _packed(
+    repository: Repository, report: Report, *, checkpoint: str | None, timestamp: bytes | None, signer: str | None
+) -> dict[str, bytes]:
     given = {} if checkpoint is None else {"kept.checkpoint": checkpoint.encode()}
     if timestamp is not None:
         given["kept.checkpoint.tsr"] = timestamp
@@ -187,22 +201,63 @@ def zipped(files: Mapping[str, bytes], time: str) -> bytes:
 
 
 def read(place: Path) -> dict[str, bytes]:
-    """Return the files of a pack in a folder or a zip; InvalidInput where there is none."""
-    try:
-        if place.is_dir():
-            found = {
-                path.relative_to(place).as_posix(): path.read_bytes() for path in place.rglob("*") if path.is_file()
-            }
-        else:
-            with zipfile.ZipFile(place) as opened:
-                if sum(entry.file_size for entry in opened.infolist()) > place.stat().st_size:
-                    raise InvalidInput(f"{place} is no audit pack: its files are compressed, and a pack's are not")
-                found = {name: opened.read(name) for name in opened.namelist()}
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise InvalidInput(f"{place} is no audit pack: {error}") from None
+    """Return the files of a pack in a folder or a zip.
+
+    Raises `InvalidInput` where there is no pack, `IntegrityError` where there is something that no pack holds and that
+    others would read otherwise: links, devices, a zip with two files of one name or with bytes that belong to none.
+    """
+    found = _of_folder(place) if place.is_dir() else _of_zip(place)
     if MANIFEST not in found or "report.json" not in found:
         raise InvalidInput(f"{place} is no audit pack: it holds no {MANIFEST} and report.json")
     return found
+
+
+def _of_folder(place: Path) -> dict[str, bytes]:
+    found = {}
+    for path in sorted(place.rglob("*")):
+        kind, name = path.lstat().st_mode, path.relative_to(place).as_posix()
+        if stat.S_ISREG(kind):
+            found[name] = read_whole(path)
+        elif not stat.S_ISDIR(kind):
+            raise IntegrityError(f"the pack was altered: {name} is no file, and a pack holds files alone: {_AGAIN}")
+    return found
+
+
+def _of_zip(place: Path) -> dict[str, bytes]:
+    try:
+        opened = zipfile.ZipFile(place)
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise InvalidInput(f"{place} is no audit pack: {error}") from None
+    with opened:
+        try:
+            _refuse_other_zips(opened, place.stat().st_size)
+            return {entry.filename: opened.read(entry) for entry in opened.infolist()}
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+            raise IntegrityError(f"the pack was altered: {error}: {_AGAIN}") from None
+
+
+def _refuse_other_zips(opened: zipfile.ZipFile, size: int) -> None:
+    """Accept a zip as `zipped` writes one, which every program unpacks alike: plain files, one after the other, no more."""
+    at, names = 0, set[str]()
+    for entry in opened.infolist():
+        kind = entry.external_attr >> 16
+        if entry.filename in names:
+            raise zipfile.BadZipFile(f"it holds two files named {entry.filename}")
+        if (
+            entry.compress_type != zipfile.ZIP_STORED
+            or entry.flag_bits & ~_UTF8
+            or entry.compress_size != entry.file_size
+        ):
+            raise zipfile.BadZipFile(f"{entry.filename} is not stored as it is")
+        if entry.is_dir() or (kind and not stat.S_ISREG(kind)):
+            raise zipfile.BadZipFile(f"{entry.filename} is no file")
+        if entry.header_offset != at:
+            raise zipfile.BadZipFile("it holds bytes that belong to none of its files")
+        names.add(entry.filename)
+        at += _HEADER + len(entry.orig_filename.encode()) + len(entry.extra) + entry.file_size
+    listed = sum(_LISTED + len(e.orig_filename.encode()) + len(e.extra) + len(e.comment) for e in opened.infolist())
+    if opened.start_dir != at or at + listed + _END != size or opened.comment:
+        raise zipfile.BadZipFile("it holds bytes that belong to none of its files")
 
 
 def check(files: Mapping[str, bytes], verifiers: Sequence[str]) -> None:
@@ -212,9 +267,7 @@ def check(files: Mapping[str, bytes], verifiers: Sequence[str]) -> None:
     """
     wrong = list(_wrong(files))
     if wrong:
-        raise IntegrityError(
-            f"the pack does not fit its manifest: {'; '.join(wrong[:5])}: get it again from whoever made it"
-        )
+        raise IntegrityError(f"the pack does not fit its manifest: {'; '.join(wrong[:5])}: {_AGAIN}")
     if MANIFEST_NOTE not in files:
         raise IntegrityError(
             "the pack was not signed, so whoever passed it on could change all of it: ask for one with --key"

@@ -34,6 +34,7 @@ from trails.cli.checkpoint import (
     witness_option,
 )
 from trails.cli.terminal import clean, one_line
+from trails.files import read_whole
 
 if TYPE_CHECKING:
     from trails import Repository
@@ -141,7 +142,7 @@ def _check_scope(session: str | None, *, everything: bool) -> None:
 def _sign(store: Repository, made: Report, key: Path, signed: Path) -> None:
     from trails.audit.report import extension
 
-    vouched = store.proofs.checkpoint(decoded(key.read_bytes(), str(key)), [extension(made.digest)])
+    vouched = store.proofs.checkpoint(decoded(read_whole(key), str(key)), [extension(made.digest)])
     files.write_new(signed, vouched.encode(), public=True)
     note(f"wrote the checkpoint that vouches for the report to {signed}")
 
@@ -217,7 +218,7 @@ def check(
         text = decoded(packed["report.json"], "report.json")
         checkpoint = checkpoint or decoded(packed["report.checkpoint"], "report.checkpoint")
     else:
-        text = decoded(report.read_bytes(), str(report))
+        text = decoded(read_whole(report), str(report))
     if checkpoint is None:
         refuse("a report is held against the checkpoint that vouches for it; give --checkpoint FILE")
     state = vouched(text, checkpoint, verifiers, **demanded)
@@ -264,7 +265,7 @@ def pack_files(
 
     _check_scope(session, everything=everything)
     refuse_existing(output)
-    signer = None if key is None else decoded(key.read_bytes(), str(key))
+    signer = None if key is None else decoded(read_whole(key), str(key))
     with open_store() as store:
         made = audited(store, session, **how)
         packed = packing.pack(store, made, checkpoint=how["checkpoint"], timestamp=how["timestamp"], signer=signer)

@@ -20,6 +20,7 @@ import click
 
 from trails.cli.terminal import one_line, to_json
 from trails.errors import InvalidInput, SessionNotFound, TrailsError
+from trails.files import read_whole
 
 if TYPE_CHECKING:
     from trails import Repository
@@ -347,7 +348,7 @@ def read_stdin() -> str:
 def read_text(file: str) -> str:
     """Return a file's text, which must be UTF-8, or end the command as wrong usage."""
     try:
-        return decoded(Path(file).read_bytes(), file)
+        return decoded(read_whole(Path(file)), file)
     except (OSError, ValueError) as error:
         refuse(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}")
 

@@ -24,6 +24,7 @@ from trails.cli.base import (
     refuse,
 )
 from trails.errors import IntegrityError
+from trails.files import read_whole
 
 if TYPE_CHECKING:
     from trails.integrity.proofs import ConsistencyProof, TurnProof
@@ -41,7 +42,7 @@ def _read_keys(ctx: click.Context, parameter: click.Parameter, values: tuple[str
             keys.append(value)
             continue
         try:
-            keys += decoded(Path(value).read_bytes(), value).split()
+            keys += decoded(read_whole(Path(value)), value).split()
         except OSError as error:
             what = f"{value!r} is no verifier key, and no file that holds one can be read there ({error.strerror})"
             raise click.BadParameter(what, ctx, parameter) from error
@@ -53,7 +54,7 @@ def _read_note(ctx: click.Context, parameter: click.Parameter, value: Path | Non
         return None
     from trails.integrity.note import claimed_checkpoint
 
-    text = decoded(value.read_bytes(), str(value))
+    text = decoded(read_whole(value), str(value))
     try:
         claimed_checkpoint(text)
     except IntegrityError as error:
@@ -94,11 +95,11 @@ quorum_option = click.option(
 
 
 def _read_bytes(_: click.Context, __: click.Parameter, value: Path | None) -> bytes | None:
-    return None if value is None else value.read_bytes()
+    return None if value is None else read_whole(value)
 
 
 def _read_texts(_: click.Context, __: click.Parameter, values: tuple[Path, ...]) -> list[str]:
-    return [decoded(each.read_bytes(), str(each)) for each in values]
+    return [decoded(read_whole(each), str(each)) for each in values]
 
 
 timestamp_option = click.option(
@@ -152,7 +153,7 @@ def checkpoint(*, key: Path, name: str | None, output: Path | None, as_json: boo
         refuse(f"there is no key at {key}; make one with `trails checkpoint --new-key NAME --key {key}`")
     refuse_existing(output)
     with open_store() as store:
-        made = store.proofs.checkpoint(decoded(key.read_bytes(), str(key)))
+        made = store.proofs.checkpoint(decoded(read_whole(key), str(key)))
     if output is not None:
         files.write_new(output, made.encode(), public=True)
         note(f"wrote the checkpoint to {output}: keep a copy where the owner of this disk cannot change it")

@@ -11,6 +11,7 @@ import click
 from trails import files
 from trails.cli.base import EXISTING_FILE, NEW_FILE, answer, decoded, json_option, note, refuse
 from trails.cli.checkpoint import make_key, note_option, refuse_existing, verifier_option
+from trails.files import read_whole
 
 
 @click.command("cosign")
@@ -57,7 +58,7 @@ def cosign(
     if checkpoint is None or (key is None) == (add is None):
         refuse("give a CHECKPOINT, and --key to cosign it or --add to add lines that witnesses gave")
     refuse_existing(output)
-    text = decoded(checkpoint.read_bytes(), str(checkpoint))
+    text = decoded(read_whole(checkpoint), str(checkpoint))
     made = _added(text, add) if key is None else _cosigned(text, key, verifiers, kept, growth)
     if output is not None:
         files.write_new(output, made.encode(), public=True)
@@ -70,7 +71,7 @@ def _added(text: str, lines: Path | None) -> str:
     from trails.integrity.witnesses import with_cosignatures
 
     assert lines is not None  # noqa: S101 - checked by the caller
-    return with_cosignatures(text, decoded(lines.read_bytes(), str(lines)))
+    return with_cosignatures(text, decoded(read_whole(lines), str(lines)))
 
 
 def _cosigned(text: str, key: Path, verifiers: list[str], kept: str | None, growth: Path | None) -> str:
@@ -83,7 +84,7 @@ def _cosigned(text: str, key: Path, verifiers: list[str], kept: str | None, grow
         refuse("--kept and --growth go together: a proof of growth is since a checkpoint")
     state = open_checkpoint(text, verifiers)
     if kept is not None and growth is not None:
-        proof = read_proof(growth.read_bytes())
+        proof = read_proof(read_whole(growth))
         if not isinstance(proof, ConsistencyProof) or proof.verify(kept, verifiers) != state:
             refuse(f"{growth} is no proof that the log grew to this checkpoint")
-    return with_cosignatures(text, cosign(text, decoded(key.read_bytes(), str(key)), datetime.now(UTC)))
+    return with_cosignatures(text, cosign(text, decoded(read_whole(key), str(key)), datetime.now(UTC)))

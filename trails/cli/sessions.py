@@ -21,6 +21,7 @@ from trails.cli.base import (
     store_option,
 )
 from trails.cli.terminal import clean, count
+from trails.files import read_whole
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -45,7 +46,7 @@ def _configuration(file: Path | None) -> dict[str, Any] | None:
     if file is None:
         return None
     try:
-        found = json.loads(decoded(file.read_bytes(), str(file)))
+        found = json.loads(decoded(read_whole(file), str(file)))
     except json.JSONDecodeError as error:
         refuse(f"{file} is not JSON ({error})")
     if not isinstance(found, dict):

@@ -9,6 +9,7 @@ import click
 from trails.cli.base import NEW_FILE, answer, command, decoded, json_option, open_store, refuse
 from trails.cli.checkpoint import write_key
 from trails.cli.terminal import one_line
+from trails.files import read_whole
 
 
 @command("sign")
@@ -39,6 +40,6 @@ def sign(*, session: str | None, key: Path, principal: str | None, as_json: bool
     if not key.is_file():
         refuse(f"there is no key at {key}; make one with `trails sign --new-key PRINCIPAL --key {key}`")
     with open_store() as store:
-        made = store.load(store.resolve(session)).sign(decoded(key.read_bytes(), str(key)).strip())
+        made = store.load(store.resolve(session)).sign(decoded(read_whole(key), str(key)).strip())
     said = f"{one_line(made.principal)} signed {one_line(made.session_id)} through turn {made.index}"
     answer(made, None, click.echo, said=said, as_json=as_json)

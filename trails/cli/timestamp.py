@@ -10,6 +10,7 @@ from trails import files
 from trails.cli.base import EXISTING_FILE, NEW_FILE, answer, decoded, json_option
 from trails.cli.checkpoint import authority_option, refuse_existing
 from trails.cli.terminal import one_line
+from trails.files import read_whole
 
 
 @click.group("timestamp")
@@ -65,8 +66,8 @@ def add(
 
     kept = output or checkpoint.with_name(f"{checkpoint.name}.tsr")
     refuse_existing(kept)
-    note, data = _note(checkpoint), response.read_bytes()
-    check_answer(note, asked.read_bytes(), data)
+    note, data = _note(checkpoint), read_whole(response)
+    check_answer(note, read_whole(asked), data)
     found = stamped(note, data, authorities) if authorities else None
     files.write_new(kept, data, public=True)
     value = {"timestamp": str(kept), "timestamped": None if found is None else found.to_dict()}
@@ -78,6 +79,6 @@ def _note(path: Path) -> bytes:
     """Return the bytes of a checkpoint; raise IntegrityError where the file holds none."""
     from trails.integrity.note import claimed_checkpoint
 
-    data = path.read_bytes()
+    data = read_whole(path)
     claimed_checkpoint(decoded(data, str(path)))
     return data

@@ -21,6 +21,7 @@ from trails.cli.checkpoint import (
 )
 from trails.cli.terminal import one_line, shorten
 from trails.errors import IntegrityError, InvalidInput
+from trails.files import read_whole
 
 if TYPE_CHECKING:
     from trails.integrity.note import Checkpoint
@@ -122,7 +123,7 @@ def verify_proof(
     if not verifiers:
         refuse("without the log's public key no signature can be trusted; give --verifier KEY")
     try:
-        data = file.read_bytes()
+        data = read_whole(file)
         shown = _verified(data, verifiers, kept) | _witnessed(data, witnesses, quorum)
         shown |= _stamped(data, timestamp, authorities)
     except IntegrityError as wrong:

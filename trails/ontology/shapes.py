@@ -17,6 +17,7 @@ from rdflib import RDF, SH, Graph
 
 from trails import tables, vocab
 from trails.errors import InvalidInput
+from trails.files import read_whole
 from trails.graph.terms import to_rdflib
 from trails.ontology import terms
 from trails.ontology.terms import Ontology, Term
@@ -195,7 +196,7 @@ def violations_in(path: Path, format: str | None = None) -> tuple[Violation, ...
     if path.stat().st_size > MAX_BYTES:
         raise InvalidInput(f"{path} has more than {MAX_BYTES:,} bytes, which is the most that is read; split it")
     try:
-        quads = list(ox.parse(path.read_bytes(), format=rdf.FORMATS[chosen]))
+        quads = list(ox.parse(read_whole(path), format=rdf.FORMATS[chosen]))
     except (SyntaxError, ValueError, MemoryError) as error:
         raise InvalidInput(f"{path} is not {rdf.FORMATS[chosen].name}: {str(error)[:300]}") from error
     return violations(quads)

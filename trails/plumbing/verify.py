@@ -469,11 +469,22 @@ class _Audit:
                     expected |= named if named & actual else set()
             except (TrailsError, ValueError) as error:
                 self._add("unreadable", record.id, f"turn {each.turn.index} cannot be read: {error}", each.turn.index)
+        own = {each.turn.iri for each in sealed}
         for quad in actual - expected:
-            if not copies.is_beside(quad):
+            if not self._stands_beside(quad, record, own):
                 self._stray(quad)
         for quad in expected - actual:
             self._missing(quad)
+
+    def _stands_beside(self, quad: Quad, record: SessionRecord, turns: Collection[str]) -> bool:
+        """Tell whether a quad says that a turn of the session is a copy, so that the log has it with the session's row."""
+        if not copies.is_beside(quad) or iris.turn_of(_iri(quad.subject)) not in turns:
+            return False
+        act = _iri(quad.object)
+        if quad.predicate != vocab.GENERATED_BY:
+            return True
+        known = (NamedNode(act), vocab.TYPE, vocab.COPYING, vocab.CATALOG)
+        return act.startswith(f"{record.iri}/act/") and bool(self._store.quads(known))
 
     def _of_copies(self, calls: Iterable[str], copied: Collection[str], record: SessionRecord) -> set[str]:
         """Return those calls that stand with copied turns: of this session, or of one that it inherits from."""
@@ -568,6 +579,10 @@ _DELETION = frozenset({vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.
 _TOMBSTONE = frozenset({vocab.TYPE, vocab.DELETED_AT, vocab.INVALIDATED_BY, vocab.LEAF_SALT})
 
 
+def _iri(term: object) -> str:
+    return str(getattr(term, "value", ""))
+
+
 def _copied(quads: Iterable[Quad]) -> set[str]:
     """Return the turns that keep what belongs to the activities of others, and say that they are copies of those.
 
@@ -577,9 +592,9 @@ def _copied(quads: Iterable[Quad]) -> set[str]:
     copies_of: set[str] = set()
     for quad in quads:
         if quad.predicate in (vocab.KEPT_WITH, vocab.ANSWERS_COPY):
-            kept.add(iris.turn_of(str(getattr(quad.subject, "value", ""))))
+            kept.add(iris.turn_of(_iri(quad.subject)))
         elif quad.predicate in (vocab.ALTERNATE_OF, vocab.QUOTED_FROM):
-            copies_of.add(str(getattr(quad.subject, "value", "")))
+            copies_of.add(_iri(quad.subject))
     return kept & copies_of
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from trails.errors import InvalidInput
-from trails.files import as_path, in_words
+from trails.files import as_path, in_words, read_whole
 from trails.prov.mapping import trails_terms
 from trails.prov.readers import jsonld, provjson, provn, provxml, rdf
 from trails.prov.readers.bounds import MAX_BYTES
@@ -61,7 +61,7 @@ def read_file(path: str | os.PathLike[str], format: str | None = None) -> Docume
     with in_words(place, "read"):
         if place.stat().st_size > MAX_BYTES:
             raise InvalidInput(f"{place} has more than {MAX_BYTES:,} bytes, which is the most that is read; split it")
-        data = place.read_bytes()
+        data = read_whole(place)
     try:
         return read(data, chosen)
     except InvalidInput as error:
