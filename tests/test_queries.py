@@ -104,9 +104,9 @@ ANSWERS: list[Answer] = [
         [
             ("author", PLANNER, "transcript", 2, 1, 4),
             ("author", ALICE, "transcript", 1, 0, 0),
-            ("author", "tool:weather", "transcript", 1, 2, 2),
             ("author", BOB, "transcript", 1, 3, 3),
             ("author", "tool:tables", "transcript", 1, 5, 5),
+            ("author", "tool:weather", "transcript", 1, 2, 2),
             ("model", "m-1", "transcript", 1, 1, 1),
             ("model", "m-2", "transcript", 1, 4, 4),
             ("prompt", "plan/system/1", "system prompt", 1, 0, 0),
@@ -310,8 +310,8 @@ ANSWERS: list[Answer] = [
         (day(23), "annex", "agent:main:discord:group:dev", "discord", "session.sendPolicy.rules[0]"),
     ]),
     ("denied-sends", {"session": "hall"}, "session", []),
-    ("history-reads", {}, "time requester agent target allowed rule", [
-        (day(23), "hall", "agent:main", "annex", True, "same agent"),
+    ("history-reads", {}, "time requester agent target allowed rule action", [
+        (day(23), "hall", "agent:main", "annex", True, "same agent", "history"),
     ]),
     ("history-reads", {"target": "hall"}, "requester", []),
     ("second-principals", {}, "session key principal messages first", [

@@ -23,6 +23,7 @@ _CONVERSATION = "urn:trails:conversation:"
 _ALIAS = "urn:trails:alias:"
 _MOVE = "urn:trails:move:"
 _FIELD = "urn:trails:entry:"
+_FILE = "urn:trails:file:"
 _DOCUMENT = "urn:trails:prov:"
 _DOCUMENTS = re.compile(rf"({_DOCUMENT}[0-9a-f]{{64}})(?:/|\Z)")
 _DOCUMENT_REMOVAL = re.compile(rf"({_DOCUMENT}[0-9a-f]{{64}})/deletion/[0-9a-f]+")
@@ -30,6 +31,7 @@ _TURN_DELETION = re.compile(rf"{_SESSION}[^/]+/[0-9]+-[0-9a-f]+/deletion(?:/[0-9
 _REDACTION = re.compile(rf"{_SESSION}[^/]+/redaction/[0-9a-f]+")
 _REMOVAL = re.compile(rf"(?:{_TAG}|{_NOTE}|{_ALIAS})[^/]+/deletion/[0-9a-f]+")
 _ACT = re.compile(rf"{_SESSION}[^/]+/act/([0-9a-f]+)")
+_IMPORT = re.compile(rf"{_SESSION}[^/]+/import(?:/([1-9][0-9]*))?")
 _SIGNATURE = re.compile(rf"{_SESSION}[^/]+/signature/([0-9a-f]+)")
 _RUN_REMOVAL = re.compile(rf"{_SESSION}[^/]+/run/[^/]+/deletion")
 _RUN = re.compile(rf"{_SESSION}[^/]+/run/([^/]+)")
@@ -172,6 +174,35 @@ def act_token(iri: str) -> str | None:
     """
     found = _ACT.fullmatch(iri)
     return found[1] if found else None
+
+
+def session_import(session_iri: str, number: int = 1) -> str:
+    """Return the IRI of the activity that brought a session in from a file, or (from `number` 2 on) more of it later."""
+    return f"{session_iri}/import" if number == 1 else f"{session_iri}/import/{number}"
+
+
+def import_number(iri: str) -> int | None:
+    """Return the number of the import that an IRI names, or None for an IRI of anything else.
+
+    >>> import_number("urn:trails:session:a/import"), import_number("urn:trails:session:a/import/2")
+    (1, 2)
+    """
+    found = _IMPORT.fullmatch(iri)
+    return None if found is None else int(found[1] or 1)
+
+
+def source_file(sha256: str) -> str:
+    """Return the IRI of a file that was read: that of its bytes, whatever it was called.
+
+    >>> source_file("00ff")
+    'urn:trails:file:00ff'
+    """
+    return _FILE + sha256
+
+
+def file_digest(iri: str) -> str | None:
+    """Return the digest of the bytes of the file that an IRI names, or None for an IRI of anything else."""
+    return iri.removeprefix(_FILE) if iri.startswith(_FILE) else None
 
 
 def signature(session_iri: str, token: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -171,3 +172,65 @@ def test_a_pack_is_written_and_checked_on_the_command_line(
     )
     assert run("audit", "check", name, "--verifier", OTHER).exit_code == 1
     assert run("audit", "check", name).exit_code == 2
+
+
+def rewritten(files: dict[str, bytes], change: str) -> bytes:
+    """The zip of a pack, altered so that programs that unpack zips differ in what they find."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as made:
+        for name, data in files.items():
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = 0o100600 << 16
+            if name == "report.html" and change == "twice":
+                made.writestr(name, b"forged")
+                with pytest.warns(UserWarning, match="Duplicate"):
+                    made.writestr(entry, data)
+                continue
+            if name == "records.nq":
+                entry.external_attr = (0o120777 if change == "link" else 0o100600) << 16
+                entry.compress_type = zipfile.ZIP_DEFLATED if change == "packed" else zipfile.ZIP_STORED
+            made.writestr(entry, data)
+        made.comment = b"forged" if change == "comment" else b""
+    data = out.getvalue()
+    return {"before": data + data, "after": data + b"forged"}.get(change, data)
+
+
+@pytest.mark.parametrize("change", ["none", "twice", "link", "packed", "comment", "before", "after"])
+def test_a_zip_that_programs_unpack_in_different_ways_is_refused(
+    memory: Repository, tmp_path: Path, change: str
+) -> None:
+    fill(memory)
+    files = packed(memory)
+    place = tmp_path / "pack.zip"
+    place.write_bytes(rewritten(files, change))
+    if change == "none":
+        assert packing.read(place) == files
+    else:
+        with pytest.raises((IntegrityError, InvalidInput)):
+            packing.read(place)
+
+
+def test_a_bit_that_flipped_in_a_zip_is_an_alteration(memory: Repository, tmp_path: Path) -> None:
+    fill(memory)
+    files = packed(memory)
+    data = bytearray(packing.zipped(files, NOON.isoformat()))
+    data[data.index(files["records.nq"]) + 9] ^= 1
+    (tmp_path / "pack.zip").write_bytes(data)
+    with pytest.raises(IntegrityError, match=r"the pack was altered: Bad CRC-32 for file 'records\.nq'"):
+        packing.read(tmp_path / "pack.zip")
+
+
+@pytest.mark.parametrize("what", ["link", "folder", "nowhere", "pipe"])
+def test_a_folder_with_anything_but_files_is_refused(memory: Repository, tmp_path: Path, what: str) -> None:
+    fill(memory)
+    packing.write(packed(memory), tmp_path / "pack", NOON.isoformat())
+    (tmp_path / "forged").mkdir()
+    (tmp_path / "forged" / "report.html").write_text("forged")
+    added = tmp_path / "pack" / "corrected"
+    if what == "pipe":
+        os.mkfifo(added)
+    else:
+        places = {"link": "forged/report.html", "folder": "forged", "nowhere": "missing"}
+        added.symlink_to(tmp_path / places[what])
+    with pytest.raises(IntegrityError, match="corrected is no file"):
+        packing.read(tmp_path / "pack")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -264,6 +265,11 @@ WRITES: dict[str, Write] = {
     "the store's rollback": lambda view, graph: view.store.rollback(),
     "a graph of rdflib's own": lambda view, graph: Graph(store=view.store, identifier=PLAN).add(ONE),
     "a dataset of rdflib's own": lambda view, graph: Dataset(store=view.store).update("CLEAR ALL"),
+    "a description into it": lambda view, graph: graph.cbd(next(graph.subjects()), target_graph=graph),
+    "skolemize into it": lambda view, graph: Graph().add(ONE).skolemize(new_graph=graph),
+    "de_skolemize into it": lambda view, graph: Graph().add(ONE).de_skolemize(new_graph=graph),
+    "a graph that it lists": lambda view, graph: next(iter(view.graphs())).add(ONE),
+    "its default graph": lambda view, graph: view.default_graph.add(ONE),
     "a copy of the view": lambda view, graph: copy.copy(view).add(ONE),
 }
 
@@ -283,6 +289,28 @@ def test_no_way_of_rdflib_to_write_changes_the_store(filled: Repository) -> None
             write(view, graph)
         assert everything(filled) == before, way
     assert filled.verify().ok
+
+
+def test_a_view_is_neither_pickled_nor_copied_with_its_store(filled: Repository) -> None:
+    for view in (filled.graph(), filled.graph("plan")):
+        for copied in (pickle.dumps, copy.deepcopy):
+            with pytest.raises(TrailsError, match="cannot be copied or pickled"):
+                copied(view)
+
+
+def test_an_answer_that_was_begun_ends_as_it_was_though_the_store_is_written_to_or_closed(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s.trails", create=True) as store:
+        fill(store)
+        graph, plan = store.graph("plan"), store.load("plan")
+        length, rows, number = len(graph), iter(graph), 1
+        next(rows)
+        for _ in graph:
+            number += 1
+            if number < 4:
+                plan.append("user", "More")
+                plan.persist()
+    assert number - 1 == length
+    assert len(list(rows)) == length - 1
 
 
 def test_what_belongs_to_the_view_alone_changes_no_store(filled: Repository) -> None:

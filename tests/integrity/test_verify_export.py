@@ -84,7 +84,7 @@ def test_what_was_taken_out_and_what_no_digest_covers_is_said(exports: dict[str,
     assert worn["stands_by_redaction"] == [0, 4]  # an author's name, a role
     assert worn["not_covered"] == {}  # its summaries are of its own turns, which the file holds
     [alone] = checked(exports["alone"])["sessions"]
-    copied = "by which copying it came, and where the calls that it repeats were made"
+    copied = "by which copying it came, and where, for whom and as which calls those that it repeats were made"
     assert alone["not_covered"] == {
         copied: 4,
         "a copy from urn:trails:session:worn": 4,
@@ -247,6 +247,25 @@ def test_turns_in_another_order_do_not_hold(exports: dict[str, bytes]) -> None:
         return Quad(quad.subject, quad.predicate, vocab.integer(int(now)), quad.graph_name)
 
     assert codes(written([other(quad) for quad in read(exports["tail"])])) >= {"digest-mismatch", "wrong-iri"}
+
+
+@pytest.mark.parametrize("part", ["", "/model", "/call/0", "/result/0"])
+def test_nothing_is_said_of_a_turn_outside_of_its_graph(exports: dict[str, bytes], part: str) -> None:
+    turn = next(
+        str(q.subject)[1:-1]
+        for q in read(exports["tail"])
+        if q.predicate == vocab.DIGEST and q.graph_name != vocab.CATALOG
+    )
+    forged = f'<{turn}{part}> <http://www.w3.org/ns/prov#value> "I never said so" .\n'.encode()
+    assert codes(exports["tail"] + forged) == {"stray"}
+
+
+@pytest.mark.parametrize("word", ["1", "0", "TRUE", "yes", ""])
+def test_whether_a_tool_failed_is_said_in_one_way(exports: dict[str, bytes], word: str) -> None:
+    said = b'isError> "false"'
+    assert exports["tail"].count(said)
+    altered = exports["tail"].replace(said, f'isError> "{word}"'.encode())
+    assert {"stray", "missing"} <= codes(altered)
 
 
 @pytest.mark.parametrize("author", ["urn:trails:principal:al%69ce", "principal:alice", "urn:trails:agent:alice"])

@@ -178,5 +178,6 @@ def test_an_export_brings_the_copying_along_and_comes_back_the_same() -> None:
         export_session(other, "copy", "nquads", back)
         assert back.getvalue() == out.getvalue()
         assert other.verify().findings == ()
-        assert [act.by_iri for act in acts.read(other.store, "copy")] == ["urn:trails:principal:carol"]
+        made = [act.by_iri for act in acts.read(other.store, "copy") if isinstance(act, Copying)]
+        assert made == ["urn:trails:principal:carol"]
         assert rows(other, "cost") == BILL

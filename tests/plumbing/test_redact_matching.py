@@ -264,7 +264,8 @@ PLANTS: list[tuple[Plant, str, Kinds]] = [
     # two turns in s, both copied to fork and to flat, one of fork's own
     (author, MARK, {"author": 7}),
     (author_in_forks, MARK, {"author": 4}),
-    (facts, MARK, {"model": 2, "usage": 2, "stop reason": 2, "tool name": 2, "call id": 4}),  # all copied once
+    (facts, MARK, {"model": 2, "usage": 2, "stop reason": 2, "tool name": 2, "call id": 4, "author": 2, "name": 1}),
+    # all copied once; the answer is the tool's, and the catalog names that
     (facts, NAME, {"call id": 4}),
     (source_ids, MARK, {"source id": 1, "trigger": 1, "source session": 1}),
     (system_prompt, MARK, {"system prompt": 2}),

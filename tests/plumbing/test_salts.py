@@ -215,7 +215,8 @@ def test_who_made_a_session_that_was_deleted_cannot_be_guessed_from_the_log_and_
     assert not is_given_away(memory, known, but=[vocab.STATE])
     assert memory.verify().findings == ()
     import_rdf(memory, file.getvalue(), "nquads", restore=True)
-    assert {*about(memory, iris.session("gone"))} == {*known}
+    back = [quad for quad in about(memory, iris.session("gone")) if quad.predicate != vocab.ROW_SALT]
+    assert {*back} == {*known}
     assert memory.verify().findings == ()
 
 

@@ -182,8 +182,10 @@ def test_role_and_author_narrow_a_search_or_make_one(store: Repository) -> None:
     assert places(store.search("alps", role="tool")) == [("plan", 2)]
     assert places(store.search("alps", author="alice")) == [("plan", 0)]
     assert places(store.search(role="assistant")) == [("fork", 2), ("plan", 1)]
-    assert places(store.search(author="planner")) == [("plan", 2), ("plan", 1)]
-    assert places(store.search(author="agent:planner")) == [("plan", 2), ("plan", 1)]
+    assert places(store.search(author="planner")) == [("plan", 1)]
+    assert places(store.search(author="agent:planner")) == [("plan", 1)]
+    assert places(store.search(author="weather")) == [("plan", 2)]  # a tool's answer is the tool's
+    assert places(store.search(author="urn:trails:tool:weather")) == [("plan", 2)]
     assert places(store.search(author="urn:trails:principal:planner")) == []
 
 

@@ -32,7 +32,7 @@ NOT_STORED = frozenset({"STRING", "INTEGER", "DECIMAL", "DOUBLE", "BOOLEAN", "DA
     "PREVIOUS_TURN",  # follows, and is constructed
     "CONTEXT_END",  # the same
     "IN_RUN",  # the same
-    *("EVIDENCE", "EVIDENCE_SOURCE", "EVIDENCE_RULE"),  # only in exports
+    *("EVIDENCE", "EVIDENCE_SOURCE", "EVIDENCE_FILE", "EVIDENCE_RULE"),  # only in exports
 }
 """Terms that are datatypes, and those that a store holds only in between."""
 

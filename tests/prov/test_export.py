@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
 import resource
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -14,9 +16,9 @@ import trails
 from tests.support.nine_sessions import fill
 from tests.support.places import SHARED
 from tests.support.prov_records import said_by, said_by_prov
-from trails import InvalidInput, Repository, SessionNotFound, vocab
+from trails import InvalidInput, Repository, SessionNotFound, queries, vocab
 from trails.prov import Bundle, Document, Statement, export, validate
-from trails.prov.export import Wanted, parts
+from trails.prov.export import _NUMBERED, Wanted, parts
 from trails.prov.reading import read
 from trails.prov.writing import WRITERS
 from trails.transcripts.formats import import_path
@@ -122,7 +124,10 @@ def test_each_statement_says_what_it_rests_on_and_what_is_derived_can_be_left_ou
     able = [each for each in said if each.kind not in ("alternateOf", "specializationOf", "mentionOf", "hadMember")]
     assert {evidence(each) for each in able} == {"recorded", "imported", "derived"}
     rules = {value.text for each in able for name, value in each.attributes if name == vocab.TRAILS + "evidenceRule"}
-    assert rules == {"derived_agent_for_principal", "derived_tool_informed_by_model"}
+    assert rules == {
+        *("derived_agent_for_principal", "derived_tool_informed_by_model"),
+        *("derived_child_for_requester", "derived_result_by_agent", "derived_tool_ran"),
+    }
     recorded = [each for bundle in exported(store, "provn", recorded_only=True).bundles for each in bundle.statements]
     assert sorted(map(repr, recorded)) == sorted(repr(each) for each in said if evidence(each) != "derived")
 
@@ -154,6 +159,14 @@ def test_a_session_is_a_document_of_prov(store: Repository) -> None:
     ours = exported(store, "jsonld", session="dinner")
     assert set(said) == {said_by(bundle.name, each) for bundle in ours.bundles for each in bundle.statements}
     assert {str(bundle.identifier) for bundle in document.bundles} >= {"session:plan", "session:dinner"}
+
+
+def test_a_session_whose_id_is_the_label_of_another_is_a_document_of_its_own(store: Repository) -> None:
+    for name in ("one", "two"):
+        store.create(id=name, principal="alice").persist()
+    store.load("two").set_label("one")
+    said = store.load("one").prov().get_provn()
+    assert ("session:one" in said, "session:two" in said) == (True, False)
 
 
 def test_what_is_not_there_is_refused(store: Repository) -> None:
@@ -200,3 +213,18 @@ def test_a_hundred_thousand_statements_take_little_more_memory_than_the_store(tm
             assert out.size > 10_000_000
             grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
             assert grown < 50 << 10, (format_, grown)
+
+
+def test_each_number_in_the_rows_of_a_graph_stands_for_the_property_that_the_query_gives_it(store: Repository) -> None:
+    fill(store)
+    found = re.findall(r"\((\w+):(\w+) (\d+)\)", queries.find("prov_facts").text)
+    spaces = {"rdf": vocab.RDF, "prov": vocab.PROV, "trails": vocab.TRAILS}
+    assert [f"<{spaces[prefix]}{name}>" for prefix, name, _ in found] == list(map(str, _NUMBERED))
+    assert [int(number) for *_, number in found] == list(range(len(_NUMBERED)))
+
+
+def test_the_rows_of_a_graph_come_subject_after_subject(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s.trails", create=True) as store:
+        fill(store)
+        subjects = [row[0] for row in store.store.rows(queries.find("prov_facts").bind(graph=PLAN))]
+    assert len(list(groupby(subjects))) == len(set(subjects)) > 5

@@ -63,6 +63,11 @@ def test_turns_are_sorted_by_their_numbers_and_named_shortly() -> None:
     assert [node.name for node in shown.nodes] == ["plan #2", "plan #10"]
 
 
+def test_a_name_with_colons_is_drawn_whole() -> None:
+    shown = picture([Statement("agent", "urn:trails:principal:x:alice", ())])
+    assert [node.name for node in shown.nodes] == ["x:alice"]
+
+
 def test_past_200_nodes_a_note_says_how_many_are_left_out() -> None:
     shown = picture(Statement("entity", f"urn:x:{number}") for number in range(MAX_NODES + 7))
     assert (len(shown.nodes), shown.nodes[-1].name) == (200, "199")
@@ -95,6 +100,12 @@ def test_a_long_chain_is_drawn_without_recursion() -> None:
     chain = [Statement("wasDerivedFrom", None, (f"urn:x:{n + 1}", f"urn:x:{n}", None, None, None)) for n in range(199)]
     points, _, _ = lay_out(picture(chain))
     assert len({point.y for point in points}) == 200
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_name_that_the_font_has_no_letters_for_is_drawn_without_a_warning() -> None:
+    png = pytest.importorskip("trails.prov.painting").png
+    assert png(picture([Statement("agent", "urn:trails:principal:計画", ())])).startswith(b"\x89PNG")
 
 
 def test_png_needs_no_other_program_and_is_the_same_each_time() -> None:

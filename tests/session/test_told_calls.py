@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from trails.prov import Statement, validate
 from trails.prov.export import Wanted, parts
 from trails.records.run import Run, Said
 from trails.store import Change
-from trails.transcripts.rdf import export_session, import_rdf
+from trails.transcripts.formats import export_session, import_path
+from trails.transcripts.rdf import import_rdf
 
 START = datetime(2026, 5, 4, 10, tzinfo=UTC)
 FILES_LS = "urn:trails:tool:ls/files/1.2"
@@ -531,3 +533,19 @@ def test_a_difference_in_how_a_tool_call_came_out_is_a_difference(memory: Reposi
         each.persist()
     [entry] = memory.diff("left", "right").entries
     assert (entry.kind, entry.answers) == ("changed", (("k1",), ("k1 cancelled",)))
+
+
+def test_a_file_of_pi_carries_what_is_told_but_for_versions_of_the_system_prompt(
+    memory: Repository, tmp_path: Path
+) -> None:
+    turns = told(memory).turns
+    with (tmp_path / "s.jsonl").open("wb") as file:
+        export_session(memory, "s", "pi", file)
+    with trails.open(":memory:") as other:
+        import_path(other, tmp_path / "s.jsonl")
+        [record] = other.list()
+        again = other.load(record.id).turns
+        assert [turn.tool_results for turn in again] == [turn.tool_results for turn in turns]
+        assert [turn.author_iri for turn in again] == [turn.author_iri for turn in turns]
+        assert again[3].call == SHOWN.model_copy(update={"prompt": None})
+        assert other.verify().findings == ()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import tempfile
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ from trails.integrity.head_signatures import new_principal_key
 from trails.plumbing import run_rows
 from trails.prov import delete_document, import_document
 from trails.records.run import Origin, Run, Said
+from trails.transcripts.formats import export_session, import_path
 
 
 def everything(store: Repository) -> None:
@@ -41,6 +45,10 @@ def everything(store: Repository) -> None:
     lost.append("user", "Never mind")
     lost.persist()
     store.delete("lost", by="dave")
+    _imported(store)
+    store.workspace.record_reads = True
+    export_session(store, "recipes", "nquads", io.BytesIO())
+    store.workspace.record_reads = False
     _every_field(store)
     _copied_and_altered(store)
     store.load("asked").sign(new_principal_key("dave")[0])
@@ -74,6 +82,18 @@ def _copied_and_altered(store: Repository) -> None:
     asked.compact(lambda _: "two", keep_turns=1)
     store.flatten("asked", id="asked-again")
     store.set_label("asked", "second")
+
+
+def _imported(store: Repository) -> None:
+    """A session that came from a file."""
+    lines = (
+        '{"type":"session","version":3,"id":"in","timestamp":"2026-01-28T10:00:00.000Z","cwd":"/"}',
+        '{"type":"message","id":"a","parentId":null,"timestamp":"2026-01-28T10:00:01.000Z","message":{"role":"user","content":"Hi"}}',
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "in.jsonl")
+        file.write_text("\n".join(lines))
+        import_path(store, file, by="dave")
 
 
 def _told_of_calls(store: Repository) -> None:

@@ -875,3 +875,19 @@ def test_a_real_file_with_lines_cut_moved_or_changed_is_still_read(shared: Path,
     }
     kept = {source for turn in distinct_turns(transcript) for source in turn.source_ids}
     assert spoken <= kept
+
+
+def test_a_call_that_the_user_refused_or_broke_off_says_so() -> None:
+    refused, broken = "User rejected tool use", {"stdout": "", "interrupted": True}
+    session = only_session(
+        user("u1", None, 0),
+        assistant("a1", "u1", 1, call("t1"), call("t2"), call("t3")),
+        result("r1", "a1", 2, "t1", toolUseResult=refused),
+        result("r2", "r1", 3, "t2", toolUseResult=broken),
+        result("r3", "r2", 4, "t3", toolUseResult={"interrupted": False}),
+    )
+    assert [turn.tool_results for turn in session.paths[0][2:]] == [
+        ({"call_id": "t1", "outcome": "refused"},),
+        ({"call_id": "t2", "outcome": "cancelled"},),
+        (),
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import trails
 from tests.support.machines import examples
-from trails import Repository
+from trails import Call, Repository
 from trails.parts import plain_text
 from trails.transcripts.formats import import_path
 from trails.transcripts.merge import merge
@@ -123,6 +123,31 @@ TALK = (
 def test_the_history_that_every_span_tells_again_stands_once() -> None:
     assert paths(*TALK) == [["q", "a", "r", "b"]]
     assert paths(*reversed(TALK)) == [["q", "a", "r", "b"]]  # spans count by their start, not by their place
+
+
+def test_a_span_tells_when_its_call_and_its_tools_ran_and_who_served_the_model(memory: Repository) -> None:
+    ran: dict[str, Any] = {"operation": "execute_tool", "gen_ai__tool__call__id": "c1"}
+    backwards = span(
+        "s3", 9, [text("user", "q"), calling("c1"), result("c1"), text("user", "r")], [text("assistant", "b")]
+    )
+    backwards["end_time_unix_nano"] = START * 10**9
+    merge(
+        memory,
+        parsed(
+            span("s1", 1, [text("user", "q")], [calling("c1")], gen_ai__provider__name="acme"),
+            span("s2", 3, **ran),
+            backwards,
+        ),
+    )
+    [record] = memory.list()
+    turns = memory.load(record.id).turns
+    start = datetime.fromtimestamp(START, UTC)
+    half, first, third = timedelta(milliseconds=500), start + timedelta(seconds=1), start + timedelta(seconds=3)
+    assert turns[1].call == Call(started=first, ended=first + half, provider="acme")
+    [answer] = turns[2].tool_results
+    assert (answer.started, answer.ended, turns[2].author) == (third, third + half, "weather")
+    assert [turn.call for turn in (turns[0], turns[2], turns[3], turns[4])] == [None] * 4
+    assert memory.verify().ok
 
 
 def test_a_span_gives_its_answer_its_time_its_model_its_usage_and_what_else_it_says() -> None:

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from trails.transcripts.openclaw.export import ExportReport
     from trails.transcripts.report import ImportReport
 
-_PATHS = click.Path(exists=True, path_type=Path)
+_SOURCES = click.Path(exists=True, allow_dash=True, path_type=Path)
+_STDIN = Path("-")
 _SHOWN_PROBLEMS = 20
 _VERIFIER = "verify_export.py"
 
 
 @command("import")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=_PATHS)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=_SOURCES)
 @click.option(
     "--format",
     "format_",
@@ -64,8 +65,9 @@ def import_files(
 ) -> None:
     """Import transcripts from files and folders.
 
-    A folder stands for all files below it; a state folder of OpenClaw comes with its keys and runs. Importing the same
-    again adds nothing; a file that grew goes on where it ended. Lines that cannot be used are reported on stderr and
+    A folder stands for all files below it, and - for standard input; a state folder of OpenClaw comes with its keys and
+    runs. Importing the same again adds nothing; a file that grew goes on where it ended. Each session says who imported
+    it, when, and from which file (`trails query imported-sessions`). Lines that cannot be used are reported on stderr and
     the exit code stays 0; it is 1 where nothing at all could be imported. Keys, tokens and passwords in what comes in
     are named by kind, session and turn, and never shown; --redact-secrets takes them out before anything is stored.
     """
@@ -100,8 +102,13 @@ def import_files(
 
 def _import_one(store: Repository, path: Path, format_: str | None, **how: Any) -> ImportReport:
     from trails.cli import render
-    from trails.transcripts.formats import import_path
+    from trails.transcripts.formats import import_bytes, import_path
 
+    if path == _STDIN:
+        if how.pop("allow_outside"):
+            raise click.UsageError("--allow-outside goes with a folder, not with standard input")
+        how["final"] = how["final"] is not False
+        return import_bytes(store, sys.stdin.buffer.read(), format=format_, **how)
     with render.progress("importing") as progress:
         return import_path(store, path, format=format_, progress=progress, **how)
 

@@ -40,6 +40,7 @@ _BESIDE = ("ledger", "entry")
 
 CANNOT_SHOW = (
     "that nothing was left out at the end of a session, or a whole one: hold heads against what was kept elsewhere (--head)",
+    "that no system prompt was left out after the last one that is there",
     "that the file was not made anew from its start: whoever writes all of it can compute all digests",
     "what no digest of a turn covers, as the store's log does: sessions' names, labels, keys, states and times",
     "who tagged, noted or redacted, which session a copy or quotation came from, ledgers and runs: the log covers these too",
@@ -158,6 +159,8 @@ def prompt_digest(version: str, first: str, said: str) -> str:
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6})0*)?(?:Z|\+00:00)")
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?|[+-]?\.[0-9]+")
 _INDEX = re.compile("[0-9]{1,18}")
+_OF_TURN = re.compile("[0-9]+-[0-9a-f]+(/(?!deletion).*)?", re.DOTALL)
+"""What follows a session's IRI in that of a turn of it, or of a part of one: such stand in the session's graph alone."""
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
@@ -623,7 +626,7 @@ def _result_pairs(result: Properties) -> Iterator[tuple[str, Term]]:
     call_id = _first(result, _TRAILS + "callId") or ""
     yield _TYPE, (_TRAILS + "ToolResult", "")
     yield _TRAILS + "callId", (call_id, _STRING)
-    yield _TRAILS + "isError", (_first(result, _TRAILS + "isError") or "", _BOOLEAN)
+    yield _TRAILS + "isError", ("true" if _first(result, _TRAILS + "isError") == "true" else "false", _BOOLEAN)
     yield from _kept(result, _TOLD_OF_TOOLS)
 
 
@@ -881,6 +884,9 @@ class Export:
     def _check_catalog(self, catalog: dict[str, Properties]) -> None:
         checks = {"SystemPrompt": self._check_prompt, "Tag": self._check_tag, "Note": self._check_note}
         for iri, row in catalog.items():
+            home, _, rest = iri.partition("/")
+            if home in self.sessions and _OF_TURN.fullmatch(rest):
+                self._add("stray", self.sessions[home].id, None, f"something is said of {iri} outside of its graph")
             for name, check in checks.items():
                 if (_TRAILS + name, "") in row.get(_TYPE, []):
                     try:
@@ -999,7 +1005,7 @@ def _named(turn: Turn, answered: dict[str, str], lineage: set[str]) -> Iterator[
     """Yield what a turn says of other sessions that no digest covers: which one it was. Turn, place and digest are."""
     own = turn.own
     if turn.copying is not None:
-        yield "by which copying it came, and where the calls that it repeats were made"
+        yield "by which copying it came, and where, for whom and as which calls those that it repeats were made"
     for name, what in ((_PROV + "alternateOf", "a copy from"), (_PROV + "wasQuotedFrom", "picked from")):
         yield from (f"{what} {iri.partition('/')[0]}" for iri, _ in own.get(name, []))
     if "result" in turn.facts:

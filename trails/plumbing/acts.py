@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from pyoxigraph import NamedNode, Quad
 
 from trails import iris, vocab
 from trails.plumbing.kind import Arriving, Growth, Kind, Leaving
-from trails.records.acts import TYPES, Act, Alteration, act_of, act_quads
+from trails.plumbing.taking import Taking
+from trails.records.acts import EXACT, TYPES, Act, Alteration, act_of, act_quads, file_of, file_quads
 from trails.records.deeds import Deed, author_type
 from trails.store.contract import Matching, QuadStore
+
+_TYPES: Final = TYPES | {vocab.SOURCE_FILE}
 
 
 def read(store: Matching, session_id: str) -> list[Act]:
@@ -42,28 +45,55 @@ def _iri(quad: Quad) -> str:
     return str(getattr(quad.subject, "value", quad.subject))
 
 
-def _logged(store: Matching, node: NamedNode, _: Sequence[Quad] = ()) -> list[Quad]:
+def _acts_of(store: Matching, node: NamedNode) -> list[Quad]:
     return [each for quad in _done_to(store, node) for each in _about(store, quad)]
+
+
+def _logged(store: Matching, node: NamedNode, _: Sequence[Quad] = ()) -> list[Quad]:
+    """Return what was done to a session, and what is said of the files that it came from."""
+    return _with_files(store, _acts_of(store, node))
+
+
+def _is_of_this_store(quad: Quad) -> bool:
+    """Tell whether a quad says that an act is no part of the session, but of what this store did with it."""
+    if quad.predicate == vocab.IMPORTER:
+        return str(getattr(quad.object, "value", "")) in EXACT
+    return quad.object == vocab.READING
+
+
+def _with_files(store: Matching, acts: list[Quad]) -> list[Quad]:
+    return [*acts, *(said for file in files_in(acts) for said in store.quads((file, None, None, vocab.CATALOG)))]
+
+
+def files_in(quads: Iterable[Quad]) -> list[NamedNode]:
+    """Return the files that acts among some quads used."""
+    used = (quad.object for quad in quads if quad.predicate == vocab.USED)
+    return [each for each in dict.fromkeys(used) if isinstance(each, NamedNode) and iris.file_digest(each.value)]
 
 
 def _as_written(subject: str, quads: Sequence[Quad]) -> list[Quad]:
     node = NamedNode(subject)
+    if iris.file_digest(subject) is not None:
+        return file_quads(file_of(subject, quads))
     return [quad for quad in act_quads(act_of(subject, quads)) if quad.subject == node]
 
 
 def _exported(store: QuadStore, node: NamedNode) -> list[Quad]:
-    quads = _logged(store, node)
+    acts = _acts_of(store, node)
+    here = {quad.subject for quad in acts if _is_of_this_store(quad)}
+    quads = _with_files(store, [quad for quad in acts if quad.subject not in here])
     who = {str(getattr(q.object, "value", "")) for q in quads if q.predicate == vocab.ASSOCIATED_WITH}
     return [*quads, *map(author_type, sorted(who))]
 
 
 def _leaving(store: QuadStore, doomed: Collection[str], _: set[str]) -> Leaving:
-    return Leaving(remove=[q for each in doomed for q in _logged(store, NamedNode(iris.session(each)))])
+    quads = [q for each in doomed for q in _acts_of(store, NamedNode(iris.session(each)))]
+    return Leaving(remove=quads, unless_used=files_in(quads))
 
 
 def _arriving(store: QuadStore, _: str, quads: Sequence[Quad]) -> Arriving:
     """Return quads of an arriving session without the acts that are here already."""
-    subjects = {quad.subject for quad in quads if quad.object in TYPES}
+    subjects = {quad.subject for quad in quads if quad.object in _TYPES}
     known = {subject for subject in subjects if store.quads((subject, None, None, vocab.CATALOG))}  # type: ignore[arg-type] # an IRI
     return Arriving([quad for quad in quads if quad.subject not in known])
 
@@ -71,19 +101,43 @@ def _arriving(store: QuadStore, _: str, quads: Sequence[Quad]) -> Arriving:
 def _growing(store: QuadStore, file: QuadStore, session_id: str, _: bool) -> Growth:
     """Return what was done to a session in the file's store and is not known here."""
     found = _arriving(store, session_id, _exported(file, NamedNode(iris.session(session_id))))
-    is_new = any(quad.object in TYPES for quad in found.quads)
+    is_new = any(quad.object in _TYPES for quad in found.quads)
     return Growth(add=found.quads if is_new else ())
+
+
+def _purge(taking: Taking, subject: str, before: Sequence[Quad], _: Sequence[Quad]) -> None:
+    """Take a text out of the name of a file: it is logged with the rows of all sessions that came from it."""
+    taking.found.swap(before, taking.without(before))
+    for session_id in sorted(_sessions_from(taking, subject)):
+        taking.place(session_id, "file name", subject)
+        taking.found.note(session_id, subject)
+        taking.found.rows.add(session_id)
+
+
+def _sessions_from(taking: Taking, subject: str) -> set[str]:
+    node = NamedNode(subject)
+    acts = (
+        quads for quads in taking.about.values() if any(q.predicate == vocab.USED and q.object == node for q in quads)
+    )
+    return {iris.session_id(_iri(quads[0])) for quads in acts if iris.is_session(_iri(quads[0]).partition("/")[0])}
 
 
 ACTS: Final = Kind(
     name="acts",
-    types=TYPES,
+    types=_TYPES,
     links=frozenset({vocab.DONE_TO}),
     logged=_logged,
     as_written=_as_written,
     leaving=_leaving,
+    purges=lambda subject: iris.file_digest(subject) is not None,
+    purge=_purge,
     exported=_exported,
     arriving=_arriving,
     growing=_growing,
-    places={vocab.OLD_VALUE: "old value", vocab.NEW_VALUE: "new value", vocab.ALTERED_FIELD: "field"},
+    places={
+        vocab.OLD_VALUE: "old value",
+        vocab.NEW_VALUE: "new value",
+        vocab.ALTERED_FIELD: "field",
+        vocab.FILE_NAME: "file name",
+    },
 )

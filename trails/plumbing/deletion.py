@@ -94,6 +94,7 @@ def _commit(store: QuadStore, doomed: list[str], tx: Transaction) -> None:
         whole.join(tx)
         whole.take([*rows, *going])
         whole.require(map(there, homes))
+        whole.log(_unused_goes([node for each in left for node in each.unless_used]))
         whole.log(logged)
         whole.log(leaves.rows("change", homes))
         for each in left:
@@ -131,6 +132,18 @@ def _nothing_new(doomed: list[str], rows: Sequence[Quad], log: tuple[int, bytes]
         for session_id in doomed:
             after.add(former_quads(former.look(after, session_id, rows, log)))
         return list(leaves.rows("delete", doomed)(after))
+
+    return made
+
+
+def _unused_goes(nodes: Sequence[NamedNode]) -> leaves.LeafMaker:
+    """Return a maker of no leaves, which lets go what nothing uses any more once the commit is written."""
+
+    def made(after: Preview) -> list[Leaf]:
+        for node in nodes:
+            if not after.quads((None, vocab.USED, node, vocab.CATALOG)):
+                after.remove(after.quads((node, None, None, vocab.CATALOG)))
+        return []
 
     return made
 

@@ -90,6 +90,8 @@ class Leaving:
     rows: Sequence[str] = ()
     """The sessions to which records move: they must stay, and their rows are logged again."""
     leaves: Sequence[Leaf] = ()
+    unless_used: Sequence[NamedNode] = ()
+    """What goes with all that is said of it, unless something that stays uses it (prov:used)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class Row:
             return SALTED + leaves.row_digest(self.quads)
         own = [quad for quad in self.quads if quad.subject == self.node]
         fork = [quad for quad in own if quad.predicate in FORK_POINT]
-        kept = [quad for quad in own if quad.predicate in _MADE_WITH]
+        kept = [quad for quad in own if _is_first(quad)]
         return SALTED + leaves.row_digest([*kept, self.fork_digest(fork)] if fork else kept)
 
     def fork_digest(self, fork_point: Iterable[Quad]) -> Quad:
@@ -78,8 +78,8 @@ class Row:
         return Quad(self.node, vocab.FORK_DIGEST, Literal(digest), vocab.CATALOG)
 
     def _rest(self) -> list[Quad]:
-        first = {*_MADE_WITH, *FORK_POINT}
-        return [quad for quad in self.quads if quad.subject != self.node or quad.predicate not in first]
+        own, point = self.node, FORK_POINT
+        return [q for q in self.quads if q.subject != own or not (_is_first(q) or q.predicate in point)]
 
     @property
     def rest(self) -> str | None:
@@ -104,6 +104,13 @@ class Row:
     def row_salts(self) -> list[Quad]:
         """What salts the part that may change."""
         return [quad for quad in self.quads if quad.predicate == vocab.ROW_SALT and quad.subject == self.node]
+
+
+def _is_first(quad: Quad) -> bool:
+    """Tell whether what a row says never changes; that a session came from a file may be said again, of a grown one."""
+    if quad.predicate != vocab.DERIVED_FROM:
+        return quad.predicate in _MADE_WITH
+    return not (isinstance(quad.object, NamedNode) and iris.file_digest(quad.object.value) is not None)
 
 
 def row_of(store: Matching, session_id: str) -> Row:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from trails import iris, lineage
 from trails.errors import InvalidInput
-from trails.model import Call, ToolResult, Turn
-from trails.plumbing.draft import ANSWERING, Draft
+from trails.model import Call, SessionRecord, ToolCall, ToolResult, Turn
+from trails.plumbing.draft import ANSWERING, Draft, default_author
 
 
 def settled(made: Draft, turns: Sequence[Turn], newest_prompt: Callable[[], int]) -> Draft:
@@ -74,11 +74,23 @@ def _answering(made: Draft, turns: Sequence[Turn]) -> Draft:
     if made.role not in ANSWERING:
         return made
     if made.author_iri is None:
-        tools = {_tool(each, asked[each.call_id].name if each.call_id in asked else None) for each in named}
-        if len(tools) == 1 and (only := tools.pop()) is not None:
-            made = made._replace(author_iri=only)
+        made = made._replace(author_iri=_only_tool(named, asked))
     ends = [each.ended for each in named if each.ended is not None]
     return made._replace(time=max(ends)) if made.is_now and len(ends) == len(named) else made
+
+
+def author(record: SessionRecord, turn: Turn, before: Sequence[Turn]) -> str:
+    """Return the IRI of whom a turn would be attributed to after some turns if nobody were named for it."""
+    asked = lineage.asked_for(before, {each.call_id for each in turn.tool_results}) if turn.role in ANSWERING else {}
+    return (_only_tool(turn.tool_results, asked) if turn.role in ANSWERING else None) or default_author(
+        record, turn.role
+    )
+
+
+def _only_tool(answers: Iterable[ToolResult], asked: Mapping[str, ToolCall]) -> str | None:
+    """Return the IRI of the tool whose answers these are, where it is one and known."""
+    tools = {_tool(each, asked[each.call_id].name if each.call_id in asked else None) for each in answers}
+    return tools.pop() if len(tools) == 1 else None
 
 
 def _with_tool(answer: ToolResult, name: str | None) -> ToolResult:

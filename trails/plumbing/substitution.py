@@ -40,7 +40,7 @@ _NOBODYS: Final = frozenset(
         vocab.FACTS_DIGEST, vocab.STANDS_AS, vocab.HEAD_BEFORE, vocab.HEAD_AFTER, vocab.SHA256, vocab.STATE, vocab.DIRECTION,
         vocab.QUEUE_MODE, vocab.OUTCOME, vocab.FROM_STATE, vocab.TO_STATE, vocab.STATUS, vocab.ARTIFACT_CHANGE, vocab.ACTION,
         vocab.CLEANUP, vocab.RUN_OUTCOME, vocab.ANNOUNCED_HOW, vocab.REDACTED_PLACE, vocab.BRANCH,
-        vocab.SIGNED_HEAD, vocab.SIGNATURE,
+        vocab.SIGNED_HEAD, vocab.SIGNATURE, vocab.DELETED_HEAD, vocab.DELETED_AT_ROOT, vocab.IMPORTER, vocab.IMPORTER_VERSION,
     }
 )  # fmt: skip
 """The properties whose values are Trails' own words, or made by it: no person's text is in them."""

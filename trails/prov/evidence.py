@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from trails import vocab
@@ -11,6 +12,7 @@ Evidence = Literal["recorded", "imported", "derived"]
 
 EVIDENCE: Final = vocab.EVIDENCE.value
 SOURCE: Final = vocab.EVIDENCE_SOURCE.value
+FILE: Final = vocab.EVIDENCE_FILE.value
 RULE: Final = vocab.EVIDENCE_RULE.value
 
 RECORDED: Final[tuple[Attribute, ...]] = ((EVIDENCE, Value("recorded")),)
@@ -18,9 +20,9 @@ UNATTRIBUTED: Final = frozenset({"alternateOf", "specializationOf", "mentionOf",
 """The kinds that PROV-DM gives no attributes: what they rest on cannot be said."""
 
 
-def imported(source: str) -> tuple[Attribute, ...]:
-    """Return the attributes of what came from a record of another system."""
-    return ((EVIDENCE, Value("imported")), (SOURCE, Value(source)))
+def imported(source: str, files: Sequence[str] = ()) -> tuple[Attribute, ...]:
+    """Return the attributes of what came from a record of another system, given the IRIs of the files that it stood in."""
+    return ((EVIDENCE, Value("imported")), (SOURCE, Value(source)), *((FILE, Value(each)) for each in files))
 
 
 def derived(rule: str) -> tuple[Attribute, ...]:

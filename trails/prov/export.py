@@ -7,14 +7,14 @@ what holds JSON stay in the store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import NamedNode, Quad, Triple
 
 from trails import iris, queries, vocab
 from trails.decoding import decodes
@@ -40,7 +40,11 @@ from trails.store import tsv
 from trails.store.contract import QuadStore
 
 MEMORY: Final = ":memory:"
-_RDF_TYPE: Final = f"<{vocab.RDF}type>"
+_NUMBERED: Final = (
+    *(vocab.TYPE, vocab.ATTRIBUTED_TO, vocab.GENERATED_BY, vocab.ASSOCIATED_WITH, vocab.TIME),
+    *(vocab.INDEX, vocab.ROLE, vocab.DIGEST, vocab.MODEL),
+)
+"""The properties that stand in the rows of a graph as numbers, from 0: see `prov_facts.rq`."""
 _BARE: Final = frozenset(iri for iri in CLASSES if iri.removeprefix(PROV).lower() in ELEMENTS)
 _OF_GRAPHS: Final = (
     "derived_tool_informed_by_model",
@@ -49,18 +53,23 @@ _OF_GRAPHS: Final = (
     "derived_tool_approved",
     "derived_tool_refused",
     "derived_turn_in_run",
+    "derived_redacted_content",
+    "derived_spawned_for_spawner",
+    "derived_result_by_agent",
 )
 _ROLES: Final = {"derived_tool_approved": "approver", "derived_tool_refused": "refuser", "derived_tool_ran": "tool"}
 """In which role, by the rule that says so, somebody is associated with an activity."""
 _OF_TIMES: Final = {0: "wasStartedBy", 1: "wasEndedBy"}
 """The statement that says a derived time of an activity, by the time's place: the activity itself is recorded."""
-_OF_SESSIONS: Final = ("derived_agent_for_principal",)
+_OF_SESSIONS: Final = ("derived_agent_for_principal", "derived_child_for_requester")
 _DROPPED: Final = frozenset(
     term.value for term in (vocab.VALUE, vocab.SALT, vocab.LEAF_SALT, vocab.ROW_SALT, vocab.TASK_SALT, vocab.BRANCH)
 ) | frozenset(term.value for term in (vocab.ARGUMENTS, vocab.USAGE, vocab.META, vocab.REQUEST))
 """What the queries of this export leave out, for facts that are read without them."""
 
 Row = list[str]
+Sources = Mapping[str, tuple[Attribute, ...]]
+"""What imported turns rest on, by turn."""
 _FIRST: Final = itemgetter(0)
 _LONG: Final = 60
 """Characters of a term, as it is written, above which it is hardly ever said twice: a digest has more."""
@@ -124,11 +133,19 @@ def family(workspace: Workspace, session_id: str, *, recorded_only: bool) -> Ite
 def _graph(store: QuadStore, graph: str, end: int | None, wanted: Wanted) -> Iterator[Statement]:
     """Yield a graph's statements: of turns below `end`, of the one turn that is wanted, and of all that is no turn's."""
     keep = _keeper(end, wanted.turn)
-    sources = dict(store.table(queries.find("prov_sources").bind(graph=graph)))
+    sources = _sources(store, graph)
     rows = _by_subject(store, queries.find("prov_facts").bind(graph=graph))
     yield from _statements(rows, sources, keep)
     if not wanted.recorded_only:
         yield from _derived(store, _OF_GRAPHS, keep, graph=graph)
+
+
+def _sources(store: QuadStore, graph: str) -> Sources:
+    """Return what imported turns of a graph rest on: the records of their source, and the files that the session is from."""
+    files = [quad.object for quad in store.quads((NamedNode(graph), vocab.DERIVED_FROM, None, vocab.CATALOG))]
+    named = [each.value for each in files if isinstance(each, NamedNode) and iris.file_digest(each.value) is not None]
+    found = store.table(queries.find("prov_sources").bind(graph=graph))
+    return {turn: imported(tsv.string(source), sorted(named)) for turn, source in found}
 
 
 def _by_subject(store: QuadStore, query: str) -> Iterable[Row]:
@@ -154,22 +171,47 @@ def _turn_index(subject: str) -> int | None:
 
 
 def _derived(store: QuadStore, rules: Iterable[str], keep: Callable[[str], bool], **bound: str) -> Iterator[Statement]:
-    terms = trails_terms()
     for rule in rules:
         role = ((ROLE, Value(_ROLES[rule])),) if rule in _ROLES else ()
-        evidence = (*role, *derived(rule))
-        for triple in store.query(queries.find(rule).bind(**bound)):  # type: ignore[union-attr] # a CONSTRUCT
-            predicate = triple.predicate.value  # type: ignore[union-attr] # a CONSTRUCT
-            subject, value = triple.subject.value, triple.object.value  # type: ignore[union-attr] # IRIs, and times
-            if not keep(subject):
-                continue
-            if predicate in terms.times:
-                kind = _OF_TIMES[terms.times[predicate].place]
-                yield Statement(kind, None, (subject, None, None, value), evidence)
-                continue
+        made = store.query(queries.find(rule).bind(**bound))
+        for statement in _constructed(made, (*role, *derived(rule))):  # type: ignore[arg-type] # a CONSTRUCT
+            if keep(str(statement.arguments[0] if statement.arguments else statement.id)):
+                yield statement
+
+
+def _constructed(triples: Sequence[Triple], evidence: tuple[Attribute, ...]) -> Iterator[Statement]:
+    """Yield what constructed triples say: what things are, their times, their relations, and those with a node of their own."""
+    terms = trails_terms()
+    nodes: dict[str, dict[str, str]] = {
+        value: {} for _, predicate, value in map(_texts, triples) if predicate in terms.qualified
+    }
+    for subject, predicate, value in map(_texts, triples) if nodes else ():
+        if subject in nodes:
+            nodes[subject][predicate] = value
+    for subject, predicate, value in map(_texts, triples):
+        if subject in nodes:
+            continue
+        if predicate in terms.times:  # the activity itself is recorded
+            yield Statement(_OF_TIMES[terms.times[predicate].place], None, (subject, None, None, value), evidence)
+        elif predicate in terms.qualified:
+            form = terms.qualified[predicate]
+            places: list[str | None] = [subject, *(None,) * (len(KINDS[form.kind].places) - 1)]
+            for what, place in form.places.items():
+                places[place] = nodes[value].get(what)
+            yield Statement(form.kind, value, tuple(places), evidence)
+        elif predicate == vocab.TYPE.value:
+            for kind in terms.classes.get(value, ()):
+                yield Statement(kind, subject, (), evidence)
+        else:
             relation = terms.relations[predicate]
             rest = (None,) * (len(KINDS[relation.kind].places) - 2)
-            yield Statement(relation.kind, None, (subject, value, *rest), evidence)
+            said = () if relation.kind in UNATTRIBUTED else evidence
+            yield Statement(relation.kind, None, (subject, value, *rest), said)
+
+
+def _texts(triple: Triple) -> tuple[str, str, str]:
+    """Return a constructed triple as texts: IRIs, and literals without their types."""
+    return triple.subject.value, triple.predicate.value, triple.object.value  # type: ignore[union-attr] # no triples in it
 
 
 # --- the catalog
@@ -221,6 +263,7 @@ class _Forms:
     """What each predicate says, by the predicate as it is written in a row."""
 
     def __init__(self, terms: Terms) -> None:
+        self.types = frozenset({str(vocab.TYPE)})
         self.classes = {f"<{iri}>": kinds_ for iri, kinds_ in terms.classes.items()}
         self.relations = {
             f"<{iri}>": (relation, len(KINDS[relation.kind].places), _said(iri, relation.subtype))
@@ -230,9 +273,22 @@ class _Forms:
         self.times = {f"<{iri}>": time for iri, time in terms.times.items()}
         self.bare = frozenset(f"<{iri}>" for iri in _BARE)
         self.names: dict[str, str] = {f"<{iri}>": name for iri, name in NAMES.items()}
+        for number, term in enumerate(_NUMBERED):
+            self._number(str(number), str(term))
+
+    def _number(self, number: str, predicate: str) -> None:
+        """Let a number say what a predicate does."""
+        if predicate in self.types:
+            self.types |= {number}
+        elif predicate in self.relations:
+            self.relations[number] = self.relations[predicate]
+        elif predicate in self.times:
+            self.times[number] = self.times[predicate]
+        else:
+            self.names[number] = self.names.get(predicate, predicate[1:-1])
 
 
-def _statements(rows: Iterable[Row], sources: Mapping[str, str], keep: Callable[[str], bool]) -> Iterator[Statement]:
+def _statements(rows: Iterable[Row], sources: Sources, keep: Callable[[str], bool]) -> Iterator[Statement]:
     """Yield the statements of rows that come subject after subject."""
     forms = _Forms(trails_terms())
     for subject, about in groupby(rows, _FIRST):
@@ -240,7 +296,7 @@ def _statements(rows: Iterable[Row], sources: Mapping[str, str], keep: Callable[
             yield from _subject(subject, about, sources, forms)
 
 
-def _subject(term: str, rows: Iterable[Row], sources: Mapping[str, str], forms: _Forms) -> list[Statement]:
+def _subject(term: str, rows: Iterable[Row], sources: Sources, forms: _Forms) -> list[Statement]:
     """Return the statements of one subject: what it is, with its attributes, then its relations."""
     subject = term[1:-1]
     evidence = _evidence(term, sources) if sources else RECORDED
@@ -249,7 +305,7 @@ def _subject(term: str, rows: Iterable[Row], sources: Mapping[str, str], forms: 
     relations: list[_Filled] = []
     times: dict[tuple[str, int], str] = {}
     for _, predicate, value in rows:
-        if predicate == _RDF_TYPE:
+        if predicate in forms.types:
             for kind in forms.classes.get(value, ()):
                 kinds_[kind] = None
             if value not in forms.bare:
@@ -297,10 +353,9 @@ def _said(iri: str, subtype: str | None) -> tuple[Attribute, ...]:
     return ((TYPE, name_value(iri)),) if iri.startswith(vocab.TRAILS) else ()
 
 
-def _evidence(term: str, sources: Mapping[str, str]) -> tuple[Attribute, ...]:
+def _evidence(term: str, sources: Sources) -> tuple[Attribute, ...]:
     turn = term if term in sources else f"<{iris.turn_of(term[1:-1])}>" if "/" in term else term
-    source = sources.get(turn)
-    return RECORDED if source is None else imported(tsv.string(source))
+    return sources.get(turn, RECORDED)
 
 
 def _read(term: str) -> Value:

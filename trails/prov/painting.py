@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import Any, Final
 
 import matplotlib as mpl
@@ -38,7 +39,8 @@ _SETTINGS: Final[Any] = {
 def png(shown: Picture) -> bytes:
     """Return the picture as PNG."""
     points, width, height = lay_out(shown)
-    with mpl.rc_context(_SETTINGS):
+    with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # shown as a box: no reason to complain
         figure = Figure(figsize=(width / _UNIT, height / _UNIT), dpi=_UNIT)
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0, 0, 1, 1))

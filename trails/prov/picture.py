@@ -145,6 +145,8 @@ def _name(iri: str) -> str:
             part = tail.partition("/")[2].replace("/", " ")
             return _cut(f"{unquote(session)} #{number} {part}".strip())
         return _cut(f"{unquote(session)} {rest.replace('/', ' ')}")
+    if ours := re.fullmatch("urn:trails:[a-z]+:(.+)", iri):
+        return _cut(unquote(ours[1]))
     return _cut(unquote(re.split(r"[#/:]", iri.rstrip("#/:"))[-1]) or iri)
 
 

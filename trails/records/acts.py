@@ -18,9 +18,14 @@ from trails.decoding import decodes
 from trails.errors import IntegrityError
 from trails.model import Value
 from trails.records.deeds import author_type
-from trails.records.schema import IRI, NUMBER, SESSION, TEXT, TIME, Codec, Field, Node, Table
+from trails.records.schema import IRI, NUMBER, SESSION, TEXT, TEXTS, TIME, Codec, Field, Node, Table
 
 _SESSIONS: Final = Codec(lambda session_id: NamedNode(iris.session(session_id)), iris.session_id, order=str)
+_IRIS: Final = Codec(NamedNode, order=str)
+
+
+EXACT: Final = frozenset({"nquads", "trig"})
+"""The formats in which the very sessions come in that were exported, and not what another system tells of them."""
 
 
 class Act(Value):
@@ -58,6 +63,62 @@ class Alteration(Act):
     new: str | None = None
 
 
+class Reading(Act):
+    """What a session holds was read whole, as far as it went then, and given out: exported, or audited."""
+
+    action: str
+    """`export` or `audit`."""
+    used: tuple[str, ...] = ()
+    """The ids of the sessions that were read: itself, and those that it inherits turns from."""
+    read_from: int | None = None
+    """The index of the first turn that was read, 0; None where there was none."""
+    read_through: int | None = None
+    """The index of the last one, inclusive."""
+
+
+class Import(Act):
+    """A session, or more of one, came in from a file: `token` counts the imports of the session, from 1, unless `is_exact`."""
+
+    started: datetime
+    importer: str
+    """The format by which it was read."""
+    version: str
+    """The version of Trails that read it."""
+    refused_lines: int = 0
+    """How many lines of what was read with it could not be used."""
+    files: tuple[str, ...] = ()
+    """The IRIs of the files that it came from, in order."""
+    read_as: tuple[str, ...] = ()
+    """The names of those files that were read before under another name."""
+
+    @property
+    def iri(self) -> str:
+        """The import's IRI."""
+        session_iri = iris.session(self.session_id)
+        return iris.act(session_iri, self.token) if self.is_exact else iris.session_import(session_iri, int(self.token))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the very session came in that was exported: that it did is this store's affair, and in no export."""
+        return self.importer in EXACT
+
+
+class SourceFile(Value):
+    """A file that a session came from: what its bytes are, and what it was called when they were read first."""
+
+    sha256: str
+    """The digest of its bytes, in hex."""
+    size: int
+    """How many there are."""
+    name: str | None = None
+    """None for what has no name, as standard input."""
+
+    @property
+    def iri(self) -> str:
+        """The file's IRI, by its bytes."""
+        return iris.source_file(self.sha256)
+
+
 _BY: Final = (
     Field("session_id", v.DONE_TO, SESSION, required=True),
     Field("by_iri", v.ASSOCIATED_WITH, IRI, required=True),
@@ -83,8 +144,43 @@ _TABLES: Final[Mapping[type[Act], Table]] = {
             Field("new", v.NEW_VALUE, TEXT),
         ),
     ),
+    Reading: Table(
+        (v.READING, v.ACTIVITY),
+        (
+            *_BY,
+            Field("action", v.ACTION, TEXT, required=True),
+            Field("used", v.USED, _SESSIONS),
+            Field("read_from", v.READ_FROM, NUMBER),
+            Field("read_through", v.READ_THROUGH, NUMBER),
+        ),
+    ),
+    Import: Table(
+        (v.IMPORT, v.ACTIVITY),
+        (
+            *_BY,
+            Field("started", v.STARTED_AT, TIME, required=True),
+            Field("importer", v.IMPORTER, TEXT, required=True),
+            Field("version", v.IMPORTER_VERSION, TEXT, required=True),
+            Field("refused_lines", v.REFUSED_LINES, NUMBER, required=True),
+            Field("files", v.USED, _IRIS),
+            Field("read_as", v.FILE_NAME, TEXTS),
+        ),
+    ),
 }
-_CLASSES: Final[Mapping[NamedNode, type[Act]]] = {v.COPYING: Copying, v.ALTERATION: Alteration}
+_FILES: Final = Table(
+    (v.SOURCE_FILE, v.ENTITY),
+    (
+        Field("sha256", v.SHA256, TEXT, required=True),
+        Field("size", v.FILE_SIZE, NUMBER, required=True),
+        Field("name", v.FILE_NAME, TEXT),
+    ),
+)
+_CLASSES: Final[Mapping[NamedNode, type[Act]]] = {
+    v.COPYING: Copying,
+    v.ALTERATION: Alteration,
+    v.IMPORT: Import,
+    v.READING: Reading,
+}
 TYPES: Final = frozenset(_CLASSES)
 
 
@@ -101,11 +197,36 @@ def act_of(subject: str, quads: Iterable[Quad]) -> Act:
         if isinstance(quad.object, Node):
             said[quad.predicate].append(quad.object)
     kind = next((_CLASSES[each] for each in said[v.TYPE] if each in _CLASSES), None)  # type: ignore[index] # IRIs
-    token = iris.act_token(subject)
+    number = iris.import_number(subject)
+    token = iris.act_token(subject) if number is None else str(number)
     if kind is None or token is None:
         raise IntegrityError(f"<{subject}> is no act: the store was altered; restore it from a backup")
     values = {name: value for name, value in _TABLES[kind].values(said).items() if value is not None}
     try:
-        return kind.model_validate(values | {"token": token})
+        found = kind.model_validate(values | {"token": token})
+        if found.iri == subject:
+            return found
+        raise IntegrityError(f"<{subject}> says what another act would say: the store was altered")
     except ValueError as error:
         raise IntegrityError(f"<{subject}> cannot be read ({error}): the store was altered") from error
+
+
+def file_quads(file: SourceFile) -> list[Quad]:
+    """Return the quads of a file that was read."""
+    return _FILES.quads(file, NamedNode(file.iri), v.CATALOG)
+
+
+@decodes
+def file_of(subject: str, quads: Iterable[Quad]) -> SourceFile:
+    """Return the file that quads with one subject say; raise `IntegrityError` for what Trails never writes."""
+    said: dict[NamedNode, list[Node]] = defaultdict(list)
+    for quad in quads:
+        if isinstance(quad.object, Node):
+            said[quad.predicate].append(quad.object)
+    try:
+        found = SourceFile.model_validate(_FILES.values(said))
+    except ValueError as error:
+        raise IntegrityError(f"<{subject}> cannot be read ({error}): the store was altered") from error
+    if found.iri != subject:
+        raise IntegrityError(f"<{subject}> says another digest: the store was altered; restore it from a backup")
+    return found

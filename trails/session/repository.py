@@ -68,9 +68,9 @@ def _close_at_exit() -> None:
 class Repository(Handle):
     """A store of sessions. Get one from `trails.open`, and close it with `with` or `close`."""
 
-    def __init__(self, store: QuadStore, *, actor: str | None = None) -> None:
+    def __init__(self, store: QuadStore, *, actor: str | None = None, record_reads: bool = False) -> None:
         """Wrap a store of quads; `trails.open` does this for the stores that ship, and gives the IRI of its `actor`."""
-        self.workspace = Workspace(store, actor)
+        self.workspace = Workspace(store, actor, record_reads=record_reads)
         """The store as the other parts of this package work on it (internal)."""
         self.reader = self.workspace.reader
         self._feed: Feed | None = None

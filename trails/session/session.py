@@ -389,7 +389,7 @@ class Session(Handle):
         with `recorded_only`, what only follows by a rule is left out. It is held in memory: `trails.prov.export` writes a
         stream. Pending turns are not in it.
         """
-        return exporting.document(self.worktree, self.id, recorded_only=recorded_only)
+        return exporting.document(self.worktree, self.iri, recorded_only=recorded_only)
 
     def replay(self, up_to_index: int | None = None) -> list[dict[str, Any]]:
         """Return what is stored of this session as plain dicts (role, content, index, branch), below `up_to_index`."""

@@ -31,6 +31,8 @@ def drafted(turn: SourceTurn) -> Draft:
         tool_calls=turn.tool_calls,
         tool_call_id=turn.tool_call_id,
         is_error=turn.is_error,
+        tool_results=turn.tool_results,
+        call=turn.call,
         compaction=turn.compaction,
         source_ids=turn.source_ids,
         meta=turn.meta or None,
@@ -121,7 +123,7 @@ def together(readings: Iterable[tuple[str, Reading]]) -> Transcript:
         return f"{file}: {text}" if len(read) > 1 else text
 
     return Transcript(
-        sessions=tuple(session for _, each in read for session in each.sessions),
+        sessions=tuple(replace(session, files=(file,)) for file, each in read for session in each.sessions),
         problems=tuple(replace(p, reason=said(file, p.reason)) for file, each in read for p in each.problems),
         records=sum((each.records for _, each in read), Counter()),
         notes=tuple(said(file, note) for file, each in read for note in each.notes),

@@ -12,12 +12,13 @@ from typing import BinaryIO, Final
 
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words
-from trails.plumbing import scan
+from trails.plumbing import imports, reads, scan
+from trails.plumbing.imports import Importing
 from trails.session import Repository
 from trails.transcripts import chatgpt, gemini, rdf, swe_agent
 from trails.transcripts.claude_code import projects
 from trails.transcripts.codex import rollout
-from trails.transcripts.merge import Progress, merge
+from trails.transcripts.merge import Growing, Progress, Read, importing, merge
 from trails.transcripts.openclaw import folder
 from trails.transcripts.otel import otlp
 from trails.transcripts.pi import export, session_file
@@ -60,6 +61,10 @@ RESTED: Final = 600.0
 where nothing in the file says that it is whole."""
 _NAMED: Final = 5
 """How many files of no known format a note names."""
+_EXACT: Final = (
+    "{} is an exact export, whose digests would not fit any more without its secrets; import it as it is, and take the content "
+    "out of those turns with `trails redact`. Nothing was imported"
+)
 IMPORT_FORMATS: Final = (*(known.name for known in TRANSCRIPTS), folder.FORMAT, *_RDF.values())
 EXPORT_FORMATS: Final = ("pi", folder.FORMAT, *_RDF.values())
 
@@ -74,6 +79,7 @@ def import_path(
     final: bool | None = None,
     allow_outside: bool = False,
     progress: Progress | None = None,
+    by: str | None = None,
 ) -> ImportReport:
     """Import a file, or every transcript in a folder and below, and return what was done.
 
@@ -90,6 +96,7 @@ def import_path(
     the report says so (`turns_held`), while the file was written to less than `RESTED` seconds ago, and what it ends with
     was said then: a new copy of an old file is finished, unless it ends with a thought or a call that goes on.
     `final=True` takes it at once, `final=False` leaves it out however old the file is.
+    Each session that is new or grown says who imported it (`by` is as for `Repository.delete`), when, and from which file.
     """
     if format is not None and format not in IMPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to import; there are: {', '.join(IMPORT_FORMATS)}")
@@ -104,7 +111,46 @@ def import_path(
             final=final,
             allow_outside=allow_outside,
             progress=progress,
+            by=by,
         )
+
+
+def import_bytes(
+    repository: Repository,
+    data: bytes,
+    *,
+    format: str | None = None,  # noqa: A002 - the public name
+    restore: bool = False,
+    redact_secrets: bool = False,
+    final: bool = True,
+    by: str | None = None,
+) -> ImportReport:
+    """Import one file's content, which has no name, and return what was done; arguments as for `import_path`.
+
+    Raises `InvalidInput` where the format is not told and cannot be seen: `nquads` and `trig` must be named.
+    """
+    if format is not None and (format not in IMPORT_FORMATS or format == folder.FORMAT):
+        alone = [each for each in IMPORT_FORMATS if each != folder.FORMAT]
+        raise InvalidInput(f"{format!r} is no format of one file to import; there are: {', '.join(alone)}")
+    name = format or _sniffed(data[:_HEAD])
+    if name is None:
+        what = "is no transcript of a format that can be told; name the format" if data else "is empty"
+        raise InvalidInput(f"what was given to import {what}")
+    if redact_secrets and name in _RDF.values():
+        raise InvalidInput(_EXACT.format("what was given"))
+    growing: Growing | None = None if final else lambda *_: True
+    report = _import_read(
+        repository,
+        importing(repository, name, by),
+        [("", data)],
+        said="",
+        restore=restore,
+        growing=growing,
+        redact_secrets=redact_secrets,
+    )
+    report.files += 1
+    masked(report)
+    return report
 
 
 def _import_path(
@@ -117,29 +163,29 @@ def _import_path(
     final: bool | None,
     allow_outside: bool,
     progress: Progress | None,
+    by: str | None,
 ) -> ImportReport:
     if not path.exists():
         raise InvalidInput(f"there is no file or folder {path}")
     if format == folder.FORMAT or (format is None and folder.find(path) is not None):
         report = folder.import_folder(
-            repository, path, allow_outside=allow_outside, progress=progress, redact_secrets=redact_secrets
+            repository, path, allow_outside=allow_outside, progress=progress, redact_secrets=redact_secrets, by=by
         )
         masked(report)
         return report
     report = ImportReport()
     groups = list(_groups(path, format, report))
     if redact_secrets and (exports := [str(files[0]) for name, files in groups if name in _RDF.values()]):
-        raise InvalidInput(
-            f"{exports[0]} is an exact export, whose digests would not fit any more without its secrets; import it as it is, "
-            "and take the content out of those turns with `trails redact`. Nothing was imported"
-        )
+        raise InvalidInput(_EXACT.format(exports[0]))
     total = sum(len(files) for _, files in groups)
     for name, files in groups:
         if progress:
             progress(report.files, total, str(files[0]))
         try:
             report.add(
-                _import_group(repository, name, files, restore=restore, final=final, redact_secrets=redact_secrets)
+                _import_group(
+                    repository, name, files, restore=restore, final=final, redact_secrets=redact_secrets, by=by
+                )
             )
         except InvalidInput as error:
             if path.is_file():
@@ -209,7 +255,10 @@ def _format_of(file: Path) -> str | None:
     if file.suffix in _RDF:
         return _RDF[file.suffix]
     with file.open("rb") as opened:
-        head = opened.read(_HEAD)
+        return _sniffed(opened.read(_HEAD))
+
+
+def _sniffed(head: bytes) -> str | None:
     return next((known.name for known in TRANSCRIPTS if known.sniff(head)), None)
 
 
@@ -221,19 +270,47 @@ def _import_group(
     restore: bool,
     final: bool | None,
     redact_secrets: bool,
+    by: str | None,
 ) -> ImportReport:
+    began = importing(repository, name, by)
     with in_words(files[0], "read"):
         read = [(str(file), file.read_bytes()) for file in files]
+    growing = _is_fresh if final is None else lambda *_: not final
+    said = str(files[0]) if len(files) == 1 else str(files[0].parent)
+    return _import_read(
+        repository, began, read, said=said, restore=restore, growing=growing, redact_secrets=redact_secrets
+    )
+
+
+def _import_read(
+    repository: Repository,
+    began: Importing,
+    read: Sequence[tuple[str, bytes]],
+    *,
+    said: str,
+    restore: bool,
+    growing: Growing | None,
+    redact_secrets: bool,
+) -> ImportReport:
+    """Import what was read: each is the name of a file, empty for none, and its bytes."""
+    name = began.importer
     if name in _RDF.values():
-        report = rdf.import_rdf(repository, read[0][1], name, restore=restore)
+        named, data = read[0]
+        report = rdf.import_rdf(repository, data, name, restore=restore, by=began.by_iri, name=Path(named).name or None)
         for session in (*report.sessions_created, *report.forks_created, *report.grown):
             report.secrets += scan.own(repository.workspace, session)
         return report
     known = next(each for each in TRANSCRIPTS if each.name == name)
     transcript = known.parse(read)
-    said = str(files[0]) if len(files) == 1 else str(files[0].parent)
-    growing = _is_fresh if final is None else lambda *_: not final
-    return merge(repository, transcript, file=said, growing=growing, redact_secrets=redact_secrets)
+    files = {name: imports.source_file(data, Path(name).name or None) for name, data in read}
+    return merge(
+        repository,
+        transcript,
+        file=said,
+        growing=growing,
+        redact_secrets=redact_secrets,
+        read=Read(began, files),
+    )
 
 
 def _is_fresh(file: str, said: datetime | None) -> bool:
@@ -252,9 +329,10 @@ def export_session(repository: Repository, session_id: str, format: str, out: Bi
     """Write a session with its lineage to a binary file: `pi` JSONL, or exact `nquads` or `trig`."""
     if format == folder.FORMAT:
         raise InvalidInput("openclaw is a whole folder, not one session: `openclaw_export.export_folder` writes it")
-    if format == "pi":
-        out.write(export.export_session(repository, session_id))
-    elif format in _RDF.values():
-        rdf.export_session(repository, session_id, format, out)
-    else:
+    if format not in EXPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to export; there are: {', '.join(EXPORT_FORMATS)}")
+    with reads.recorded(repository.workspace, [repository.record(session_id).id], "export"):
+        if format == "pi":
+            out.write(export.export_session(repository, session_id))
+        else:
+            rdf.export_session(repository, session_id, format, out)

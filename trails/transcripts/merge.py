@@ -8,19 +8,25 @@ ended, an earlier turn that changed in the source becomes a reported fork, and w
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any
 
 from pyoxigraph import Literal
 
+import trails
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput, TrailsError
 from trails.model import Compaction, Turn
+from trails.plumbing import imports
+from trails.plumbing.imports import Importing
+from trails.plumbing.transaction import Transaction
+from trails.records.acts import SourceFile
 from trails.secrets import Found
 from trails.session import Repository, Session
+from trails.store.contract import Matching
 from trails.transcripts import checked, limits
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
@@ -40,13 +46,17 @@ def merge(
     growing: Growing | None = None,
     progress: Progress | None = None,
     redact_secrets: bool = False,
+    read: Read | None = None,
 ) -> ImportReport:
     """Bring all sessions of a transcript into a store and return what was done; parents go before those that build on them.
 
     Turns at the end of a file that is still `growing` are kept back where they may not be whole; without it all are taken.
     A session that cannot be kept (a turn that the store refuses) is reported as a problem; the others are imported.
-    The report names every secret in what came in; `redact_secrets` puts a mark in the place of each.
+    The report names every secret in what came in; `redact_secrets` puts a mark in the place of each. Each session's import
+    is recorded, with the files that were `read`.
     """
+    read = read or Read(importing(repository, "unknown"), {})
+    lines = sum(problem.line > 0 for problem in transcript.problems)
     withholding = Withholding(out=redact_secrets)
     report = ImportReport(records=dict(transcript.records), notes=list(transcript.notes))
     report.problems += [
@@ -59,12 +69,44 @@ def merge(
             progress(done, len(ordered), session.id)
         try:
             withholding.check_id(session.id)
-            _Merge(repository, session, report, withholding, growing, file=file).run()
+            own = read.for_one(session, lines)
+            _Merge(repository, session, report, withholding, own, growing=growing, file=file).run()
         except TrailsError as error:
             report.problems.append(FileProblem(file=file, line=0, reason=f"session {session.id!r}: {error}", text=""))
     if progress:
         progress(len(ordered), len(ordered), "")
     return report
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """That files were read, and which: what the record of an import says."""
+
+    importing: Importing
+    files: Mapping[str, SourceFile]
+    """By the names that the parser was given."""
+    refused_lines: int = 0
+
+    def for_one(self, session: SourceSession, refused_lines: int) -> Read:
+        """Return the same for one session: with the files that it came from, or the first one where nobody can tell."""
+        own = {name: self.files[name] for name in session.files if name in self.files}
+        return Read(self.importing, own or dict(list(self.files.items())[:1]), self.refused_lines + refused_lines)
+
+    def recorded(self, store: Matching, session_id: str, *, is_new: bool) -> Transaction:
+        """Return what says in the commit of a session that it came in; see `trails.plumbing.imports.record`."""
+        return imports.record(
+            store,
+            session_id,
+            self.importing,
+            self.files.values(),
+            refused_lines=self.refused_lines,
+            is_new=is_new,
+        )
+
+
+def importing(repository: Repository, importer: str, by: str | None = None) -> Importing:
+    """Return that somebody begins to read files now; `by` is as for `Repository.delete`."""
+    return Importing(importer, trails.__version__, repository.workspace.who(by), datetime.now(UTC))
 
 
 def imported_id(source: str, source_id: str) -> str:
@@ -138,10 +180,12 @@ class _Merge:
         source: SourceSession,
         report: ImportReport,
         withholding: Withholding,
-        growing: Growing | None = None,
+        read: Read,
         *,
+        growing: Growing | None = None,
         file: str = "",
     ) -> None:
+        self._read = read
         self._repository = repository
         self._report = report
         self._growing = growing
@@ -330,7 +374,10 @@ class _Merge:
     def _append(self, session: Session, turns: Iterable[SourceTurn]) -> None:
         """Write turns at the end of a session, and report them with the secrets in them."""
         added, found = append_all(session, turns, self._withholding)
-        session.persist()
+        tree = session.worktree
+        if tree.has_news:
+            tx = self._read.recorded(tree.workspace.store, session.id, is_new=not tree.stored)
+            tree.persist(tx.change())
         self._report.turns_added += added
         self._report.secrets += found
 

@@ -18,7 +18,7 @@ from trails import iris, validate, vocab
 from trails.errors import InvalidInput, ParentMissing, TrailsError
 from trails.integrity.leaves import Kind, Leaf
 from trails.model import SessionRecord
-from trails.plumbing import deletion, kinds, leaves, logged, redaction_records, slots, sweep
+from trails.plumbing import deletion, imports, kinds, leaves, logged, redaction_records, slots, sweep
 from trails.plumbing.bundle import prompts, session_quads
 from trails.plumbing.reader import Reader
 from trails.plumbing.redaction import keep_redacted
@@ -29,6 +29,7 @@ from trails.store.contract import Change, QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.pattern import Pattern
 from trails.store.preview import Preview
+from trails.transcripts.merge import Read, importing
 from trails.transcripts.report import FileProblem, ImportReport
 
 FORMATS: Final = {"nquads": ox.RdfFormat.N_QUADS, "trig": ox.RdfFormat.TRIG}
@@ -80,6 +81,8 @@ def import_rdf(
     format: str,  # noqa: A002 - the public name
     *,
     restore: bool = False,
+    by: str | None = None,
+    name: str | None = None,
 ) -> ImportReport:
     """Bring the sessions of an export into a store and return what was done; importing it again adds nothing.
 
@@ -87,10 +90,13 @@ def import_rdf(
     every digest. Then each session is written in one commit, parents first. A session that is there already gets what
     the file has beyond it; it is left alone where it has more, and reported as changed where it has other turns. A
     session that was deleted here stays deleted unless `restore` is set, which lifts its tombstone in the same commit.
+    What is written says who imported it (`by` is as for `Repository.delete`), when, and from which bytes, called `name`; that
+    is this store's, and in no export of the session.
 
     Raises `InvalidInput` for a file that does not hold whole, unaltered sessions and `ParentMissing` for one whose
     parents are neither in it nor in the store; nothing is written then.
     """
+    read = Read(importing(repository, format, by), {"": imports.source_file(data, name)})
     file = _load(repository, _parse(data, _form(format)), restore=restore)
     report = ImportReport()
     ordered = sorted(file.records, key=lambda record: (len(file.reader.lineage(record.id)), record.id))
@@ -100,7 +106,7 @@ def import_rdf(
     }
     for record in ordered:
         try:
-            _Import(repository, file.repository, record, report, restore=restore).run()
+            _Import(repository, file.repository, record, report, read=read, restore=restore).run()
         except TrailsError as error:
             _problem(report, f"session {record.id!r} was not imported: {error}")
     return report
@@ -265,8 +271,16 @@ class _Import:
     """The import of one session, after its parents."""
 
     def __init__(
-        self, target: Repository, file: Repository, record: SessionRecord, report: ImportReport, *, restore: bool
+        self,
+        target: Repository,
+        file: Repository,
+        record: SessionRecord,
+        report: ImportReport,
+        *,
+        read: Read,
+        restore: bool,
     ) -> None:
+        self._read = read
         self._target = target
         self._file = file
         self._record = record
@@ -488,6 +502,7 @@ class _Import:
         return [leaf for kind in kinds.KINDS for leaf in kind.leaves_of(after, self._record.id, add)]
 
     def _commit(self, tx: Transaction) -> None:
+        tx.join(self._read.recorded(self._target.store, self._record.id, is_new=True))
         changed = "another writer changed it, its parent or its label meanwhile; import again"
         tx.commit(self._target.store, otherwise=lambda _: InvalidInput(changed))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trails.errors import InvalidInput
-from trails.model import Compaction
+from trails.model import Call, Compaction, ToolResult
 
 
 def files_at(path: Path, *patterns: str) -> list[Path]:
@@ -54,6 +54,10 @@ class SourceTurn:
     is_error: bool = False
     tool_calls: tuple[Mapping[str, Any], ...] = ()
     """The calls that a turn of plain text asks for, as in `Session.append`; those among parts are found by themselves."""
+    tool_results: tuple[ToolResult | Mapping[str, Any], ...] = ()
+    """What more is told of the calls that the turn answers, as in `Session.append`."""
+    call: Call | None = None
+    """What more is told of the model call that generated the turn, as in `Session.append`."""
     compaction: Compaction | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Whatever else the record says and an export needs; keys of up to 100 characters, values that JSON can carry."""
@@ -123,6 +127,8 @@ class SourceSession:
     """The name of the file where that may come."""
     open_surely: bool = False
     """Whether they cannot be whole as they are, as a message that only thinks."""
+    files: tuple[str, ...] = ()
+    """The names of the files that it came from, as the parser was given them; none where the parser can't tell."""
     saved: datetime | None = None
     """When this state of the session was saved, where a format writes its file anew each time: one of earlier states may
     come in later, and is then no branch of its own."""

@@ -292,6 +292,7 @@ def _session(
         meta=common | ({"otherTitles": list(titles[1:])} if titles[1:] else {}),
         spawned_by=None if group.agent is None else group.session,
         continues=continues,
+        files=tuple(dict.fromkeys(record.file for record in (group.own or group.all).values())),
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trails.model import Compaction
+from trails.parts import results_in
 from trails.transcripts.claude_code.chain import Chain
 from trails.transcripts.claude_code.records import Record, leftovers
 from trails.transcripts.source import Piece, SourceTurn
@@ -14,6 +15,8 @@ from trails.transcripts.source import Piece, SourceTurn
 _TRIGGERS: Final = {"manual": "manual", "auto": "threshold"}
 _OVER: Final = frozenset({"turn_duration", "stop_hook_summary", "local_command"})
 """The program's own records that come only between two turns of its user."""
+_REFUSED: Final = "User rejected tool use"
+"""What the program writes beside the result of a call that its user did not let run."""
 _BOUNDARY: Final = "boundary"
 """The metadata key under which a summary turn keeps what the boundary before it said."""
 
@@ -118,8 +121,21 @@ def _turn(group: _TurnRecords, common: Mapping[str, Any]) -> SourceTurn:
         model=_last([record.named("model") for record in group.records]),
         usage=_last([record.usage() for record in group.records]),
         stop_reason=_last([record.named("stop_reason") for record in group.records]),
+        tool_results=tuple(told for record in group.records for told in _told_of_tool(record)),
         meta=_meta(group.records, common),
     )
+
+
+def _told_of_tool(record: Record) -> Iterator[dict[str, Any]]:
+    """Yield what a line with one tool's result tells of how the call came out: refused, or broken off, by the user."""
+    answers = results_in(record.content) if isinstance(record.content, tuple) else ()
+    told = record.raw.get("toolUseResult")
+    if len(answers) != 1:
+        return
+    if told == _REFUSED:
+        yield {"call_id": answers[0].call_id, "outcome": "refused"}
+    elif isinstance(told, dict) and told.get("interrupted") is True:
+        yield {"call_id": answers[0].call_id, "outcome": "cancelled"}
 
 
 def _last(values: Sequence[Any]) -> Any:

@@ -21,6 +21,8 @@ from urllib.parse import quote
 
 from trails import keys, validate
 from trails.errors import InvalidInput
+from trails.plumbing import imports
+from trails.records.acts import SourceFile
 from trails.transcripts import jsonl
 from trails.transcripts.pi import session_file
 from trails.transcripts.report import FileProblem
@@ -165,6 +167,8 @@ class Folder:
     """The transcripts that could be read, and empty ones for entries without a file, by name."""
     problems: list[FileProblem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    read: dict[str, SourceFile] = field(default_factory=dict)
+    """The transcripts' files, by name."""
     barred: set[str] = field(default_factory=set)
     """The names of transcripts that lie outside and were not read."""
 
@@ -359,6 +363,7 @@ def _read_transcript(folder: Folder, stem: str, file: Path) -> None:
     except OSError as error:
         folder.refuse(file, f"cannot be read: {error.strerror or error}")
         return
+    folder.read[file.name] = imports.source_file(data, file.name)
     read = session_file.parse([(file.name, data)])
     _tell(folder, file, read)
     counts = (

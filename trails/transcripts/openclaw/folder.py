@@ -25,16 +25,18 @@ from pyoxigraph import Literal
 from trails import iris, keys, validate, vocab
 from trails.errors import InvalidInput, TrailsError
 from trails.files import as_path, in_words
-from trails.plumbing import leaves
+from trails.plumbing import imports, leaves
+from trails.plumbing.imports import Importing
 from trails.plumbing.transaction import Transaction
 from trails.policy.run import RunRecord, read_runs
+from trails.records.acts import SourceFile
 from trails.records.run import Run
 from trails.records.sessions import session_quads
 from trails.runs import Runs, runs_json
 from trails.runs.registry import Registry
 from trails.session import Repository
 from trails.store.contract import PreconditionFailed
-from trails.transcripts.merge import Progress, compare, imported_id, merge
+from trails.transcripts.merge import Progress, Read, compare, imported_id, importing, merge
 from trails.transcripts.openclaw import files
 from trails.transcripts.openclaw.bindings import Binder
 from trails.transcripts.openclaw.files import Folder, FolderLayout, Named, find, listed
@@ -54,6 +56,7 @@ def import_folder(
     allow_outside: bool = False,
     progress: Progress | None = None,
     redact_secrets: bool = False,
+    by: str | None = None,
 ) -> ImportReport:
     """Import a state folder, one agent's folder, its `sessions` folder, one `sessions.json` or one `runs.json`.
 
@@ -79,11 +82,17 @@ def import_folder(
     """
     place = as_path(path, "what to import")
     with in_words(place, "read"):
-        return _import(repository, place, progress, redact_secrets, allow_outside=allow_outside)
+        return _import(repository, place, progress, redact_secrets, allow_outside=allow_outside, by=by)
 
 
 def _import(
-    repository: Repository, path: Path, progress: Progress | None, redact_secrets: bool, *, allow_outside: bool
+    repository: Repository,
+    path: Path,
+    progress: Progress | None,
+    redact_secrets: bool,
+    *,
+    allow_outside: bool,
+    by: str | None,
 ) -> ImportReport:
     layout = find(path)
     if layout is None:
@@ -91,7 +100,8 @@ def _import(
             f"{path} is no state folder of OpenClaw: it has no agents/AGENT/sessions/{files.STORE}, and is none itself"
         )
     withholding = Withholding(out=redact_secrets)
-    return _FolderImport(repository, layout, progress, withholding, allow_outside=allow_outside).run()
+    began = importing(repository, FORMAT, by)
+    return _FolderImport(repository, layout, progress, withholding, began, allow_outside=allow_outside).run()
 
 
 class _FolderImport:
@@ -103,9 +113,11 @@ class _FolderImport:
         layout: FolderLayout,
         progress: Progress | None,
         withholding: Withholding,
+        began: Importing,
         *,
         allow_outside: bool,
     ) -> None:
+        self._began = began
         self._allow_outside = allow_outside
         self._repository = repository
         self._layout = layout
@@ -186,7 +198,9 @@ class _FolderImport:
             self._fill_in(self._withholding.session(session))
         whole = Transcript(sessions=tuple(files.linked(folder.sessions)), records=records)
         where = files.shown_path(folder.place.folder)
-        report = merge(self._repository, whole, file=where, redact_secrets=self._withholding.out)
+        refused = sum(problem.line > 0 for problem in folder.problems)
+        read = Read(self._began, {**_entries_of(folder), **folder.read}, refused)
+        report = merge(self._repository, whole, file=where, redact_secrets=self._withholding.out, read=read)
         report.problems = [*folder.problems, *report.problems]
         report.notes = [*folder.notes, *report.notes]
         report.files = len(folder.transcripts) + folder.store_file.is_file()
@@ -300,6 +314,14 @@ class _FolderImport:
         self._count("run", len(done.added) + len(done.known))
         self._count("run new", len(done.added))
         self._count("run changed", len(further))
+
+
+def _entries_of(folder: Folder) -> dict[str, SourceFile]:
+    """Return the file that names the sessions, where it can be read: those come from it whose transcript is not there."""
+    file = folder.store_file
+    with contextlib.suppress(OSError):
+        return {file.name: imports.source_file(file.read_bytes(), file.name)}
+    return {}
 
 
 def _is_missing(meta: Mapping[str, Any]) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from trails.model import Call
 from trails.parts import calls_in, results_in
 from trails.transcripts import checked
 from trails.transcripts.checked import Reading
@@ -69,6 +70,8 @@ class TracedSession:
         """The path that got something last."""
         self._named: set[str] = set()
         """The calls whose answers a turn is named after."""
+        self._ran: dict[str, dict[str, Any]] = {}
+        """When tools ran, by the call's id, as their spans tell."""
         self._uncounted = 0
         self._untold = 0
 
@@ -96,6 +99,8 @@ class TracedSession:
         """Add what a tool's span says, where a path ends with the call and no message answers it."""
         call_id = span.text("gen_ai.tool.call.id")
         result = span.attributes.get("gen_ai.tool.call.result")
+        if call_id is not None and (times := _times(span)):
+            self._ran.setdefault(call_id, {"call_id": call_id, **times})
         if call_id is None or result is None:
             return
         path = next((each for each in self._paths if call_id in _open_calls(each)), None)
@@ -125,7 +130,8 @@ class TracedSession:
         return SourceSession(
             source=source,
             id=self.id,
-            paths=tuple(tuple(turn for turn in path.turns if turn is not None) for path in self._paths) or ((),),
+            paths=tuple(tuple(self._told(turn) for turn in path.turns if turn is not None) for path in self._paths)
+            or ((),),
             created=self._created,
             agent=self._agent,
             system=self._system,
@@ -186,6 +192,11 @@ class TracedSession:
         answers = sorted(_answers(message.turn(place)))
         return replace(message.turn(self._name(answers, place)), time=span.start)
 
+    def _told(self, turn: SourceTurn) -> SourceTurn:
+        """Return a turn with what the spans of tools tell of the calls that it answers; these come in last."""
+        told = tuple(self._ran[call_id] for call_id in sorted(_answers(turn)) if call_id in self._ran)
+        return replace(turn, tool_results=told) if told else turn
+
     def _name(self, answers: Sequence[str], place: str) -> str:
         """Return the id of a turn: that of the calls it answers (message and tool span tell the same), else its place."""
         named = f"answer/{'+'.join(answers)}"
@@ -209,8 +220,22 @@ class TracedSession:
             model=checked.name(span.text("gen_ai.response.model", "gen_ai.request.model")),
             usage=usage_of(span) if number == 0 else None,
             stop_reason=turn.stop_reason or checked.name(stop),
+            call=_call(span),
             meta=meta | ({"attributes": kept} if kept else {}),
         )
+
+
+def _times(span: TraceSpan) -> dict[str, Any]:
+    """Return when a span began and ended, as far as it says so; nothing of one that ends before it begins."""
+    if span.start is not None and span.end is not None and span.start > span.end:
+        return {}
+    return {name: time for name, time in (("started", span.start), ("ended", span.end)) if time is not None}
+
+
+def _call(span: TraceSpan) -> Call | None:
+    """Return what a span tells of the model call that it is of: when it was, and who served the model."""
+    made = Call(**_times(span), provider=checked.name(span.text("gen_ai.provider.name", "gen_ai.system")))
+    return None if made == Call() else made
 
 
 def _open_calls(path: _Path) -> set[str]:

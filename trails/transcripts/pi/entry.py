@@ -35,7 +35,7 @@ from pydantic import Field, ValidationError
 from trails import parts, validate
 from trails.context.messages import DELIVERY
 from trails.errors import InvalidInput
-from trails.model import Compaction, Value
+from trails.model import Call, Compaction, ToolResult, Value
 from trails.plumbing import draft
 from trails.transcripts.checked import text_time
 from trails.transcripts.source import Piece, SourceTurn
@@ -88,6 +88,8 @@ class Noted(Value):
     stop_reason: str | None = None
     tool_call_id: str | None = None
     is_error: bool = False
+    tool_results: tuple[ToolResult, ...] = ()
+    call: Call | None = None
     compaction: Compaction | None = None
     meta: dict[str, Any] = Field(default_factory=dict)
 
@@ -137,6 +139,8 @@ def turn_fields(turn: SourceTurn) -> _Json:
         "tool_calls",
         "tool_call_id",
         "is_error",
+        "tool_results",
+        "call",
         "compaction",
     )
     return {name: getattr(turn, name) for name in names} | {"meta": turn.meta or None, "timed": False}

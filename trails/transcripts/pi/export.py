@@ -8,8 +8,8 @@ ignores. So a session that is imported again has the same roles, contents, times
 Salts are not part of the file, so digests differ: the exact format is N-Quads or TriG.
 
 Calls that were given beside the content stand among its parts, where pi looks for them; the entry notes how many did, and
-they come back beside it. One thing does not come back as it was: a redacted turn comes back as an empty text (its calls
-without arguments).
+they come back beside it. Not everything comes back: a redacted turn is an empty text then (its calls without arguments), and
+which version of the system prompt a call was sent, and which turns others repeat, stays behind.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from trails import iris, parts, validate
-from trails.model import SessionRecord, ToolCall, Turn
-from trails.plumbing import draft
+from trails.model import Call, SessionRecord, ToolCall, ToolResult, Turn
+from trails.plumbing import settling
 from trails.records.sessions import DEFAULT_PRINCIPAL
 from trails.session import Repository
 from trails.transcripts.merge import imported_id
@@ -54,7 +54,18 @@ _USAGE: Final = {
     "totalTokens": ("totalTokens", "total_tokens", "total"),
 }
 """pi's names of token counts, and the names that other sources have for them."""
-_COMPARED: Final = ("role", "author", "model", "usage", "stop_reason", "tool_call_id", "is_error", "compaction", "meta")
+_COMPARED: Final = (
+    "role",
+    "author",
+    "model",
+    "usage",
+    "stop_reason",
+    "tool_call_id",
+    "is_error",
+    "call",
+    "compaction",
+    "meta",
+)
 """What of a turn is noted where reading its entry would give something else; content and calls by rules of their own."""
 
 
@@ -75,10 +86,10 @@ def export_session(repository: Repository, session_id: str) -> bytes:
 
 def wanted(turns: Sequence[Turn], record: SessionRecord) -> list[SourceTurn]:
     """Return what an import of the exported file has to give for each turn of a session."""
-    return [_wanted(turn, record) for turn in turns]
+    return [_wanted(turn, turns, record) for turn in turns]
 
 
-def _wanted(turn: Turn, record: SessionRecord) -> SourceTurn:
+def _wanted(turn: Turn, turns: Sequence[Turn], record: SessionRecord) -> SourceTurn:
     content = turn.content
     found = content if isinstance(content, list) else []
     results = turn.tool_results[len(parts.results_in(found)) :]
@@ -86,12 +97,14 @@ def _wanted(turn: Turn, record: SessionRecord) -> SourceTurn:
         role=turn.role,
         pieces=(Piece(_entry_id(turn), content if isinstance(content, str) else tuple(content)),),
         time=turn.time,
-        author=None if turn.author_iri == draft.default_author(record, turn.role) else _author(turn),
+        author=None if turn.author_iri == settling.author(record, turn, turns[: turn.index]) else _author(turn),
         model=turn.model,
         usage=turn.usage or None,
         stop_reason=turn.facts.model_call.stop_reason if turn.facts.model_call else None,
         tool_call_id=results[0].call_id if results else None,
         is_error=results[0].is_error if results else False,
+        tool_results=tuple(result for result in turn.tool_results if result.told),
+        call=_told(turn),
         tool_calls=tuple(_call_part(call) for call in turn.tool_calls[len(parts.calls_in(found)) :]),
         compaction=turn.compaction,
         meta=turn.meta,
@@ -102,7 +115,15 @@ def _entry_id(turn: Turn) -> str:
     return turn.source_ids[0] if turn.source_ids and isinstance(turn.meta.get("pi"), dict) else turn.digest[:8]
 
 
+def _told(turn: Turn) -> Call | None:
+    """Return what is told of a turn's model call; of the versions of its system prompt a file of pi holds but one."""
+    told = None if turn.call is None else turn.call.model_copy(update={"prompt": None})
+    return None if told == Call() else told
+
+
 def _author(turn: Turn) -> str:
+    if iris.is_tool(turn.author_iri):
+        return turn.author_iri
     if iris.is_agent(turn.author_iri):
         return f"agent:{turn.author}"
     return turn.author_iri if turn.author.startswith(("agent:", "urn:trails:")) else turn.author
@@ -350,6 +371,15 @@ def _difference(turn: SourceTurn, read: SourceTurn) -> _Json:
     noted: _Json = {name: getattr(turn, name) for name in _COMPARED if getattr(turn, name) != getattr(read, name)}
     if noted.get("compaction") is not None:
         noted["compaction"] = noted["compaction"].model_dump(exclude_none=True)
+    if noted.get("call") is not None:
+        noted["call"] = noted["call"].model_dump(mode="json", exclude_none=True)
+    if turn.tool_results:
+        told = [
+            each.model_dump(mode="json", exclude_none=True)
+            for each in turn.tool_results
+            if isinstance(each, ToolResult)
+        ]
+        noted["tool_results"] = told
     if turn.time != read.time:
         noted["time"] = None if turn.time is None else write_time(turn.time)
     content = read.content

@@ -74,7 +74,11 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     read = [_read_file(name, data) for name, data in files]
     ids = {name: file.session.id for (name, _), file in zip(files, read, strict=True) if file.session}
     ids |= {_base_name(name): session_id for name, session_id in ids.items()}
-    sessions = [replace(file.session, copied_from=_parent_id(file.parent, ids)) for file in read if file.session]
+    sessions = [
+        replace(file.session, copied_from=_parent_id(file.parent, ids), files=(name,))
+        for (name, _), file in zip(files, read, strict=True)
+        if file.session
+    ]
     several = len(files) > 1
     return Transcript(
         sessions=tuple(sessions),
