@@ -320,17 +320,22 @@ class Router(Handle):
         found = self._held(after["spawnedBy"])
         return None if found is None or found.session_id == held.session_id else found.session_id
 
-    def merge(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def merge(self, name: str, fields: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
         """Lay fields over a key's entry unchecked (a host's own facts: `systemSent`, `contextTokens` ...) and return it.
 
-        `updatedAt` becomes the latest of what stood there, what is given, and now. The session's id and label stay.
+        `updatedAt` becomes the latest of what stood there, what is given, and now. The session's id and label stay. `by` is as
+        for `Repository.delete`: it is on record with what each field was and what it became.
         """
         own = {name: value for name, value in fields.items() if name not in ("sessionId", "label", "spawnedBy")}
-        return self._changed(name, lambda held: policy.merge_entry(held.to_json(), own, now=self._now(), new_id=""))
+        deed = self._repository.workspace.deed(by)._replace(time=self._now())
+        return self._changed(
+            name, lambda held: policy.merge_entry(held.to_json(), own, now=self._now(), new_id=""), deed=deed
+        )
 
     def count(self, name: str, usage: Mapping[str, Any]) -> dict[str, Any]:
         """Add the tokens of an exchange to a key's counters, and return its entry; a reset puts them back to 0.
 
+        Counters are running sums of what model calls used, and nobody's decision: who adds to them is not on record.
         `usage` is as models report it: input and output tokens, and their total, under their usual names.
         """
         validate.usage_counts(usage)
@@ -346,11 +351,13 @@ class Router(Handle):
 
         return self._changed(name, added)
 
-    def _changed(self, name: str, change: Callable[[HeldKey], dict[str, Any]]) -> dict[str, Any]:
+    def _changed(
+        self, name: str, change: Callable[[HeldKey], dict[str, Any]], *, deed: Deed | None = None
+    ) -> dict[str, Any]:
         for _ in range(TRIES):
             held = self._stored(name)
             after = change(held)
-            if self._keyring.rewrite(held, after):
+            if self._keyring.rewrite(held, after, told=() if deed is None else self._altered(held, after, deed)):
                 return after
         raise InvalidInput(f"the session of the key {name!r} is changed by others all the time; try again")
 
