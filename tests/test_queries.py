@@ -310,8 +310,8 @@ ANSWERS: list[Answer] = [
         (day(23), "annex", "agent:main:discord:group:dev", "discord", "session.sendPolicy.rules[0]"),
     ]),
     ("denied-sends", {"session": "hall"}, "session", []),
-    ("history-reads", {}, "time requester agent target allowed rule", [
-        (day(23), "hall", "agent:main", "annex", True, "same agent"),
+    ("history-reads", {}, "time requester agent target allowed rule action", [
+        (day(23), "hall", "agent:main", "annex", True, "same agent", "history"),
     ]),
     ("history-reads", {"target": "hall"}, "requester", []),
     ("second-principals", {}, "session key principal messages first", [

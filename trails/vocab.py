@@ -58,6 +58,7 @@ CONVERSATION: Final = _trails("Conversation")
 ALIAS: Final = _trails("Alias")
 MOVE: Final = _trails("Move")
 DECISION: Final = _trails("Decision")
+READING: Final = _trails("Reading")
 IMPORT: Final = _trails("Import")
 SOURCE_FILE: Final = _trails("SourceFile")
 TOOL: Final = _trails("Tool")
@@ -168,6 +169,11 @@ NEW_VALUE: Final = _trails("newValue")
 DONE_TO: Final = _trails("doneTo")
 WAS_FORK_OF: Final = _trails("wasForkOf")
 WAS_FORKED_AT: Final = _trails("wasForkedAt")
+
+# what was read of a session, and for whom
+READ_FROM: Final = _trails("readFrom")
+READ_THROUGH: Final = _trails("readThrough")
+READ_FOR: Final = _trails("readFor")
 
 # that a session, or more of one, came in from a file
 IMPORTER: Final = _trails("importer")

@@ -127,6 +127,10 @@ def test_an_agent_reads_its_own_sessions_and_each_reading_is_recorded(store: Rep
     assert [(row["requester"], row["target"], row["allowed"], row["rule"]) for row in rows] == [
         (iris.session(main), iris.session(group.session_id), True, "same agent")
     ] * 2
+    assert [(row["action"], row["from"], row["through"], row["for"]) for row in rows] == [
+        ("history", 0, 1, iris.principal(store.record(main).principal)),
+        ("history", 1, 1, iris.principal(store.record(main).principal)),
+    ]
     assert store.query(f"ASK {{ ?a prov:used <{iris.session(group.session_id)}> }}")
     router.history("main", "main")
     assert len(store.query("history-reads").to_dicts()) == 2  # type: ignore[union-attr] # one's own is no reading across

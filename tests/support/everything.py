@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from trails.integrity.head_signatures import new_principal_key
 from trails.plumbing import run_rows
 from trails.prov import delete_document, import_document
 from trails.records.run import Origin, Run, Said
-from trails.transcripts.formats import import_path
+from trails.transcripts.formats import export_session, import_path
 
 
 def everything(store: Repository) -> None:
@@ -45,6 +46,9 @@ def everything(store: Repository) -> None:
     lost.persist()
     store.delete("lost", by="dave")
     _imported(store)
+    store.workspace.record_reads = True
+    export_session(store, "recipes", "nquads", io.BytesIO())
+    store.workspace.record_reads = False
     _every_field(store)
     _copied_and_altered(store)
     store.load("asked").sign(new_principal_key("dave")[0])

@@ -12,17 +12,18 @@ from trails import iris, queries, vocab
 from trails.audit.report import AFTER_CHECKPOINT, CANNOT_SHOW, WITHOUT_CHECKPOINT, Found, Name, Report, Verdict
 from trails.integrity.note import to_base64
 from trails.model import Finding, VerifyReport
-from trails.plumbing import checkpoints
+from trails.plumbing import checkpoints, reads
 from trails.prov import validate
 from trails.session import Repository
 
 _GAPS: Final = frozenset({"index-gap", "duplicate-index"})
 _INCOMPLETE: Final = (
-    *("unanswered-tool-calls", "incomplete-turns", "open-exchanges", "unannounced-runs", "tree-orphans"),
+    *("open-tool-calls", "answers-to-no-call", "incomplete-turns", "open-exchanges", "unannounced-runs", "tree-orphans"),
 )
 _WORTH_A_LOOK: Final = (
     *("failed-tool-calls", "failed-deliveries", "denied-sends", "second-principals", "deletions"),
-    *("tree-too-deep", "tree-too-wide", "tree-two-mains"),
+    *("tree-too-deep", "tree-too-wide", "tree-two-mains", "undelegated-turns", "another-model-answered"),
+    *("unused-results", "reads-after-deletion"),
 )
 _TEXTS: Final = "term"
 """The kind of columns that hold texts and arguments. They stay in the store: a report outlives a redaction."""
@@ -58,17 +59,26 @@ def audit(
     [('validity', True), ('completeness', True), ('integrity', True), ('findings', True)]
     """
     subject = None if session is None else repository.resolve(session)
-    verified = repository.verify(
-        subject,
-        checkpoint=checkpoint,
-        verifiers=verifiers,
-        witnesses=witnesses,
-        quorum=quorum,
-        timestamp=timestamp,
-        authorities=authorities,
-        signers=signers,
-        require_signed=require_signed,
-    )
+    with reads.recorded(repository.workspace, None if subject is None else [subject], "audit"):
+        return _audited(
+            repository,
+            subject,
+            time,
+            checkpoint=checkpoint,
+            verifiers=verifiers,
+            witnesses=witnesses,
+            quorum=quorum,
+            timestamp=timestamp,
+            authorities=authorities,
+            signers=signers,
+            require_signed=require_signed,
+        )
+
+
+def _audited(
+    repository: Repository, subject: str | None, time: datetime | None, *, checkpoint: str | None, **how: Any
+) -> Report:
+    verified = repository.verify(subject, checkpoint=checkpoint, **how)
     within = None if subject is None else [record.id for record in repository.reader.lineage(subject)]
     state = checkpoints.state(repository.store)
     return Report(

@@ -23,6 +23,7 @@ from trails.errors import IntegrityError, InvalidInput
 from trails.files import read_whole
 from trails.integrity import verify_export
 from trails.integrity.note import open_note, sign
+from trails.plumbing import reads
 from trails.plumbing.bundle import session_quads
 from trails.prov import export as export_prov
 from trails.session import Repository
@@ -70,6 +71,14 @@ def pack(
     was held against, `timestamp` the time-stamp response over it. With `signer`, the log's secret key, the log vouches for
     the report, and proofs are against that. Without either there are no proofs, which the manifest says.
     """
+    read = [session_id for session_id, _, _ in report.sessions]
+    with reads.recorded(repository.workspace, read, "export"):
+        return _packed(repository, report, checkpoint=checkpoint, timestamp=timestamp, signer=signer)
+
+
+def _packed(
+    repository: Repository, report: Report, *, checkpoint: str | None, timestamp: bytes | None, signer: str | None
+) -> dict[str, bytes]:
     given = {} if checkpoint is None else {"kept.checkpoint": checkpoint.encode()}
     if timestamp is not None:
         given["kept.checkpoint.tsr"] = timestamp

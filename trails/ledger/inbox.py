@@ -14,6 +14,7 @@ from trails.ledger.writer import Book, put
 from trails.model import Turn
 from trails.plumbing import actors
 from trails.plumbing.transaction import Transaction
+from trails.records.deeds import Deed
 from trails.records.entries import Delivery, Entry, Event, Exchange, Mode, Outcome
 from trails.records.entry import Words
 from trails.session import Repository
@@ -129,9 +130,7 @@ def value_of(repository: Repository, turn_iri: str) -> Literal | None:
 # --- out of the inbox, unprocessed
 
 
-def dropped(
-    book: Book, event: Event, number: int, *, now: datetime, reason: str | None, agent: str
-) -> tuple[list[Entry], list[tuple[Entry, Entry]]]:
+def dropped(book: Book, event: Event, number: int, deed: Deed) -> tuple[list[Entry], list[tuple[Entry, Entry]]]:
     """Return the entries to make and to move on when a message is dropped."""
     users = [
         each for each in book.where(event.session_id, vocab.USED, NamedNode(event.iri)) if isinstance(each, Exchange)
@@ -155,11 +154,11 @@ def dropped(
         session_id=event.session_id,
         number=number,
         state="failed",
-        agent=agent,
+        agent=iris.author_name(deed.by_iri) if iris.is_agent(deed.by_iri) else deed.by_iri,
         events=(event.number,),
-        queued=now,
-        ended=now,
-        words=Words.of("dropped" if reason is None else f"dropped: {reason}"),
+        queued=deed.time,
+        ended=deed.time,
+        words=Words.of("dropped" if deed.reason is None else f"dropped: {deed.reason}"),
     )
     return [made], moved
 

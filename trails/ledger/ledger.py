@@ -172,13 +172,10 @@ class Ledger(Handle):
         why = None if reason is None else validate.text(reason, "reason")
         with self._book.at(session_id) as entry:
             event = self._book.event(session_id, number)
-            made, moved = inbox.dropped(self._book, event, entry, now=self._now(), reason=why, agent=self._agent(event))
             deed = self._repository.workspace.deed(by, why)._replace(time=self._now())
+            made, moved = inbox.dropped(self._book, event, entry, deed)
             self._book.write(session_id, made, moved, taken_out=deed)
         return self._book.event(session_id, number)
-
-    def _agent(self, event: Event) -> str:
-        return self._repository.record(event.session_id).agent
 
     # --- exchanges
 

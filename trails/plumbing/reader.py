@@ -250,6 +250,18 @@ class Reader:
         far = run.end + _WIDE * (run.end - run.start) + 30
         return bool(self._store.quads((None, vocab.INDEX, vocab.integer(far), NamedNode(run.record.iri))))
 
+    def ids(self) -> list[str]:
+        """Return the ids of all sessions, in order."""
+        rows = self._store.quads((None, vocab.TYPE, vocab.SESSION, vocab.CATALOG))
+        return sorted(iris.session_id(str(getattr(quad.subject, "value", ""))) for quad in rows)
+
+    def last_index(self, chain: Sequence[SessionRecord]) -> int | None:
+        """Return the index of the last turn of a transcript, given with its lineage; None where it has no turn."""
+        own = self.select("last_index", session=chain[0].id, start=chain[0].starts_at, end=_OPEN_END)
+        if own:
+            return int(own[0][0].value)
+        return chain[0].starts_at - 1 if chain[0].starts_at else None
+
     @decodes
     def facts(self, session_id: str) -> dict[str, Facts]:
         """Return what is recorded with a session's own turns beyond their text, by turn IRI."""

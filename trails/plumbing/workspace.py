@@ -29,8 +29,10 @@ class Holder(Protocol):
 class Workspace(Handle):
     """What all handles on the sessions of one open store have in common."""
 
-    def __init__(self, store: QuadStore, actor: str | None = None) -> None:
+    def __init__(self, store: QuadStore, actor: str | None = None, *, record_reads: bool = False) -> None:
         """Nothing is read yet; `actor` is the IRI of who the process says it is."""
+        self.record_reads = record_reads
+        """Whether what is read out of the store is kept on record: exports and audits."""
         self.store = store
         self.actor = actor
         self.reader = Reader(store)

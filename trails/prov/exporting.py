@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 from trails import iris
 from trails.errors import InvalidInput
+from trails.plumbing import reads
 from trails.plumbing.workspace import Workspace
 from trails.prov.export import Wanted, family, parts
 from trails.prov.importing import read_document
@@ -64,7 +65,13 @@ def export(
         document = read_document(store, session)
         write([(each.name, each.statements) for each in document.bundles], format, out, document.prefixes)
         return
-    write(parts(store.workspace, _wanted(store.workspace, session, turn, recorded_only=recorded_only)), format, out)
+    wanted = _wanted(store.workspace, session, turn, recorded_only=recorded_only)
+    with reads.recorded(store.workspace, _read(wanted), "export"):
+        write(parts(store.workspace, wanted), format, out)
+
+
+def _read(wanted: Wanted) -> list[str] | None:
+    return None if wanted.session is None else [wanted.session.id]
 
 
 def _wanted(workspace: Workspace, session: str | None, turn: int | None, *, recorded_only: bool) -> Wanted:

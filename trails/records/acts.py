@@ -63,6 +63,19 @@ class Alteration(Act):
     new: str | None = None
 
 
+class Reading(Act):
+    """What a session holds was read whole, as far as it went then, and given out: exported, or audited."""
+
+    action: str
+    """`export` or `audit`."""
+    used: tuple[str, ...] = ()
+    """The ids of the sessions that were read: itself, and those that it inherits turns from."""
+    read_from: int | None = None
+    """The index of the first turn that was read, 0; None where there was none."""
+    read_through: int | None = None
+    """The index of the last one, inclusive."""
+
+
 class Import(Act):
     """A session, or more of one, came in from a file: `token` counts the imports of the session, from 1, unless `is_exact`."""
 
@@ -131,6 +144,16 @@ _TABLES: Final[Mapping[type[Act], Table]] = {
             Field("new", v.NEW_VALUE, TEXT),
         ),
     ),
+    Reading: Table(
+        (v.READING, v.ACTIVITY),
+        (
+            *_BY,
+            Field("action", v.ACTION, TEXT, required=True),
+            Field("used", v.USED, _SESSIONS),
+            Field("read_from", v.READ_FROM, NUMBER),
+            Field("read_through", v.READ_THROUGH, NUMBER),
+        ),
+    ),
     Import: Table(
         (v.IMPORT, v.ACTIVITY),
         (
@@ -156,6 +179,7 @@ _CLASSES: Final[Mapping[NamedNode, type[Act]]] = {
     v.COPYING: Copying,
     v.ALTERATION: Alteration,
     v.IMPORT: Import,
+    v.READING: Reading,
 }
 TYPES: Final = frozenset(_CLASSES)
 

@@ -27,7 +27,6 @@ from trails.records import policy_entries, tree_entries
 from trails.records.entry import LedgerEntry, Words, decode_words
 from trails.records.policy_entries import Decision
 from trails.records.schema import (
-    AGENT,
     ENTRIES,
     ENTRY,
     FLAG,
@@ -37,6 +36,7 @@ from trails.records.schema import (
     TEXT,
     TIME,
     TURNS,
+    WHO,
     Field,
     Node,
     Properties,
@@ -113,6 +113,7 @@ class Exchange(LedgerEntry):
 
     state: State
     agent: str
+    """The agent that worked on it; of a message that was dropped, who did that: an agent, or the IRI of a principal."""
     events: tuple[int, ...]
     """The numbers of the events that it took up, in order."""
     queued: datetime
@@ -221,7 +222,7 @@ _TABLES: Final[Mapping[type[LedgerEntry], Table]] = {
         (v.EXCHANGE, v.ACTIVITY),
         (
             Field("state", v.STATE, TEXT),
-            Field("agent", v.ASSOCIATED_WITH, AGENT, absent=""),
+            Field("agent", v.ASSOCIATED_WITH, WHO, absent=""),
             Field("events", v.USED, ENTRIES),
             Field("queued", v.QUEUED_AT, TIME),
             Field("started", v.STARTED_AT, TIME),

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from trails import vocab as v
 from trails.records.entry import LedgerEntry
-from trails.records.schema import AGENT, FLAG, SESSION, TEXT, TIME, Field, Table
+from trails.records.schema import AGENT, FLAG, IRI, NUMBER, SESSION, TEXT, TIME, Field, Table
 
 
 class Decision(LedgerEntry):
@@ -29,6 +29,12 @@ class Decision(LedgerEntry):
     used: str | None = None
     """The id of the other session."""
     channel: str | None = None
+    read_from: int | None = None
+    """The index of the first turn that was read of the other session; None where none was."""
+    read_through: int | None = None
+    """The index of the last one, inclusive."""
+    read_for_iri: str | None = None
+    """The IRI of the principal whom the session that read runs for."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as plain values, ready for JSON."""
@@ -40,6 +46,9 @@ class Decision(LedgerEntry):
             time=self.time,
             used=self.used,
             channel=self.channel,
+            read_from=self.read_from,
+            read_through=self.read_through,
+            read_for=self.read_for_iri,
         )
 
 
@@ -53,5 +62,8 @@ TABLE: Final = Table(
         Field("time", v.ENDED_AT, TIME),
         Field("used", v.USED, SESSION),
         Field("channel", v.CHANNEL, TEXT),
+        Field("read_from", v.READ_FROM, NUMBER),
+        Field("read_through", v.READ_THROUGH, NUMBER),
+        Field("read_for_iri", v.READ_FOR, IRI),
     ),
 )

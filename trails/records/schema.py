@@ -138,6 +138,18 @@ NUMBER = Codec(v.integer, int)
 FLAG = Codec(Literal, _is_set)
 TIME = Codec(time_literal, parse_time)
 IRI = Codec(NamedNode)
+
+
+def _who(name: str) -> NamedNode:
+    return NamedNode(name if iris.is_author(name) else iris.agent(name))
+
+
+def _name_of(who: str) -> str:
+    return iris.author_name(who) if iris.is_agent(who) else who
+
+
+WHO = Codec(_who, _name_of)
+"""An agent by its name, or a principal by its IRI."""
 AGENT = Codec(lambda name: NamedNode(iris.agent(name)), iris.author_name)
 SESSION = Codec(lambda session_id: NamedNode(iris.session(session_id)), iris.session_id)
 ENTRY = Codec(_entry, iris.entry_number, of_record=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from trails import keys, policy
+from trails import iris, keys, policy
 from trails.errors import RequestRefused
 from trails.records.policy_entries import Decision
 from trails.routing import visibility
@@ -71,8 +71,9 @@ class Access:
         *,
         used: str | None = None,
         channel: str | None = None,
+        read: Sequence[int] = (),
     ) -> Decision:
-        """Note a decision in the ledger of the session that it is about, and return it."""
+        """Note a decision in the ledger of the session that it is about, and return it; `read` are the indices that it gave."""
         record = self._repository.reader.record(held.session_id)
         with self._keyring.book.at(held.session_id) as number:
             made = Decision(
@@ -85,6 +86,9 @@ class Access:
                 time=self._now(),
                 used=used,
                 channel=channel,
+                read_from=min(read, default=None),
+                read_through=max(read, default=None),
+                read_for_iri=iris.principal(record.principal) if action == "history" else None,
             )
             self._keyring.book.write(held.session_id, [made])
         return made
@@ -114,13 +118,17 @@ class Access:
     ) -> list[dict[str, Any]]:
         """Return the turns of another session, the last `limit`, noting that they were read (or refused)."""
         permission = self.reading(requester, target, sandboxed=sandboxed)
-        if requester.session_id != target.session_id:
-            self.note(requester, "history", permission, used=target.session_id)
+        is_own = requester.session_id == target.session_id
         if not permission.allowed:
+            self.note(requester, "history", permission, used=target.session_id)
             raise RequestRefused(self._refusal(target, permission, sandboxed=sandboxed), code="FORBIDDEN")
         turns = self._repository.replay(target.session_id)
         shown = turns if tools else [turn for turn in turns if turn["role"] not in ("tool", "toolResult")]
-        return shown if limit is None else shown[max(0, len(shown) - limit) :]
+        shown = shown if limit is None else shown[max(0, len(shown) - limit) :]
+        if not is_own:
+            read = [turn["index"] for turn in shown]
+            self.note(requester, "history", permission, used=target.session_id, read=read)
+        return shown
 
     def _refusal(self, target: HeldKey, permission: Permission, *, sandboxed: bool) -> str:
         if sandboxed:

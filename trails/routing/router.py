@@ -286,7 +286,7 @@ class Router(Handle):
                 return after | {"sessionId": held.source_id}
         raise InvalidInput(f"the session of the key {name!r} is changed by others all the time; try again")
 
-    def _altered(self, held: HeldKey, after: Mapping[str, Any], deed: Deed) -> _List[Quad]:
+    def _altered(self, held: HeldKey, after: Mapping[str, Any], deed: Deed, *, with_texts: bool = True) -> _List[Quad]:
         """Return what says that fields of an entry became something else, and by whom.
 
         A field of a patch may change others: another model is a `modelOverride`, and drops what was said of its credentials.
@@ -298,7 +298,7 @@ class Router(Handle):
                 validate.to_json(each[field], field) if each.get(field) is not None else None
                 for each in (before, after)
             )
-            found += acts.altered(held.session_id, deed, field, old, new)
+            found += acts.altered(held.session_id, deed, field, old, new, with_texts=with_texts)
         return found
 
     def _labelled(self, patch: Mapping[str, Any], held: HeldKey | None) -> dict[str, dict[str, Any]]:
@@ -320,17 +320,23 @@ class Router(Handle):
         found = self._held(after["spawnedBy"])
         return None if found is None or found.session_id == held.session_id else found.session_id
 
-    def merge(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def merge(self, name: str, fields: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
         """Lay fields over a key's entry unchecked (a host's own facts: `systemSent`, `contextTokens` ...) and return it.
 
-        `updatedAt` becomes the latest of what stood there, what is given, and now. The session's id and label stay.
+        `updatedAt` becomes the latest of what stood there, what is given, and now. The session's id and label stay. `by` is as
+        for `Repository.delete`: it is on record with each field, and with what that was and became where it is a number or a
+        truth value: a text may be a message's, which may be taken out there.
         """
         own = {name: value for name, value in fields.items() if name not in ("sessionId", "label", "spawnedBy")}
-        return self._changed(name, lambda held: policy.merge_entry(held.to_json(), own, now=self._now(), new_id=""))
+        deed = self._repository.workspace.deed(by)._replace(time=self._now())
+        return self._changed(
+            name, lambda held: policy.merge_entry(held.to_json(), own, now=self._now(), new_id=""), deed=deed
+        )
 
     def count(self, name: str, usage: Mapping[str, Any]) -> dict[str, Any]:
         """Add the tokens of an exchange to a key's counters, and return its entry; a reset puts them back to 0.
 
+        Counters are running sums of what model calls used, and nobody's decision: who adds to them is not on record.
         `usage` is as models report it: input and output tokens, and their total, under their usual names.
         """
         validate.usage_counts(usage)
@@ -346,11 +352,14 @@ class Router(Handle):
 
         return self._changed(name, added)
 
-    def _changed(self, name: str, change: Callable[[HeldKey], dict[str, Any]]) -> dict[str, Any]:
+    def _changed(
+        self, name: str, change: Callable[[HeldKey], dict[str, Any]], *, deed: Deed | None = None
+    ) -> dict[str, Any]:
         for _ in range(TRIES):
             held = self._stored(name)
             after = change(held)
-            if self._keyring.rewrite(held, after):
+            told = () if deed is None else self._altered(held, after, deed, with_texts=False)
+            if self._keyring.rewrite(held, after, told=told):
                 return after
         raise InvalidInput(f"the session of the key {name!r} is changed by others all the time; try again")
 

@@ -68,9 +68,9 @@ def _close_at_exit() -> None:
 class Repository(Handle):
     """A store of sessions. Get one from `trails.open`, and close it with `with` or `close`."""
 
-    def __init__(self, store: QuadStore, *, actor: str | None = None) -> None:
+    def __init__(self, store: QuadStore, *, actor: str | None = None, record_reads: bool = False) -> None:
         """Wrap a store of quads; `trails.open` does this for the stores that ship, and gives the IRI of its `actor`."""
-        self.workspace = Workspace(store, actor)
+        self.workspace = Workspace(store, actor, record_reads=record_reads)
         """The store as the other parts of this package work on it (internal)."""
         self.reader = self.workspace.reader
         self._feed: Feed | None = None
@@ -458,7 +458,8 @@ class Repository(Handle):
         sessions whose transcript leaves the root's at that index. Columns are the names in
         `trails.compare.comparison.COLUMNS` and `meta.KEY` for each metadata key that a branch has. `turns` and what
         starts with `total_` count the whole transcript; tokens, cost, tools, models and the last answer are those of a
-        branch's own turns. `columns` says which are shown (default: all). Rows come as in a tree unless `sort_by` names
+        branch's own turns. A turn that was picked counts in each branch that has it, as in what a branch was made of: what
+        branches spent together tell the queries `token-usage-by-session` and `cost`, which count a call once. `columns` says which are shown (default: all). Rows come as in a tree unless `sort_by` names
         columns: smallest first, or greatest first where `descending`; missing values last. `group_by` puts rows with
         the same values together, in order of those values, with mean, least and greatest of every numeric column shown.
 

@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words
-from trails.plumbing import imports, scan
+from trails.plumbing import imports, reads, scan
 from trails.plumbing.imports import Importing
 from trails.session import Repository
 from trails.transcripts import chatgpt, gemini, rdf, swe_agent
@@ -329,9 +329,10 @@ def export_session(repository: Repository, session_id: str, format: str, out: Bi
     """Write a session with its lineage to a binary file: `pi` JSONL, or exact `nquads` or `trig`."""
     if format == folder.FORMAT:
         raise InvalidInput("openclaw is a whole folder, not one session: `openclaw_export.export_folder` writes it")
-    if format == "pi":
-        out.write(export.export_session(repository, session_id))
-    elif format in _RDF.values():
-        rdf.export_session(repository, session_id, format, out)
-    else:
+    if format not in EXPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to export; there are: {', '.join(EXPORT_FORMATS)}")
+    with reads.recorded(repository.workspace, [repository.record(session_id).id], "export"):
+        if format == "pi":
+            out.write(export.export_session(repository, session_id))
+        else:
+            rdf.export_session(repository, session_id, format, out)

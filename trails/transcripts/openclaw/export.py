@@ -25,7 +25,7 @@ from trails import iris, keys, vocab
 from trails.errors import InvalidInput, StoreFailed
 from trails.files import as_path, write_whole
 from trails.model import SessionRecord
-from trails.plumbing import conversations
+from trails.plumbing import conversations, reads
 from trails.routing.directory import HeldKey, Keyring
 from trails.runs import Runs
 from trails.session import Repository
@@ -93,7 +93,9 @@ def export_folder(
             raise InvalidInput(
                 f"{target} is not empty; give --force to replace what has the same names, or name another folder"
             )
-        return _write(repository, target, plan, wanted, every=agents is None)
+        read = sorted({each for name in wanted for each in plan.agents[name].sessions})
+        with reads.recorded(repository.workspace, read, "export"):
+            return _write(repository, target, plan, wanted, every=agents is None)
     except OSError as error:
         raise StoreFailed(f"{target} cannot be written: {error}") from error
 
