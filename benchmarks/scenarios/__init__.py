@@ -18,6 +18,7 @@ from benchmarks.scenarios import (
     ledger,
     listing,
     load,
+    prov,
     startup,
     tree,
 )
@@ -36,5 +37,6 @@ SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "tree": tree.run,
     "context": context.run,
     "ledger": ledger.run,
+    "prov": prov.run,
 }
 """Every scenario by the name that `--only` takes."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
 import resource
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -14,9 +16,9 @@ import trails
 from tests.support.nine_sessions import fill
 from tests.support.places import SHARED
 from tests.support.prov_records import said_by, said_by_prov
-from trails import InvalidInput, Repository, SessionNotFound, vocab
+from trails import InvalidInput, Repository, SessionNotFound, queries, vocab
 from trails.prov import Bundle, Document, Statement, export, validate
-from trails.prov.export import Wanted, parts
+from trails.prov.export import _NUMBERED, Wanted, parts
 from trails.prov.reading import read
 from trails.prov.writing import WRITERS
 from trails.transcripts.formats import import_path
@@ -211,3 +213,18 @@ def test_a_hundred_thousand_statements_take_little_more_memory_than_the_store(tm
             assert out.size > 10_000_000
             grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
             assert grown < 50 << 10, (format_, grown)
+
+
+def test_each_number_in_the_rows_of_a_graph_stands_for_the_property_that_the_query_gives_it(store: Repository) -> None:
+    fill(store)
+    found = re.findall(r"\((\w+):(\w+) (\d+)\)", queries.find("prov_facts").text)
+    spaces = {"rdf": vocab.RDF, "prov": vocab.PROV, "trails": vocab.TRAILS}
+    assert [f"<{spaces[prefix]}{name}>" for prefix, name, _ in found] == list(map(str, _NUMBERED))
+    assert [int(number) for *_, number in found] == list(range(len(_NUMBERED)))
+
+
+def test_the_rows_of_a_graph_come_subject_after_subject(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s.trails", create=True) as store:
+        fill(store)
+        subjects = [row[0] for row in store.store.rows(queries.find("prov_facts").bind(graph=PLAN))]
+    assert len(list(groupby(subjects))) == len(set(subjects)) > 5

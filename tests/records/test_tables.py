@@ -205,7 +205,8 @@ EXAMPLES: list[tuple[Any, str]] = [
             session_id="plan 1", index=3, head="aa", by_iri=EVE, time=TIME, key="eve+00+AA==", signature="AAAA",
         ),
         # printf AAAA | sha256sum
-        f"""<urn:trails:session:plan%201/signature/63c1dd951ffedf6f> a :HeadSignature ;
+        f"""<urn:trails:session:plan%201/signature/63c1dd951ffedf6f7fd968ad4efa39b8ed584f162f46e715114ee184f8de9201>
+        a :HeadSignature ;
         :signatureOf <urn:trails:session:plan%201> ; :signedIndex 3 ; :signedHead "aa" ; prov:wasAttributedTo person:eve ;
         prov:generatedAtTime {AT} ; :signerKey "eve+00+AA==" ; :signature "AAAA" .""",
     ),

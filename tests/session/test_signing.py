@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyoxigraph import Quad
+from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.commands import Run, ok
@@ -148,14 +148,45 @@ def put(store: Repository, said: HeadSignature, instead_of: HeadSignature | None
     store.store.commit(Change(add=signature_quads(said), remove=old, leaves=leaves.rows("change", [said.session_id])))
 
 
-def test_a_signature_that_is_altered_behind_the_log_is_found(memory: Repository, plan: Session) -> None:
-    [old] = memory.store.quads((None, vocab.SIGNED_INDEX, None, vocab.CATALOG))
-    new = Quad(old.subject, old.predicate, vocab.integer(2), old.graph_name)
-    memory.store.commit(Change(add=[new], remove=[old]))
-    assert codes(memory) == [("row-altered", None), ("bad-signature", 2)]
-    memory.store.commit(Change(add=[old], remove=[new]))
-    about = memory.store.quads((old.subject, None, None, vocab.CATALOG))  # type: ignore[arg-type] # an IRI
-    memory.store.commit(Change(remove=about))
+def swapped(store: Repository, predicate: NamedNode, value: NamedNode | Literal) -> None:
+    [old] = [
+        quad for quad in store.store.quads((None, predicate, None, vocab.CATALOG)) if "/signature/" in str(quad.subject)
+    ]
+    store.store.commit(Change(add=[Quad(old.subject, predicate, value, vocab.CATALOG)], remove=[old]))
+
+
+@pytest.mark.parametrize(
+    ("predicate", "value", "found"),
+    [
+        (vocab.SIGNED_INDEX, vocab.integer(2), ["bad-signature"]),
+        (vocab.SIGNED_HEAD, Literal("00" * 32), ["bad-signature"]),
+        (vocab.SIGNER_KEY, Literal(BOB_KEY), ["bad-signature"]),
+        (vocab.SIGNER_KEY, Literal("redacted"), ["row-altered"]),
+        (vocab.TIME, Literal("2026-01-02T12:00:00Z", datatype=vocab.DATE_TIME), ["bad-signature"]),
+        (vocab.ATTRIBUTED_TO, NamedNode("urn:trails:agent:x"), ["bad-signature", "missing"]),
+        (vocab.SIGNATURE, Literal("AAAA"), ["bad-row"]),
+        (vocab.SIGNATURE_OF, NamedNode("urn:trails:session:fork"), ["bad-row", "row-altered", "row-altered"]),
+    ],
+)
+def test_a_signature_that_is_altered_behind_the_log_is_found(
+    memory: Repository, plan: Session, predicate: NamedNode, value: NamedNode | Literal, found: list[str]
+) -> None:
+    swapped(memory, predicate, value)
+    assert sorted({each.code for each in memory.verify().findings}) == sorted(set(found))
+
+
+def test_a_signature_that_is_taken_away_is_found(memory: Repository, plan: Session) -> None:
+    [said] = plan.signatures()
+    memory.store.commit(Change(remove=signature_quads(said)[:-1]))
+    assert codes(memory) == [("row-altered", None)]
+
+
+def test_what_is_left_of_a_signature_whose_name_was_taken_out_is_altered_by_nobody(
+    memory: Repository, plan: Session
+) -> None:
+    memory.redact_matching("alice", by="dora")
+    assert memory.verify().ok
+    swapped(memory, vocab.TIME, Literal("2026-01-02T12:00:00Z", datatype=vocab.DATE_TIME))
     assert codes(memory) == [("row-altered", None)]
 
 

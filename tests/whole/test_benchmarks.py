@@ -26,6 +26,7 @@ RESULTS_OF = {
     "ledger": ["ledger"],
     "durable": ["batches", "threads", "opening"],
     "context": ["context-plain", "context-calls"],
+    "prov": ["prov", "prov-validate"],
 }
 
 

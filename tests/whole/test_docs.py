@@ -208,7 +208,7 @@ def as_text(quads: list[ox.Quad]) -> set[tuple[str, str, str, str]]:
 
 
 def test_the_triples_of_the_page_on_the_graph_are_those_that_are_written() -> None:
-    (shown,) = blocks(GUIDE["graph"], "trig")
+    shown, _ = blocks(GUIDE["graph"], "trig")
     moment = datetime(2026, 3, 1, 12, tzinfo=UTC)
     with trails.open(":memory:") as store:
         session = store.create(id="plan", principal="alice", agent="planner", created=moment)
@@ -216,6 +216,30 @@ def test_the_triples_of_the_page_on_the_graph_are_those_that_are_written() -> No
         session.persist()
         written = store.store.quads((None, None, None, None))
     assert normal(as_text(list(ox.parse(shown, format=ox.RdfFormat.TRIG)))) == normal(as_text(written))
+
+
+def test_the_triples_of_calls_on_the_page_on_the_graph_are_those_that_are_written() -> None:
+    _, shown = blocks(GUIDE["graph"], "trig")
+    moments = [datetime(2026, 3, 1, 12, 0, second, tzinfo=UTC) for second in range(4)]
+    with trails.open(":memory:") as store:
+        session = store.create(id="plan", principal="alice", agent="planner", system="Be brief")
+        session.append("user", "Plan a trip")
+        session.append("summary", "A trip is planned", compaction=trails.Compaction(summarised_through=0))
+        session.append("user", "Well?")
+        context = trails.ContextUsed(through=2, summary=1, left_out=(2,))
+        call = trails.Call(started=moments[0], ended=moments[2], provider="acme", prompt=1, context=context)
+        session.append("assistant", "x", call=call, tool_calls=[{"id": "k1", "name": "ls", "arguments": {}}])
+        ran = {"started": moments[2], "ended": moments[3], "outcome": "completed", "approved_by": "alice"}
+        session.append("tool", "plan.md", tool_results=[{"call_id": "k1", **ran, "server": "files", "version": "1.2"}])
+        session.persist()
+        written = store.store.quads((None, None, None, None))
+
+    def undrawn(quads: list[ox.Quad]) -> set[tuple[str, ...]]:
+        return {tuple(re.sub(r"/(\d)-[0-9a-f]{16}", r"/\1", each) for each in quad) for quad in as_text(quads)}
+
+    said = undrawn(list(ox.parse(shown, format=ox.RdfFormat.TRIG)))
+    assert len(said) == 18
+    assert said <= undrawn(written)
 
 
 def test_the_page_on_the_graph_lists_the_catalogue() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
-from rdflib import DCTERMS, OWL, RDF, RDFS, SKOS, BNode, Graph, Literal, URIRef
+from rdflib import DCTERMS, OWL, RDF, RDFS, SDO, SKOS, BNode, Graph, Literal, URIRef
 from rdflib.term import Node
 
 import trails
@@ -246,6 +246,28 @@ def test_the_alignments_map_terms_that_there_are_and_claim_nothing_of_data() -> 
     }
     notations = {term.datatype for term in graph.objects(None, SKOS.notation) if isinstance(term, Literal)}
     assert notations == {URIRef(f"https://w3id.org/trails/notation/{name}") for name in ("opentelemetry", "prov-agent")}
+
+
+def test_the_alignments_name_terms_that_the_others_have_classes_for_classes_and_properties_for_properties() -> None:
+    graph = Graph().parse(ontology_file().with_name("alignments.ttl"), format="turtle")
+    known = {
+        # as the published files of the vocabularies have them
+        "http://rdfs.org/sioc/ns#": {"Thread", "Item", "Container", "UserAccount"},
+        "https://www.w3.org/ns/activitystreams#": (
+            {"OrderedCollection", "Object", "Tombstone", "Person", "Organization", "Application", "Delete", "Move"}
+            | {"name", "result", "url"}
+        ),
+        "http://purl.dataone.org/provone/2015/01/15/ontology#": {"User", "Execution", "Data"},
+        "https://w3id.org/security#": {"DataIntegrityProof", "proofValue", "verificationMethod"},
+    }
+    for term in {term for term in graph.subjects() if ours(term)}:
+        for other in _objects_of(graph, {term}):
+            space, name = next(
+                ((each, str(other)[len(each) :]) for each in (*known, str(SDO)) if str(other).startswith(each)),
+                ("", ""),
+            )
+            assert name in known.get(space, SDO), other
+            assert name[0].isupper() == str(term).removeprefix(vocab.TRAILS)[0].isupper(), (term, other)
 
 
 def _objects_of(graph: Graph, terms_: set[Node]) -> set[Node]:

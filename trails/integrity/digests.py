@@ -17,7 +17,7 @@ from struct import Struct
 from typing import Any, Final
 
 from trails import iris
-from trails.model import Call, Compaction, ContextUsed, Facts, ModelCall, ToolResult
+from trails.model import Call, Compaction, Facts, ModelCall, ToolResult
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -140,16 +140,14 @@ def _model_call(made_by: ModelCall) -> dict[str, Any]:
 
 def _called(call: Call) -> dict[str, Any]:
     """Return what is told of a model call; a system prompt by its version, a summary by its index: copies have other IRIs."""
-    context = call.context or ContextUsed()
-    told = {
+    told: dict[str, Any] = {
         "started": None if call.started is None else epoch_microseconds(call.started),
         "ended": None if call.ended is None else epoch_microseconds(call.ended),
         "provider": call.provider,
         "prompt": call.prompt,
-        "through": context.through,
-        "summary": context.summary,
-        "left_out": sorted(context.left_out) or None,
     }
+    if (shown := call.context) is not None:
+        told |= {"through": shown.through, "summary": shown.summary, "left_out": sorted(shown.left_out) or None}
     return {name: value for name, value in told.items() if value is not None}
 
 

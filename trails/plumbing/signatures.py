@@ -1,4 +1,4 @@
-"""What principals signed of sessions, in the catalog: logged with the session's row, and held against its turns.
+"""What principals signed of sessions, in the catalog: logged with the session's row by name, and held against its turns.
 
 A signature of a head covers all turns before it, inherited ones too. A copy of a turn is nobody's: whoever signed the
 original did not sign the session that the copy stands in.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Final
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, lineage, vocab
 from trails.errors import TrailsError
@@ -23,6 +24,8 @@ from trails.plumbing.transcript import stored_length
 from trails.records.deeds import author_type
 from trails.records.signatures import quads_as_written, signature_of
 from trails.store.contract import Matching, QuadStore
+
+_TAKEN_OUT: Final = Literal(iris.UNNAMED)
 
 # --- found
 
@@ -58,10 +61,11 @@ def unsigned(
     store: QuadStore, reader: Reader, session_ids: Collection[str] | None, keys: Collection[str] | None
 ) -> list[Unsigned]:
     """Return the own turns of sessions, or (None) of all, that no true signature covers, by one of some keys or (None) by any."""
+    chain_of = cache(partial(_read_chain, reader))
     signed: dict[str, int] = defaultdict(int)
     for quad in _of(store, None):
         said = _readable(store, quad)
-        chain = None if said is None else _chain(reader, said.session_id)
+        chain = None if said is None else chain_of(said.session_id)
         if said is None or chain is None or _wrong(reader, chain, said) or said.is_taken_out:
             continue
         if keys is None or said.key in keys:
@@ -69,7 +73,7 @@ def unsigned(
                 signed[run.record.id] = max(signed[run.record.id], said.index + 1 if run.end is None else run.end)
     found = []
     for session_id in sorted(_session_ids(store) if session_ids is None else session_ids):
-        chain = _chain(reader, session_id)
+        chain = chain_of(session_id)
         if chain is not None:
             first, end = max(signed[session_id], chain[0].starts_at), stored_length(reader, chain)
             found += [Unsigned(session_id=session_id, first=first, last=end - 1)] if first < end else []
@@ -101,7 +105,7 @@ def _readable(store: Matching, quad: Quad) -> HeadSignature | None:
         return None  # named by the check of the catalog
 
 
-def _chain(reader: Reader, session_id: str) -> tuple[SessionRecord, ...] | None:
+def _read_chain(reader: Reader, session_id: str) -> tuple[SessionRecord, ...] | None:
     try:
         return reader.lineage(session_id)
     except TrailsError:
@@ -118,12 +122,19 @@ def _findings(store: QuadStore, records: Mapping[str, SessionRecord], *, every: 
         if said is None:
             continue
         if said.session_id in records:
-            chain = _chain(reader, said.session_id)
+            chain = _chain(records, said.session_id)
             what = None if chain is None else _wrong(reader, chain, said)
             if what is not None:
                 yield _finding(said, what)
         elif every:
             yield _finding(said, "is of a session that is not stored")
+
+
+def _chain(records: Mapping[str, SessionRecord], session_id: str) -> tuple[SessionRecord, ...] | None:
+    try:
+        return lineage.lineage(session_id, records)
+    except TrailsError:
+        return None  # named by the check of the lineage
 
 
 def _wrong(reader: Reader, chain: Sequence[SessionRecord], said: HeadSignature) -> str | None:
@@ -152,19 +163,33 @@ def _checks(evidence: Evidence) -> Checks:
 
 
 def _logged(store: Matching, node: NamedNode, _: Sequence[Quad] = ()) -> list[Quad]:
+    """Return what the log covers: which signatures there are, by names that are their digests, which covers the rest.
+
+    Of one whose key was taken out, nothing else says how the rest was. A session may have as many as turns.
+    """
+    of_session = store.quads((None, vocab.SIGNATURE_OF, node, vocab.CATALOG))
+    gone = (
+        {quad.subject for quad in store.quads((None, vocab.SIGNER_KEY, _TAKEN_OUT, vocab.CATALOG))}
+        if of_session
+        else ()
+    )
+    return [*of_session, *(each for quad in of_session if quad.subject in gone for each in _about(store, quad))]
+
+
+def _whole(store: Matching, node: NamedNode) -> list[Quad]:
     return [
         each for quad in store.quads((None, vocab.SIGNATURE_OF, node, vocab.CATALOG)) for each in _about(store, quad)
     ]
 
 
 def _exported(store: QuadStore, node: NamedNode) -> list[Quad]:
-    quads = _logged(store, node)
+    quads = _whole(store, node)
     who = {str(getattr(q.object, "value", "")) for q in quads if q.predicate == vocab.ATTRIBUTED_TO}
     return [*quads, *map(author_type, sorted(who))]
 
 
 def _leaving(store: QuadStore, doomed: Collection[str], _: set[str]) -> Leaving:
-    return Leaving(remove=[q for each in doomed for q in _logged(store, NamedNode(iris.session(each)))])
+    return Leaving(remove=[q for each in doomed for q in _whole(store, NamedNode(iris.session(each)))])
 
 
 def _arriving(store: QuadStore, _: str, quads: Sequence[Quad]) -> Arriving:

@@ -13,6 +13,7 @@ from trails.errors import InvalidInput
 from trails.model import Call, ContextUsed, ToolResult
 from trails.plumbing import actors
 
+_ALL: Final = ContextUsed()
 _FIELDS: Final = frozenset(ToolResult.model_fields)
 
 
@@ -25,21 +26,18 @@ def call(given: Call | None) -> Call | None:
     started, ended = _span(given.started, given.ended, "the model call")
     if given.prompt is not None and validate.index(given.prompt, "the version of the system prompt") == 0:
         raise InvalidInput("the versions of a system prompt are counted from 1; leave prompt out where there was none")
-    made = Call(
-        started=started,
-        ended=ended,
-        provider=None if given.provider is None else validate.name(given.provider, "provider"),
-        prompt=given.prompt,
-        context=_context(given.context),
-    )
-    return None if made == _NOTHING else made
+    values = {
+        "started": started,
+        "ended": ended,
+        "provider": None if given.provider is None else validate.name(given.provider, "provider"),
+        "prompt": given.prompt,
+        "context": None if given.context is None else _context(given.context),
+    }
+    return None if all(value is None for value in values.values()) else Call.trusted(values)
 
 
-_NOTHING: Final = Call()
-
-
-def _context(given: ContextUsed | None) -> ContextUsed | None:
-    if given is None or given == ContextUsed():
+def _context(given: ContextUsed) -> ContextUsed | None:
+    if given == _ALL:
         return None
     for index in (given.through, given.summary, *given.left_out):
         if index is not None:

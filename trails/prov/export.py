@@ -40,7 +40,11 @@ from trails.store import tsv
 from trails.store.contract import QuadStore
 
 MEMORY: Final = ":memory:"
-_RDF_TYPE: Final = f"<{vocab.RDF}type>"
+_NUMBERED: Final = (
+    *(vocab.TYPE, vocab.ATTRIBUTED_TO, vocab.GENERATED_BY, vocab.ASSOCIATED_WITH, vocab.TIME),
+    *(vocab.INDEX, vocab.ROLE, vocab.DIGEST, vocab.MODEL),
+)
+"""The properties that stand in the rows of a graph as numbers, from 0: see `prov_facts.rq`."""
 _BARE: Final = frozenset(iri for iri in CLASSES if iri.removeprefix(PROV).lower() in ELEMENTS)
 _OF_GRAPHS: Final = (
     "derived_tool_informed_by_model",
@@ -259,6 +263,7 @@ class _Forms:
     """What each predicate says, by the predicate as it is written in a row."""
 
     def __init__(self, terms: Terms) -> None:
+        self.types = frozenset({str(vocab.TYPE)})
         self.classes = {f"<{iri}>": kinds_ for iri, kinds_ in terms.classes.items()}
         self.relations = {
             f"<{iri}>": (relation, len(KINDS[relation.kind].places), _said(iri, relation.subtype))
@@ -268,6 +273,19 @@ class _Forms:
         self.times = {f"<{iri}>": time for iri, time in terms.times.items()}
         self.bare = frozenset(f"<{iri}>" for iri in _BARE)
         self.names: dict[str, str] = {f"<{iri}>": name for iri, name in NAMES.items()}
+        for number, term in enumerate(_NUMBERED):
+            self._number(str(number), str(term))
+
+    def _number(self, number: str, predicate: str) -> None:
+        """Let a number say what a predicate does."""
+        if predicate in self.types:
+            self.types |= {number}
+        elif predicate in self.relations:
+            self.relations[number] = self.relations[predicate]
+        elif predicate in self.times:
+            self.times[number] = self.times[predicate]
+        else:
+            self.names[number] = self.names.get(predicate, predicate[1:-1])
 
 
 def _statements(rows: Iterable[Row], sources: Sources, keep: Callable[[str], bool]) -> Iterator[Statement]:
@@ -287,7 +305,7 @@ def _subject(term: str, rows: Iterable[Row], sources: Sources, forms: _Forms) ->
     relations: list[_Filled] = []
     times: dict[tuple[str, int], str] = {}
     for _, predicate, value in rows:
-        if predicate == _RDF_TYPE:
+        if predicate in forms.types:
             for kind in forms.classes.get(value, ()):
                 kinds_[kind] = None
             if value not in forms.bare:

@@ -31,8 +31,8 @@ _TABLE: Final = Table(
 
 
 def node_of(said: HeadSignature) -> NamedNode:
-    """Return the node of a signature, whose name follows from it: the same one in two stores is one."""
-    token = sha256(said.signature.encode()).hexdigest()[:16]
+    """Return the node of a signature: its name is a digest of that, and so says all that was signed."""
+    token = sha256(said.signature.encode()).hexdigest()
     return NamedNode(iris.signature(iris.session(said.session_id), token))
 
 

@@ -21,7 +21,7 @@ def persist_signed(tree: Worktree, signer: str) -> tuple[int, HeadSignature]:
     if not len(tree.turns):
         raise InvalidInput(f"session {tree.id!r} has no turns, so there is no head to sign: append one first")
     key, index = verifier_of(signer), len(tree.turns) - 1
-    if tree.stored:
+    if tree.stored and not tree.pending:  # a new head was never signed
         for known in signatures.read(tree.workspace.store, tree.id):
             if (known.key, known.index, known.head) == (key, index, tree.head):
                 return tree.persist(), known

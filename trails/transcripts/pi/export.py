@@ -8,8 +8,8 @@ ignores. So a session that is imported again has the same roles, contents, times
 Salts are not part of the file, so digests differ: the exact format is N-Quads or TriG.
 
 Calls that were given beside the content stand among its parts, where pi looks for them; the entry notes how many did, and
-they come back beside it. One thing does not come back as it was: a redacted turn comes back as an empty text (its calls
-without arguments).
+they come back beside it. Not everything comes back: a redacted turn is an empty text then (its calls without arguments), and
+which version of the system prompt a call was sent, and which turns others repeat, stays behind.
 """
 
 from __future__ import annotations
