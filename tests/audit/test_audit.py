@@ -64,6 +64,7 @@ def test_a_sound_store_has_what_was_counted_by_hand(store: Repository) -> None:
                 "denied-sends": 1,
                 "second-principals": 2,
                 "deletions": 1,  # gone
+                "times-backwards": 3,  # dinner, solo and tail are said to be from March, and what they inherit from today
             },
         }
     )
@@ -80,7 +81,7 @@ def test_one_session_is_audited_with_its_ancestors_and_nobody_else_s_matters(sto
         "validity": {},
         "completeness": {"unanswered-tool-calls": 1},
         "integrity": {},
-        "findings": {"failed-tool-calls": 1},
+        "findings": {"failed-tool-calls": 1, "times-backwards": 3},
     }
     assert counted(audit(store, "pi:01"))["completeness"] == {"incomplete-turns": 3}  # two times, one model
     assert audit(store, "trip").subject == "plan"  # its label

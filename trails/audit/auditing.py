@@ -18,11 +18,11 @@ from trails.session import Repository
 
 _GAPS: Final = frozenset({"index-gap", "duplicate-index"})
 _INCOMPLETE: Final = (
-    *("unanswered-tool-calls", "incomplete-turns", "open-exchanges", "unannounced-runs", "tree-orphans"),
+    *("unanswered-tool-calls", "incomplete-turns", "open-exchanges", "unannounced-runs", "tree-orphans", "orphans"),
 )
 _WORTH_A_LOOK: Final = (
     *("failed-tool-calls", "failed-deliveries", "denied-sends", "second-principals", "deletions"),
-    *("tree-too-deep", "tree-too-wide", "tree-two-mains"),
+    *("times-backwards", "tree-too-deep", "tree-too-wide", "tree-two-mains"),
 )
 _TEXTS: Final = "term"
 """The kind of columns that hold texts and arguments. They stay in the store: a report outlives a redaction."""
