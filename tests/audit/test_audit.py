@@ -51,7 +51,7 @@ def test_a_sound_store_has_what_was_counted_by_hand(store: Repository) -> None:
         == {
             "validity": {},
             "completeness": {
-                "unanswered-tool-calls": 1,  # the taxi
+                "open-tool-calls": 3,  # the taxi; the weather in solo and tail, which left plan before it was told
                 "incomplete-turns": 7,  # models of the desk's and the cook's answer; times of three imported turns, models of two
                 "open-exchanges": 1,  # the desk's, taken up again
                 "unannounced-runs": 1,
@@ -65,6 +65,7 @@ def test_a_sound_store_has_what_was_counted_by_hand(store: Repository) -> None:
                 "second-principals": 2,
                 "deletions": 1,  # gone
                 "times-backwards": 3,  # dinner, solo and tail are said to be from March, and what they inherit from today
+                "unused-results": 2,  # nobody was told what either run came to
             },
         }
     )
@@ -79,7 +80,7 @@ def test_one_session_is_audited_with_its_ancestors_and_nobody_else_s_matters(sto
     assert {name: head for name, _, head in report.sessions}["tail"] == store.load("tail").head
     assert counted(report) == {
         "validity": {},
-        "completeness": {"unanswered-tool-calls": 1},
+        "completeness": {"open-tool-calls": 3},
         "integrity": {},
         "findings": {"failed-tool-calls": 1, "times-backwards": 3},
     }
@@ -90,7 +91,7 @@ def test_one_session_is_audited_with_its_ancestors_and_nobody_else_s_matters(sto
 def test_texts_and_arguments_stay_in_the_store(memory: Repository) -> None:
     fill(memory)
     said = json.dumps(audit(memory).to_dict())
-    assert "unanswered-tool-calls" in said
+    assert "open-tool-calls" in said
     assert "no tables left" not in said
     assert '{\\"for\\":2}' not in said
 
@@ -173,6 +174,21 @@ def test_no_altered_field_of_a_report_keeps_its_digest_or_its_voucher(memory: Re
         vouched("[]", note, [KEY])
 
 
+def test_a_report_that_says_something_twice_or_half_a_character_was_altered(memory: Repository) -> None:
+    memory.create(id="plan").persist()
+    report = audit(memory, time=NOON)
+    note = memory.proofs.checkpoint(SIGNER, [f"audit-report-sha256 {report.digest}"])
+    text = json.dumps(report.to_dict())
+    for altered in (
+        text.replace('"sessions": [', '"sessions": [], "sessions": [', 1),
+        text.replace('"holds": true', '"holds": false, "holds": true', 1),
+        text.replace('"version": "', '"version": "\\ud800', 1),
+    ):
+        assert altered != text
+        with pytest.raises(IntegrityError, match="the audit report was altered"):
+            vouched(altered, note, [KEY])
+
+
 # --- documents
 
 
@@ -216,7 +232,7 @@ def test_the_exit_code_tells_of_the_verdicts_that_are_asked_for(place: Path) -> 
     found = run("audit", "trip")
     assert found.exit_code == 1
     assert "completeness: INCOMPLETE" in found.stdout
-    assert "unanswered-tool-calls: the tool calls that no turn" in found.stdout
+    assert "open-tool-calls: the tool calls of a transcript that no turn" in found.stdout
     assert run("audit", "other").exit_code == 0
     assert run("audit", "--all").exit_code == 1
     assert run("audit", "trip", "--fail-on", "integrity", "--fail-on", "findings").exit_code == 0

@@ -462,7 +462,8 @@ class Walk:
         results = set(self.plain.of_class("SessionResult"))
         derived = self.plain.pairs("prov:wasDerivedFrom")
         found = {session_of(source) for turn, source in derived if turn in turns and source in results}
-        said = {event for event, turn in self.plain.pairs("trails:recordedAs") if turn in turns}
+        told = [pair for pair in self.plain.pairs("trails:recordedAs") if session_of(pair[0]) == session_of(pair[1])]
+        said = {event for event, turn in told if turn in turns}
         runs = [run for run, event in self.plain.pairs("trails:announcedAs") if event in said]
         found |= {child for run in runs for child in self.plain.values(run, "prov:generated")}
         below: set[str] = set()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +18,11 @@ from tests.support.nine_sessions import day, fill, later
 from tests.support.plain_quads import PlainQuads
 from trails import Compaction, Repository, queries
 from trails.plumbing import draft
+from trails.transcripts.formats import import_path
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
+
+ANN, UNKNOWN = "principal:ann", "agent:unknown"
 
 NINE: list[Answer] = [
     ("removals", {}, "what session place by reason rule turns head", [
@@ -176,8 +181,38 @@ def test_a_query_on_removals_answers_what_was_counted_by_hand(
     assert found == expected
 
 
+HEAD = '{"type":"session","version":3,"id":"%s","timestamp":"2026-01-28T10:00:00.000Z","cwd":"/"}'
+SAID = '{"type":"message","id":"m","parentId":null,"timestamp":"2026-01-28T10:00:01Z","message":{"role":"user","content":"Hi"}}'
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_imported_files_are_known_by_their_bytes(engine: str, tmp_path: Path) -> None:
+    with trails.open(":memory:") as store:
+        written = {}
+        for name, lines in (("one", [SAID]), ("two", [SAID, "no JSON"]), ("three", [SAID, "no", "JSON"])):
+            file = tmp_path / f"{name}.jsonl"
+            file.write_text("\n".join([HEAD % name, *lines]), "utf-8")
+            import_path(store, file, by="ann" if name == "one" else None)
+            written[hashlib.sha256(file.read_bytes()).hexdigest()] = (name, len(file.read_bytes()), len(lines) - 1)
+        expected = [
+            (digest, f"{name}.jsonl", size, f"pi:{name}", ANN if name == "one" else UNKNOWN, "pi", refused)
+            for digest, (name, size, refused) in sorted(written.items())
+        ]
+        engines = Engines(store)
+        columns = "sha256 name size session by importer refused"
+        everything = answered(engines, engine, ("imported-files", {}, columns, expected))
+        assert everything[0] == everything[1]
+        one = answered(engines, engine, ("imported-files", {"sha256": expected[1][0]}, columns, expected[1:2]))
+        assert one[0] == one[1]
+        nothing = answered(engines, engine, ("imported-files", {"sha256": "ab" * 32}, columns, []))
+        assert nothing[0] == []
+        plain = PlainQuads(store)
+        assert {row["import"] for row in plain.asked("imported-files")} == set(plain.of_class("Import"))
+
+
 def test_every_query_on_removals_has_a_hand_counted_answer() -> None:
-    assert {name for _, (name, _, _, expected) in CASES if expected} == set(queries.by_theme("removal"))
+    elsewhere = {"imported-files"}  # above: a digest is of the bytes
+    assert {name for _, (name, _, _, expected) in CASES if expected} | elsewhere == set(queries.by_theme("removal"))
 
 
 def test_what_a_removal_leaves_is_the_digest_by_which_the_rest_is_proven() -> None:

@@ -185,6 +185,24 @@ def test_copies_that_an_unfinished_detach_left_below_the_fork_index_do_not_count
     assert filled.compare("prompt") == before
 
 
+def test_a_picked_turn_counts_in_both_branches_and_its_call_once_in_the_queries(store: Repository) -> None:
+    plan = store.create(id="plan")
+    plan.append("user", "Plan a trip")
+    plan.append("assistant", "By train", model="m-1", usage=usage(10, 1, 1.0))
+    plan.persist()
+    other = plan.fork(at=1, id="other")
+    other.append("assistant", "On foot", model="m-1", usage=usage(5, 1, 0.5))
+    other.cherry_pick("plan", 1)
+    other.persist()
+    rows = [(row["session"], row["input_tokens"], row["cost"]) for row in store.compare("plan").rows]
+    assert rows == [("plan", 10, 1.0), ("other", 15, 1.5)]
+    spent = store.query("token-usage-by-session").to_dicts()  # type: ignore[union-attr] # a SELECT
+    assert {row["session"].removeprefix("urn:trails:session:"): row["input"] for row in spent} == {
+        "plan": 10,
+        "other": 5,
+    }
+
+
 def test_a_deleted_fork_has_no_row(filled: Repository) -> None:
     filled.delete("d")
     assert column(filled.compare("prompt"), "session") == ["prompt", "a", "c", "b"]

@@ -18,11 +18,20 @@ from trails.session import Repository
 
 _GAPS: Final = frozenset({"index-gap", "duplicate-index"})
 _INCOMPLETE: Final = (
-    *("unanswered-tool-calls", "incomplete-turns", "open-exchanges", "unannounced-runs", "tree-orphans", "orphans"),
+    *(
+        "open-tool-calls",
+        "answers-to-no-call",
+        "incomplete-turns",
+        "open-exchanges",
+        "unannounced-runs",
+        "tree-orphans",
+        "orphans",
+    ),
 )
 _WORTH_A_LOOK: Final = (
     *("failed-tool-calls", "failed-deliveries", "denied-sends", "second-principals", "deletions"),
-    *("times-backwards", "tree-too-deep", "tree-too-wide", "tree-two-mains"),
+    *("tree-too-deep", "tree-too-wide", "tree-two-mains", "undelegated-turns", "another-model-answered"),
+    *("unused-results", "reads-after-deletion", "times-backwards"),
 )
 _TEXTS: Final = "term"
 """The kind of columns that hold texts and arguments. They stay in the store: a report outlives a redaction."""
