@@ -59,7 +59,7 @@ def values(store: Repository) -> dict[str, dict[str, Any]]:
         "other": f"{DEEP}-1",
         "index": len(turns) - 1,
         "turn": turns[-1].iri,
-        "text": "in as many",
+        "text": "until six",
         "tool": "search",
         "id": "m-0-0",
         "key": "urn:trails:meta:project",
