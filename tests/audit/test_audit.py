@@ -64,6 +64,7 @@ def test_a_sound_store_has_what_was_counted_by_hand(store: Repository) -> None:
                 "denied-sends": 1,
                 "second-principals": 2,
                 "deletions": 1,  # gone
+                "times-backwards": 3,  # dinner, solo and tail are said to be from March, and what they inherit from today
                 "unused-results": 2,  # nobody was told what either run came to
             },
         }
@@ -81,7 +82,7 @@ def test_one_session_is_audited_with_its_ancestors_and_nobody_else_s_matters(sto
         "validity": {},
         "completeness": {"open-tool-calls": 3},
         "integrity": {},
-        "findings": {"failed-tool-calls": 1},
+        "findings": {"failed-tool-calls": 1, "times-backwards": 3},
     }
     assert counted(audit(store, "pi:01"))["completeness"] == {"incomplete-turns": 3}  # two times, one model
     assert audit(store, "trip").subject == "plan"  # its label
@@ -255,3 +256,30 @@ def test_a_signed_report_is_checked_without_the_store(place: Path) -> None:
 def test_one_session_or_all_must_be_named(place: Path, arguments: tuple[str, ...]) -> None:
     refused = run(*arguments)
     assert (refused.exit_code, "name a SESSION, or give --all" in refused.stderr) == (2, True)
+
+
+def test_turns_that_a_checkpoint_does_not_cover_are_named_and_are_no_fault(store: Repository) -> None:
+    plan = store.create(id="plan")
+    plan.append("user", "Plan a trip")
+    plan.persist()
+    fork = plan.fork(id="fork")
+    fork.append("user", "By train")
+    fork.persist()
+    kept = store.proofs.checkpoint(SIGNER)
+    assert [each.query for each in audit(store, checkpoint=kept, verifiers=[KEY]).verdicts[2].found] == []
+    for text in ("Where to?", "When?"):
+        fork.append("user", text)
+    fork.persist()
+    late = store.create(id="late")
+    late.append("user", "And I?")
+    late.persist()
+    late.fork(id="empty").persist()
+    verdict = audit(store, checkpoint=kept, verifiers=[KEY]).verdicts[2]
+    [found] = [each for each in verdict.found if each.query == "uncovered-turns"]
+    assert found.rows == (("fork", 2, 2), ("late", 0, 1))
+    assert verdict.holds
+    assert not [each for each in audit(store).verdicts[2].found if each.query == "uncovered-turns"]
+    store.delete("empty")
+    store.delete("late")
+    again = audit(store, "fork", checkpoint=kept, verifiers=[KEY]).verdicts[2]
+    assert [each.rows for each in again.found if each.query == "uncovered-turns"] == [(("fork", 2, 2),)]

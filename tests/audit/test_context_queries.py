@@ -118,6 +118,25 @@ TOLD: list[Answer] = [
         (7, "lead#7", None),
     ]),
     ("fork-unseen-turns", {"session": "branch"}, "index", [(5,), (6,), (7,), (8,)]),
+    # the first summary kept the output, the second one did not
+    ("answers-after-tool", {"tool": "look", "session": "lead"}, "index answer path how sources first last", [
+        (4, "lead#4", "transcript", "verbatim", 1, 2, 2),
+        (6, "lead#6", "transcript", "verbatim", 1, 2, 2),
+        (8, "lead#8", "transcript", "summary", 1, 2, 2),
+    ]),
+    ("answers-after-tool", {"tool": "look", "session": "branch"}, "index how", [(7, "verbatim")]),
+    ("answers-after-tool", {"tool": "other", "session": "lead"}, "index", []),
+    ("answers-after-author", {"author": "bob", "session": "lead"}, "index how sources", [
+        (6, "verbatim", 1),
+        (8, "verbatim", 1),
+    ]),
+    ("answers-after-author", {"author": "alice", "session": "lead"}, "index how first last", [
+        (1, "verbatim", 0, 0),
+        (4, "summary", 0, 0),
+        (6, "summary", 0, 0),
+        (8, "summary", 0, 0),
+    ]),
+    ("answers-after-author", {"author": "carol", "session": "lead"}, "index", []),
 ]  # fmt: skip
 
 
@@ -183,6 +202,10 @@ class ShownContexts(BusyAgents):
             fork = session.fork(at=chance.randint(1, len(session)))
             self._long(fork, chance)
             fork.flatten()
+        for name in ("main-0", "main-1"):  # what was handed to them comes before it
+            main = store.load(name)
+            main.append("assistant", "So", time=self.now())
+            main.persist()
 
     def _long(self, session: trails.Session, chance: random.Random) -> None:
         for _ in range(4):
@@ -319,3 +342,70 @@ def test_a_fork_sees_nothing_of_its_parent_from_its_fork_index_on(drawn: list[Pl
         rows = plain.asked("fork-unseen-turns")
         assert {(row["session"], row["turn"]) for row in rows} == expected
         assert len(rows) == len(expected) > 0
+
+
+def test_answers_after_an_author_or_a_tool_are_those_that_reading_on_meets(drawn: list[PlainQuads]) -> None:
+    ways = set()
+    for plain in drawn:
+        below: dict[str, set[str]] = {}
+        for record in plain.sessions():
+            above: str | None = record.id
+            while above is not None:
+                below.setdefault(above, set()).add(record.id)
+                above = plain.store.record(above).spawned_by
+        own = {
+            record.id: [turn for turn in turns if turn.session_id == record.id] for record, turns in plain.transcripts()
+        }
+        for record, turns in plain.transcripts():
+            told = {
+                turn.index: {each for sub in below[turn.facts.derived_from.session_id] for each in own[sub]}
+                for turn in turns
+                if turn.facts.derived_from is not None
+            }
+            for author in ("alice", "bob"):
+                wrote = {t.index for t in turns if t.author_iri == f"urn:trails:principal:{author}"}
+                handed = {
+                    index
+                    for index, inner in told.items()
+                    if any(t.author_iri.endswith(f"principal:{author}") for t in inner)
+                }
+                rows = plain.asked("answers-after-author", author=author, session=record.id)
+                expected = {
+                    *after(plain, record, turns, wrote, "transcript"),
+                    *after(plain, record, turns, handed, "result"),
+                }
+                assert {tuple(row.values()) for row in rows} == expected
+                assert len(rows) == len(expected)
+                ways |= {(row["path"], row["how"]) for row in rows}
+            names = {t.index: {name_of(turns, t.index, each.call_id) for each in t.tool_results} for t in turns}
+            rows = plain.asked("answers-after-tool", tool="look", session=record.id)
+            looked = {index for index, found in names.items() if "look" in found}
+            found = {tuple(row.values()) for row in rows if row["path"] == "transcript"}
+            assert found == set(after(plain, record, turns, looked, "transcript"))
+    assert ways >= {("transcript", "verbatim"), ("transcript", "summary"), ("result", "verbatim")}
+
+
+def name_of(turns: Sequence[Turn], index: int, call_id: str) -> str | None:
+    """Return the tool of the last call with an id before a place."""
+    asked = [call.name for turn in turns[:index] for call in turn.tool_calls if call.id == call_id]
+    return asked[-1] if asked else None
+
+
+def after(
+    plain: PlainQuads, record: Any, turns: Sequence[Turn], sources: set[int], path: str
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the row of each answer of a session that comes after some of its turns."""
+    begin = 0
+    for turn in turns:
+        if turn.session_id == record.id and turn.role == "assistant" and not copied(plain, turn):
+            before = sorted(index for index in sources if index < turn.index)
+            if before:
+                how = "verbatim" if before[-1] >= begin else "summary"
+                yield turn.index, turn.iri, path, how, len(before), before[0], before[-1]
+        if turn.compaction is not None:
+            kept = turn.compaction.first_kept
+            begin = turn.index if kept is None or kept > turn.index else kept
+
+
+def copied(plain: PlainQuads, turn: Turn) -> bool:
+    return turn.quoted_from is not None or plain.value(turn.iri, "prov:alternateOf") is not None

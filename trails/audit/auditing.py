@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import trails
 from trails import iris, queries, vocab
+from trails.audit.coverage import COLUMNS, uncovered
 from trails.audit.report import AFTER_CHECKPOINT, CANNOT_SHOW, WITHOUT_CHECKPOINT, Found, Name, Report, Verdict
-from trails.integrity.note import to_base64
+from trails.integrity.note import claimed_checkpoint, to_base64
 from trails.model import Finding, VerifyReport
 from trails.plumbing import checkpoints, reads
 from trails.prov import validate
@@ -25,12 +26,13 @@ _INCOMPLETE: Final = (
         "open-exchanges",
         "unannounced-runs",
         "tree-orphans",
+        "orphans",
     ),
 )
 _WORTH_A_LOOK: Final = (
     *("failed-tool-calls", "failed-deliveries", "denied-sends", "second-principals", "deletions"),
     *("tree-too-deep", "tree-too-wide", "tree-two-mains", "undelegated-turns", "another-model-answered"),
-    *("unused-results", "reads-after-deletion"),
+    *("unused-results", "reads-after-deletion", "times-backwards"),
 )
 _TEXTS: Final = "term"
 """The kind of columns that hold texts and arguments. They stay in the store: a report outlives a redaction."""
@@ -98,7 +100,7 @@ def _audited(
         verdicts=(
             _validity(repository),
             _completeness(repository, within, verified),
-            _integrity(verified, has_checkpoint=checkpoint is not None),
+            _integrity(verified, None if checkpoint is None else _uncovered(repository, checkpoint, within)),
             _findings(repository, within),
         ),
         cannot_show=(*CANNOT_SHOW, WITHOUT_CHECKPOINT if checkpoint is None else AFTER_CHECKPOINT),
@@ -129,9 +131,14 @@ def _completeness(repository: Repository, within: Sequence[str] | None, verified
     return _of("completeness", "records that lack something", (*gaps, *_asked(repository, _INCOMPLETE, within)))
 
 
-def _integrity(verified: VerifyReport, *, has_checkpoint: bool) -> Verdict:
+def _uncovered(repository: Repository, note: str, within: Sequence[str] | None) -> list[tuple[str, int, int]]:
+    return list(uncovered(repository, claimed_checkpoint(note).size, within))
+
+
+def _integrity(verified: VerifyReport, later: list[tuple[str, int, int]] | None) -> Verdict:
+    """Return the verdict on integrity; `later` are the turns that the checkpoint does not cover, None without one."""
     bad = [each for each in verified.findings if each.code not in _GAPS]
-    against = "digests and log" + (" and the checkpoint" if has_checkpoint else ", and no checkpoint")
+    against = "digests and log" + (" and the checkpoint" if later is not None else ", and no checkpoint")
     witnesses = "".join(f"; cosigned by {each.name} at {each.time.isoformat()}" for each in verified.witnessed or ())
     stamp = verified.timestamped
     by = "" if stamp is None else f"; there by {stamp.time.isoformat()}, as {stamp.authority} says"
@@ -145,6 +152,12 @@ def _integrity(verified: VerifyReport, *, has_checkpoint: bool) -> Verdict:
     if verified.unsigned:
         rows = [tuple(each.to_dict().values()) for each in verified.unsigned]
         found += _found("verify", "turns that nobody signed", ("session", "first", "last"), rows)
+    found += _found(
+        "uncovered-turns",
+        "turns written after the checkpoint: it does not vouch for them; no fault",
+        COLUMNS,
+        later or [],
+    )
     return Verdict(name="integrity", holds=not bad, said=said, found=found)
 
 
