@@ -173,6 +173,21 @@ def test_no_altered_field_of_a_report_keeps_its_digest_or_its_voucher(memory: Re
         vouched("[]", note, [KEY])
 
 
+def test_a_report_that_says_something_twice_or_half_a_character_was_altered(memory: Repository) -> None:
+    memory.create(id="plan").persist()
+    report = audit(memory, time=NOON)
+    note = memory.proofs.checkpoint(SIGNER, [f"audit-report-sha256 {report.digest}"])
+    text = json.dumps(report.to_dict())
+    for altered in (
+        text.replace('"sessions": [', '"sessions": [], "sessions": [', 1),
+        text.replace('"holds": true', '"holds": false, "holds": true', 1),
+        text.replace('"version": "', '"version": "\\ud800', 1),
+    ):
+        assert altered != text
+        with pytest.raises(IntegrityError, match="the audit report was altered"):
+            vouched(altered, note, [KEY])
+
+
 # --- documents
 
 

@@ -30,6 +30,7 @@ def place(tmp_path: Path) -> Path:
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("k.pub").write_text("example.com/trails+0123abcd+AAAA\n", "utf-8")
+    Path("no.keys").write_text("\n", "utf-8")
 
 
 LINES = (
@@ -37,6 +38,8 @@ LINES = (
     ("query nosuch.rq", "nosuch.rq cannot be read: No such file"),
     ("proof plan 0 --checkpoint k.pub", "k.pub is no checkpoint (the note is malformed"),
     ("verify --checkpoint k.pub --verifier k.pub", "`trails checkpoint -o FILE` writes one"),
+    ("cosign k.pub --key k.pub --verifier no.keys", "'no.keys' holds no verifier key"),
+    ("verify --witness no.keys", "'no.keys' holds no verifier key"),
     ("show nosuch", "there is no session, label or tag 'nosuch'"),
     ("tag nosuch", "there is no tag 'nosuch'"),
     ("note --remove nosuch", "nosuch"),

@@ -10,6 +10,8 @@ from pyoxigraph import NamedNode
 
 import trails
 from trails import InvalidInput, Ledger, Repository, Router, Tree, iris, vocab
+from trails.plumbing import acts
+from trails.records.acts import Alteration
 
 OWNER = "alice"
 UNKNOWN = "urn:trails:agent:unknown"
@@ -150,4 +152,27 @@ def test_the_records_of_who_did_what_are_told_to_be_agents_or_principals(memory:
     plan(memory)
     memory.delete("plan", children="cascade")
     assert memory.store.quads((NamedNode(UNKNOWN), vocab.TYPE, vocab.AGENT, vocab.CATALOG))
+    assert memory.verify().ok
+
+
+def test_a_message_that_was_dropped_was_dropped_by_who_did_so_and_not_by_the_sessions_agent(memory: Repository) -> None:
+    plan(memory)
+    drop(memory, "bob")
+    [exchange] = Ledger(memory).exchanges("plan")
+    assert exchange.agent == "urn:trails:principal:bob"
+    drop(memory, "agent:cleaner")
+    assert Ledger(memory).exchanges("plan")[-1].agent == "cleaner"
+    assert memory.verify().ok
+
+
+def test_what_is_laid_over_an_entry_says_who_did_it_and_repeats_no_text(memory: Repository) -> None:
+    router = Router(memory)
+    router.route(trails.Inbound(channel="telegram", peer="7", content="Hello", principal=OWNER))
+    router.merge("main", {"contextTokens": 7, "systemSent": True, "subject": "the PIN is 4711"}, by="bob")
+    made = [act for act in acts.read(memory.store, router.session("main").id) if isinstance(act, Alteration)]
+    assert {(act.field, act.old, act.new, act.by_iri) for act in made} == {
+        ("contextTokens", None, "7", "urn:trails:principal:bob"),
+        ("systemSent", None, "true", "urn:trails:principal:bob"),
+        ("subject", None, None, "urn:trails:principal:bob"),
+    }
     assert memory.verify().ok

@@ -285,10 +285,11 @@ PLANTS: list[tuple[Plant, str, Kinds]] = [
         {"name": 8, "system prompt": 4, "ledger text": 6, "ledger field": 5, "author": 1, "content": 1, "row": 1},
     ),
     # Labels: the conversation's, and in the move. Names: of the session, two aliases, the move, and the principal itself.
-    # New value: what the label was set to.
-    (keyed, MARK, {"name": 5, "label": 2, "entry field": 2, "ledger field": 1, "new value": 1}),
-    # Keys: the session's, the conversation's, two aliases and the move. Fields: where an answer goes, and one by its name.
-    (keyed, NAME, {"key": 5, "entry field": 2, "ledger field": 1}),
+    # New value: what the label, the subject and a field unknown to Trails were set to.
+    (keyed, MARK, {"name": 5, "label": 2, "entry field": 2, "ledger field": 1, "new value": 3}),
+    # Keys: the session's, the conversation's, two aliases and the move. Fields: where an answer goes, and one by its name,
+    # which the record of its change has too.
+    (keyed, NAME, {"key": 5, "entry field": 2, "ledger field": 1, "field": 1}),
     (registry, MARK, {"run": 2}),
     (registry, NAME, {"run": 2}),
 ]
@@ -851,3 +852,30 @@ def strings(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for each in value:
             yield from strings(each)
+
+
+@pytest.mark.parametrize("text", ["know", "unknown", "nown"])
+def test_whoever_nobody_is_named_for_is_nobodys_name(store: Repository, text: str) -> None:
+    made = store.create(id="s", principal="unknown friend", label="first")
+    made.append("user", f"I {text} you")
+    made.persist()
+    store.set_label("s", "second")  # by nobody who is named
+    found = store.redact_matching(text)
+    assert {place.kind for place in found.places} >= {"content"}
+    who = {quad.object for quad in store.store.quads((None, vocab.ASSOCIATED_WITH, None, vocab.CATALOG))}
+    assert who == {NamedNode("urn:trails:agent:unknown")}
+    assert store.record("s").principal == "redacted"
+    assert store.verify().findings == ()
+
+
+def test_what_falls_due_is_the_programs_own_work_whatever_is_taken_out(memory: Repository) -> None:
+    made = memory.create(id="s", agent="trailblazer")
+    made.append("user", "On the trails")
+    made.persist()
+    tree = trails.Tree(memory)
+    tree.main("chief", "phone", id="phone").spawn("branch", "look", id="b")
+    tree.sweep(datetime.now(UTC) + timedelta(days=9))
+    memory.redact_matching("rail")
+    assert memory.store.quads((None, vocab.ASSOCIATED_WITH, NamedNode("urn:trails:agent:trails"), None))
+    assert memory.record("s").agent == "redacted"
+    assert memory.verify().findings == ()

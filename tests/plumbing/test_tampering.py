@@ -411,3 +411,44 @@ def test_a_killed_store_and_a_backup_made_in_use_that_nobody_tampered_with_have_
     with trails.open(folder) as store:
         assert store.verify().findings == ()
         assert set(store.store.quads((None, None, None, None))) == before
+
+
+# --- what was found by looking
+
+
+def test_a_mark_that_a_living_session_is_to_be_swept_takes_nothing_and_is_found(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s", create=True) as store:
+        _conversation(store)
+    quads = ox.Store(str(tmp_path / "s" / "quads"))
+    quads.add(Quad(NamedNode("urn:trails:session:root"), vocab.PENDING_SWEEP, Literal(True), vocab.CATALOG))
+    quads.flush()
+    del quads
+    gc.collect()
+    for _ in range(2):
+        with trails.open(tmp_path / "s") as store:
+            assert len(store.load("root").turns) == 4
+            assert {finding.code for finding in store.verify().findings} == {"stray", "row-altered"}
+
+
+@pytest.mark.parametrize("act", ["root/act/00ff", "other/act/00ff", "root/import", "root/import/7"])
+def test_a_turn_that_is_said_to_come_from_an_act_that_never_was_is_found(memory: Repository, act: str) -> None:
+    _conversation(memory)
+    turn = NamedNode(memory.load("root").turns[0].iri)
+    graph = NamedNode("urn:trails:session:root")
+    forged = Quad(turn, vocab.GENERATED_BY, NamedNode(f"urn:trails:session:{act}"), graph)
+    memory.store.commit(Change(add=[forged]))
+    assert not memory.verify().ok
+    memory.store.commit(Change(remove=[forged]))
+    assert memory.verify().ok
+
+
+def test_a_turn_of_ones_own_that_is_said_to_be_a_copy_is_found(memory: Repository) -> None:
+    _conversation(memory)
+    fork = memory.load("root").fork(at=1, id="fork")
+    fork.append("user", "my own")
+    fork.persist()
+    fork.detach()
+    [act] = memory.store.quads((None, vocab.TYPE, vocab.COPYING, vocab.CATALOG))
+    own, graph = NamedNode(memory.load("fork").turns[1].iri), NamedNode("urn:trails:session:fork")
+    memory.store.commit(Change(add=[Quad(own, vocab.GENERATED_BY, act.subject, graph)]))
+    assert not memory.verify().ok

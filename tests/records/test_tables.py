@@ -19,6 +19,7 @@ from trails.model import Note, Tag
 from trails.records import conversations, entries, run
 from trails.records.annotations import note_of, note_quads, tag_of, tag_quads
 from trails.records.conversations import Alias, Conversation, Move
+from trails.records.documents import ImportedDocument, document_of, document_quads
 from trails.records.entries import Delivery, Event, Exchange
 from trails.records.entry import Words
 from trails.records.policy_entries import Decision
@@ -210,6 +211,15 @@ EXAMPLES: list[tuple[Any, str]] = [
         :signatureOf <urn:trails:session:plan%201> ; :signedIndex 3 ; :signedHead "aa" ; prov:wasAttributedTo person:eve ;
         prov:generatedAtTime {AT} ; :signerKey "eve+00+AA==" ; :signature "AAAA" .""",
     ),
+    (
+        ImportedDocument(
+            sha256="ab" * 32, size=9, format="xml", statements=2, valid=False, broken=("key-object", "typing"),
+            name="a b.xml", by_iri=EVE, time=TIME, digest="cd", leaf_salt="ee",
+        ),
+        f"""<urn:trails:prov:{"ab" * 32}> a :ProvDocument, prov:Entity ; :sha256 "{"ab" * 32}" ; :fileSize 9 ;
+        :provFormat "xml" ; :statementCount 2 ; :isValid false ; :brokenRule "key-object", "typing" ;
+        :fileName "a b.xml" ; prov:wasAttributedTo person:eve ; prov:generatedAtTime {AT} ; :digest "cd" ; :leafSalt "ee" .""",
+    ),
 ]  # fmt: skip
 
 WRITE: dict[type, Callable[[Any], list[Quad]]] = {
@@ -220,6 +230,7 @@ WRITE: dict[type, Callable[[Any], list[Quad]]] = {
     Tag: tag_quads,
     Note: note_quads,
     HeadSignature: lambda said: signature_quads(said)[:-1],  # the last one is of who signed
+    ImportedDocument: lambda said: document_quads(said)[:-1],  # the last one is of who brought it
 }
 READ: dict[type, Callable[[str, list[Quad]], Any]] = {
     Run: run.decode,
@@ -229,6 +240,7 @@ READ: dict[type, Callable[[str, list[Quad]], Any]] = {
     Tag: tag_of,
     Note: note_of,
     HeadSignature: signature_of,
+    ImportedDocument: document_of,
 }
 
 

@@ -11,6 +11,7 @@ from trails import iris
 from trails.integrity.head_signatures import HeadSignature
 from trails.model import Note, Tag
 from trails.records.conversations import Alias, Conversation, Move
+from trails.records.documents import ImportedDocument
 from trails.records.entries import Delivery, Event, Exchange
 from trails.records.entry import Words
 from trails.records.policy_entries import Decision
@@ -130,6 +131,11 @@ ROWS: dict[str, st.SearchStrategy[Any]] = {
             Note, id=names, session_id=ids, index=st.integers(0, 99), turn_digest=hexes, text=st.just(""),
             author_iri=people, time=times, digest=hexes, salt=hexes, redacted=st.just(True),
         ),
+    ),
+    "document": st.builds(
+        ImportedDocument, sha256=hexes, size=numbers, format=st.sampled_from(["provn", "xml"]), statements=numbers,
+        valid=st.booleans(), broken=st.lists(texts, unique=True, max_size=3).map(lambda found: tuple(sorted(found))),
+        name=maybe(texts), by_iri=people, time=times, digest=hexes, leaf_salt=hexes,
     ),
     "signature": st.builds(
         HeadSignature, session_id=ids, index=st.integers(0, 99), head=hexes, by_iri=names.map(iris.principal), time=times,

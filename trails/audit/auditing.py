@@ -18,7 +18,14 @@ from trails.session import Repository
 
 _GAPS: Final = frozenset({"index-gap", "duplicate-index"})
 _INCOMPLETE: Final = (
-    *("open-tool-calls", "answers-to-no-call", "incomplete-turns", "open-exchanges", "unannounced-runs", "tree-orphans"),
+    *(
+        "open-tool-calls",
+        "answers-to-no-call",
+        "incomplete-turns",
+        "open-exchanges",
+        "unannounced-runs",
+        "tree-orphans",
+    ),
 )
 _WORTH_A_LOOK: Final = (
     *("failed-tool-calls", "failed-deliveries", "denied-sends", "second-principals", "deletions"),

@@ -42,10 +42,13 @@ def _read_keys(ctx: click.Context, parameter: click.Parameter, values: tuple[str
             keys.append(value)
             continue
         try:
-            keys += decoded(read_whole(Path(value)), value).split()
+            found = decoded(read_whole(Path(value)), value).split()
         except OSError as error:
             what = f"{value!r} is no verifier key, and no file that holds one can be read there ({error.strerror})"
             raise click.BadParameter(what, ctx, parameter) from error
+        if not found:
+            raise click.BadParameter(f"{value!r} holds no verifier key", ctx, parameter)
+        keys += found
     return keys
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
@@ -15,6 +16,7 @@ from trails.records.acts import EXACT, TYPES, Act, Alteration, act_of, act_quads
 from trails.records.deeds import Deed, author_type
 from trails.store.contract import Matching, QuadStore
 
+_PLAIN: Final = re.compile(r"true|false|-?[0-9.]+(?:[eE][-+]?[0-9]+)?")
 _TYPES: Final = TYPES | {vocab.SOURCE_FILE}
 
 
@@ -25,10 +27,17 @@ def read(store: Matching, session_id: str) -> list[Act]:
     return sorted(found, key=lambda act: (act.time, act.token))
 
 
-def altered(session_id: str, deed: Deed, field: str, old: str | None, new: str | None) -> list[Quad]:
-    """Return the quads that say that something became something else; none where it stayed as it was."""
+def altered(
+    session_id: str, deed: Deed, field: str, old: str | None, new: str | None, *, with_texts: bool = True
+) -> list[Quad]:
+    """Return the quads that say that something became something else; none where it stayed as it was.
+
+    Without texts, only JSON numbers and truth values are repeated: a text may be a message's, which may be taken out there.
+    """
     if old == new:
         return []
+    if not with_texts:
+        old, new = (each if each is not None and _PLAIN.fullmatch(each) else None for each in (old, new))
     made = {"token": secrets.token_hex(8), "by_iri": deed.by_iri, "time": deed.time}
     return act_quads(Alteration(session_id=session_id, field=field, old=old, new=new, **made))  # type: ignore[arg-type] # each of its own type
 

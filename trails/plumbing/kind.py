@@ -2,7 +2,8 @@
 
 A record belongs to a session. It stands in the catalog, or in a graph beside the session's own, and it is logged with
 the session's row (`logged`) or has leaves of its own (`leaves`). What a kind does not say is nothing: one that is
-logged with the row, and holds no text of its own, needs neither leaves nor checks.
+logged with the row, and holds no text of its own, needs neither leaves nor checks. A record that is no session's (a PROV
+document that was brought in) says which graphs it `owns`, and its leaves and checks tell of those.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Final
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, vocab
+from trails.plumbing import actors
 from trails.plumbing.needle import Needle
 
 _NAMES: Final = frozenset(
@@ -112,7 +113,7 @@ class Substitution:
     def iri(self, node: NamedNode) -> NamedNode:
         """Return the IRI that stands in the place of one that is made from a name or a key with the text in it."""
         name = node.value
-        if not name.startswith(_RENAMED):
+        if not name.startswith(_RENAMED) or name in _OURS:
             return node
         if iris.is_author(name):
             return NamedNode(iris.unnamed(name)) if any(map(self._needle.within, iris.author_words(name))) else node
@@ -158,6 +159,8 @@ class Substitution:
         return self._name(key) if self._needle.within(made) else made
 
 
+_OURS: Final = frozenset({actors.UNKNOWN, actors.KEEPER})
+"""Who did what nobody is named for, and what falls due: nobody's names."""
 _RENAMED: Final = tuple(
     made("") for made in (iris.principal, iris.agent, iris.tool, iris.tag, iris.conversation, iris.alias)
 )

@@ -286,7 +286,7 @@ class Router(Handle):
                 return after | {"sessionId": held.source_id}
         raise InvalidInput(f"the session of the key {name!r} is changed by others all the time; try again")
 
-    def _altered(self, held: HeldKey, after: Mapping[str, Any], deed: Deed) -> _List[Quad]:
+    def _altered(self, held: HeldKey, after: Mapping[str, Any], deed: Deed, *, with_texts: bool = True) -> _List[Quad]:
         """Return what says that fields of an entry became something else, and by whom.
 
         A field of a patch may change others: another model is a `modelOverride`, and drops what was said of its credentials.
@@ -298,7 +298,7 @@ class Router(Handle):
                 validate.to_json(each[field], field) if each.get(field) is not None else None
                 for each in (before, after)
             )
-            found += acts.altered(held.session_id, deed, field, old, new)
+            found += acts.altered(held.session_id, deed, field, old, new, with_texts=with_texts)
         return found
 
     def _labelled(self, patch: Mapping[str, Any], held: HeldKey | None) -> dict[str, dict[str, Any]]:
@@ -324,7 +324,8 @@ class Router(Handle):
         """Lay fields over a key's entry unchecked (a host's own facts: `systemSent`, `contextTokens` ...) and return it.
 
         `updatedAt` becomes the latest of what stood there, what is given, and now. The session's id and label stay. `by` is as
-        for `Repository.delete`: it is on record with what each field was and what it became.
+        for `Repository.delete`: it is on record with each field, and with what that was and became where it is a number or a
+        truth value: a text may be a message's, which may be taken out there.
         """
         own = {name: value for name, value in fields.items() if name not in ("sessionId", "label", "spawnedBy")}
         deed = self._repository.workspace.deed(by)._replace(time=self._now())
@@ -357,7 +358,8 @@ class Router(Handle):
         for _ in range(TRIES):
             held = self._stored(name)
             after = change(held)
-            if self._keyring.rewrite(held, after, told=() if deed is None else self._altered(held, after, deed)):
+            told = () if deed is None else self._altered(held, after, deed, with_texts=False)
+            if self._keyring.rewrite(held, after, told=told):
                 return after
         raise InvalidInput(f"the session of the key {name!r} is changed by others all the time; try again")
 

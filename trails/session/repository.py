@@ -454,14 +454,15 @@ class Repository(Handle):
     ) -> Comparison:
         """Return a session and all its forks, theirs too, side by side: a row a branch, read without any transcript.
 
-        `root` is an id, a session IRI or a label. With `at`, only the branches of that fork point have a row: the
-        sessions whose transcript leaves the root's at that index. Columns are the names in
-        `trails.compare.comparison.COLUMNS` and `meta.KEY` for each metadata key that a branch has. `turns` and what
-        starts with `total_` count the whole transcript; tokens, cost, tools, models and the last answer are those of a
-        branch's own turns. A turn that was picked counts in each branch that has it, as in what a branch was made of: what
-        branches spent together tell the queries `token-usage-by-session` and `cost`, which count a call once.
-        `columns` says which are shown (default: all). Rows come as in a tree unless `sort_by` names columns: smallest
-        first, or greatest first where `descending`; missing values last. `group_by` puts rows with the same values together, in order of those values, with mean, least and greatest of every numeric column shown.
+        `root` is an id, a session IRI or a label. With `at`, only the branches of that fork point have a row: the sessions
+        whose transcript leaves the root's at that index. Columns are the names in `trails.compare.comparison.COLUMNS` and
+        `meta.KEY` for each metadata key that a branch has. `turns` and what starts with `total_` count the whole
+        transcript; tokens, cost, tools, models and the last answer are those of a branch's own turns. A turn that was
+        picked counts in each branch that has it, as in what a branch was made of: what branches spent together tell the
+        queries `token-usage-by-session` and `cost`, which count a call once. `columns` says which are shown (default: all).
+        Rows come as in a tree unless `sort_by` names columns: smallest first, or greatest first where `descending`; missing
+        values last. `group_by` puts rows with the same values together, in order of those values, with mean, least and
+        greatest of every numeric column shown.
 
         Raises `SessionNotFound`; `InvalidInput` for an unknown column (it names those there are) or for an index that
         no branch leaves at; `IndexGap` where turns are missing.
