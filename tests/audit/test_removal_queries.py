@@ -36,7 +36,7 @@ NINE: list[Answer] = [
         ("ttl", "letters", later(30), "active", "letters"),
     ]),
     ("past-due", {"now": later(1)}, "kind session", [("ending", "letters")]),
-    ("past-due", {"now": later(0)}, "kind", []),
+    ("past-due", {"now": later(0.5)}, "kind", []),  # it is due now, and not past that
     ("past-due", {"now": day(25)}, "session", [("letters",), ("beds",), ("letters",), ("scan",)]),
     ("kept-briefly", {}, "what session made months by rule thing", [
         ("session", "gone", None, None, "principal:dave", None, "gone"),
@@ -59,7 +59,7 @@ DIARY: list[Answer] = [
     ]),
     ("redacted-repeats", {"session": "mail"}, "turn kind where gone", [
         ("mail#0", "note", "mail", False),
-        ("mail#4", "delivery", "mail", True),
+        ("mail#5", "delivery", "mail", True),
     ]),
     ("redacted-repeats", {"session": "picks"}, "turn", []),
     ("removals", {}, "what session thing place by reason rule turns", [
@@ -69,7 +69,8 @@ DIARY: list[Answer] = [
         ("turn", "mail", "mail#0", None, "principal:ann", None, None, None),
         ("turn", "mail", "mail#1", None, "agent:unknown", None, None, None),
         ("turn", "mail", "mail#2", None, "agent:unknown", None, None, None),
-        ("turn", "mail", "mail#4", None, "agent:unknown", None, None, None),
+        ("turn", "mail", "mail#3", None, "agent:unknown", None, None, None),
+        ("turn", "mail", "mail#5", None, "agent:unknown", None, None, None),
         ("text", "mail", None, "text", "agent:unknown", None, None, None),  # what was really sent
         ("text", "mail", None, "label", "principal:dave", None, None, None),
         ("tag", "diary", "v1", None, "principal:ben", None, None, None),
@@ -81,9 +82,19 @@ DIARY: list[Answer] = [
         ("turn", "diary", 0, "principal:dave", "diary#0"),
         ("turn", "mail", None, "principal:ann", "mail#0"),
         ("turn", "mail", 5, "agent:unknown", "mail#1"),
-        ("turn", "mail", 0, "agent:unknown", "mail#4"),
+        ("turn", "mail", 0, "agent:unknown", "mail#5"),
     ]),
-    ("kept-briefly", {"months": 1}, "thing", [("old",), ("copy#0",), ("diary#0",), ("mail#0",), ("mail#4",)]),
+    ("kept-briefly", {"months": 15}, "months thing", [
+        (None, "old"),
+        (0, "copy#0"),
+        (0, "diary#0"),
+        (None, "mail#0"),
+        (5, "mail#1"),
+        (6, "mail#2"),
+        (14, "mail#3"),
+        (0, "mail#5"),
+    ]),
+    ("kept-briefly", {"months": 1}, "thing", [("old",), ("copy#0",), ("diary#0",), ("mail#0",), ("mail#5",)]),
     # before that was deleted it was read too
     ("reads-after-deletion", {}, "action agent allowed target origin how", [
         ("history", "agent:main", True, "kept", "old", "cherry-pick"),
@@ -106,6 +117,7 @@ def diary(store: Repository) -> None:
     branch.append("summary", "And more", compaction=Compaction(summarised_through=1))
     branch.persist()
     early = secret.fork(at=0, id="early")
+    early.append("user", "Another beginning")
     early.append("summary", "Nothing", compaction=Compaction(summarised_through=0))
     early.persist()
     secret.flatten(id="copy")
@@ -140,6 +152,7 @@ def _mail(store: Repository) -> None:
     mail.worktree.append(draft.make("user", "From elsewhere", timed=False))
     mail.append("assistant", "An answer", time=months_ago(5))
     mail.append("assistant", "Another", time=months_ago(6))
+    mail.append("assistant", "Long ago", time=months_ago(14))
     mail.persist()
     store.notes.add("mail", 0, "Look here")
     ledger = trails.Ledger(store)
@@ -149,16 +162,15 @@ def _mail(store: Repository) -> None:
     store.redact("mail", 0, by="ann")
     store.redact("mail", 1)
     store.redact("mail", 2)
-    store.redact("mail", 4)
+    store.redact("mail", 3)
+    store.redact("mail", 5)
     store.redact_matching("Zenobia", by="dave")
 
 
 def months_ago(count: int) -> datetime:
     """Return a time whole months and an hour ago, on a day that every month has."""
-    month = NOW.month - count
-    return NOW.replace(year=NOW.year - (month < 1), month=month + 12 * (month < 1), day=min(NOW.day, 28)) - timedelta(
-        hours=1
-    )
+    year, month = divmod(NOW.year * 12 + NOW.month - 1 - count, 12)
+    return NOW.replace(year=year, month=month + 1, day=min(NOW.day, 28)) - timedelta(hours=1)
 
 
 @pytest.fixture(scope="module")

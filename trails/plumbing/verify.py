@@ -478,10 +478,10 @@ class _Audit:
 
     def _stands_beside(self, quad: Quad, record: SessionRecord, turns: Collection[str]) -> bool:
         """Tell whether a quad says that a turn of the session is a copy, so that the log has it with the session's row."""
-        if not copies.is_beside(quad) or iris.turn_of(_iri(quad.subject)) not in turns:
+        turn, act = iris.turn_of(_iri(quad.subject)), _iri(quad.object)
+        if not copies.is_beside(quad) or turn not in turns:
             return False
-        act = _iri(quad.object)
-        if quad.predicate != vocab.GENERATED_BY:
+        if quad.predicate != vocab.GENERATED_BY or iris.turn_index(turn) < record.starts_at:  # see `_copies`
             return True
         known = (NamedNode(act), vocab.TYPE, vocab.COPYING, vocab.CATALOG)
         return act.startswith(f"{record.iri}/act/") and bool(self._store.quads(known))
