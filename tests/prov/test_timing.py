@@ -56,6 +56,7 @@ WRONG = {
     ],
     36: [Statement("wasGeneratedBy", None, ("e", None, B)), Statement("wasInvalidatedBy", None, ("e", None, A))],
     37: [Statement("wasGeneratedBy", None, ("e", None, B)), Statement("used", None, ("a", "e", A))],
+    38: [Statement("used", None, ("a", "e", B)), Statement("wasInvalidatedBy", None, ("e", None, A))],
     39: [Statement("wasGeneratedBy", "g", ("e", "a", A)), Statement("wasGeneratedBy", "h", ("e", "b", B))],
     40: [Statement("wasInvalidatedBy", "g", ("e", "a", A)), Statement("wasInvalidatedBy", "h", ("e", "b", B))],
     41: [
