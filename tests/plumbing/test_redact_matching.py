@@ -285,8 +285,8 @@ PLANTS: list[tuple[Plant, str, Kinds]] = [
         {"name": 8, "system prompt": 4, "ledger text": 6, "ledger field": 5, "author": 1, "content": 1, "row": 1},
     ),
     # Labels: the conversation's, and in the move. Names: of the session, two aliases, the move, and the principal itself.
-    # New value: what the label, the subject and a field unknown to Trails were set to.
-    (keyed, MARK, {"name": 5, "label": 2, "entry field": 2, "ledger field": 1, "new value": 3}),
+    # New value: what the label was set to. What a host lays over an entry is not repeated.
+    (keyed, MARK, {"name": 5, "label": 2, "entry field": 2, "ledger field": 1, "new value": 1}),
     # Keys: the session's, the conversation's, two aliases and the move. Fields: where an answer goes, and one by its name,
     # which the record of its change has too.
     (keyed, NAME, {"key": 5, "entry field": 2, "ledger field": 1, "field": 1}),

@@ -549,3 +549,39 @@ def test_a_file_of_pi_carries_what_is_told_but_for_versions_of_the_system_prompt
         assert [turn.author_iri for turn in again] == [turn.author_iri for turn in turns]
         assert again[3].call == SHOWN.model_copy(update={"prompt": None})
         assert other.verify().findings == ()
+
+
+def test_a_version_of_the_system_prompt_is_that_of_the_session_which_owns_it(store: Repository) -> None:
+    told(store)
+    fork = store.load("s").fork(3, id="f")
+    fork.set_system("Be long")
+    for version in (1, 2):
+        fork.append("assistant", f"sent {version}", call=Call(prompt=version))
+    fork.persist()
+    sent = [dict(said_of(store, f"{turn.iri}/model"))["usedPrompt"] for turn in fork.turns[3:]]
+    assert sent == ["urn:trails:session:s/system/1", "urn:trails:session:f/system/2"]
+    assert store.verify().findings == ()
+
+
+def test_the_verifier_of_exports_misses_no_quad_of_what_is_told(memory: Repository) -> None:
+    told(memory)
+    memory.flatten("s", id="flat")
+    unnoticed = []
+    for name in ("s", "flat"):
+        out = io.BytesIO()
+        export_session(memory, name, "nquads", out)
+        lines = out.getvalue().splitlines(keepends=True)
+        quads = memory.store.quads((None, None, None, NamedNode(f"urn:trails:session:{name}")))
+        guarded = [q for q in quads if q.predicate in NEW or (str(q.subject).endswith("/model>") and "nded" in str(q))]
+        for quad in guarded:
+            line = f"{quad} .\n".encode()
+            assert line in lines
+            other = f"{Quad(quad.subject, quad.predicate, _another(quad), quad.graph_name)} .\n".encode()
+            altered = (b"".join(lines).replace(line, each) for each in (b"", other))
+            unnoticed += [line for each in altered if holds(each)]
+    assert unnoticed == []
+
+
+def holds(data: bytes) -> bool:
+    """Tell whether the verifier of exports finds nothing wrong."""
+    return bool(verify_export.report(verify_export.Export(io.BytesIO(data)))["ok"])

@@ -62,7 +62,9 @@ def _check_shown(told: Call, turns: Sequence[Turn], newest_prompt: Callable[[], 
     outside = [i for i in context.left_out if not first <= i <= last or i == context.summary]
     if first > last or outside:
         wrong = f"left out {outside[0]}" if outside else f"the summary {first}"
-        raise InvalidInput(f"the context ends with turn {last}, and begins with turn {first}: {wrong} lies outside")
+        raise InvalidInput(
+            f"the context ends with turn {last}, and begins with turn {first}, which it shows: {wrong} does not fit that"
+        )
 
 
 def _answering(made: Draft, turns: Sequence[Turn]) -> Draft:
