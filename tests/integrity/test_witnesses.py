@@ -130,6 +130,12 @@ def test_two_lines_by_one_witness_are_refused() -> None:
         cosignatures(NOTE + cosign(NOTE, SIGNER, NOON) + later, [WITNESS])
 
 
+def test_a_witness_s_second_line_is_not_added() -> None:
+    whole = with_cosignatures(NOTE, cosign(NOTE, SIGNER, NOON))
+    with pytest.raises(InvalidInput, match=r"'example\.com/witness' already"):
+        with_cosignatures(whole, cosign(NOTE, SIGNER, NOON.replace(hour=13)))
+
+
 @pytest.mark.parametrize("lines", ["nonsense\n", "\n\nexample.com/log\n9\n", "\N{EM DASH} name\n"])
 def test_what_is_no_signature_line_is_not_added(lines: str) -> None:
     with pytest.raises(IntegrityError):

@@ -158,6 +158,15 @@ def test_a_planted_fault_is_found_by_the_shape_that_it_breaks(shacl: Any, few: l
     assert all(each.message for each in found if each.shape == shape)
 
 
+def test_a_literal_that_is_none_of_its_datatype_is_found_and_nothing_is_logged(
+    shacl: Any, few: list[Quad], caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = Literal("not a time", datatype=NamedNode("http://www.w3.org/2001/XMLSchema#dateTime"))
+    (found,) = shapes.violations([*few, Quad(SESSION, vocab.ENDED_AT, wrong)])
+    assert (found.shape, found.node, found.value) == ("lexical", SESSION.value, "not a time")
+    assert caplog.records == []
+
+
 def test_what_was_deleted_and_is_still_named_is_no_fault(shacl: Any, few: list[Quad]) -> None:
     call = subject_of(few, "trails:toolName").subject
     assert shapes.violations([quad for quad in few if quad.subject != call]) == ()

@@ -117,7 +117,7 @@ def test_an_empty_variable_names_nobody(monkeypatch: pytest.MonkeyPatch) -> None
         assert store.tags.get("v1").author_iri == UNKNOWN
 
 
-@pytest.mark.parametrize("name", ["", "two\nlines", "urn:trails:session:a"])
+@pytest.mark.parametrize("name", ["", "two\nlines", "urn:trails:session:a", "agent:"])
 def test_a_name_that_cannot_be_kept_is_refused_before_the_store_is_opened(name: str) -> None:
     with pytest.raises(InvalidInput):
         trails.open(":memory:", actor=name)

@@ -12,7 +12,7 @@ from prov.tests import examples
 
 from tests.support.prov_records import said_by, said_by_prov
 from trails.errors import InvalidInput
-from trails.prov import Document, Statement, Value
+from trails.prov import Document, Statement, Value, validate
 from trails.prov.reading import read
 from trails.prov.statements import QUALIFIED_NAME
 
@@ -107,6 +107,23 @@ def test_a_qualified_derivation_in_rdf_keeps_its_activity_generation_and_usage()
     assert statements(text, "turtle") == [Statement("wasDerivedFrom", None, wanted, (revision,))]
 
 
+def test_an_rdf_node_with_two_values_for_one_place_is_two_statements_of_one_id() -> None:
+    text = """@prefix prov: <http://www.w3.org/ns/prov#> . @prefix ex: <http://example.org/> .
+    ex:e prov:qualifiedGeneration ex:g . ex:g a prov:Generation ; prov:activity ex:a, ex:b .
+    ex:a prov:startedAtTime "2011-01-01T00:00:00Z", "2012-01-01T00:00:00Z" ."""
+    said = {(each.kind, each.id, each.arguments) for each in statements(text, "turtle")}
+    assert {each for each in said if each[0] == "wasGeneratedBy"} == {
+        ("wasGeneratedBy", EX + "g", (EX + "e", EX + "a", None)),
+        ("wasGeneratedBy", EX + "g", (EX + "e", EX + "b", None)),
+    }
+    assert {each for each in said if each[1] == EX + "a"} == {
+        ("activity", EX + "a", ("2011-01-01T00:00:00Z", None)),
+        ("activity", EX + "a", ("2012-01-01T00:00:00Z", None)),
+    }
+    verdict = validate(text.encode(), format="turtle")
+    assert {finding.constraint for finding in verdict.findings} == {22, 23}
+
+
 def test_the_graphs_of_an_rdf_document_are_its_bundles() -> None:
     text = "@prefix prov: <http://www.w3.org/ns/prov#> . <urn:b> { <urn:e> a prov:Entity }"
     document = read(text.encode(), "trig")
@@ -148,6 +165,12 @@ HOSTILE: dict[str, tuple[str, str | bytes, str]] = {
     "a key twice": ("json", '{"entity": {"a:b": {}, "a:b": {}}}', "twice"),
     "NaN": ("json", '{"entity": NaN}', "NaN"),
     "a context to fetch": ("jsonld", '{"@context": ["http://evil.example/c"], "@graph": []}', "fetched"),
+    "a context that is imported": (
+        "jsonld",
+        '{"@context": [{"@import": "http://evil.example/c"}], "@graph": []}',
+        "fetched",
+    ),
+    "an encoding that nobody knows": ("xml", '<?xml version="1.0" encoding="bogus-9"?><d/>', "encoding"),
     "bytes that are no text": ("provn", b"document \xff endDocument", "not UTF-8"),
     "a prefix that is nowhere": ("provn", "document\nentity(ex:a)\nendDocument", "line 2"),
     "a statement that is none": ("provn", "document\n\nmadeUp(a)\nendDocument", "line 3"),

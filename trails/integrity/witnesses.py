@@ -11,6 +11,7 @@ Errors: as in `note`, IntegrityError for a note that does not hold, InvalidInput
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -101,7 +102,7 @@ def with_cosignatures(note: str, lines: str) -> str:
     """Return a note with more signature lines, as witnesses answer; lines that it has already are not added again.
 
     Nothing is checked but their form: `cosignatures` says which of them hold. IntegrityError where one is malformed, or the
-    note grows past its limit.
+    note grows past its limit; InvalidInput for a second line by one key.
     """
     text, had = split_note(note)
     added = [line for line in lines.split("\n") if line.strip()]
@@ -111,7 +112,11 @@ def with_cosignatures(note: str, lines: str) -> str:
     kept = dict.fromkeys(whole[len(text) + 1 : -1].split("\n"))
     if len(kept) < len(had):
         raise IntegrityError("the note has a signature line twice; one was added: get the note again")
-    return text + "\n" + "".join(f"{line}\n" for line in kept)
+    made = text + "\n" + "".join(f"{line}\n" for line in kept)
+    for (name, _), count in Counter((each.name, each.key_id) for each in split_note(made)[1]).items():
+        if count > 1:
+            raise InvalidInput(f"the note has a line by {name!r} already, and no two by one key are ever accepted")
+    return made
 
 
 def _message(text: str, seconds: int) -> bytes:

@@ -6,14 +6,16 @@ are, a functional property has no second value, and what everything of a class h
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import pyoxigraph as ox
-from rdflib import RDF, SH, Graph
+from rdflib import RDF, SH, Graph, Literal
 
 from trails import tables, vocab
 from trails.errors import InvalidInput
@@ -168,6 +170,7 @@ def _local(iri: str) -> str:
 def violations(quads: Iterable[ox.Quad | ox.Triple]) -> tuple[Violation, ...]:
     """Return what in some quads does not keep to the shapes, all graphs taken as one; nothing where all is well.
 
+    A literal that is none of its datatype is found whatever it is said of, as `lexical`.
     They are those of a whole store or of a whole export: what is named and has no class counts as deleted. Takes as much memory
     as rdflib's graph of them. Raises `TrailsError` where pySHACL is not installed (the extra `shacl`).
 
@@ -178,10 +181,34 @@ def violations(quads: Iterable[ox.Quad | ox.Triple]) -> tuple[Violation, ...]:
     """
     shacl = tables.optional("pyshacl", "shacl", "checking shapes")
     data = Graph()
-    for quad in quads:
-        data.add((to_rdflib(quad.subject), to_rdflib(quad.predicate), to_rdflib(quad.object)))
-    _, report, _ = shacl.validate(data, shacl_graph=_shapes(), inplace=True)
-    return tuple(sorted(_found(report), key=repr))
+    with _without_complaints():
+        for quad in quads:
+            data.add((to_rdflib(quad.subject), to_rdflib(quad.predicate), to_rdflib(quad.object)))
+        _, report, _ = shacl.validate(data, shacl_graph=_shapes(), inplace=True)
+    return tuple(sorted((*_found(report), *_ill_typed(data)), key=repr))
+
+
+@contextmanager
+def _without_complaints() -> Iterator[None]:
+    """Keep rdflib from logging, with a traceback, each literal that is none of its datatype: those are findings."""
+    complaints = logging.getLogger("rdflib.term")
+    complaints.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        complaints.removeFilter(_nothing)
+
+
+def _nothing(_: logging.LogRecord) -> bool:
+    return False
+
+
+def _ill_typed(data: Graph) -> Iterator[Violation]:
+    """Find literals that are none of their datatype (XSD 1.1, 2.3), whichever property they are of."""
+    for node, path, value in data:
+        if isinstance(value, Literal) and value.ill_typed:
+            told = f"{str(value)[:80]!r} is no {short(str(value.datatype))}"
+            yield Violation("lexical", str(node), str(path), str(value), told)
 
 
 def violations_in(path: Path, format: str | None = None) -> tuple[Violation, ...]:  # noqa: A002 - the public name

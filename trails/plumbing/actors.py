@@ -38,7 +38,9 @@ def named(name: str | None, what: str = "author") -> str | None:
         if plain not in (iris.principal(author), iris.agent(author)):
             raise InvalidInput(f"{what} {plain!r} is not the IRI of a principal or an agent")
         return plain
-    return iris.agent(plain[6:]) if plain.startswith("agent:") else iris.principal(plain)
+    if not plain.startswith("agent:"):
+        return iris.principal(plain)
+    return iris.agent(validate.name(plain.removeprefix("agent:"), what))
 
 
 def of_process(given: str | None) -> str | None:

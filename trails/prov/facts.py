@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from trails import vocab
@@ -63,7 +63,7 @@ class _Reading:
         for subject, type_ in self._facts.get(_RDF_TYPE, ()):
             for kind in classes.get(str(type_), ()) if isinstance(type_, str) else ():
                 kinds.setdefault(subject, {})[kind] = None
-        times = self._activity_times(kinds)
+        times, more = self._activity_times(kinds)
         empty = {subject for subject, type_ in self._facts.get(_RDF_TYPE, ()) if type_ == EMPTY}
         for subject, found in kinds.items():
             types = ((TYPE, name_value(EMPTY)),) if subject in empty else ()
@@ -72,15 +72,24 @@ class _Reading:
                 yield Statement(
                     kind, subject, times.get(subject, (None, None)) if kind == "activity" else (), attributes
                 )
+        yield from more
 
-    def _activity_times(self, kinds: dict[str, dict[str, None]]) -> dict[str, tuple[str | None, str | None]]:
-        """Return the times of activities; what has one is an activity."""
+    def _activity_times(
+        self, kinds: dict[str, dict[str, None]]
+    ) -> tuple[dict[str, tuple[str | None, str | None]], list[Statement]]:
+        """Return the times of activities, and a statement for each further time; what has one is an activity."""
         found: dict[str, list[str | None]] = {}
+        more: list[Statement] = []
         for predicate, time in self._of_times("activity"):
             for subject, value in self._facts[predicate]:
                 kinds.setdefault(subject, {})["activity"] = None
-                found.setdefault(subject, [None, None])[time.place] = _text(value)
-        return {subject: (times[0], times[1]) for subject, times in found.items()}
+                times = found.setdefault(subject, [None, None])
+                if times[time.place] is None:
+                    times[time.place] = _text(value)
+                else:
+                    ends = (_text(value), None) if time.place == 0 else (None, _text(value))
+                    more.append(Statement("activity", subject, ends))
+        return {subject: (times[0], times[1]) for subject, times in found.items()}, more
 
     def _of_times(self, kind: str) -> Iterator[tuple[str, Time]]:
         for predicate, time in self._terms.times.items():
@@ -125,12 +134,13 @@ class _Reading:
         for predicate, form in self._terms.qualified.items():
             for subject, node in self._facts.get(predicate, ()):
                 name = _iri(node)
-                about = dict(self._about.get(name, ()))
-                arguments = self._arguments(subject, about, form)
                 left_out = frozenset({*form.places, *INFLUENCERS})
+                first, *more = _one_by_one(self._about.get(name, ()), left_out)
                 own = [each for each in self._attributes(name, left_out) if each not in _CLASS_NAMES]
-                id_ = name if not name.startswith(BLANK) or name in named else None
-                yield Statement(form.kind, id_, arguments, (*_said(form), *own))
+                id_ = name if more or not name.startswith(BLANK) or name in named else None
+                yield Statement(form.kind, id_, self._arguments(subject, first, form), (*_said(form), *own))
+                for about in more:
+                    yield Statement(form.kind, id_, self._arguments(subject, about, form), _said(form))
 
     def _arguments(self, subject: str, about: Mapping[str, Object], form: Qualified) -> tuple[str | None, ...]:
         arguments: list[str | None] = [subject, *[None] * (len(KINDS[form.kind].places) - 1)]
@@ -169,6 +179,21 @@ class _Reading:
 _BARE: Final = frozenset(iri for iri in CLASSES if iri.removeprefix(PROV).lower() in KINDS)
 """The classes that a statement's kind says already."""
 _CLASS_NAMES: Final = frozenset((TYPE, name_value(PROV + kind.type)) for kind in KINDS.values())
+
+
+def _one_by_one(said: Iterable[tuple[str, Object]], places: Collection[str]) -> Iterator[dict[str, Object]]:
+    """Yield what is said of a qualified node with one value for each place: as often as some place has several.
+
+    One statement can't have two of anything. As several of one id they clash, as PROV-CONSTRAINTS (22 to 29) has it.
+    """
+    first: dict[str, Object] = {}
+    more: list[dict[str, Object]] = []
+    for predicate, value in said:
+        if predicate not in places or first.setdefault(predicate, value) == value:
+            continue
+        more.append({predicate: value})
+    yield first
+    yield from ({**first, **other} for other in more)
 
 
 def _said(form: Relation | Qualified) -> tuple[Attribute, ...]:

@@ -76,15 +76,18 @@ def _local(term: Any) -> str:
     return term.removeprefix("prov:") if isinstance(term, str) else ""
 
 
+_FETCH: Final = "which would have to be fetched, and nothing is: write it into the file"
+
+
 def _scope(context: Any, outer: Scope | None) -> Scope:
     prefixes: dict[str, str] = {}
     for item in context if isinstance(context, list) else [context]:
         if isinstance(item, str):
             if not _KNOWN_CONTEXT.match(item):
-                raise InvalidInput(
-                    f"the context {item[:200]!r} would have to be fetched, and nothing is: write it into the file"
-                )
+                raise InvalidInput(f"the context is at {item[:200]!r}, {_FETCH}")
         elif isinstance(item, dict):
+            if "@import" in item:
+                raise InvalidInput(f"the context imports {str(item['@import'])[:200]!r}, {_FETCH}")
             for prefix, iri in item.items():
                 if isinstance(iri, str) and (prefix == "@vocab" or prefix[:1] != "@"):
                     prefixes[DEFAULT if prefix == "@vocab" else prefix] = iri

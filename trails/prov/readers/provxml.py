@@ -84,7 +84,7 @@ def read(data: bytes) -> Document:
     except expat.ExpatError as error:
         said = expat.errors.messages.get(error.code, str(error))
         raise InvalidInput(f"the document is not XML at line {error.lineno}, column {error.offset}: {said}") from error
-    except (InvalidInput, ValueError) as error:
+    except (InvalidInput, ValueError, LookupError) as error:  # LookupError: an encoding that Python does not know
         line = reader.parser.CurrentLineNumber
         raise InvalidInput(f"the PROV-XML document cannot be read at line {line}: {error}") from error
     bundles = [replace(bundle, statements=without_blank_ids(bundle.statements)) for bundle in reader.bundles]
