@@ -87,7 +87,11 @@ def test_a_key_bears_any_principal_s_name(name: str) -> None:
     assert is_true(made)
 
 
-@pytest.mark.parametrize("key", [PUBLIC, new_witness_key("alice")[0], new_key("a%62")[0], "", "PRIVATE+KEY+alice"])
+@pytest.mark.parametrize(
+    "key",
+    [PUBLIC, new_witness_key("alice")[0], new_key("a%62")[0], "", "PRIVATE+KEY+alice"],
+    ids=["a public key", "a witness's", "a name escaped needlessly", "nothing", "half a key"],
+)
 def test_what_is_no_principal_s_secret_key_signs_nothing(key: str) -> None:
     with pytest.raises(InvalidInput):
         sign_head(key, "plan", 0, HEAD)
