@@ -26,7 +26,7 @@ _CELL: Final = 400
 _ARABIC_MARK: Final = "\N{ARABIC LETTER MARK}"
 _SHORT: Final = {
     **{iri: f"{name}:" for name, iri in vocab.PREFIXES.items()},
-    **{f"urn:trails:{kind}:": f"{kind}:" for kind in ("session", "principal", "agent", "meta")},
+    **{f"urn:trails:{kind}:": f"{kind}:" for kind in ("session", "principal", "agent", "tool", "meta")},
 }
 
 

@@ -18,7 +18,7 @@ from trails.files import read_whole
 @click.option("--new-key", "principal", metavar="PRINCIPAL", help="Make the key instead, for this principal.")
 @json_option
 def sign(*, session: str | None, key: Path, principal: str | None, as_json: bool) -> None:
-    """Sign a session's head, and with it all its turns, as a principal.
+    """Sign a session's head, and so all its turns, as a principal.
 
     The signature is stored beside the session, and goes with it into exports. `trails verify` checks all signatures and,
     where there are any, lists the turns that nobody signed; `trails verify --signers KEY` asks for those of principals whose
