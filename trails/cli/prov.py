@@ -125,7 +125,7 @@ def import_documents(paths: tuple[Path, ...], format_: str, *, create: bool, kee
 @command("documents")
 @json_option
 def list_documents(as_json: bool) -> None:
-    """List others' PROV documents that were brought in, oldest first.
+    """List the PROV documents of others, the oldest first.
 
     `trails import --format prov FILE` brings one in, `trails prov DOCUMENT` writes it again.
     """
@@ -152,8 +152,7 @@ def delete_document(*, document: str, reason: str | None, yes: bool, as_json: bo
     """Delete a PROV document of somebody else's.
 
     That it was there, who deleted it and when stays on record. DOCUMENT is its IRI, its SHA-256 or the beginning of that, or
-    its file's name. It asks first on a terminal; elsewhere it
-    needs --yes.
+    its file's name. It asks first on a terminal; elsewhere it needs --yes.
     """
     from trails.prov import delete_document as delete
 
