@@ -86,10 +86,10 @@ class _Reading:
                 times = found.setdefault(subject, [None, None])
                 if times[time.place] is None:
                     times[time.place] = _text(value)
-                else:
+                elif times[time.place] != _text(value):
                     ends = (_text(value), None) if time.place == 0 else (None, _text(value))
                     more.append(Statement("activity", subject, ends))
-        return {subject: (times[0], times[1]) for subject, times in found.items()}, more
+        return {subject: (times[0], times[1]) for subject, times in found.items()}, list(dict.fromkeys(more))
 
     def _of_times(self, kind: str) -> Iterator[tuple[str, Time]]:
         for predicate, time in self._terms.times.items():
