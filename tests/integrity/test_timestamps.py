@@ -20,6 +20,7 @@ from tests.support.authority import (
     Holder,
     certified,
     integer,
+    nonce_of,
     response,
     sequence,
     signed,
@@ -40,13 +41,6 @@ DIGEST = sha256(NOTE).digest()
 ROOT = certified("Root", authority=True)
 TSA = certified("Stamps", ROOT, usages=FOR_STAMPS)
 GOOD = response(signed(token_info(DIGEST, 5), TSA))
-
-
-def nonce_of(asked: bytes) -> int:
-    """The last number of a request that asks for certificates: it stands before three bytes that say so."""
-    assert asked.endswith(b"\x01\x01\xff")
-    at = asked.rindex(b"\x02", 0, len(asked) - 4 - 4)
-    return int.from_bytes(asked[at + 2 : at + 2 + asked[at + 1]], "big")
 
 
 # --- one that holds

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from tests.support.authority import FOR_STAMPS, Holder, certified, response, signed, token_info
+from tests.support.authority import FOR_STAMPS, Holder, certified, nonce_of, response, signed, token_info
 from tests.support.commands import Run, invoke, ok
 from tests.support.killed import left_by_a_kill
 from tests.support.machines import examples
@@ -621,9 +621,7 @@ def test_a_witness_cosigns_nothing_that_the_log_did_not_sign(run: Run, tmp_path:
 def stamp(folder: Path, name: str, authority: Holder) -> None:
     """Let an authority answer the request in NAME.tsq."""
     asked = (folder / f"{name}.tsq").read_bytes()
-    at = asked.rindex(b"\x02", 0, len(asked) - 8)  # the nonce, before the three bytes that ask for certificates
-    nonce = int.from_bytes(asked[at + 2 : at + 2 + asked[at + 1]], "big")
-    info = token_info(sha256((folder / name).read_bytes()).digest(), nonce)
+    info = token_info(sha256((folder / name).read_bytes()).digest(), nonce_of(asked))
     (folder / f"{name}.answer").write_bytes(response(signed(info, authority)))
 
 

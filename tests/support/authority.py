@@ -137,6 +137,21 @@ def signed(info: bytes, signer: Holder, chain: tuple[Holder, ...] = (), *, key: 
     return sequence(SIGNED_DATA, tlv(0xA0, data))
 
 
+def nonce_of(asked: bytes) -> int:
+    """Return the nonce of a request (RFC 3161, 2.4.1): the last of its numbers, all its fields being short."""
+    numbers, at = [], 2
+    assert asked[:1] == b"\x30"
+    assert len(asked) == asked[1] + 2 < 128
+    while at < len(asked):
+        value = asked[at + 2 : at + 2 + asked[at + 1]]
+        if asked[at] == 0x02:
+            numbers.append(int.from_bytes(value, "big"))
+        at += 2 + len(value)
+    version, nonce = numbers
+    assert version == 1
+    return nonce
+
+
 def response(token: bytes, *, status: int = 0) -> bytes:
     """Return a response (section 2.4.2) with a token, or without any (an empty one)."""
     return sequence(sequence(integer(status)), token)
