@@ -76,7 +76,7 @@ def compare(
     if plot is not None and plot.exists() and not force:
         refuse(f"{plot} is there already; give --force to replace it, or name another file")
     form = one_format(format_, as_json=as_json)
-    with open_store() as store:
+    with open_store(reading=True) as store:
         known = store.compare(root, at=at)
     found = known.arranged(
         columns=_names(columns, known),
