@@ -25,7 +25,7 @@ import pyoxigraph as ox
 
 from trails.errors import InvalidInput, StoreFailed
 from trails.integrity.leaves import Leaf
-from trails.store import engines, maintenance, manifest, marker
+from trails.store import capture, engines, maintenance, manifest, marker
 from trails.store.applying import Applier
 from trails.store.commitlog import CommitLog
 from trails.store.committing import Batch, Settled, Waiting
@@ -42,6 +42,10 @@ from trails.store.syncing import sync_folder
 
 _FLUSH_AFTER: Final = 5_000
 """Quads between background flushes: what is unflushed is read again by whoever opens the store, or a view of it."""
+_REST: Final = 2.0
+"""Seconds without a commit after which what is unflushed is brought into the engine's files,"""
+_WORTH: Final = 1_000
+"""where it is as many quads: below, a view opens as quickly, and the engine would have a file more for every pause."""
 _WRITERS: Final = 10_000
 """Graphs of which it is remembered who wrote to them last."""
 _DROP_STEP: Final = 20
@@ -83,7 +87,7 @@ class EmbeddedStore(EngineReader):
         self._commits: CommitLog | None = None
         self._posted: Posted | None = None
         self._committed = 0
-        self._applier = Applier(self._apply) if path is not None else None
+        self._applier = Applier(self._apply, self._flush_at_rest, _REST) if path is not None else None
         self._writers: dict[object, object] = {}
         self._id = bytes(16)
         self._is_older = False
@@ -426,14 +430,21 @@ class EmbeddedStore(EngineReader):
     def _flush_when_due(self, written: int) -> None:
         self._unflushed += written
         filling = self._commits is not None and self._commits.is_filling
-        if self._path is None or not (filling or self._unflushed >= _FLUSH_AFTER):
-            return
+        if self._path is not None and (filling or self._unflushed >= _FLUSH_AFTER):
+            self._flush_soon()
+
+    def _flush_soon(self) -> None:
         if self._flusher is not None and self._flusher.is_alive():
             return
         self._unflushed = 0
         flusher = threading.Thread(target=self._flush_in_background, name="trails-flush", daemon=True)
         flusher.start()
         self._flusher = flusher  # not before: `close` on another thread waits for its end
+
+    def _flush_at_rest(self) -> None:
+        """Flush what is worth it, in the background, once nothing was committed for a while."""
+        if self._unflushed >= _WORTH and self._failed is None:
+            self._flush_soon()
 
     def _flush_in_background(self) -> None:
         with self._flush_lock, contextlib.suppress(StoreFailed):  # the next one to use the store is told
@@ -502,6 +513,7 @@ class EmbeddedStore(EngineReader):
             self._gate.alone(lambda: self._swap_engine(path))
             self._flush(self._engine())
             maintenance.drop_old(path)
+            capture.clear_beside(path)
             return Vacuumed(count, before, maintenance.size_of(path))
 
     def _sync_records(self) -> None:

@@ -253,7 +253,7 @@ def _opened(attempt: _Attempt, store_id: bytes, found: Told, keeper: Keeper) -> 
     if found.is_closed and frames:
         raise needs_owner(attempt.path, "it was not closed in good order")
     applied = last if found.position is None or found.is_closed else found.position.applied
-    if last - len(frames) > applied or holds_bulk(frames, applied):
+    if not last - len(frames) <= applied <= last or holds_bulk(frames, applied):
         raise Moved
     later = [frame for frame in frames if frame.number > applied]
     if sum(quads_in(frame.record) for frame in later) > _CHECKED:
