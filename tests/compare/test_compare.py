@@ -265,9 +265,9 @@ def test_a_fork_point_without_branches_is_refused(
 
 
 def test_an_unknown_session_is_an_error(filled: Repository) -> None:
-    with pytest.raises(SessionNotFound, match="there is no session 'nowhere'"):
+    with pytest.raises(SessionNotFound, match="there is no session, label or tag 'nowhere'"):
         filled.compare("nowhere")
-    with pytest.raises(InvalidInput, match="root must be a string"):
+    with pytest.raises(InvalidInput, match="a session is named by its id"):
         filled.compare(None)  # type: ignore[arg-type] # what is refused
 
 

@@ -17,6 +17,7 @@ from trails.compare.forest_layout import Stem
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words, write_whole
 from trails.model import SessionRecord
+from trails.nearest import did_you_mean
 from trails.tables import NUMERIC, Kind, PlainTable
 
 META: Final = "meta."
@@ -232,7 +233,10 @@ class Comparison:
             raise InvalidInput("name at least one column, or leave the list out")
         for name in asked:
             if name not in self.kinds:
-                raise InvalidInput(f"there is no column {name!r} in this comparison; it has: {', '.join(self.kinds)}")
+                near = did_you_mean(name, self.kinds)
+                raise InvalidInput(
+                    f"there is no column {name!r} in this comparison{near}; it has: {', '.join(self.kinds)}"
+                )
         return asked
 
     def _sorted(self, names: Sequence[str], descending: bool) -> tuple[Mapping[str, Any], ...]:

@@ -12,7 +12,7 @@ from trails import lineage, validate
 from trails.errors import ContextOverflow, InvalidInput
 from trails.handles import Handle
 from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
-from trails.plumbing import detach, draft, labels, signatures
+from trails.plumbing import detach, draft, labels, names, signatures
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
 from trails.prov import exporting
@@ -604,10 +604,10 @@ def window(max_tokens: int | None, pinned_count: int, counter: Counter | None) -
     return Window(max_tokens, pinned_count, counter or estimate)
 
 
-def load(workspace: Workspace, session: str, limits: Window | None = None) -> Session:
+def load(workspace: Workspace, session: names.Name, limits: Window | None = None) -> Session:
     """Return a stored session with its transcript, and a window over it where limits are given; see `Repository.load`."""
     reader = workspace.reader
-    chain = reader.lineage(workspace.session_id(session))
+    chain = names.lineage(workspace, session)
     if limits is None:
         turns = reader.turns(chain)
         return Session(Worktree(workspace, chain[0], ancestors=chain[1:], turns=turns, stored=True))
@@ -619,10 +619,10 @@ def load(workspace: Workspace, session: str, limits: Window | None = None) -> Se
     return Session(made)
 
 
-def replay(workspace: Workspace, session: str, up_to_index: int | None) -> list[dict[str, Any]]:
+def replay(workspace: Workspace, session: names.Name, up_to_index: int | None) -> list[dict[str, Any]]:
     """Return what is stored of a session as plain dicts; see `Repository.replay`."""
     end = None if up_to_index is None else min(validate.index(up_to_index, "up_to_index"), validate.MAX_WHOLE)
-    chain = workspace.reader.lineage(workspace.session_id(session))
+    chain = names.lineage(workspace, session)
     return [
         {"role": turn.role, "content": turn.content, "index": turn.index, "branch": turn.branch}
         for turn in workspace.reader.turns(chain, up_to=end)
@@ -631,7 +631,7 @@ def replay(workspace: Workspace, session: str, up_to_index: int | None) -> list[
 
 def flatten(
     workspace: Workspace,
-    session: str,
+    session: names.Name,
     *,
     id: str | None = None,  # noqa: A002 - the public name
     label: str | None = None,
@@ -641,7 +641,7 @@ def flatten(
     made = detach.flatten(
         workspace.store,
         workspace.reader,
-        workspace.reader.lineage(workspace.session_id(session)),
+        names.lineage(workspace, session),
         workspace.deed(by),
         new_id=uuid4().hex if id is None else validate.session_id(id),
         label=None if label is None else validate.label(label),
