@@ -836,6 +836,29 @@ def test_delete_asks_on_a_terminal_and_keeps_the_session_without_a_yes(place: Pa
     assert ok_json(run("info", "--json"))["sessions"] == 2
 
 
+def test_an_import_ends_with_a_summary_and_a_terminal_gets_the_first_sessions_alone(
+    tmp_path: Path, run: Run, place: Path
+) -> None:
+    folder = tmp_path / "projects"
+    folder.mkdir()
+    for number in range(23):
+        line = {"type": "user", "uuid": f"u{number}", "parentUuid": None, "sessionId": f"n{number:02}"}
+        line |= {"timestamp": "2026-05-01T12:00:00.000Z", "message": {"role": "user", "content": "hello"}}
+        (folder / f"n{number:02}.jsonl").write_text(json.dumps(line) + "\n")
+    (folder / "bad.jsonl").write_text(json.dumps(line | {"sessionId": "bad", "uuid": "b"}) + "\nnonsense\n")
+    code, shown = on_terminal(place, "import", str(folder), NO_COLOR="1")
+    assert code == 0
+    assert shown.count("new           claude-code:") == 20
+    assert "… and 4 more; --json lists them all" in shown
+    assert shown.splitlines()[-2:] == [
+        "imported 24 turns from 24 files: 24 sessions (24 new)",
+        "reported: 1 problem",
+    ]
+    again = ok(run("import", str(folder)))
+    assert again.count("unchanged     claude-code:") == 24
+    assert "imported 0 turns from 24 files: 24 sessions (24 unchanged)" in again
+
+
 # --- text
 
 
