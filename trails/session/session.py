@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import uuid4
@@ -535,13 +535,6 @@ class Session(Handle):
         )
         return compaction.run(compaction.compact(self.worktree, summarise, options))
 
-    async def acompact(self, summarise: Summarise, **options: Any) -> Turn:
-        """Compact as `compact` does, with a summariser that may be a coroutine; `options` are the same."""
-        from trails.session import compaction  # noqa: PLC0415 - only those who compact need it
-
-        steps = compaction.compact(self.worktree, summarise, compaction.Options(**options))
-        return await compaction.arun(steps)
-
     def run_with_compaction(
         self,
         call: Callable[[Context], _Answer],
@@ -569,25 +562,6 @@ class Session(Handle):
             self.worktree, call, summarise, query, max_tokens, policy=policy, overflow=overflow, **options
         )
         return cast("_Answer", compaction.run(steps))
-
-    async def arun_with_compaction(
-        self,
-        call: Callable[[Context], Awaitable[_Answer]],
-        summarise: Summarise,
-        *,
-        query: object = None,
-        policy: CompactionPolicy | None = None,
-        overflow: IsOverflow = ContextOverflow,
-        max_tokens: int | None = None,
-        **options: Any,
-    ) -> _Answer:
-        """Do as `run_with_compaction` does, with a model's call and a summariser that may be coroutines."""
-        from trails.session import compaction  # noqa: PLC0415 - only those who compact need it
-
-        steps = compaction.call_model(
-            self.worktree, call, summarise, query, max_tokens, policy=policy, overflow=overflow, **options
-        )
-        return cast("_Answer", await compaction.arun(steps))
 
 
 def place(given: Session | str) -> Worktree | str:
