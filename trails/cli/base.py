@@ -318,6 +318,19 @@ class Number(click.FloatRange):
         return number
 
 
+def limit_option(default: int | None = 50, most: int = 1000) -> Callable[[_Command], _Command]:
+    """Add `-n N` or `--limit N`: how many lines a list has at most; None for all of them."""
+    return click.option(
+        "-n",
+        "--limit",
+        type=click.IntRange(1, most),
+        default=default,
+        show_default=default is not None,
+        metavar="N",
+        help="How many at most.",
+    )
+
+
 def time_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
     """Add an option that takes a moment: ISO 8601 with a time zone, or a plain date, which is its midnight in UTC."""
     return click.option(name, metavar="TIME", callback=_parse_time, help=help_text)
