@@ -15,7 +15,6 @@ from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, System
 from trails.plumbing import detach, draft, labels, names, signatures
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
-from trails.prov import exporting
 from trails.session import bisect, blame, cherry_pick, signing
 
 if TYPE_CHECKING:
@@ -389,6 +388,8 @@ class Session(Handle):
         with `recorded_only`, what only follows by a rule is left out. It is held in memory: `trails.prov.export` writes a
         stream. Pending turns are not in it.
         """
+        from trails.prov import exporting  # noqa: PLC0415 - readers and writers of five formats take long to import
+
         return exporting.document(self.worktree, self.iri, recorded_only=recorded_only)
 
     def replay(self, up_to_index: int | None = None) -> list[dict[str, Any]]:
