@@ -468,6 +468,8 @@ class Repository(Handle):
         group_by: str | Sequence[str] | None = None,
         sort_by: str | Sequence[str] | None = None,
         descending: bool = False,
+        arms: Mapping[str, str] | Sequence[str] | None = None,
+        identifiers: Sequence[str] | None = None,
     ) -> Comparison:
         """Return a session and all its forks, theirs too, side by side: a row a branch, read without any transcript.
 
@@ -478,8 +480,11 @@ class Repository(Handle):
         picked counts in each branch that has it, as in what a branch was made of: what branches spent together tell the
         queries `token-usage-by-session` and `cost`, which count a call once. `columns` says which are shown (default: all).
         Rows come as in a tree unless `sort_by` names columns: smallest first, or greatest first where `descending`; missing
-        values last. `group_by` puts rows with the same values together, in order of those values, with mean, least and
-        greatest of every numeric column shown.
+        values last. `group_by` puts rows with the same values together, in order of those values, with statistics of every
+        numeric column; the root is a group of its own, named `(root)`. `arms` are patterns of labels (of ids, where there is
+        no label), by name or alone, and make the column `arm`, by which is grouped unless `group_by` says otherwise.
+        Whole numbers of metadata that say which and not how much get no statistics: those whose key ends in id, seed, index
+        or alike, or just the columns that `identifiers` names.
 
         Raises `SessionNotFound`; `InvalidInput` for an unknown column (it names those there are) or for an index that
         no branch leaves at; `IndexGap` where turns are missing.
@@ -497,7 +502,14 @@ class Repository(Handle):
 
         fork_point = None if at is None else validate.index(at, "at")
         found = gather.compare(self.reader, self.resolve(root), fork_point)
-        return found.arranged(columns=columns, group_by=group_by, sort_by=sort_by, descending=descending)
+        return found.arranged(
+            columns=columns,
+            group_by=group_by,
+            sort_by=sort_by,
+            descending=descending,
+            arms=arms,
+            identifiers=identifiers,
+        )
 
     def query(self, text: str, /, *, union: bool = True, **parameters: Any) -> Result:
         """Return the result of a SPARQL query, or of a query of the catalogue by name with its parameters.
