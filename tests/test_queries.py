@@ -503,7 +503,7 @@ def test_a_parameter_that_is_needed_must_be_given(engines: Engines) -> None:
 
 
 def test_an_unknown_parameter_is_refused_with_the_names_there_are(engines: Engines) -> None:
-    with pytest.raises(InvalidInput, match="has no parameter 'sesion'; it has: session"):
+    with pytest.raises(InvalidInput, match=r"has no parameter 'sesion' \(did you mean 'session'\?\); it has: session"):
         engines.store.query("transcript", sesion="plan")
 
 

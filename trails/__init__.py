@@ -130,7 +130,7 @@ _HOMES = {
     "trails.session.session": ("Session",),
     "trails.tree": ("Limits", "SessionResult", "Tree"),
 }
-_MODULES = frozenset({"diff", "keys", "policy"})
+_MODULES = frozenset({"aio", "diff", "keys", "policy"})
 """The modules of functions that the guide names: there after `import trails`, too, and loaded when they are asked for."""
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -657,6 +657,10 @@ class VerifyReport(Value):
 
     sessions: int
     turns: int
+    records: int = 0
+    """How many things the catalog has were checked: rows of sessions, people, tags, messages and so on; 0 for one session."""
+    log_lines: int = 0
+    """How many lines of the log that was held against."""
     findings: tuple[Finding, ...] = ()
     history: tuple[LogEvent, ...] | None = None
     """What was changed, deleted or redacted, and logged, of what a checkpoint covers; None without a checkpoint."""

@@ -29,6 +29,7 @@ import pyoxigraph as ox
 
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput
+from trails.nearest import did_you_mean
 
 _HEADER: Final = re.compile(r"#\s*(purpose|theme|param|column)\s*(?:(\w+)\s*\((\w+)(,\s*optional)?\))?\s*:\s*(.+)")
 _MARKED: Final = re.compile(r"^(?P<line>.*?)\s*#:\s*(?P<name>\w+)\s*$")
@@ -91,7 +92,8 @@ class QueryFile:
         known = {parameter.name: parameter for parameter in self.parameters}
         for name in values.keys() - known.keys():
             raise InvalidInput(
-                f"the query {self.name!r} has no parameter {name!r}; it has: {', '.join(known) or 'none'}"
+                f"the query {self.name!r} has no parameter {name!r}{did_you_mean(name, known)}; it has: "
+                f"{', '.join(known) or 'none'}"
             )
         rendered: dict[str, list[str] | None] = {}
         for parameter in self.parameters:
@@ -202,7 +204,8 @@ def find(name: str) -> QueryFile:
     """Return a query file by name, or raise `InvalidInput` with the names there are."""
     found = load_all().get(name)
     if found is None:
-        raise InvalidInput(f"there is no query named {name!r}; the catalogue has: {', '.join(catalogue())}")
+        near = did_you_mean(name, catalogue())
+        raise InvalidInput(f"there is no query named {name!r}{near}; the catalogue has: {', '.join(catalogue())}")
     return found
 
 

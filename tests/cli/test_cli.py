@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
-import os
-import pty
 import re
 import shlex
 import signal
@@ -29,7 +26,7 @@ from hypothesis import strategies as st
 import trails
 from tests.support.commands import Run, invoke, ok, ok_json
 from tests.support.machines import examples
-from tests.support.places import IMPORTED
+from tests.support.terminals import environment, on_terminal
 from trails import Repository, iris, vocab
 from trails.cli import main
 from trails.cli.terminal import clean, one_line, shorten
@@ -85,15 +82,10 @@ def error_line(result: Result, code: int) -> str:
     return lines[0]
 
 
-def program(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
+def program(*arguments: str, cwd: Path, **changes: str) -> subprocess.CompletedProcess[bytes]:
     """Run the command line as a program of its own."""
     command = [sys.executable, "-m", "trails", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, check=False, env=_environ(environment))
-
-
-def _environ(changes: dict[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRAILS_", "COLUMNS", "PYTHON"))}
-    return kept | {"PYTHONPATH": str(IMPORTED)} | changes
+    return subprocess.run(command, cwd=cwd, capture_output=True, check=False, env=environment(changes))
 
 
 # --- help
@@ -136,7 +128,7 @@ def test_the_help_loads_neither_the_engine_nor_rich(tmp_path: Path) -> None:
         "sys.exit(str({'rich', 'pyoxigraph', 'pydantic', 'rdflib'} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, check=False, cwd=tmp_path, env=_environ({}))
+    done = subprocess.run(command, capture_output=True, check=False, cwd=tmp_path, env=environment({}))
     assert done.stderr.decode().strip() == "set()"
 
 
@@ -511,7 +503,10 @@ def test_only_the_table_shortens_terms(run: Run) -> None:
 
 def test_ask_and_construct_have_their_own_forms(run: Run) -> None:
     assert ok(run("query", "ASK { ?s a trails:Session }")) == "true\n"
-    assert ok_json(run("query", "ASK { ?s a trails:Nothing }", "--json")) == {"head": {}, "boolean": False}
+    no = run("query", "ASK { ?s a trails:Nothing }", "--json")
+    assert (no.exit_code, json.loads(no.stdout)) == (1, {"head": {}, "boolean": False})
+    assert run("query", "ASK { ?s a trails:Nothing }").exit_code == 1
+    assert run("query", "SELECT ?s { ?s a trails:Nothing }").exit_code == 0
     triple = "CONSTRUCT { <urn:a> trails:role 'x' } WHERE {}"
     assert ok(run("query", triple, "--format", "ntriples")) == '<urn:a> <https://w3id.org/trails#role> "x" .\n'
     assert '<urn:a> trails:role "x"' in ok(run("query", triple))
@@ -561,7 +556,8 @@ def test_queries_lists_the_catalogue_and_prints_a_query(run: Run) -> None:
 
 
 def test_verify_prints_the_verdict_and_exits_with_1_on_findings(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ok(run("verify")).startswith("ok: ")
+    assert ok(run("verify")).startswith("ok: 3 sessions, 6 turns, ")
+    assert ok(run("verify")).endswith(" log lines read; nothing is wrong\n")
     assert ok_json(run("verify", "plan", "--json"))["ok"] is True
     finding = Finding(code="digest", message="turn 1 was altered", session_id="s1", index=1)
     bad = VerifyReport(sessions=3, turns=6, findings=(finding,))
@@ -722,7 +718,7 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(place: Path, tmp_path: Pat
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=tmp_path,
-            env=_environ({"TRAILS_STORE": str(place)}),
+            env=environment({"TRAILS_STORE": str(place)}),
         ) as process:
             assert process.stdout is not None
             assert process.stderr is not None
@@ -743,7 +739,7 @@ def test_an_interrupt_ends_the_run_with_130_and_one_line(place: Path, tmp_path: 
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=tmp_path,
-        env=_environ({"TRAILS_STORE": str(place)}),
+        env=environment({"TRAILS_STORE": str(place)}),
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -783,26 +779,6 @@ def test_a_terminal_without_utf_8_gets_escapes_and_valid_json(place: Path, tmp_p
 # --- on a terminal
 
 
-def on_terminal(place: Path, *arguments: str, typed: bytes = b"", **environment: str) -> tuple[int, str]:
-    """Run a command with a terminal for stdin, stdout and stderr; return its exit code and what the terminal shows."""
-    ours, theirs = pty.openpty()
-    os.write(ours, typed)
-    with subprocess.Popen(
-        [sys.executable, "-m", "trails", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=_environ({"TRAILS_STORE": str(place), "TERM": "xterm-256color", "COLUMNS": "80"} | environment),
-    ) as process:
-        os.close(theirs)
-        shown = b""
-        with contextlib.suppress(OSError):  # the terminal is gone when the program is
-            while data := os.read(ours, 65536):
-                shown += data
-    os.close(ours)
-    return process.wait(), shown.decode()
-
-
 def test_colours_are_for_terminals_and_no_color_turns_them_off(place: Path, run: Run) -> None:
     coloured = re.compile("\x1b\\[[0-9;]*3[0-9]")
     assert coloured.search(on_terminal(place, "tree")[1])
@@ -834,6 +810,29 @@ def test_delete_asks_on_a_terminal_and_keeps_the_session_without_a_yes(place: Pa
     assert ok_json(run("info", "--json"))["sessions"] == 3
     assert on_terminal(place, "delete", "s3", typed=b"y\n")[0] == 0
     assert ok_json(run("info", "--json"))["sessions"] == 2
+
+
+def test_an_import_ends_with_a_summary_and_a_terminal_gets_the_first_sessions_alone(
+    tmp_path: Path, run: Run, place: Path
+) -> None:
+    folder = tmp_path / "projects"
+    folder.mkdir()
+    for number in range(23):
+        line = {"type": "user", "uuid": f"u{number}", "parentUuid": None, "sessionId": f"n{number:02}"}
+        line |= {"timestamp": "2026-05-01T12:00:00.000Z", "message": {"role": "user", "content": "hello"}}
+        (folder / f"n{number:02}.jsonl").write_text(json.dumps(line) + "\n")
+    (folder / "bad.jsonl").write_text(json.dumps(line | {"sessionId": "bad", "uuid": "b"}) + "\nnonsense\n")
+    code, shown = on_terminal(place, "import", str(folder), NO_COLOR="1")
+    assert code == 0
+    assert shown.count("new           claude-code:") == 20
+    assert "… and 4 more; --json lists them all" in shown
+    assert shown.splitlines()[-2:] == [
+        "imported 24 turns from 24 files: 24 sessions (24 new)",
+        "reported: 1 problem",
+    ]
+    again = ok(run("import", str(folder)))
+    assert again.count("unchanged     claude-code:") == 24
+    assert "imported 0 turns from 24 files: 24 sessions (24 unchanged)" in again
 
 
 # --- text

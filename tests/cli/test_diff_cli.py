@@ -15,6 +15,7 @@ import pytest
 
 import trails
 from tests.support.commands import Run
+from tests.support.terminals import on_terminal
 from trails.cli.diff.blocks import readable
 from trails.cli.diff.markdown import markdown
 from trails.cli.diff.page import page
@@ -91,7 +92,17 @@ def test_long_equal_texts_are_shortened_unless_asked_for(run: Run, place: Path) 
 def test_side_by_side_has_each_side_in_a_column(run: Run) -> None:
     done = run("trip", "other", "--side-by-side")
     (row,) = [line for line in done.stdout.splitlines() if "Take the" in line]
-    assert re.search(r"Take the train to Bern\.\s{5,}Take the bus to Bern\.", row)
+    assert re.search(r"Take the \[-train-\] to Bern\.\s{5,}Take the \{\+bus\+\} to Bern\.", row)
+
+
+@pytest.mark.parametrize("how", [("--full",), ("--side-by-side",)])
+def test_a_terminal_without_colours_has_marks_where_words_differ(run: Run, place: Path, how: tuple[str]) -> None:
+    dumb = on_terminal(place, "diff", "trip", "other", *how, TERM="dumb")[1]
+    assert "[-train-]" in dumb
+    assert "{+bus+}" in dumb
+    assert "\x1b" not in dumb
+    coloured = on_terminal(place, "diff", "trip", "other", *how)[1]
+    assert "[-train-]" not in coloured
 
 
 def test_equal_turns_far_from_any_difference_are_counted_only(run: Run, place: Path) -> None:

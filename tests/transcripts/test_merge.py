@@ -302,6 +302,16 @@ def test_a_folder_is_imported_whole_with_foreign_files_reported(store: Repositor
     assert report.files == 2
 
 
+def test_a_folder_of_files_that_belong_together_moves_file_by_file(memory: Repository, tmp_path: Path) -> None:
+    for name in ("one", "two", "three", "four"):
+        (tmp_path / f"{name}.jsonl").write_text(_claude(name, f"first of {name}"))
+    seen: list[tuple[int, int, str]] = []
+    import_path(memory, tmp_path, progress=lambda *told: seen.append(told))
+    assert [(done, total) for done, total, _ in seen[4:]] == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
+    assert [Path(what).name for _, _, what in seen[:4]] == ["four.jsonl", "one.jsonl", "three.jsonl", "two.jsonl"]
+    assert all(what.endswith(f"({number} of 4)") for number, (_, _, what) in enumerate(seen[4:8], 1))
+
+
 @pytest.mark.parametrize(("content", "what"), [("", "is empty"), ("hello\n", "no transcript of a known format")])
 def test_an_empty_file_and_a_file_that_is_no_transcript_are_refused(
     memory: Repository, tmp_path: Path, content: str, what: str

@@ -68,7 +68,7 @@ def test_a_bad_id_is_refused_wherever_an_id_is_taken(memory: Repository, bad: An
 
 def test_an_unknown_id_is_not_found_and_the_message_says_where_to_look(store: Repository) -> None:
     for use in (store.load, store.replay, store.delete, store.branches, store.verify):
-        with pytest.raises(SessionNotFound, match="there is no session 'nobody'; `trails list`"):
+        with pytest.raises(SessionNotFound, match="there is no session, label or tag 'nobody'; `trails list`"):
             use("nobody")
 
 

@@ -131,7 +131,7 @@ def delete(*, session: str, children: str, reason: str | None, yes: bool) -> Non
     from trails import HasChildren
 
     with open_store() as store:
-        session_id = store.resolve(session)
+        session_id = store.resolve(session, exact=True)
         if not yes:
             below = {child for child, _ in store.reader.dependants(session_id)} if children == "cascade" else set()
             also = f" and the {count(len(below), 'session')} that depend on it" if below else ""

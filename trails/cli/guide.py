@@ -13,6 +13,7 @@ import click
 
 from trails.cli.base import answer, json_option
 from trails.errors import InvalidInput
+from trails.nearest import did_you_mean
 
 FOLDER: Final = Path(__file__).parent.parent / "guide"
 PAGES: Final = (
@@ -47,15 +48,9 @@ class GuidePage:
 def read_page(name: str) -> GuidePage:
     """Return a page by its name, or raise `InvalidInput` with the names there are and the nearest of them."""
     if name not in PAGES:
-        raise InvalidInput(f"the guide has no page {name!r}{_nearest(name)}; its pages are: {', '.join(PAGES)}")
+        near = did_you_mean(name, PAGES, most=1, cutoff=0.5)
+        raise InvalidInput(f"the guide has no page {name!r}{near}; its pages are: {', '.join(PAGES)}")
     return GuidePage(name, (FOLDER / f"{name}.md").read_text("utf-8"))
-
-
-def _nearest(name: str) -> str:
-    from difflib import get_close_matches
-
-    found = get_close_matches(name.lower(), PAGES, n=1, cutoff=0.5)
-    return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 def with_commands(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,12 +15,15 @@ from trails.errors import TrailsError
 
 if TYPE_CHECKING:
     from trails import Repository
+    from trails.transcripts.merge import Progress
     from trails.transcripts.openclaw.export import ExportReport
     from trails.transcripts.report import ImportReport
 
 _SOURCES = click.Path(exists=True, allow_dash=True, path_type=Path)
 _STDIN = Path("-")
-_SHOWN_PROBLEMS = 20
+_SHOWN_PROBLEMS: Final = 20
+_SHOWN_SESSIONS: Final = 20
+"""How many sessions of a kind are listed on a terminal; a pipe gets all."""
 _VERIFIER = "verify_export.py"
 
 
@@ -71,6 +74,7 @@ def import_files(
     the exit code stays 0; it is 1 where nothing at all could be imported. Keys, tokens and passwords in what comes in
     are named by kind, session and turn, and never shown; --redact-secrets takes them out before anything is stored.
     """
+    from trails.cli import render
     from trails.transcripts.report import ImportReport
 
     if format_ is not None and format_.partition("-")[0] == "prov":
@@ -88,8 +92,10 @@ def import_files(
     report = ImportReport()
     with open_store(create=create) as store:
         try:
-            for path in paths:
-                report.add(_import_one(store, path, format_, **how))
+            with render.progress("importing") as progress:
+                for number, path in enumerate(paths):
+                    moves = None if progress is None else _moves(progress, number, len(paths))
+                    report.add(_import_one(store, path, format_, progress=moves, **how))
         except TrailsError:
             if _recognised(report):
                 answer(report, report, _draw_report, as_json=as_json)  # what came in before the failing path is there
@@ -100,8 +106,18 @@ def import_files(
         end(1)
 
 
-def _import_one(store: Repository, path: Path, format_: str | None, **how: Any) -> ImportReport:
-    from trails.cli import render
+def _moves(progress: Progress, number: int, paths: int) -> Progress:
+    """Return what moves the bar while one path is imported: by files, or by paths where several were given."""
+
+    def move(done: int, total: int, what: str) -> None:
+        progress(*((done, total) if paths == 1 else (number + (done == total), paths)), Path(what).name)
+
+    return move
+
+
+def _import_one(
+    store: Repository, path: Path, format_: str | None, *, progress: Progress | None, **how: Any
+) -> ImportReport:
     from trails.transcripts.formats import import_bytes, import_path
 
     if path == _STDIN:
@@ -109,8 +125,7 @@ def _import_one(store: Repository, path: Path, format_: str | None, **how: Any) 
             raise click.UsageError("--allow-outside goes with a folder, not with standard input")
         how["final"] = how["final"] is not False
         return import_bytes(store, sys.stdin.buffer.read(), format=format_, **how)
-    with render.progress("importing") as progress:
-        return import_path(store, path, format=format_, progress=progress, **how)
+    return import_path(store, path, format=format_, progress=progress, **how)
 
 
 def _recognised(report: ImportReport) -> bool:
@@ -119,25 +134,56 @@ def _recognised(report: ImportReport) -> bool:
     )
 
 
+_TITLES: Final = {
+    "sessions_created": "new",
+    "forks_created": "forked",
+    "grown": "grown",
+    "changed": "changed",
+    "unchanged": "unchanged",
+    "deleted": "deleted here",
+}
+
+
 def _draw_report(report: ImportReport) -> None:
-    counts = f"{count(report.turns_added, 'turn')} from {count(report.files, 'file')}"
-    click.echo(f"imported {counts}")
+    """Print what became of each session, then what could not be used, and last a summary of both."""
     shown = report.shown_ids()
-    for title, name in (
-        ("new", "sessions_created"),
-        ("fork", "forks_created"),
-        ("grown", "grown"),
-        ("changed", "changed"),
-        ("unchanged", "unchanged"),
-        ("deleted here", "deleted"),
-    ):
-        for session_id in shown[name]:
-            click.echo(f"  {title:<9} {one_line(session_id)}")
+    most = _SHOWN_SESSIONS if sys.stdout.isatty() else None
+    for name, title in _TITLES.items():
+        ids = shown[name]
+        for session_id in ids[:most]:
+            click.echo(f"{title:<12}  {one_line(session_id)}")
+        if most is not None and len(ids) > most:
+            click.echo(f"{title:<12}  … and {len(ids) - most:,} more; --json lists them all")
+    _draw_remarks(report)
+    click.echo(_summary(report))
+
+
+def _summary(report: ImportReport) -> str:
+    """Return in a few words what was imported, what became of the sessions, and what was reported."""
+    sessions = sum(len(getattr(report, name)) for name in _TITLES)
+    came = f"{count(report.turns_added, 'turn')} from {count(report.files, 'file')}"
+    parts = [f"{len(getattr(report, name)):,} {title}" for name, title in _TITLES.items() if getattr(report, name)]
+    became = f" ({', '.join(parts)})" if parts else ""
+    lines = [f"imported {came}: {count(sessions, 'session')}{became}"]
+    said = (
+        (report.turns_held, "turn", "kept back, since a file may still be written to"),
+        (len(report.problems), "problem", ""),
+        (len(report.notes), "note", ""),
+        (len(report.secrets), "secret", ""),
+    )
+    if told := [f"{count(number, noun)} {why}".rstrip() for number, noun, why in said if number]:
+        lines.append(f"reported: {', '.join(told)}")
+    return "\n".join(lines)
+
+
+def _draw_remarks(report: ImportReport) -> None:
     if report.deleted:
         note("sessions that were deleted here are not imported again; --restore brings exported ones back")
     _draw_secrets(report)
-    for text in report.notes:
+    for text in report.notes[:_SHOWN_PROBLEMS]:
         note(f"note: {text}")
+    if len(report.notes) > _SHOWN_PROBLEMS:
+        note(f"note: {len(report.notes) - _SHOWN_PROBLEMS} more; --json lists them all")
     for problem in report.problems[:_SHOWN_PROBLEMS]:
         place = f"{problem.file}, line {problem.line}" if problem.line else problem.file
         text = f": {shorten(problem.text, 60)}" if problem.text else ""
@@ -267,5 +313,7 @@ def _draw_export(report: ExportReport, output: Path) -> None:
     )
     for name in report.agents:
         click.echo(f"  {one_line(name)}")
-    for text in report.notes:
+    for text in report.notes[:_SHOWN_PROBLEMS]:
         note(f"note: {text}")
+    if len(report.notes) > _SHOWN_PROBLEMS:
+        note(f"note: {len(report.notes) - _SHOWN_PROBLEMS} more; --json lists them all")

@@ -75,7 +75,7 @@ def redact(
 
 def _one_turn(session: str, index: int, *, reason: str | None, yes: bool, as_json: bool) -> None:
     with open_store() as store:
-        session_id = store.resolve(session)
+        session_id = store.resolve(session, exact=True)
         question = f"Take the content out of turn {index} of session {session_id!r} and all its copies, for good?"
         if not yes and not confirmed(question, "redacting"):
             note("nothing was redacted")

@@ -318,9 +318,15 @@ def _twig_label(twig: Twig) -> Text:
 
 def verdict(console: Console, report: VerifyReport) -> None:
     """Print what `verify` read and found."""
-    read = f"{count(report.sessions, 'session')} and {count(report.turns, 'turn')} read"
+    counted = [
+        (report.sessions, "session"),
+        (report.turns, "turn"),
+        (report.records, "catalog record"),
+        (report.log_lines, "log line"),
+    ]
+    read = f"{', '.join(count(number, noun) for number, noun in counted if number or noun != 'catalog record')} read"
     if report.ok:
-        console.print(Text.assemble(("ok", "bold green"), f": {read}, nothing is wrong"))
+        console.print(Text.assemble(("ok", "bold green"), f": {read}; nothing is wrong"))
         _since(console, report)
         return
     console.print(Text.assemble((count(len(report.findings), "finding"), "bold red"), f": {read}"))

@@ -16,6 +16,7 @@ from trails.cli.base import (
     command,
     decoded,
     json_option,
+    limit_option,
     open_store,
     refuse,
     store_option,
@@ -62,7 +63,7 @@ def _configuration(file: Path | None) -> dict[str, Any] | None:
 @click.option("--search", metavar="TEXT", help="Only those with TEXT in their name, label, subject, id or key.")
 @click.option("--global", "with_global", is_flag=True, help="Also the session that all share.")
 @click.option("--unknown", is_flag=True, help="Also the session of senders of whom nothing is known.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The N latest at most.")
+@limit_option(None, most=1_000_000)
 @config_option
 @json_option
 def list_keys(

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import answer, command, json_option, open_store, session_argument, there_is_more, time_option
+from trails.cli.base import (
+    answer,
+    command,
+    json_option,
+    limit_option,
+    open_store,
+    session_argument,
+    there_is_more,
+    time_option,
+)
 
 if TYPE_CHECKING:
     from trails.model import SessionRecord, Turn
@@ -20,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--label", metavar="LABEL", help="Only the session with this label.")
 @time_option("--since", "Only those created at this time or later.")
 @time_option("--until", "Only those created before this time.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
+@limit_option()
 @click.option("--cursor", metavar="TEXT", help="Go on where the page before ended.")
 @json_option
 def list_sessions(

@@ -6,15 +6,15 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import validate, vocab
 from trails.errors import InvalidInput
-from trails.plumbing import acts, conversations, leaves
+from trails.plumbing import acts, conversations, leaves, names
 from trails.plumbing.transaction import Transaction, there
 from trails.plumbing.workspace import Workspace
 
 
-def set_label(workspace: Workspace, session: str, label: str | None, by: str | None = None) -> None:
+def set_label(workspace: Workspace, session: names.Name, label: str | None, by: str | None = None) -> None:
     """Give a stored session a label, or take its label away with None; raise `InvalidInput` for one in use."""
     wanted = None if label is None else validate.label(label)
-    record = workspace.record(session)
+    record = names.record(workspace, session)
     if record.label == wanted:
         return
     deed = workspace.deed(by)

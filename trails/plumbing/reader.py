@@ -277,6 +277,18 @@ class Reader:
                 return str(digest.object.value)  # type: ignore[union-attr] # a literal
         return None
 
+    @decodes
+    def digests(self, run: Segment) -> list[tuple[int, str]]:
+        """Return the index and the digest of each turn that a session owns in a run of indices; nothing else is read."""
+        graph = NamedNode(run.record.iri)
+        known = {quad.subject: quad.object for quad in self._store.quads((None, vocab.DIGEST, None, graph))}
+        found = [
+            (int(quad.object.value), str(known[quad.subject].value))  # type: ignore[union-attr] # literals
+            for quad in self._store.quads((None, vocab.INDEX, None, graph))
+            if quad.subject in known
+        ]
+        return sorted(each for each in found if run.start <= each[0] and (run.end is None or each[0] < run.end))
+
     def owns(self, session_id: str, index: int) -> bool:
         """Tell whether a session itself owns a turn at an index (or a copy that a detach has begun to make there)."""
         return bool(self._store.quads((None, vocab.INDEX, vocab.integer(index), NamedNode(iris.session(session_id)))))

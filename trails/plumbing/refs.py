@@ -1,17 +1,24 @@
 """References: how people and programs name a session, or the first turns of one.
 
-A reference is a session's id, IRI or label, or a tag; or such a name, an `@`, and the exclusive end of its transcript that is
-meant: `plan@5` is the first five turns of `plan`. A whole name comes first, so an id that holds an `@` stays what it is.
+A reference is a name of a session (see `names`); or such a name, an `@`, and the exclusive end of its transcript that is meant:
+`plan@5` is the first five turns of `plan`. A tag means the turns that it stands for. Instead of a number, the beginning of a
+turn's digest may stand there, at least 4 hex digits of which one is a letter: `plan@9f3a` ends with that turn. A whole name comes
+first, so an id that holds an `@` stays what it is.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
 
-from trails import iris, lineage, validate
-from trails.errors import InvalidInput, SessionNotFound
-from trails.plumbing import marks, tails
+from trails import lineage, validate
+from trails.errors import InvalidInput
+from trails.plumbing import names, tails
 from trails.plumbing.workspace import Workspace
+
+_PLACE: Final = re.compile(r"[0-9]{1,12}|(?=[0-9]*[a-f])[0-9a-f]{4,64}")
+_DIGEST: Final = re.compile(r"[0-9a-f]{4,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,50 +43,30 @@ def place(workspace: Workspace, ref: str) -> Revision:
     Revision(ref='trip@1', session_id='plan', end=1)
     """
     wanted = validate.text(ref, "a reference")
-    whole = _named(workspace, wanted)
-    if whole is not None:
-        return whole
-    name, at, index = wanted.rpartition("@")
-    if not at or not name or not (index.isascii() and index.isdecimal()):
-        raise _unknown(workspace, wanted)
-    found = _named(workspace, name)
-    if found is None:
-        raise _unknown(workspace, name)
-    return Revision(wanted, found.session_id, _end(workspace, found, int(index)))
+    if (whole := names.whole(workspace, wanted)) is not None:
+        return Revision(wanted, *whole)
+    name, at, end = wanted.rpartition("@")
+    if at and name and _PLACE.fullmatch(end):
+        found = names.whole(workspace, name) or _shortened(workspace, name)
+        if found is None:
+            raise names.unknown(workspace, name)
+        return Revision(wanted, found[0], _end(workspace, Revision(name, *found), end))
+    short = _shortened(workspace, wanted)
+    if short is None:
+        raise names.unknown(workspace, wanted)
+    return Revision(wanted, *short)
 
 
-def _named(workspace: Workspace, name: str) -> Revision | None:
-    """Return the place that a name alone stands for: a session or a tag; one that is both is not guessed at."""
-    session_id, tagged = _session(workspace, name), _tagged(workspace, name)
-    if session_id is not None and tagged is not None:
-        raise InvalidInput(
-            f"{name!r} is the name of session {session_id!r} and of a tag; write {iris.session(session_id)} or "
-            f"{iris.tag(name)}"
-        )
-    if session_id is not None:
-        return Revision(name, session_id)
-    return None if tagged is None else Revision(name, *tagged)
+def _shortened(workspace: Workspace, name: str) -> tuple[str, int | None] | None:
+    found = names.shortened(workspace, name)
+    return None if found is None else (found, None)
 
 
-def _session(workspace: Workspace, name: str) -> str | None:
-    try:
-        return workspace.resolve(name)
-    except SessionNotFound:
-        return None
-    except InvalidInput:
-        if validate.is_session_id(name):  # the id of one session and the label of another: nothing to guess
-            raise
-        return None
-
-
-def _tagged(workspace: Workspace, name: str) -> tuple[str, int] | None:
-    """Return the session and the index that a tag names, or None where there is no such tag."""
-    found = marks.find_tag(workspace.store, name)
-    return None if found is None else (found.session_id, found.length)
-
-
-def _end(workspace: Workspace, found: Revision, index: int) -> int:
-    """Return an index if the place reaches that far."""
+def _end(workspace: Workspace, found: Revision, end: str) -> int:
+    """Return the exclusive end that stands behind an `@`, if the place reaches that far."""
+    if not end.isdecimal():
+        return turn_index(workspace, found, end) + 1
+    index = int(end)
     runs = lineage.segments(workspace.reader.lineage(found.session_id), found.end)
     owner = None if index == 0 else tails.owner_at(runs, index - 1)
     if index == 0 or (owner is not None and workspace.reader.owns(owner, index - 1)):
@@ -89,11 +76,25 @@ def _end(workspace: Workspace, found: Revision, index: int) -> int:
     raise InvalidInput(f"{found.ref!r} has {turns}, so there is no {found.ref}@{index}: @0 to @{length} is possible")
 
 
-def _unknown(workspace: Workspace, name: str) -> SessionNotFound | InvalidInput:
-    possible = validate.is_session_id(name)
-    if possible and workspace.reader.is_deleted(name):
-        return workspace.reader.not_found(name)
-    newest = [record.label or record.id for record in workspace.reader.page(limit=5)]
-    there = f"the newest sessions are {', '.join(map(repr, newest))}" if newest else "the store holds no sessions"
-    message = f"there is no session, label or tag {name!r}; {there}; `trails list` and `trails tags` show what there is"
-    return SessionNotFound(message) if possible else InvalidInput(message)
+def turn_index(workspace: Workspace, place: Revision, digest: str) -> int:
+    """Return the index of the turn whose digest begins so, with at least 4 hex digits, in the transcript at a place.
+
+    Raises `InvalidInput` where no turn's or several turns' digests begin so, naming those.
+    """
+    wanted = validate.text(digest, "the beginning of a digest")
+    if not _DIGEST.fullmatch(wanted):
+        raise InvalidInput(f"{wanted!r} is no beginning of a digest: that has 4 to 64 hex digits in lower case")
+    found = [
+        (index, known)
+        for run in lineage.segments(workspace.reader.lineage(place.session_id), place.end)
+        for index, known in workspace.reader.digests(run)
+        if known.startswith(wanted)
+    ]
+    if len(found) == 1:
+        return found[0][0]
+    if not found:
+        raise InvalidInput(
+            f"no turn of {place.ref!r} has a digest that begins with {wanted!r}; `trails show` lists them"
+        )
+    which = ", ".join(f"{known[:16]} (turn {index})" for index, known in found[:4])
+    raise InvalidInput(f"{wanted!r} is the beginning of several digests in {place.ref!r}: {which}; give more of it")

@@ -13,7 +13,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, lineage, vocab
 from trails.model import Value
-from trails.plumbing import bundle
+from trails.plumbing import bundle, names
 from trails.plumbing.workspace import Workspace
 from trails.secrets import Found, ScannedPlace, detector
 
@@ -43,7 +43,7 @@ def scan(workspace: Workspace, session: str) -> Scan:
     `session` is an id, an IRI or a label. Looked through are its turns with their tool calls and metadata, its system
     prompts, labels, metadata, tags, notes, ledger, entry and runs. Raises `SessionNotFound` where there is none.
     """
-    chain = workspace.reader.lineage(workspace.resolve(session))
+    chain = names.lineage(workspace, session)
     found = own(workspace, chain[0].id)
     for run in lineage.segments(chain):
         if run.record.id != chain[0].id and run.end is not None:

@@ -14,7 +14,7 @@ from trails import iris, lineage, parts, validate, vocab
 from trails.decoding import decodes
 from trails.errors import InvalidInput
 from trails.model import Value
-from trails.plumbing import actors
+from trails.plumbing import actors, names
 from trails.plumbing.pages import Page, Position, checked_limit, position, turn_cursor
 from trails.plumbing.reader import FAR_FUTURE, FAR_PAST
 from trails.plumbing.workspace import Workspace
@@ -79,7 +79,7 @@ def search(workspace: Workspace, wanted: Wanted, *, limit: int, cursor: str | No
         criteria["tool"] = validate.name(tool, "a tool's name")
     runs: dict[str, lineage.Segment] = {}
     if wanted.session is not None:
-        chain = workspace.reader.lineage(workspace.record(wanted.session).id)
+        chain = names.lineage(workspace, wanted.session)
         runs = {run.record.iri: run for run in lineage.segments(chain)}
         criteria["sessions"] = [run.record.id for run in runs.values()]
     place = _START if cursor is None else position(cursor, of_turn=True)

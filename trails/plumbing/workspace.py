@@ -75,22 +75,3 @@ class Workspace(Handle):
     def record(self, session: str) -> SessionRecord:
         """Return the record of a session, an id or an IRI, without its turns; raise `SessionNotFound` where there is none."""
         return self.reader.record(self.session_id(session))
-
-    def resolve(self, name: str) -> str:
-        """Return the id of the session that an id, an IRI or a label names; raise `SessionNotFound` for none."""
-        if name.startswith("urn:trails:"):
-            return self.record(name).id
-        found = self.reader.labelled(validate.text(name, "the name"))
-        try:
-            session_id = self.session_id(name)
-        except InvalidInput:
-            if found is None:
-                raise
-            return found
-        if session_id in self.reader.records([session_id]):
-            if found not in (None, session_id):
-                raise InvalidInput(f"{name!r} is the id of one session and the label of {found!r}; name it by its IRI")
-            return session_id
-        if found is None:
-            raise self.reader.not_found(session_id)
-        return found

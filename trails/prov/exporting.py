@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 from trails import iris
 from trails.errors import InvalidInput
-from trails.plumbing import reads
+from trails.plumbing import names, reads
 from trails.plumbing.workspace import Workspace
 from trails.prov.export import Wanted, family, parts
 from trails.prov.importing import read_document
@@ -81,7 +81,7 @@ def _wanted(workspace: Workspace, session: str | None, turn: int | None, *, reco
         return Wanted(recorded_only=recorded_only)
     if session.startswith("urn:trails:session:") and "/" in session:
         turn, session = iris.turn_index(session), session.partition("/")[0]
-    record = workspace.record(workspace.resolve(session))
+    record = names.record(workspace, session)
     if turn is not None:
         chain = workspace.reader.lineage(record.id)
         length = len(workspace.reader.turns(chain))
@@ -112,7 +112,7 @@ def draw(
     if forks:
         if session is None or turn is not None:
             raise InvalidInput("forks of which session? Name one, and no turn")
-        found = family(store.workspace, store.workspace.resolve(session), recorded_only=recorded_only)
+        found = family(store.workspace, names.resolve(store.workspace, session), recorded_only=recorded_only)
     else:
         wanted = _wanted(store.workspace, session, turn, recorded_only=recorded_only)
         found = (each for part in parts(store.workspace, wanted) for each in part.statements)

@@ -14,6 +14,7 @@ from trails import validate
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import Call, ModelCall, Quote, Turn
+from trails.plumbing import names
 from trails.plumbing.draft import Draft
 from trails.plumbing.worktree import Worktree
 
@@ -107,7 +108,7 @@ def pick(
     workspace = target.workspace
     who = workspace.who(by)
     if isinstance(source, str):
-        name, turns = source, workspace.reader.turns(workspace.reader.lineage(workspace.record(source).id))
+        name, turns = source, workspace.reader.turns(names.lineage(workspace, source))
     elif source.workspace is not workspace:
         raise InvalidInput(f"session {source.id!r} is of another store; import an export of it here first")
     else:

@@ -10,7 +10,7 @@ from trails.errors import InvalidInput
 from trails.handles import Handle
 from trails.integrity import digests
 from trails.model import Note
-from trails.plumbing import leaves, marks
+from trails.plumbing import leaves, marks, names
 from trails.plumbing.transaction import Transaction
 from trails.plumbing.workspace import Workspace
 from trails.records.annotations import note_of, note_quads
@@ -33,7 +33,7 @@ class Notes(Handle):
         self._workspace = workspace
         self._owner = owner  # a store that nobody holds is closed
 
-    def add(self, session: str, index: int, text: str, *, by: str | None = None) -> Note:
+    def add(self, session: names.Name, index: int, text: str, *, by: str | None = None) -> Note:
         """Write a note on a turn and return it; stored at once. A turn may have many.
 
         `session` is an id or an IRI, `index` a turn of its transcript, inherited ones included. `by` names who writes
@@ -52,7 +52,7 @@ class Notes(Handle):
             raise InvalidInput("a note needs a text that is more than spaces")
         author = self._workspace.who(by)
         reader = self._workspace.reader
-        chain = reader.lineage(self._workspace.record(session).id)
+        chain = names.lineage(self._workspace, session)
         turn = marks.turn_at(reader, chain, validate.index(index, "index"))
         if turn is None:
             raise InvalidInput(f"session {chain[0].id!r} has no turn {index} that is stored")
@@ -91,13 +91,13 @@ class Notes(Handle):
             raise InvalidInput(f"there is no note {note_id!r}; `trails notes SESSION` lists those on a session's turns")
         return found
 
-    def list(self, session: str, index: int | None = None) -> _Notes:
+    def list(self, session: names.Name, index: int | None = None) -> _Notes:
         """Return the notes on a session's turns, or on one of them, in order of index and then of time.
 
         `session` is an id or an IRI; inherited turns count. Raises `InvalidInput` where there is no turn `index`.
         """
         reader = self._workspace.reader
-        chain = reader.lineage(self._workspace.record(session).id)
+        chain = names.lineage(self._workspace, session)
         if index is not None:
             turn = marks.turn_at(reader, chain, validate.index(index, "index"))
             if turn is None:

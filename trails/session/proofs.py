@@ -11,7 +11,7 @@ from trails.integrity.proofs import ConsistencyProof, TurnProof
 from trails.integrity.timestamps import stamped_if_asked
 from trails.integrity.witnesses import cosignatures
 from trails.model import VerifyReport
-from trails.plumbing import checkpoints, log_events, signatures, verify
+from trails.plumbing import checkpoints, log_events, names, signatures, verify
 from trails.plumbing.workspace import Workspace
 from trails.store.view import ViewStore
 
@@ -26,7 +26,7 @@ class Proofs(Handle):
 
     def verify(
         self,
-        session: str | None = None,
+        session: names.Name | None = None,
         *,
         checkpoint: str | None = None,
         verifiers: Iterable[str] = (),
@@ -52,7 +52,7 @@ class Proofs(Handle):
         checked is what was seen: `up_to` in the report is the number of the last commit of it.
         """
         store, reader = self._workspace.store, self._workspace.reader
-        wanted = None if session is None else self._workspace.session_id(session)
+        wanted = None if session is None else names.record(self._workspace, session).id
         keys, seen_by = list(verifiers), list(witnesses)
         if checkpoint is None and (keys or seen_by):
             raise InvalidInput("verifier keys and witnesses are to check a checkpoint, and none was given")
@@ -103,14 +103,14 @@ class Proofs(Handle):
         """
         return checkpoints.make(self._workspace.store, signer, extensions)
 
-    def turn(self, session: str, index: int, checkpoint_note: str, *, reveal: bool = True) -> TurnProof:
+    def turn(self, session: names.Name, index: int, checkpoint_note: str, *, reveal: bool = True) -> TurnProof:
         """Return the proof, to be verified without the store, that a turn stood in a transcript at a checkpoint.
 
         With `reveal` False, the proof holds the content's digest instead of the content. Raises `InvalidInput` where
         there is no such turn or it was written after the checkpoint, `IntegrityError` where store and log disagree.
         """
         at = self._workspace
-        session_id = at.session_id(session)
+        session_id = names.record(at, session).id
         return checkpoints.prove_turn(at.store, at.reader, session_id, index, checkpoint_note, reveal=reveal)
 
     def growth(self, old_note: str, new_note: str) -> ConsistencyProof:

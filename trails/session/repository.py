@@ -20,12 +20,14 @@ from trails.plumbing import (
     deletion,
     detach,
     labels,
+    names,
     pages,
     pruning,
     redact_matching,
     redaction,
     search,
 )
+from trails.plumbing.names import Name
 from trails.plumbing.pages import Page
 from trails.plumbing.pruning import Pruning
 from trails.plumbing.reader import FAR_FUTURE, FAR_PAST
@@ -158,7 +160,7 @@ class Repository(Handle):
         system: str | None = None,
         created: datetime | None = None,
         spawned_by: str | None = None,
-        source_session: str | None = None,
+        source_session: Name | None = None,
         max_tokens: int | None = None,
         pinned_count: int = 1,
         counter: Callable[[str], float] | None = None,
@@ -194,7 +196,7 @@ class Repository(Handle):
 
     def load(
         self,
-        session: str,
+        session: Name,
         *,
         max_tokens: int | None = None,
         pinned_count: int = 1,
@@ -202,7 +204,7 @@ class Repository(Handle):
     ) -> Session:
         """Return a session with its whole transcript, inherited turns stitched in, ready to append to.
 
-        `session` is an id or a session IRI. With `max_tokens` (1 or more) the session has a `window`: the first
+        `session` is any name of it, see `resolve`. With `max_tokens` (1 or more) the session has a `window`: the first
         `pinned_count` turns and the newest that fit, by a `counter` of the tokens of a text. Only those are read then,
         the newest first, and others when something asks for them.
 
@@ -211,29 +213,43 @@ class Repository(Handle):
         """
         return load(self.workspace, session, window(max_tokens, pinned_count, counter))
 
-    def replay(self, session: str, *, up_to_index: int | None = None) -> list[dict[str, Any]]:
+    def replay(self, session: Name, *, up_to_index: int | None = None) -> list[dict[str, Any]]:
         """Return a session's stored transcript as plain dicts with role, content, index and branch; write nothing.
 
-        `session` is an id or a graph IRI; `up_to_index` is exclusive.
+        `session` is any name of it, see `resolve`; `up_to_index` is exclusive.
         """
         return replay(self.workspace, session, up_to_index)
 
     def __contains__(self, session: object) -> bool:
-        """Tell whether a session with this id is stored."""
-        session_id = self.workspace.session_id(session)
+        """Tell whether a session with this id (or IRI) is stored: labels, tags and beginnings of ids do not count."""
+        session_id = self.workspace.session_id(names.text_of(session))
         return session_id in self.reader.records([session_id])
 
-    def record(self, session: str) -> SessionRecord:
+    def record(self, session: Name) -> SessionRecord:
         """Return a session's record without its turns; raise `SessionNotFound` where there is none."""
-        return self.workspace.record(session)
+        return names.record(self.workspace, session)
 
-    def branches(self, session: str) -> list[SessionRecord]:
+    def branches(self, session: Name) -> list[SessionRecord]:
         """Return the records of a session's direct forks, oldest first."""
         return self.reader.branches(self.record(session).id)
 
-    def resolve(self, name: str) -> str:
-        """Return the id of the session that an id, a session IRI or a label names; raise `SessionNotFound` for none."""
-        return self.workspace.resolve(name)
+    def resolve(self, name: Name, *, exact: bool = False) -> str:
+        """Return the id of the session that a name stands for: an id, IRI, label or tag, or the beginning of an id.
+
+        Only an id that a program made up (a UUID, or 16 hex digits and more) has a beginning that stands for it: at least
+        4 of its digits, where no other id begins so. A tag stands for the session that it names, with all of its turns.
+        With `exact`, as for `delete` and `redact`, tags and beginnings stand for nothing.
+
+        Raises `SessionNotFound` for a name of nothing, with the nearest there are, and `InvalidInput` for one of several
+        things, naming them.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     plan = store.create(label="trip"); _ = plan.persist()
+        ...     store.resolve("trip") == store.resolve(plan.id[:8]) == plan.id
+        True
+        """
+        return names.resolve(self.workspace, name, exact=exact)
 
     def list(
         self,
@@ -287,7 +303,7 @@ class Repository(Handle):
             None,
         )
 
-    def set_label(self, session: str, label: str | None, *, by: str | None = None) -> None:
+    def set_label(self, session: Name, label: str | None, *, by: str | None = None) -> None:
         """Give a session a label that no other session has, or take its label away with None; `by` is as for `delete`.
 
         The old label and the new one stay on record, with who changed it and when.
@@ -296,7 +312,7 @@ class Repository(Handle):
 
     def delete(
         self,
-        session: str,
+        session: Name,
         *,
         children: Children = "refuse",
         by: str | None = None,
@@ -315,7 +331,7 @@ class Repository(Handle):
         """
         if children not in ("refuse", "cascade", "detach"):
             raise InvalidInput(f'children is "refuse", "cascade" or "detach", not {children!r}')
-        record = self.record(session)
+        record = self.reader.record(self.resolve(session, exact=True))
         deed = self.workspace.deed(by, reason, None if rule is None else validate.text(rule, "rule"))
         while True:
             if children == "detach":
@@ -333,13 +349,13 @@ class Repository(Handle):
         self.workspace.rewrites += 1
         return deleted
 
-    def detach(self, session: str, *, by: str | None = None) -> None:
+    def detach(self, session: Name, *, by: str | None = None) -> None:
         """Copy to a fork what it inherits and cut it loose from its parent; a root is left as it is. `by` is as for `delete`."""
         detach.detach(self.store, self.reader, self.record(session).id, self.workspace.deed(by))
 
     def flatten(
         self,
-        session: str,
+        session: Name,
         *,
         id: str | None = None,  # noqa: A002 - the public name
         label: str | None = None,
@@ -351,8 +367,8 @@ class Repository(Handle):
     def diff(self, a: Session | str, b: Session | str) -> Diff:
         """Return what differs between two sessions: the prefix that they share, and their tails aligned turn by turn.
 
-        `a` and `b` are ids, labels, IRIs or tags, or such a name with `@` and an exclusive end: "plan@5" is the first
-        five turns of plan; or sessions, pending turns and all. What they share is told from lineage and digests: none
+        `a` and `b` are names, see `resolve` (a tag: its turns), or such a name with `@` and an exclusive end: "plan@5" is
+        the first five turns of plan; or sessions, pending turns and all. What they share is told from lineage and digests: none
         of its turns is read. Turns are equal that agree in role, content and tool calls, whenever they were written.
 
         Raises `SessionNotFound`, `InvalidInput` for an index past the end, and what `load` raises for the tails.
@@ -370,7 +386,7 @@ class Repository(Handle):
 
     def context(
         self,
-        session: str,
+        session: Name,
         query: object = None,
         *,
         max_tokens: int | None = None,
@@ -381,7 +397,7 @@ class Repository(Handle):
     ) -> Context:
         """Return what a model is shown of a stored session, as `Session.context` does, reading only what is shown.
 
-        `session` is an id or an IRI. After a compaction, or with `max_tokens`, the turns before those shown are not
+        `session` is any name of it, see `resolve`. After a compaction, or with `max_tokens`, the turns before those shown are not
         read, so this takes no longer for a long session than for a short one. Raises as `load` does for what it reads.
 
         >>> import trails
@@ -394,7 +410,7 @@ class Repository(Handle):
         from trails.session import assembly  # noqa: PLC0415
 
         window = Window(max_tokens, pinned_count, counter or estimate)
-        chain = self.reader.lineage(self.workspace.session_id(session))
+        chain = names.lineage(self.workspace, session)
         return assembly.of_stored(self.reader, chain, window, query=query, brief=brief, background=background)
 
     # --- names, notes, finding
@@ -414,7 +430,7 @@ class Repository(Handle):
         text: str | None = None,
         *,
         tool: str | None = None,
-        session: str | None = None,
+        session: Name | None = None,
         role: str | None = None,
         author: str | None = None,
         limit: int = 50,
@@ -425,7 +441,7 @@ class Repository(Handle):
         `text` is looked for as it is, upper and lower case alike ("ß" and "SS" too), in what the content says, not in how
         its JSON is written, and in the arguments of tool calls.
         `tool` is the exact name of a tool that the turn calls; with both, the text stands in the content or in that
-        call's arguments. `session` (an id or an IRI) limits the search to its transcript, inherited turns included;
+        call's arguments. `session` (any name of it) limits the search to its transcript, inherited turns included;
         without it, a turn that was copied is found once. `author` is a principal or an agent, `agent:NAME` an agent.
         `limit` is 1 to 1,000; `cursor` is the `cursor` of the page before: turns added meanwhile do not shift the pages.
 
@@ -437,7 +453,8 @@ class Repository(Handle):
         ...     [(hit.session_id, hit.index, hit.snippet) for hit in store.search("alps")]
         [('plan', 0, 'Plan a trip to the Alps')]
         """
-        wanted = search.Wanted(text=text, tool=tool, session=session, role=role, author=author)
+        within = None if session is None else names.text_of(session)
+        wanted = search.Wanted(text=text, tool=tool, session=within, role=role, author=author)
         return search.search(self.workspace, wanted, limit=limit, cursor=cursor)
 
     # --- who follows
@@ -471,25 +488,30 @@ class Repository(Handle):
 
     def compare(
         self,
-        root: str,
+        root: Name,
         *,
         at: int | None = None,
         columns: str | Sequence[str] | None = None,
         group_by: str | Sequence[str] | None = None,
         sort_by: str | Sequence[str] | None = None,
         descending: bool = False,
+        arms: Mapping[str, str] | Sequence[str] | None = None,
+        identifiers: Sequence[str] | None = None,
     ) -> Comparison:
         """Return a session and all its forks, theirs too, side by side: a row a branch, read without any transcript.
 
-        `root` is an id, a session IRI or a label. With `at`, only the branches of that fork point have a row: the sessions
+        `root` is any name of it, see `resolve`. With `at`, only the branches of that fork point have a row: the sessions
         whose transcript leaves the root's at that index. Columns are the names in `trails.compare.comparison.COLUMNS` and
         `meta.KEY` for each metadata key that a branch has. `turns` and what starts with `total_` count the whole
         transcript; tokens, cost, tools, models and the last answer are those of a branch's own turns. A turn that was
         picked counts in each branch that has it, as in what a branch was made of: what branches spent together tell the
         queries `token-usage-by-session` and `cost`, which count a call once. `columns` says which are shown (default: all).
         Rows come as in a tree unless `sort_by` names columns: smallest first, or greatest first where `descending`; missing
-        values last. `group_by` puts rows with the same values together, in order of those values, with mean, least and
-        greatest of every numeric column shown.
+        values last. `group_by` puts rows with the same values together, in order of those values, with statistics of every
+        numeric column; the root is a group of its own, named `(root)`. `arms` are patterns of labels (of ids, where there is
+        no label), by name or alone, and make the column `arm`, by which is grouped unless `group_by` says otherwise.
+        Whole numbers of metadata that say which and not how much get no statistics: those whose key ends in id, seed, index
+        or alike, or just the columns that `identifiers` names.
 
         Raises `SessionNotFound`; `InvalidInput` for an unknown column (it names those there are) or for an index that
         no branch leaves at; `IndexGap` where turns are missing.
@@ -506,8 +528,15 @@ class Repository(Handle):
         from trails.compare import gather  # noqa: PLC0415 - needed only here, and `import trails` stays quick
 
         fork_point = None if at is None else validate.index(at, "at")
-        found = gather.compare(self.reader, self.resolve(validate.text(root, "root")), fork_point)
-        return found.arranged(columns=columns, group_by=group_by, sort_by=sort_by, descending=descending)
+        found = gather.compare(self.reader, self.resolve(root), fork_point)
+        return found.arranged(
+            columns=columns,
+            group_by=group_by,
+            sort_by=sort_by,
+            descending=descending,
+            arms=arms,
+            identifiers=identifiers,
+        )
 
     def query(self, text: str, /, *, union: bool = True, **parameters: Any) -> Result:
         """Return the result of a SPARQL query, or of a query of the catalogue by name with its parameters.
@@ -540,11 +569,11 @@ class Repository(Handle):
     @overload
     def graph(self) -> StoreView: ...
     @overload
-    def graph(self, session: str) -> GraphView: ...
-    def graph(self, session: str | None = None) -> StoreView | GraphView:
+    def graph(self, session: Name) -> GraphView: ...
+    def graph(self, session: Name | None = None) -> StoreView | GraphView:
         """Return the live store as an `rdflib.Dataset` to read, or the graph of a session's own turns as an `rdflib.Graph`.
 
-        `session` is an id, a label or an IRI. Nothing is copied: every read and every query is answered by the store, as it
+        `session` is any name of it, see `resolve`. Nothing is copied: every read and every query is answered by the store, as it
         is then, and whole. What would write raises `TrailsError`. In the dataset, the default graph has the sessions, unless
         `default_union` is set, which makes it all graphs; a single graph sees nothing of the others.
 
@@ -561,11 +590,11 @@ class Repository(Handle):
 
         if session is None:
             return views.view_of(self.store)
-        return views.graph_of(self.store, iris.session(self.resolve(validate.text(session, "session"))))
+        return views.graph_of(self.store, iris.session(self.resolve(session)))
 
     # --- erasure
 
-    def redact(self, session: str, index: int, *, by: str | None = None, reason: str | None = None) -> Redaction:
+    def redact(self, session: Name, index: int, *, by: str | None = None, reason: str | None = None) -> Redaction:
         """Take the content out of a turn and of all its copies for good; return what was done, and what may repeat it.
 
         `index` is of the session's transcript, inherited turns included. The turn keeps its place and digest, so the
@@ -576,7 +605,7 @@ class Repository(Handle):
 
         Raises `SessionNotFound`, or `InvalidInput` where there is no such turn.
         """
-        chain = self.reader.lineage(self.workspace.session_id(session))
+        chain = self.reader.lineage(self.resolve(session, exact=True))
         try:
             return redaction.redact(
                 self.store,
@@ -672,7 +701,7 @@ class Repository(Handle):
 
     def verify(
         self,
-        session: str | None = None,
+        session: Name | None = None,
         *,
         checkpoint: str | None = None,
         verifiers: Iterable[str] = (),

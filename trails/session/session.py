@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import uuid4
@@ -12,10 +12,9 @@ from trails import lineage, validate
 from trails.errors import ContextOverflow, InvalidInput
 from trails.handles import Handle
 from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
-from trails.plumbing import detach, draft, labels, signatures
+from trails.plumbing import detach, draft, labels, names, signatures
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
-from trails.prov import exporting
 from trails.session import bisect, blame, cherry_pick, signing
 
 if TYPE_CHECKING:
@@ -389,6 +388,8 @@ class Session(Handle):
         with `recorded_only`, what only follows by a rule is left out. It is held in memory: `trails.prov.export` writes a
         stream. Pending turns are not in it.
         """
+        from trails.prov import exporting  # noqa: PLC0415 - readers and writers of five formats take long to import
+
         return exporting.document(self.worktree, self.iri, recorded_only=recorded_only)
 
     def replay(self, up_to_index: int | None = None) -> list[dict[str, Any]]:
@@ -535,13 +536,6 @@ class Session(Handle):
         )
         return compaction.run(compaction.compact(self.worktree, summarise, options))
 
-    async def acompact(self, summarise: Summarise, **options: Any) -> Turn:
-        """Compact as `compact` does, with a summariser that may be a coroutine; `options` are the same."""
-        from trails.session import compaction  # noqa: PLC0415 - only those who compact need it
-
-        steps = compaction.compact(self.worktree, summarise, compaction.Options(**options))
-        return await compaction.arun(steps)
-
     def run_with_compaction(
         self,
         call: Callable[[Context], _Answer],
@@ -570,25 +564,6 @@ class Session(Handle):
         )
         return cast("_Answer", compaction.run(steps))
 
-    async def arun_with_compaction(
-        self,
-        call: Callable[[Context], Awaitable[_Answer]],
-        summarise: Summarise,
-        *,
-        query: object = None,
-        policy: CompactionPolicy | None = None,
-        overflow: IsOverflow = ContextOverflow,
-        max_tokens: int | None = None,
-        **options: Any,
-    ) -> _Answer:
-        """Do as `run_with_compaction` does, with a model's call and a summariser that may be coroutines."""
-        from trails.session import compaction  # noqa: PLC0415 - only those who compact need it
-
-        steps = compaction.call_model(
-            self.worktree, call, summarise, query, max_tokens, policy=policy, overflow=overflow, **options
-        )
-        return cast("_Answer", await compaction.arun(steps))
-
 
 def place(given: Session | str) -> Worktree | str:
     """Return what the parts below take in the place of a session: what is worked on, or the reference as it is."""
@@ -604,10 +579,10 @@ def window(max_tokens: int | None, pinned_count: int, counter: Counter | None) -
     return Window(max_tokens, pinned_count, counter or estimate)
 
 
-def load(workspace: Workspace, session: str, limits: Window | None = None) -> Session:
+def load(workspace: Workspace, session: names.Name, limits: Window | None = None) -> Session:
     """Return a stored session with its transcript, and a window over it where limits are given; see `Repository.load`."""
     reader = workspace.reader
-    chain = reader.lineage(workspace.session_id(session))
+    chain = names.lineage(workspace, session)
     if limits is None:
         turns = reader.turns(chain)
         return Session(Worktree(workspace, chain[0], ancestors=chain[1:], turns=turns, stored=True))
@@ -619,10 +594,10 @@ def load(workspace: Workspace, session: str, limits: Window | None = None) -> Se
     return Session(made)
 
 
-def replay(workspace: Workspace, session: str, up_to_index: int | None) -> list[dict[str, Any]]:
+def replay(workspace: Workspace, session: names.Name, up_to_index: int | None) -> list[dict[str, Any]]:
     """Return what is stored of a session as plain dicts; see `Repository.replay`."""
     end = None if up_to_index is None else min(validate.index(up_to_index, "up_to_index"), validate.MAX_WHOLE)
-    chain = workspace.reader.lineage(workspace.session_id(session))
+    chain = names.lineage(workspace, session)
     return [
         {"role": turn.role, "content": turn.content, "index": turn.index, "branch": turn.branch}
         for turn in workspace.reader.turns(chain, up_to=end)
@@ -631,7 +606,7 @@ def replay(workspace: Workspace, session: str, up_to_index: int | None) -> list[
 
 def flatten(
     workspace: Workspace,
-    session: str,
+    session: names.Name,
     *,
     id: str | None = None,  # noqa: A002 - the public name
     label: str | None = None,
@@ -641,7 +616,7 @@ def flatten(
     made = detach.flatten(
         workspace.store,
         workspace.reader,
-        workspace.reader.lineage(workspace.session_id(session)),
+        names.lineage(workspace, session),
         workspace.deed(by),
         new_id=uuid4().hex if id is None else validate.session_id(id),
         label=None if label is None else validate.label(label),

@@ -11,7 +11,8 @@ from trails.errors import InvalidInput
 from trails.handles import Handle
 from trails.integrity import digests
 from trails.model import SessionRecord, Tag, Turn
-from trails.plumbing import leaves, marks, refs
+from trails.nearest import did_you_mean
+from trails.plumbing import leaves, marks, names, refs
 from trails.plumbing.reader import Reader
 from trails.plumbing.transaction import Transaction
 from trails.plumbing.workspace import Workspace
@@ -121,12 +122,13 @@ class Tags(Handle):
         """Return the tag with a name; raise `InvalidInput` where there is none."""
         found = self.find(name)
         if found is None:
-            raise InvalidInput(f"there is no tag {name!r}; `trails tags` lists those there are")
+            near = did_you_mean(name, [tag.name for tag in self.list()])
+            raise InvalidInput(f"there is no tag {name!r}{near}; `trails tags` lists those there are")
         return found
 
-    def list(self, session: str | None = None) -> _Tags:
+    def list(self, session: names.Name | None = None) -> _Tags:
         """Return the tags of one session (an id or an IRI), or of all, by name."""
-        wanted = None if session is None else self._workspace.record(session).id
+        wanted = None if session is None else names.record(self._workspace, session).id
         return marks.tags(self._workspace.store, wanted)
 
     def remove(self, name: str, *, by: str | None = None) -> Tag:

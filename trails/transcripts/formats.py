@@ -179,12 +179,18 @@ def _import_path(
         raise InvalidInput(_EXACT.format(exports[0]))
     total = sum(len(files) for _, files in groups)
     for name, files in groups:
-        if progress:
-            progress(report.files, total, str(files[0]))
+        moves = _Moves(progress, report.files, len(files), total)
         try:
             report.add(
                 _import_group(
-                    repository, name, files, restore=restore, final=final, redact_secrets=redact_secrets, by=by
+                    repository,
+                    name,
+                    files,
+                    restore=restore,
+                    final=final,
+                    redact_secrets=redact_secrets,
+                    moves=moves,
+                    by=by,
                 )
             )
         except InvalidInput as error:
@@ -262,6 +268,27 @@ def _sniffed(head: bytes) -> str | None:
     return next((known.name for known in TRANSCRIPTS if known.sniff(head)), None)
 
 
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """Tells how far an import is, in files, while files that belong together are read and then merged."""
+
+    tell: Progress | None
+    before: int
+    files: int
+    total: int
+
+    def reading(self, file: Path) -> None:
+        """Tell that a file is being read; none counts as done until its sessions are in the store."""
+        if self.tell:
+            self.tell(self.before, self.total, str(file))
+
+    def merging(self, done: int, sessions: int, what: str) -> None:
+        """Tell how many of the sessions in these files are in the store: as great a part of the files counts as done."""
+        if self.tell and what:
+            moved = self.files * done // sessions
+            self.tell(self.before + moved, self.total, f"{what} ({done + 1:,} of {sessions:,})")
+
+
 def _import_group(
     repository: Repository,
     name: str,
@@ -270,15 +297,26 @@ def _import_group(
     restore: bool,
     final: bool | None,
     redact_secrets: bool,
+    moves: _Moves,
     by: str | None,
 ) -> ImportReport:
     began = importing(repository, name, by)
+    read: list[tuple[str, bytes]] = []
     with in_words(files[0], "read"):
-        read = [(str(file), file.read_bytes()) for file in files]
+        for file in files:
+            moves.reading(file)
+            read.append((str(file), file.read_bytes()))
     growing = _is_fresh if final is None else lambda *_: not final
     said = str(files[0]) if len(files) == 1 else str(files[0].parent)
     return _import_read(
-        repository, began, read, said=said, restore=restore, growing=growing, redact_secrets=redact_secrets
+        repository,
+        began,
+        read,
+        said=said,
+        restore=restore,
+        growing=growing,
+        redact_secrets=redact_secrets,
+        progress=moves.merging,
     )
 
 
@@ -291,6 +329,7 @@ def _import_read(
     restore: bool,
     growing: Growing | None,
     redact_secrets: bool,
+    progress: Progress | None = None,
 ) -> ImportReport:
     """Import what was read: each is the name of a file, empty for none, and its bytes."""
     name = began.importer
@@ -308,6 +347,7 @@ def _import_read(
         transcript,
         file=said,
         growing=growing,
+        progress=progress,
         redact_secrets=redact_secrets,
         read=Read(began, files),
     )

@@ -24,7 +24,7 @@ from trails.plumbing import imports
 from trails.plumbing.imports import Importing
 from trails.plumbing.transaction import Transaction
 from trails.records.acts import SourceFile
-from trails.secrets import Found
+from trails.secrets import Found, shown_id
 from trails.session import Repository, Session
 from trails.store.contract import Matching
 from trails.transcripts import checked, limits
@@ -66,7 +66,7 @@ def merge(
     ordered = _parents_first(transcript.sessions)
     for done, session in enumerate(ordered):
         if progress:
-            progress(done, len(ordered), session.id)
+            progress(done, len(ordered), session.files[0] if session.files else shown_id(session.id))
         try:
             withholding.check_id(session.id)
             own = read.for_one(session, lines)

@@ -118,11 +118,16 @@ def _print_block(console: Console, block: Block, entry: Entry) -> None:
 def _coloured(spans: Sequence[Span], console: Console, *, marks: bool) -> Text:
     """Return spans in colours, or with git's marks where there are no colours."""
     made = Text()
-    bare = marks and (console.no_color or not console.is_terminal)
+    bare = marks and _is_bare(console)
     for span in spans:
         text = clean(marked([span]) if bare else span.text)
         made.append(text, style="dim" if span.side == "equal" and len(spans) == 1 else _span_style(span))
     return made
+
+
+def _is_bare(console: Console) -> bool:
+    """Tell whether no colour says what differs: in a pipe, under NO_COLOR, and on a terminal that has none."""
+    return console.no_color or console.color_system is None
 
 
 def _span_style(span: Span) -> str:
@@ -132,10 +137,11 @@ def _span_style(span: Span) -> str:
 def _cells(entry: Entry, console: Console, *, full: bool) -> tuple[Text, Text, Text]:
     blocks = list(_shown(entry, console, full=full))
     sign = Text(_SIGNS[entry.kind], style=_STYLES[entry.kind])
-    return _cell(entry, blocks, "left"), sign, _cell(entry, blocks, "right")
+    bare = entry.kind == "changed" and _is_bare(console)
+    return _cell(entry, blocks, "left", bare=bare), sign, _cell(entry, blocks, "right", bare=bare)
 
 
-def _cell(entry: Entry, blocks: Sequence[Block], side: Literal["left", "right"]) -> Text:
+def _cell(entry: Entry, blocks: Sequence[Block], side: Literal["left", "right"], *, bare: bool) -> Text:
     turn = entry.left if side == "left" else entry.right
     if turn is None:
         return Text()
@@ -149,7 +155,8 @@ def _cell(entry: Entry, blocks: Sequence[Block], side: Literal["left", "right"])
         if block.label:
             made.append(f"{one_line(block.label)}\n", style="italic")
         for span in spans:
-            made.append(clean(span.text), style="dim" if entry.kind == "equal" else _column_style(span))
+            text = clean(marked([span]) if bare else span.text)
+            made.append(text, style="dim" if entry.kind == "equal" else _column_style(span))
     return made
 
 
