@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         SharedSessionWarning,
         StoreFailed,
         StoreLocked,
+        StoreReadOnly,
         TrailsError,
     )
     from trails.integrity.head_signatures import HeadSignature
@@ -98,6 +99,7 @@ _HOMES = {
         "SharedSessionWarning",
         "StoreFailed",
         "StoreLocked",
+        "StoreReadOnly",
         "TrailsError",
     ),
     "trails.integrity.head_signatures": ("HeadSignature",),
@@ -182,6 +184,7 @@ __all__ = [
     "Step",
     "StoreFailed",
     "StoreLocked",
+    "StoreReadOnly",
     "Tag",
     "TokenWindow",
     "ToolCall",

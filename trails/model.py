@@ -612,6 +612,8 @@ class VerifyReport(Value):
     """By when the checkpoint was there, as an authority says; None where none was asked for."""
     unsigned: tuple[Unsigned, ...] | None = None
     """The turns that no principal signed; None where nothing in the store is signed, and no signature was asked for."""
+    up_to: int | None = None
+    """The number of the last commit that was checked, of a store that is open elsewhere; None where all were."""
 
     @property
     def ok(self) -> bool:

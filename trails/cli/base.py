@@ -209,13 +209,22 @@ def store_location(*, named_only: bool = False) -> str | None:
     return str(meta.get(_STORE, DEFAULT_STORE))
 
 
-def open_store(*, create: bool = False) -> Repository:
-    """Open the store that the command line or the environment names; it is created only where `create` says so."""
-    import trails
+def open_store(*, create: bool = False, reading: bool = False, recorded: bool = False) -> Repository:
+    """Open the store that the command line or the environment names; it is created only where `create` says so.
 
+    With `reading` it is only read, also while another process has it open. A command whose reads are kept on record where
+    the environment asks for it says so by `recorded`: what it reads then takes the owner, who can write that down.
+    """
+    import trails
+    from trails.opening import open_to_read
+    from trails.plumbing import reads
+
+    place = store_location() or ""
     try:
         actor = click.get_current_context().meta.get(_ACTOR)
-        return trails.open(store_location() or "", create=create, actor=actor)
+        if reading and not (recorded and reads.are_recorded()) and place != ":memory:":
+            return open_to_read(place, actor=actor)
+        return trails.open(place, create=create, actor=actor)
     except trails.InvalidInput as error:
         said = str(error).replace(" (create=True)", "")
         has_create = any(each.name == "create" for each in click.get_current_context().command.params)

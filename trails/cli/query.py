@@ -51,7 +51,7 @@ def query(query: str, params: tuple[str, ...], format_: str, as_json: bool) -> N
     from trails.cli import results
 
     form = one_format(format_, as_json=as_json) or "table"
-    with open_store() as store:
+    with open_store(reading=True) as store:
         result = _ask(store, query, _grouped(params))
     if form == "table" and not isinstance(result, bool | list):
         from trails.cli import render

@@ -44,6 +44,7 @@ from trails.session.session import Session, flatten, load, place, replay, window
 from trails.session.tags import Tags
 from trails.store.contract import QuadStore, Result
 from trails.store.embedded import EmbeddedStore
+from trails.store.view import ViewStore
 
 if TYPE_CHECKING:
     from trails.compare.comparison import Comparison
@@ -78,7 +79,8 @@ class Repository(Handle):
         self._feed: Feed | None = None
         _OPEN.add(self)
         try:
-            deletion.sweep_pending(store)
+            if not self.read_only:
+                deletion.sweep_pending(store)
         except BaseException:  # an interrupt too: nobody else could close it
             self.close()
             raise
@@ -117,6 +119,31 @@ class Repository(Handle):
     def store(self) -> QuadStore:
         """The store of quads below: the place to read raw quads; writing past the session layer breaks its promises."""
         return self.workspace.store
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the store was opened to be read: what was there then is seen, and what came since after `refresh`."""
+        return isinstance(self.store, ViewStore)
+
+    def refresh(self) -> bool:
+        """See everything that was acknowledged before this call; return whether there is something new.
+
+        Sessions that were loaded before stay as they are. A store that was not opened with `read_only` always sees
+        everything: nothing is done, and False is returned. Raises what opening with `read_only` does; what was seen stays.
+
+        >>> import tempfile, trails
+        >>> place = tempfile.mkdtemp()
+        >>> with trails.open(place, create=True) as store, trails.open(place, read_only=True) as view:
+        ...     s = store.create(id="chat"); _ = s.append("user", "Hello"); _ = s.persist()
+        ...     "chat" in view, view.refresh(), "chat" in view
+        (False, True, True)
+        """
+        if not isinstance(self.store, ViewStore):
+            return False
+        try:
+            return self.store.refresh()
+        finally:
+            self.workspace.rewrites += 1  # what was read before may be redacted by now
 
     # --- sessions
 
@@ -706,6 +733,6 @@ class Repository(Handle):
         """
         counts = self.store.query(queries.find("counts").bind())
         row = counts.to_dicts()[0]  # type: ignore[union-attr] # a SELECT of one row
-        older = self.store.older if isinstance(self.store, EmbeddedStore) else None
+        older = self.store.older if isinstance(self.store, EmbeddedStore | ViewStore) else None
         told = {} if older is None else {"older": older}
         return {"location": self.store.location, "quads": len(self.store), **row, **told}
