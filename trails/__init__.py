@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trails.context.window import TokenWindow
     from trails.diff.result import Diff
     from trails.errors import (
+        ClockWarning,
         ContextOverflow,
         ExchangeInterrupted,
         ForkCycle,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         StoreFailed,
         StoreLocked,
         TrailsError,
+        TurnNotFound,
     )
     from trails.integrity.head_signatures import HeadSignature
     from trails.ledger import Ledger
@@ -79,6 +81,7 @@ _HOMES = {
     "trails.context.compacting": ("CompactionPolicy",),
     "trails.context.window": ("TokenWindow",),
     "trails.errors": (
+        "ClockWarning",
         "ContextOverflow",
         "ExchangeInterrupted",
         "ForkCycle",
@@ -99,6 +102,7 @@ _HOMES = {
         "StoreFailed",
         "StoreLocked",
         "TrailsError",
+        "TurnNotFound",
     ),
     "trails.integrity.head_signatures": ("HeadSignature",),
     "trails.ledger": ("Ledger",),
@@ -135,6 +139,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "MAX_FORK_DEPTH",
     "Call",
+    "ClockWarning",
     "Compaction",
     "CompactionPolicy",
     "Comparison",
@@ -189,6 +194,7 @@ __all__ = [
     "TrailsError",
     "Tree",
     "Turn",
+    "TurnNotFound",
     "VerifyReport",
     "open",
 ]

@@ -21,8 +21,14 @@ class RequestRefused(InvalidInput):
         self.code = code
 
 
-class SessionNotFound(TrailsError, LookupError):
-    """No session has the id that was asked for (it may be deleted: the message says so)."""
+class SessionNotFound(TrailsError, KeyError):
+    """No session has the name that was asked for (it may be deleted: the message says so)."""
+
+    __str__ = Exception.__str__  # a KeyError's own shows its text quoted
+
+
+class TurnNotFound(InvalidInput, IndexError):
+    """A transcript has no turn at the index that was asked for, as `session[9]`."""
 
 
 class ParentMissing(TrailsError):
@@ -102,6 +108,10 @@ class PendingTurnsWarning(UserWarning):
 
 class SharedSessionWarning(UserWarning):
     """Another person than before writes to a main session, where all direct chats meet: each sees the other's messages."""
+
+
+class ClockWarning(UserWarning):
+    """A tick of a clock on its own thread failed (`Tree.ticking`, `Runs.ticking`); it is raised where its block ends, too."""
 
 
 class IntegrityError(TrailsError):

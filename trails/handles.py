@@ -12,6 +12,9 @@ class Handle:
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> NoReturn:
         """Refuse `copy.copy`, `copy.deepcopy` and `pickle`, all of which ask here."""
         raise TrailsError(

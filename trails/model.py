@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trails import iris
+from trails import iris, reprs
 from trails.decoding import json_object, json_value
 
 MAX_FORK_DEPTH: Final = 32
@@ -69,6 +69,19 @@ class Value(BaseModel):
         _set(made, "__pydantic_extra__", None)
         _set(made, "__pydantic_private__", None)
         return made
+
+    def __repr__(self) -> str:
+        return reprs.line(type(self).__name__, self._told())
+
+    __str__ = __repr__
+
+    def _told(self) -> Iterator[tuple[str, Any]]:
+        """Yield the fields that say something, those that have their defaults left out."""
+        values = self.__dict__
+        for name, field in type(self).model_fields.items():
+            value = values.get(name)
+            if field.repr and (field.is_required() or value != field.default) and value not in ((), None):
+                yield name, value
 
 
 @cache
@@ -458,7 +471,7 @@ class SealedTurn(Value):
     """A turn with the salt that its digest was made with: what is written, copied and verified."""
 
     turn: Turn
-    salt: str
+    salt: str = Field(repr=False)
 
 
 class SessionRecord(Value):
@@ -553,7 +566,7 @@ class Note(Value):
     time: datetime
     digest: str
     """The digest of salt and text, by which `verify` knows that the text was not altered."""
-    salt: str
+    salt: str = Field(repr=False)
     redacted: bool = False
     """Whether the text was taken out; the digest stands in the salt's place then."""
 
@@ -578,7 +591,7 @@ class SystemPrompt(Value):
     effective_from: int
     time: datetime | None
     digest: str
-    salt: str
+    salt: str = Field(repr=False)
     redacted: bool = False
     """Whether the text was taken out; the digest of salt and text stands in the salt's place then."""
     by_iri: str | None = None

@@ -19,6 +19,9 @@ class Page(list[_Item]):
         super().__init__(items)
         self.cursor = cursor
 
+    def __repr__(self) -> str:
+        return f"<Page: {len(self)} items{', and there is more' if self.cursor else ''}>"
+
 
 class Position(NamedTuple):
     """Where a page ends: the time and the session IRI of what is last there, and the index of the turn, where that is one."""

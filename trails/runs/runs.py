@@ -26,6 +26,7 @@ from trails.runs.sending import DEFAULT_TIMEOUT, SendRequest, Sent
 from trails.runs.spawning import Spawned
 from trails.runs.upkeep import Ticked, Upkeep
 from trails.session import Repository
+from trails.ticking import Ticking, Wait
 
 Phase = Literal["start", "end", "error"]
 """What an event of a run's life tells."""
@@ -242,6 +243,19 @@ class Runs(Handle):
     def tick(self) -> Ticked:
         """Do what is due by the clock: time-outs, news of other processes, and every 60 seconds `sweep`."""
         return self._upkeep.tick()
+
+    def ticking(self, every: float = 1.0, *, wait: Wait | None = None) -> Ticking:
+        """Return a `with` block in which the runs tick on a thread of their own, every so many seconds (more than 0).
+
+        Time-outs hold then without a host that calls `tick`; see `Tree.ticking`, which works the same way.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     runs = trails.Runs(store, agent=lambda step: "Done.")
+        ...     with runs.ticking(every=5):
+        ...         answer = runs.spawn("agent:main:main", "How often do trains go?"); done = runs.work()
+        """
+        return Ticking(self.tick, lambda: self._engine.repository.workspace.closed, every, wait)
 
     def sweep(self) -> Ticked:
         """Try again to announce what could not be announced, and archive what is due, now."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from uuid import uuid4
 
 from trails import lineage, validate
@@ -16,7 +16,7 @@ from trails.plumbing import detach, draft, labels, names, signatures
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
 from trails.prov import exporting
-from trails.session import bisect, blame, cherry_pick, signing
+from trails.session import bisect, blame, cherry_pick, deleting, sequence, signing
 
 if TYPE_CHECKING:
     from prov.model import ProvDocument
@@ -110,8 +110,44 @@ class Session(Handle):
         """All turns of the transcript, those inherited from ancestors first, pending ones last."""
         return self.worktree.all_turns()
 
+    # --- as a sequence of turns
+
     def __len__(self) -> int:
         return len(self.worktree.turns)
+
+    def __iter__(self) -> Iterator[Turn]:
+        """Yield the turns, as they are now: what is appended meanwhile is not among them."""
+        return iter(self.turns)
+
+    def __reversed__(self) -> Iterator[Turn]:
+        return reversed(self.turns)
+
+    @overload
+    def __getitem__(self, index: int) -> Turn: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Turn, ...]: ...
+    def __getitem__(self, index: int | slice) -> Turn | tuple[Turn, ...]:
+        """Return the turn at an index, counted from the end where it is negative, or the turns of a slice.
+
+        Raises `TurnNotFound`, an `IndexError`, for an index past an end.
+        """
+        return sequence.at(self.worktree.turns, index, self.id)
+
+    def __contains__(self, turn: object) -> bool:
+        """Tell whether the transcript has a turn: the same message at the same place, by its digest, copies included."""
+        return isinstance(turn, Turn) and sequence.has(self.worktree.turns, turn)
+
+    def tail(self, count: int = 10) -> tuple[Turn, ...]:
+        """Return the last `count` turns (0 or more; all where there are fewer), and read no others where none was read yet.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(); turns = [s.append("user", text) for text in ("a", "b", "c")]; written = s.persist()
+        ...     [turn.content for turn in s.tail(2)], s[-1].content, [turn.content for turn in s[:2]], turns[0] in s
+        (['b', 'c'], 'c', ['a', 'b'], True)
+        """
+        last = validate.index(count, "count")
+        return tuple(self.worktree.turns[max(0, len(self) - last) :])
 
     def __bool__(self) -> bool:
         """A session is there, also without turns."""
@@ -339,7 +375,7 @@ class Session(Handle):
         """Return the records of the direct forks of this session, oldest first."""
         return self.worktree.workspace.reader.branches(self.id)
 
-    def diff(self, other: Session | str) -> Diff:
+    def diff(self, other: Session | SessionRecord | str) -> Diff:
         """Return what differs between this session and another: the prefix they share, and their tails turn by turn.
 
         `other` is a session, or a reference as for `Repository.diff`. Pending turns count; nothing is written.
@@ -354,6 +390,20 @@ class Session(Handle):
         from trails.session.diff import diff_of  # noqa: PLC0415 - only those who compare need it
 
         return diff_of(self.worktree.workspace, self.worktree, place(other))
+
+    def delete(
+        self, *, children: deleting.Children = "refuse", by: str | None = None, reason: str | None = None
+    ) -> list[str]:
+        """Delete the stored session, as `Repository.delete` does; return the ids of all sessions that were deleted.
+
+        Turns that are pending here go with it. Raises `HasChildren` where others depend on it and `children` is "refuse":
+        nothing is changed then, here neither. A session that was never persisted raises `InvalidInput`.
+        """
+        if not self.worktree.stored:
+            raise InvalidInput(f"session {self.id!r} was never persisted, so there is nothing to delete: let go of it")
+        gone = deleting.delete(self.worktree.workspace, self.id, children=children, by=by, reason=reason)
+        self.discard_pending()
+        return gone
 
     def detach(self, *, by: str | None = None) -> Session:
         """Copy the inherited turns into this fork and cut it loose from its parent; return the fork itself.
@@ -399,7 +449,7 @@ class Session(Handle):
 
     def cherry_pick(
         self,
-        source: Session | str,
+        source: Session | SessionRecord | str,
         indexes: int | Iterable[int],
         *,
         whole_calls: bool = False,
@@ -590,8 +640,10 @@ class Session(Handle):
         return cast("_Answer", await compaction.arun(steps))
 
 
-def place(given: Session | str) -> Worktree | str:
+def place(given: Session | SessionRecord | str) -> Worktree | str:
     """Return what the parts below take in the place of a session: what is worked on, or the reference as it is."""
+    if isinstance(given, SessionRecord):
+        return given.iri
     return given.worktree if isinstance(given, Session) else given
 
 
