@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         SharedSessionWarning,
         StoreFailed,
         StoreLocked,
+        StoreReadOnly,
         TrailsError,
         TurnNotFound,
     )
@@ -101,6 +102,7 @@ _HOMES = {
         "SharedSessionWarning",
         "StoreFailed",
         "StoreLocked",
+        "StoreReadOnly",
         "TrailsError",
         "TurnNotFound",
     ),
@@ -132,7 +134,7 @@ _HOMES = {
     "trails.session.session": ("Session",),
     "trails.tree": ("Limits", "SessionResult", "Tree"),
 }
-_MODULES = frozenset({"diff", "keys", "policy"})
+_MODULES = frozenset({"aio", "diff", "keys", "policy"})
 """The modules of functions that the guide names: there after `import trails`, too, and loaded when they are asked for."""
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -187,6 +189,7 @@ __all__ = [
     "Step",
     "StoreFailed",
     "StoreLocked",
+    "StoreReadOnly",
     "Tag",
     "TokenWindow",
     "ToolCall",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,6 +79,8 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
     What stood at `path` is replaced, and what fails leaves it as it was.
     """
+    import tempfile  # noqa: PLC0415 - takes long to import, and few commands write files
+
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
     part = Path(name)
     try:

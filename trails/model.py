@@ -670,6 +670,10 @@ class VerifyReport(Value):
 
     sessions: int
     turns: int
+    records: int = 0
+    """How many things the catalog has were checked: rows of sessions, people, tags, messages and so on; 0 for one session."""
+    log_lines: int = 0
+    """How many lines of the log that was held against."""
     findings: tuple[Finding, ...] = ()
     history: tuple[LogEvent, ...] | None = None
     """What was changed, deleted or redacted, and logged, of what a checkpoint covers; None without a checkpoint."""
@@ -679,6 +683,8 @@ class VerifyReport(Value):
     """By when the checkpoint was there, as an authority says; None where none was asked for."""
     unsigned: tuple[Unsigned, ...] | None = None
     """The turns that no principal signed; None where nothing in the store is signed, and no signature was asked for."""
+    up_to: int | None = None
+    """The number of the last commit that was checked, of a store that is open elsewhere; None where all were."""
 
     @property
     def ok(self) -> bool:

@@ -33,6 +33,7 @@ import re
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from itertools import product
 from string import ascii_lowercase
 from typing import Final, TypeVar
@@ -63,6 +64,8 @@ class _Asked(threading.local):
 
 
 _asked: Final = _Asked()
+left: Final[ContextVar[threading.Event | None]] = ContextVar("left", default=None)
+"""Set by whoever waits for a thread that asks queries, once that has no use for the answers any more."""
 
 
 def answer(text: str, ask: Callable[[], _Answer]) -> _Answer:
@@ -96,10 +99,11 @@ def on_thread(work: Callable[[], _Answer], size: int) -> _Answer:
     """Return what `work` gives, called on a thread of its own with the stack for a query of `size` bytes.
 
     Raises what it raises, without the values that its frames held: what belongs to the engine is freed where it was made.
+    Where whoever waits for this thread has `left`, the work ends with its next row.
     """
     outcome: list[_Answer] = []
     failure: list[BaseException] = []
-    given_up = threading.Event()
+    given_up = left.get() or threading.Event()
 
     def run() -> None:
         _asked.given_up = given_up

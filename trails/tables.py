@@ -13,11 +13,11 @@ from datetime import datetime
 from importlib import import_module
 from typing import Any, Final, Literal
 
-from trails.errors import TrailsError
+from trails.errors import InvalidInput, TrailsError
 
 Kind = Literal["text", "boolean", "place", "integer", "number", "time", "names", "counts", "json"]
-"""What a column holds: a `place` is a whole number that says where, not how much; `names` are lists of text, `counts` whole
-numbers by name, `json` anything else. Any cell may be missing (None)."""
+"""What a column holds: a `place` is a whole number that says where or which, not how much; `names` are lists of text, `counts`
+whole numbers by name, `json` anything else. Any cell may be missing (None)."""
 
 NUMERIC: Final = frozenset({"place", "integer", "number"})
 _BIGGEST: Final = 2**63 - 1
@@ -96,6 +96,35 @@ def text(value: Any, kind: Kind) -> str:
             return json.dumps(plain(value), ensure_ascii=False)
 
 
+def significant(value: float, digits: int) -> str:
+    """Return a number rounded to a count of significant digits; no digit before the point is ever lost.
+
+    Whole numbers stay whole; what is smaller than 0.0001 gets an exponent.
+
+    >>> significant(0.034567, 3), significant(54.5, 3), significant(12345.678, 3), significant(40, 2), significant(1.2e-7, 2)
+    ('0.0346', '54.5', '12346', '40', '1.2e-07')
+    """
+    if isinstance(value, int) or value == 0:
+        return f"{value:.0f}" if isinstance(value, float) else str(value)
+    if abs(value) < 0.0001 or abs(value) >= 1e15:
+        return f"{value:.{digits - 1}e}"
+    before = int(f"{value:.{digits - 1}e}".partition("e")[2])
+    return f"{value:.{max(0, digits - 1 - before)}f}"
+
+
+def _shown(value: Any, kind: Kind, digits: int | None) -> str:
+    if digits is not None and kind == "number" and value is not None:
+        return significant(value, digits)
+    return text(value, kind)
+
+
+def checked_digits(digits: int | None) -> int | None:
+    """Return how many significant digits numbers are rounded to, or raise `InvalidInput` for what is not 1 to 15."""
+    if digits is not None and (type(digits) is not int or not 1 <= digits <= 15):
+        raise InvalidInput(f"digits must be a whole number from 1 to 15, not {digits!r}")
+    return digits
+
+
 def to_csv(table: PlainTable) -> str:
     """Return a table as CSV (RFC 4180): a line of names, then a line a row, each ended by CR LF."""
     out = io.StringIO()
@@ -105,11 +134,15 @@ def to_csv(table: PlainTable) -> str:
     return out.getvalue()
 
 
-def to_markdown(table: PlainTable) -> str:
-    """Return a table as GitHub's Markdown has it; line ends within a cell become `<br>`, and nothing in it is markup."""
+def to_markdown(table: PlainTable, *, digits: int | None = None) -> str:
+    """Return a table as GitHub's Markdown has it; line ends within a cell become `<br>`, and nothing in it is markup.
+
+    With `digits` (1 to 15), numbers that are no whole numbers are rounded to as many significant digits.
+    """
+    checked_digits(digits)
     head = [_escaped(name) for name in table.kinds]
     rule = ["---:" if kind in NUMERIC else "---" for kind in table.kinds.values()]
-    rows = [[_escaped(text(row[name], kind)) for name, kind in table.kinds.items()] for row in table.rows]
+    rows = [[_escaped(_shown(row[name], kind, digits)) for name, kind in table.kinds.items()] for row in table.rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in [head, rule, *rows])
 
 
@@ -117,6 +150,48 @@ def _escaped(cell: str) -> str:
     """Return text that Markdown shows as it is, on one line."""
     literal = cell.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "<br>".join(_MARKDOWN.sub(r"\\\1", literal).splitlines())
+
+
+_LATEX: Final = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "`": r"\textasciigrave{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    **{sign: f"\\{sign}" for sign in "{}$&#_%"},
+}
+
+
+def to_latex(table: PlainTable, *, digits: int | None = None) -> str:
+    """Return a table as a `tabular` of LaTeX, with the rules of the package booktabs; text in it is never markup.
+
+    Numbers stand to the right, rounded to `digits` (1 to 15) significant digits where given. Whatever breaks a line is a space.
+    """
+    checked_digits(digits)
+    columns = "".join("r" if kind in NUMERIC else "l" for kind in table.kinds.values())
+    head = [_latex(name) for name in table.kinds]
+    rows = [
+        [
+            _shown(row[name], kind, digits).replace("-", "$-$") if kind in NUMERIC else _latex(text(row[name], kind))
+            for name, kind in table.kinds.items()
+        ]
+        for row in table.rows
+    ]
+    body = "".join(f"{' & '.join(cells)} \\\\\n" for cells in rows)
+    start = f"\\begin{{tabular}}{{{columns}}}\n\\toprule\n{' & '.join(head)} \\\\\n\\midrule\n"
+    return f"{start}{body}\\bottomrule\n\\end{{tabular}}\n"
+
+
+def _latex(cell: str) -> str:
+    """Return text that LaTeX sets as it is, on one line.
+
+    >>> print(_latex("50% of a_b -- {x}"))
+    50\\% of a\\_b -{}- \\{x\\}
+    """
+    literal = "".join(_LATEX.get(sign, sign) for sign in " ".join(cell.split()))
+    return literal.replace("--", "-{}-").replace("--", "-{}-")  # else they become a dash
 
 
 def to_pandas(table: PlainTable) -> Any:
@@ -186,4 +261,6 @@ def optional(module: str, name: str, what: str) -> Any:
     try:
         return import_module(module)
     except ImportError as missing:
-        raise TrailsError(f"{what} needs the package `{module}`: pip install 'trails[{name}]'") from missing
+        raise TrailsError(
+            f"{what} needs the package `{module.partition('.')[0]}`: pip install 'trails[{name}]'"
+        ) from missing

@@ -503,7 +503,10 @@ def test_only_the_table_shortens_terms(run: Run) -> None:
 
 def test_ask_and_construct_have_their_own_forms(run: Run) -> None:
     assert ok(run("query", "ASK { ?s a trails:Session }")) == "true\n"
-    assert ok_json(run("query", "ASK { ?s a trails:Nothing }", "--json")) == {"head": {}, "boolean": False}
+    no = run("query", "ASK { ?s a trails:Nothing }", "--json")
+    assert (no.exit_code, json.loads(no.stdout)) == (1, {"head": {}, "boolean": False})
+    assert run("query", "ASK { ?s a trails:Nothing }").exit_code == 1
+    assert run("query", "SELECT ?s { ?s a trails:Nothing }").exit_code == 0
     triple = "CONSTRUCT { <urn:a> trails:role 'x' } WHERE {}"
     assert ok(run("query", triple, "--format", "ntriples")) == '<urn:a> <https://w3id.org/trails#role> "x" .\n'
     assert '<urn:a> trails:role "x"' in ok(run("query", triple))
@@ -553,7 +556,8 @@ def test_queries_lists_the_catalogue_and_prints_a_query(run: Run) -> None:
 
 
 def test_verify_prints_the_verdict_and_exits_with_1_on_findings(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ok(run("verify")).startswith("ok: ")
+    assert ok(run("verify")).startswith("ok: 3 sessions, 6 turns, ")
+    assert ok(run("verify")).endswith(" log lines read; nothing is wrong\n")
     assert ok_json(run("verify", "plan", "--json"))["ok"] is True
     finding = Finding(code="digest", message="turn 1 was altered", session_id="s1", index=1)
     bad = VerifyReport(sessions=3, turns=6, findings=(finding,))
@@ -748,8 +752,8 @@ def test_an_interrupt_ends_the_run_with_130_and_one_line(place: Path, tmp_path: 
         assert process.wait() == 130
 
 
-def test_a_store_that_another_process_holds_is_one_line(run: Run, opened: Repository) -> None:
-    assert opened.store.location in error_line(run("list"), 1)
+def test_writing_to_a_store_that_another_process_holds_is_refused_in_one_line(run: Run, opened: Repository) -> None:
+    assert opened.store.location in error_line(run("label", "s1", "new"), 1)
 
 
 @pytest.mark.parametrize(

@@ -325,22 +325,29 @@ def test_rows_are_sorted_by_columns_of_any_kind(compared: Comparison) -> None:
 def test_groups_have_their_values_in_common_and_stand_in_their_order(compared: Comparison) -> None:
     found = compared.arranged(group_by="meta.arm", sort_by="tokens")
     assert [(dict(group.key), [row["session"] for row in group.rows]) for group in found.groups] == [
+        ({"meta.arm": None}, ["prompt"]),
         ({"meta.arm": "x"}, ["a", "c"]),
         ({"meta.arm": "y"}, ["b"]),
-        ({"meta.arm": None}, ["prompt", "d"]),
+        ({"meta.arm": None}, ["d"]),
     ]
-    assert column(found, "session") == ["a", "c", "b", "prompt", "d"]
+    assert [group.name for group in found.groups] == ["(root)", "x", "y", "(missing)"]
+    assert column(found, "session") == ["prompt", "a", "c", "b", "d"]
 
 
-def test_groups_carry_mean_least_and_greatest_of_the_numbers_there_are(compared: Comparison) -> None:
-    group = compared.arranged(group_by="meta.arm").groups[2]  # prompt and d
-    assert group.aggregates["tokens"].to_dict() == {"count": 2, "mean": 96.0, "min": 42, "max": 150}
-    assert group.aggregates["total_cost"].to_dict() == {"count": 2, "mean": 0.27, "min": 0.01, "max": 0.53}
-    assert "meta.temperature" not in group.aggregates
-    first = compared.arranged(group_by="meta.arm").groups[0]  # a, and c without tokens
-    assert first.aggregates["tokens"].to_dict() == {"count": 1, "mean": 39.0, "min": 39, "max": 39}
-    assert "fork_index" not in first.aggregates
-    assert "last_answer" not in first.aggregates
+def test_groups_carry_the_statistics_of_the_numbers_there_are(compared: Comparison) -> None:
+    forks = compared.arranged(group_by="state").groups[1]  # a, c, d and b; c has no tokens
+    assert forks.aggregates["tokens"].to_dict() == {
+        "n": 3, "missing": 1, "mean": pytest.approx(191 / 3), "sd": pytest.approx(77.02164, abs=1e-4), "median": 39,
+        "ci_low": 2.0, "ci_high": 150.0, "min": 2, "max": 150, "sum": 191,
+    }  # fmt: skip
+    x = compared.arranged(group_by="meta.arm").groups[1]  # a, and c without tokens
+    assert x.aggregates["tokens"].to_dict() == {
+        "n": 1, "missing": 1, "mean": 39.0, "sd": None, "median": 39,
+        "ci_low": None, "ci_high": None, "min": 39, "max": 39, "sum": 39,
+    }  # fmt: skip
+    assert "meta.temperature" not in compared.arranged(group_by="meta.arm").groups[3].aggregates  # of d, which has none
+    assert "fork_index" not in x.aggregates
+    assert "last_answer" not in x.aggregates
 
 
 def test_a_whole_number_and_its_float_are_one_group_and_true_is_another(store: Repository) -> None:
@@ -358,6 +365,7 @@ def test_numbers_that_no_float_can_hold_are_kept_whole_and_not_reckoned_with(mem
     found = memory.compare("r", at=0, group_by="state", sort_by="meta.v")
     assert column(found, "meta.v") == [-(10**400), 2.5, 10**400]
     assert "meta.v" not in found.groups[0].aggregates
+    assert found.groups[0].aggregates["meta.w"].sum == 3 * 10**30 + 3
     assert found.groups[0].aggregates["meta.w"].max == 10**30 + 2
     assert found.to_pandas()["meta.v"].tolist() == [-(10**400), 2.5, 10**400]
     assert found.to_arrow()["meta.v"].to_pylist() == [f"-1{'0' * 400}", "2.5", f"1{'0' * 400}"]
@@ -369,6 +377,7 @@ def test_groups_of_several_columns(compared: Comparison) -> None:
     keys = [tuple(group.key.values()) for group in found.groups]
     assert keys == [("alice", ("m-1",)), ("alice", ("m-1", "m-2")), ("bob", ()), ("bob", ("m-2",))]
     assert [len(group) for group in found.groups] == [1, 1, 1, 2]
+    assert [group.name for group in found.groups] == ["(root)", "alice, m-1; m-2", "bob, (missing)", "bob, m-2"]
 
 
 # --- the forms
@@ -378,15 +387,15 @@ def test_json_holds_the_rows_and_the_groups(compared: Comparison) -> None:
     found = compared.arranged(columns=["session", "tokens", "tools", "created"], group_by="meta.arm")
     plain = json.loads(found.to_json())
     assert (plain["root"], plain["at"], plain["columns"]) == ("prompt", None, ["session", "tokens", "tools", "created"])
-    assert plain["rows"][2] == {
+    assert plain["rows"][3] == {
         "session": "b",
         "tokens": 2,
         "tools": {"sum": 2, "search": 1},
         "created": "2026-03-03T12:00:00+00:00",
     }
-    assert plain["groups"][1]["key"] == {"meta.arm": "y"}
-    assert plain["groups"][1]["sessions"] == ["b"]
-    assert plain["groups"][1]["aggregates"]["tokens"] == {"count": 1, "mean": 2.0, "min": 2, "max": 2}
+    assert (plain["groups"][2]["name"], plain["groups"][2]["key"]) == ("y", {"meta.arm": "y"})
+    assert plain["groups"][2]["sessions"] == ["b"]
+    assert plain["groups"][2]["aggregates"]["tokens"]["sum"] == 2
 
 
 def test_csv_gives_every_cell_back(compared: Comparison) -> None:
@@ -401,13 +410,16 @@ def test_csv_gives_every_cell_back(compared: Comparison) -> None:
 
 def test_csv_of_groups_has_a_row_a_group(compared: Comparison) -> None:
     found = compared.arranged(columns=["session", "tokens", "meta.seed"], group_by="meta.arm")
-    assert found.to_csv(groups=True).split("\r\n") == [
-        "meta.arm,count,tokens.mean,tokens.min,tokens.max,meta.seed.mean,meta.seed.min,meta.seed.max",
-        "x,2,39.0,39,39,1.0,1,1",
-        "y,1,2.0,2,2,2.0,2,2",
-        ",2,96.0,42,150,,,",
+    assert found.to_csv(groups=True, figures=["n", "missing", "mean", "sum"]).split("\r\n") == [
+        "group,meta.arm,count,tokens.n,tokens.missing,tokens.mean,tokens.sum",
+        "(root),,1,1,0,42.0,42",
+        "x,x,2,1,1,39.0,39",
+        "y,y,1,1,0,2.0,2",
+        "(missing),,1,1,0,150.0,150",
         "",
     ]
+    assert found.table(groups=True).kinds["tokens.sd"] == "number"
+    assert len(found.table(groups=True).kinds) == 3 + 10  # all figures of tokens; a seed is no amount
 
 
 def test_markdown_shows_text_as_it_is(memory: Repository) -> None:
@@ -445,10 +457,12 @@ def test_a_data_frame_has_typed_columns(compared: Comparison) -> None:
 
 
 def test_a_data_frame_of_groups_has_a_row_a_group(compared: Comparison) -> None:
-    frame = compared.arranged(columns="tokens", group_by="principal").to_pandas(groups=True)
+    found = compared.arranged(columns="tokens", group_by="principal")
+    frame = found.to_pandas(groups=True, figures=["mean", "max"])
     assert frame.to_dict("records") == [
-        {"principal": "alice", "count": 2, "tokens.mean": 22.0, "tokens.min": 2, "tokens.max": 42},
-        {"principal": "bob", "count": 3, "tokens.mean": 94.5, "tokens.min": 39, "tokens.max": 150},
+        {"group": "(root)", "principal": "alice", "count": 1, "tokens.mean": 42.0, "tokens.max": 42},
+        {"group": "alice", "principal": "alice", "count": 1, "tokens.mean": 2.0, "tokens.max": 2},
+        {"group": "bob", "principal": "bob", "count": 3, "tokens.mean": 94.5, "tokens.max": 150},
     ]
 
 
@@ -616,17 +630,22 @@ def test_the_command_prints_a_line_a_branch(run: Run) -> None:
 def test_the_command_groups_and_sorts(run: Run) -> None:
     printed = lines(run("prompt", "--group-by", "meta.arm", "--sort-by", "tokens", "--columns", "session, tokens"))
     assert [line for line in printed if line and "─" not in line] == [
-        "meta.arm = x: 2 branches", "session tokens", "a 39", "c", "mean 39", "min 39", "max 39",
+        "(root): 1 branch", "session tokens", "prompt 42",
+        "meta.arm = x: 2 branches", "session tokens", "a 39", "c",
+        "n 1 (1 missing)", "mean 39", "sd", "median 39", "95% of mean", "min 39", "max 39", "sum 39",
         "meta.arm = y: 1 branch", "session tokens", "b 2",
-        "meta.arm = (missing): 2 branches", "session tokens", "prompt 42", "d 150", "mean 96", "min 42", "max 150",
+        "meta.arm = (missing): 1 branch", "session tokens", "d 150",
     ]  # fmt: skip
     printed = lines(run("prompt", "--group-by", "meta.arm", "--groups-only", "--columns", "tokens"))
     assert [line for line in printed if "─" not in line] == [
-        "meta.arm branches tokens",
-        "x 2 39",
-        "y 1 2",
-        "2 96 (42 to 150)",
+        "branches meta.arm tokens",
+        "1 (root) 42",
+        "2 x 39 of 1",
+        "1 y 2",
+        "1 150",
     ]
+    printed = lines(run("prompt", "--group-by", "principal", "--groups-only", "--columns", "tokens"))
+    assert printed[-1] == "3 bob 94.5 ± 78.49 (39 to 150) of 2"
 
 
 def test_the_command_leaves_out_what_a_narrow_terminal_has_no_room_for(

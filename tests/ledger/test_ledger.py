@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -33,6 +34,8 @@ from tests.support.machines import Size, walk
 from tests.support.places import IMPORTED
 from tests.support.sessions import contents
 from trails import ExchangeInterrupted, HeadConflict, InvalidInput, Ledger, Repository, SessionNotFound
+from trails.aio import AsyncLedger, AsyncRunning
+from trails.aio.workers import Workers
 from trails.integrity import digests
 from trails.ledger.exchange import Running
 
@@ -475,8 +478,6 @@ def test_a_fork_under_a_label_that_is_taken_brings_no_message(store: Repository)
 
 
 def test_a_coroutine_as_a_handler_runs_in_the_callers_loop(store: Repository) -> None:
-    import asyncio
-
     session_of(store)
     ledger = Ledger(store)
     ledger.receive("main", "m1")
@@ -485,20 +486,18 @@ def test_a_coroutine_as_a_handler_runs_in_the_callers_loop(store: Repository) ->
     async def main() -> None:
         loop = asyncio.get_running_loop()
 
-        async def handler(running: Running) -> str:
+        async def handler(running: AsyncRunning) -> str:
             assert asyncio.get_running_loop() is loop
             await asyncio.sleep(0)
-            return echo(running)
+            return echo(running.sync)
 
-        assert len(await ledger.process_async("main", handler)) == 2
+        assert len(await AsyncLedger(ledger, Workers()).process("main", handler)) == 2
 
     asyncio.run(main())
     assert contents(store) == ["m1", "re: m1", "m2", "re: m2"]
 
 
 def test_cancelling_fails_the_exchange_before_it_returns(store: Repository) -> None:
-    import asyncio
-
     session_of(store)
     ledger = Ledger(store)
     ledger.receive("main", "m1")
@@ -506,11 +505,11 @@ def test_cancelling_fails_the_exchange_before_it_returns(store: Repository) -> N
     async def main() -> None:
         begun = asyncio.Event()
 
-        async def handler(running: Running) -> None:
+        async def handler(_: AsyncRunning) -> None:
             begun.set()
             await asyncio.Event().wait()
 
-        task = asyncio.create_task(ledger.process_async("main", handler))
+        task = asyncio.create_task(AsyncLedger(ledger, Workers()).process("main", handler))
         await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -40,6 +40,21 @@ def test_a_sound_store_has_no_findings_and_its_turns_are_counted(store: Reposito
     assert (alone.ok, alone.sessions, alone.turns) == (True, 3, 6)
 
 
+def test_what_was_held_against_what_is_counted(store: Repository) -> None:
+    plan = store.create(id="plan", principal="alice", agent="planner")
+    plan.append("user", "hi")
+    plan.append("assistant", "yes")
+    plan.persist()
+    other = plan.fork(at=1, id="other", principal="bob")
+    other.append("assistant", "no")
+    other.persist()
+    whole = store.verify()
+    assert (whole.sessions, whole.turns) == (2, 3)
+    assert whole.records == 6  # two sessions, alice and bob, the planner, and an agent that is not known
+    assert whole.log_lines == 4  # each session's row and its turns
+    assert (store.verify("other").records, store.verify("other").log_lines) == (0, 4)
+
+
 def _altered(quad: Quad, chance: random.Random) -> Quad:
     if isinstance(quad.object, Literal):
         value = Literal(quad.object.value + chance.choice("19"), datatype=quad.object.datatype)

@@ -99,6 +99,7 @@ def test_what_the_engine_writes_in_its_own_way_comes_back_as_it_was(memory: Repo
     assert memory.verify().findings == ()
 
 
+@pytest.mark.slow
 def test_a_large_file_is_kept_in_pieces(memory: Repository) -> None:
     long = b"x" * (7 << 20)
     text = SMALL.replace(b"endDocument", b'entity(ex:e, [ex:said="' + long + b'"]) endDocument')
@@ -218,7 +219,8 @@ def recorded_by_trails(store: Repository) -> dict[str, bytes]:
     return out
 
 
-def test_no_query_no_export_and_no_check_takes_a_document_for_what_was_recorded(store: Repository) -> None:
+def test_no_query_no_export_and_no_check_takes_a_document_for_what_was_recorded(memory: Repository) -> None:
+    store = memory
     everything(store)
     import_document(store, SMALL, format="provn", by="dave")  # so that whoever brings the hostile one is known
     text = hostile(store)

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 import trails
 from trails import Compaction, ContextOverflow, HeadConflict, InvalidInput, Repository, Session, vocab
+from trails.aio import AsyncSession
+from trails.aio.workers import Workers
 from trails.context import CompactionPolicy, Context, Summary, SummaryRequest, needs_compaction
 from trails.errors import NothingToSummarise, TrailsError
 from trails.integrity import digests
@@ -608,9 +610,10 @@ def test_another_thread_appends_to_the_same_handle_while_it_is_compacted(store: 
     thread.start()
     try:
         for number in range(8):
-            while len(appended) < 6 * number:
-                time.sleep(0.001)
             session.compact(Summariser(f"summary {number}"), keep_turns=5)
+            since = len(appended)
+            while len(appended) < since + 6:  # else nothing stands between the summary and what is kept
+                time.sleep(0.001)
     finally:
         stop.set()
         thread.join()
@@ -630,9 +633,9 @@ def test_an_async_summariser_is_awaited_and_turns_appended_meanwhile_are_kept(st
         session.append("user", "meanwhile")
         return f"{len(asked.turns)} turns"
 
-    turn = asyncio.run(session.acompact(summarise, keep_turns=1))
+    turn = asyncio.run(AsyncSession(session, Workers()).compact(summarise, keep_turns=1))
     assert (turn.index, turn.content) == (7, "5 turns")
-    assert asyncio.run(session.acompact(Summariser("plain"), keep_turns=1)).content == "plain"
+    assert asyncio.run(AsyncSession(session, Workers()).compact(Summariser("plain"), keep_turns=1)).content == "plain"
 
 
 def test_a_coroutine_where_none_can_be_awaited_is_refused(store: Repository) -> None:
@@ -641,7 +644,7 @@ def test_a_coroutine_where_none_can_be_awaited_is_refused(store: Repository) -> 
     async def summarise(_: SummaryRequest) -> str:
         return "never"
 
-    with pytest.raises(InvalidInput, match="acompact"):
+    with pytest.raises(InvalidInput, match=r"trails\.aio"):
         session.compact(summarise, keep_turns=1)
     assert len(session) == 6
 
@@ -765,7 +768,9 @@ def test_an_async_model_and_summariser_are_awaited(store: Repository) -> None:
         await asyncio.sleep(0)
         return "short"
 
-    found = asyncio.run(session.arun_with_compaction(call, summarise, query="?", keep_turns=1, counter=ONE))
+    found = asyncio.run(
+        AsyncSession(session, Workers()).run_with_compaction(call, summarise, query="?", keep_turns=1, counter=ONE)
+    )
     assert found == "answer to ?"
 
 

@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyoxigraph as ox
+import pytest
 import rdflib
 
 from trails import Repository, iris, queries, vocab
 from trails.store.contract import to_python
 
-ENGINES = ("pyoxigraph", "rdflib", "view")
+ENGINES = ("pyoxigraph", pytest.param("rdflib", marks=pytest.mark.slow), "view")
 Rows = list[tuple[Any, ...]]
 Answer = tuple[str, dict[str, Any], str, Rows]
 """A query, its parameters, the columns that are compared, and the rows expected in this order."""

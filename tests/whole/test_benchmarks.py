@@ -30,7 +30,12 @@ RESULTS_OF = {
 }
 
 
-@pytest.fixture(scope="module", params=sorted(RESULTS_OF))
+QUICK = ("branches", "listing", "load")
+"""The scenarios that `make test` runs; they differ in what they measure, and share what makes a report."""
+SCENARIO_OR_SLOW = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in sorted(RESULTS_OF)]
+
+
+@pytest.fixture(scope="module", params=SCENARIO_OR_SLOW)
 def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
     """A scenario's name and the report of a tiny run of it alone, after a trip through JSON."""
     report = benchmarks.run("tiny", only=[request.param], seed=7, folder=tmp_path_factory.mktemp("bench"))
@@ -72,6 +77,7 @@ def test_a_report_reads_as_tables(ran: tuple[str, dict[str, Any]], capsys: pytes
     assert "baseline" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_ten_forks_of_one_turn_write_ten_turns_and_a_fork_at_most_twelve_quads(tmp_path: Path) -> None:
     report = benchmarks.run("tiny", only=["forks"], folder=tmp_path)
     counts = {name: count for result in report["results"] for name, count in result["counts"].items()}

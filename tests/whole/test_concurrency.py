@@ -197,6 +197,7 @@ def test_flushing_in_one_thread_while_others_write_loses_no_promise(tmp_path: Pa
         assert store.verify().ok
 
 
+@pytest.mark.slow
 def test_dropping_a_large_graph_lets_another_thread_write_every_50_ms(tmp_path: Path, long: bool) -> None:
     graph = NamedNode("urn:example:graph")
     quads = [
@@ -276,6 +277,16 @@ _RISKS: dict[str, str] = {
         "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7\n" + _GOES_ON
     ),
 }
+_LIKE_OTHERS = {
+    "a load after closing",
+    "a verify after closing",
+    "a result used on another thread",
+    "a store closed on another thread",
+    "a forked child that reads",
+    "a forked child that flushes",
+    "a forked child that ends",
+}
+"""Risks that another one stands for in `make test`: each takes a process of its own."""
 _FRAME = """
 import os, sys, threading, time, warnings, trails
 def on_thread(work):
@@ -308,7 +319,9 @@ print("ended")
 """
 
 
-@pytest.mark.parametrize("risk", _RISKS)
+@pytest.mark.parametrize(
+    "risk", [pytest.param(risk, marks=pytest.mark.slow if risk in _LIKE_OTHERS else ()) for risk in _RISKS]
+)
 def test_a_store_misused_raises_or_works_and_never_aborts_or_loses_anything(risk: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", _FRAME, str(tmp_path / "s"), _RISKS[risk]]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

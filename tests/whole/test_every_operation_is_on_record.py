@@ -284,9 +284,7 @@ OPERATIONS: dict[str, Operation] = {
     "Session.bisect": Reads(lambda w: w.plan.bisect(lambda turns: len(turns) < 2)),
     "Session.context": Reads(lambda w: w.plan.context()),
     "Session.compact": Changes(lambda w: w.plan.compact(lambda _: "short", keep_turns=1), by=None, why=AUTHOR),
-    "Session.acompact": Changes(lambda w: asyncio.run(w.plan.acompact(_shorter, keep_turns=1)), by=None, why=AUTHOR),
     "Session.run_with_compaction": Reads(lambda w: w.plan.run_with_compaction(lambda _: "yes", lambda _: "short")),
-    "Session.arun_with_compaction": Reads(lambda w: asyncio.run(w.plan.arun_with_compaction(_answer, _shorter))),
     # --- tags and notes
     "Tags.add": Changes(lambda w: w.store.tags.add("v2", "plan")),
     "Tags.find": Reads(lambda w: w.store.tags.find("v1")),
@@ -320,12 +318,6 @@ OPERATIONS: dict[str, Operation] = {
     "Ledger.drop": Changes(lambda w: w.ledger.drop("plan", 1), lambda w: w.ledger),
     "Ledger.process": Changes(
         answered,
-        lambda w: w.ledger,
-        by="urn:trails:agent:planner",
-        why="an exchange is the work of the session's agent",
-    ),
-    "Ledger.process_async": Changes(
-        lambda w: asyncio.run(w.ledger.process_async("plan", _answer)),
         lambda w: w.ledger,
         by="urn:trails:agent:planner",
         why="an exchange is the work of the session's agent",
@@ -432,8 +424,8 @@ OPERATIONS |= {
     "Runs.work": Changes(
         lambda w: w.runs.work(), lambda w: w.runs, by="urn:trails:agent:main", why="a run is the work of its agent"
     ),
-    "Runs.work_async": Changes(
-        lambda w: asyncio.run(w.runs.work_async()),
+    "Runs.work_wide": Changes(
+        lambda w: w.runs.work_wide(),
         lambda w: w.runs,
         by="urn:trails:agent:main",
         why="a run is the work of its agent",
@@ -458,7 +450,6 @@ OPERATIONS |= {
         why="a run is the work of its agent",
     ),
     "Runs.wait": Reads(lambda w: w.runs.wait(w.run_id, timeout=0), lambda w: w.runs.work()),
-    "Runs.wait_async": Reads(lambda w: asyncio.run(w.runs.wait_async(w.run_id, timeout=0)), lambda w: w.runs.work()),
     "Runs.recover": Exempt("it goes on with what a killed process left; tests/runs shows what it records"),
     "Runs.tick": Reads(lambda w: w.runs.tick(), lambda w: w.runs.work()),
     "Runs.ticking": Reads(lambda w: w.runs.ticking(), lambda w: w.runs.work()),

@@ -10,9 +10,10 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -20,7 +21,6 @@ import click
 
 from trails.cli.terminal import one_line, to_json
 from trails.errors import InvalidInput, SessionNotFound, TrailsError
-from trails.files import read_whole
 
 if TYPE_CHECKING:
     from trails import Repository
@@ -37,6 +37,34 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Shown = TypeVar("_Shown")
 
 
+class OnDemand(MutableMapping[str, click.Command]):
+    """Commands by name, each imported when it is asked for: a run needs one of them, and importing all takes as long."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = dict(places)
+        self._made: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._made:
+            module, _, made_by = self._places[name].rpartition(".")
+            self._made[name] = getattr(import_module(f"trails.cli.{module}"), made_by)
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._places.setdefault(name, "")
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name]
+        self._made.pop(name, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 class Commands(click.Group):
     """The group of all commands: lists them by topic, and ends every failed run with one line and no traceback.
 
@@ -45,22 +73,20 @@ class Commands(click.Group):
     141 the reader of the output went away.
     """
 
-    def __init__(self, *args: Any, topics: Mapping[str, Sequence[click.Command]], **extra: Any) -> None:
+    def __init__(self, *args: Any, topics: Mapping[str, Mapping[str, str]], **extra: Any) -> None:
         super().__init__(*args, **extra)
         self._topics = topics
-        for commands in topics.values():
-            for command in commands:
-                self.add_command(command)
+        self.commands = OnDemand({name: place for topic in topics.values() for name, place in topic.items()})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, in the order of their topics."""
-        return [str(command.name) for commands in self._topics.values() for command in commands]
+        return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their topics."""
         width = max(map(len, self.list_commands(ctx)))
-        for topic, commands in self._topics.items():
-            rows = [(f"{command.name:{width}}", command.get_short_help_str(limit=100)) for command in commands]
+        for topic, names in self._topics.items():
+            rows = [(f"{name:{width}}", self.commands[name].get_short_help_str(limit=100)) for name in names]
             with formatter.section(topic):
                 formatter.write_dl(rows)
 
@@ -183,13 +209,22 @@ def store_location(*, named_only: bool = False) -> str | None:
     return str(meta.get(_STORE, DEFAULT_STORE))
 
 
-def open_store(*, create: bool = False) -> Repository:
-    """Open the store that the command line or the environment names; it is created only where `create` says so."""
-    import trails
+def open_store(*, create: bool = False, reading: bool = False, recorded: bool = False) -> Repository:
+    """Open the store that the command line or the environment names; it is created only where `create` says so.
 
+    With `reading` it is only read, also while another process has it open. A command whose reads are kept on record where
+    the environment asks for it says so by `recorded`: what it reads then takes the owner, who can write that down.
+    """
+    import trails
+    from trails.opening import open_to_read
+    from trails.plumbing import reads
+
+    place = store_location() or ""
     try:
         actor = click.get_current_context().meta.get(_ACTOR)
-        return trails.open(store_location() or "", create=create, actor=actor)
+        if reading and not (recorded and reads.are_recorded()) and place != ":memory:":
+            return open_to_read(place, actor=actor)
+        return trails.open(place, create=create, actor=actor)
     except trails.InvalidInput as error:
         said = str(error).replace(" (create=True)", "")
         has_create = any(each.name == "create" for each in click.get_current_context().command.params)
@@ -318,6 +353,19 @@ class Number(click.FloatRange):
         return number
 
 
+def limit_option(default: int | None = 50, most: int = 1000) -> Callable[[_Command], _Command]:
+    """Add `-n N` or `--limit N`: how many lines a list has at most; None for all of them."""
+    return click.option(
+        "-n",
+        "--limit",
+        type=click.IntRange(1, most),
+        default=default,
+        show_default=default is not None,
+        metavar="N",
+        help="How many at most.",
+    )
+
+
 def time_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
     """Add an option that takes a moment: ISO 8601 with a time zone, or a plain date, which is its midnight in UTC."""
     return click.option(name, metavar="TIME", callback=_parse_time, help=help_text)
@@ -347,6 +395,8 @@ def read_stdin() -> str:
 
 def read_text(file: str) -> str:
     """Return a file's text, which must be UTF-8, or end the command as wrong usage."""
+    from trails.files import read_whole
+
     try:
         return decoded(read_whole(Path(file)), file)
     except (OSError, ValueError) as error:

@@ -255,7 +255,7 @@ def export(
     if output is not None:
         _export_file(session, format_, output, force=force, with_verifier=with_verifier, as_json=as_json)
         return
-    with open_store() as store:
+    with open_store(reading=True, recorded=True) as store:
         export_session(store, store.resolve(session), format_, escaping(sys.stdout.buffer))
 
 
@@ -269,7 +269,7 @@ def _export_file(session: str, format_: str, output: Path, *, force: bool, with_
         if path is not None and path.exists() and not (force or (path == beside and _is_verifier(path))):
             refuse(f"{path} is there already; give --force to replace it, or name another file")
     refuse_in_store(output)
-    with open_store() as store:
+    with open_store(reading=True, recorded=True) as store:
         session_id = store.resolve(session)
         files.write_whole(output, lambda out: export_session(store, session_id, format_, out))
     value = {"session": session_id, "format": format_, "output": str(output)}
@@ -301,7 +301,7 @@ def _export_folder(
     if output is None:
         raise click.UsageError("openclaw is a whole folder: name it with -o FOLDER")
     refuse_in_store(output)
-    with open_store() as store, files.private_folders():
+    with open_store(reading=True, recorded=True) as store, files.private_folders():
         report = export_folder(store, output, agents=agents or None, force=force)
     answer(report, report, lambda report: _draw_export(report, output), as_json=as_json)
 

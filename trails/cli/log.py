@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trails.cli.base import answer, command, json_option, open_store, refuse, there_is_more
+from trails.cli.base import answer, command, json_option, limit_option, open_store, refuse, there_is_more
 from trails.cli.terminal import clean, count, shorten
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class _Listing:
 @command("log")
 @click.argument("ref", metavar="[REF]", required=False)
 @click.option("--graph", is_flag=True, help="Draw the forks: with REF, also what was forked from it.")
-@click.option("-n", "limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many at most.")
+@limit_option(most=10_000)
 @click.option("--cursor", metavar="TURN", help="Go on where the page before ended.")
 @json_option
 def log(*, ref: str | None, graph: bool, limit: int, cursor: str | None, as_json: bool) -> None:
@@ -54,7 +54,7 @@ def log(*, ref: str | None, graph: bool, limit: int, cursor: str | None, as_json
     from trails.cli import lanes
 
     after = None if cursor is None else _page_end(cursor)
-    with open_store() as store:
+    with open_store(reading=True) as store:
         listing = _listing(store, ref, forks=graph, seen=None if after is None else after.seen)
         lines, more = _page(lanes.draw(listing.strands), limit, after)
         turns = _turns(store, lines)

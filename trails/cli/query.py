@@ -12,6 +12,7 @@ import click
 from trails.cli.base import (
     answer,
     command,
+    end,
     json_option,
     note,
     one_format,
@@ -44,13 +45,13 @@ def query(query: str, params: tuple[str, ...], format_: str, as_json: bool) -> N
     QUERY is the name of a ready-made query (`trails queries` lists them), a file ending in .rq, the query itself, or
     "-" for stdin. The prefixes trails, prov, rdf, rdfs and xsd are declared already. A session's parameter may be an
     id, an IRI or a label. json, csv and tsv are the SPARQL 1.1 result formats; a CONSTRUCT is printed as turtle,
-    ntriples or JSON-LD. ASK prints true or false, and either is an answer: the exit code is 0. The table shortens IRIs
-    and cuts long values; the other formats do not.
+    ntriples or JSON-LD. ASK prints true or false, and the exit code of false is 1; no rows are an answer, with 0. The table
+    shortens IRIs and cuts long values; the other formats do not.
     """
     from trails.cli import results
 
     form = one_format(format_, as_json=as_json) or "table"
-    with open_store() as store:
+    with open_store(reading=True) as store:
         result = _ask(store, query, _grouped(params))
     if form == "table" and not isinstance(result, bool | list):
         from trails.cli import render
@@ -60,6 +61,8 @@ def query(query: str, params: tuple[str, ...], format_: str, as_json: bool) -> N
         note(count(len(result), "row"))
     else:
         sys.stdout.write(results.write(result, form))
+    if result is False:
+        end(1)
 
 
 def _grouped(params: tuple[str, ...]) -> dict[str, list[str]]:

@@ -318,9 +318,15 @@ def _twig_label(twig: Twig) -> Text:
 
 def verdict(console: Console, report: VerifyReport) -> None:
     """Print what `verify` read and found."""
-    read = f"{count(report.sessions, 'session')} and {count(report.turns, 'turn')} read"
+    counted = [
+        (report.sessions, "session"),
+        (report.turns, "turn"),
+        (report.records, "catalog record"),
+        (report.log_lines, "log line"),
+    ]
+    read = f"{', '.join(count(number, noun) for number, noun in counted if number or noun != 'catalog record')} read"
     if report.ok:
-        console.print(Text.assemble(("ok", "bold green"), f": {read}, nothing is wrong"))
+        console.print(Text.assemble(("ok", "bold green"), f": {read}; nothing is wrong"))
         _since(console, report)
         return
     console.print(Text.assemble((count(len(report.findings), "finding"), "bold red"), f": {read}"))
@@ -345,7 +351,11 @@ def _unsigned(console: Console, report: VerifyReport) -> None:
 
 
 def _since(console: Console, report: VerifyReport) -> None:
-    """Print what was changed, and logged, of what a checkpoint covers."""
+    """Print up to where it was looked, and what was changed, and logged, of what a checkpoint covers."""
+    if report.up_to is not None:
+        console.print(
+            f"up to commit {report.up_to:,}: the store is open elsewhere, and what comes later was not looked at"
+        )
     for each in report.witnessed or ():
         console.print(f"cosigned by {one_line(each.name)}, {each.time.isoformat()}")
     if report.timestamped is not None:

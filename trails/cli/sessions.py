@@ -16,6 +16,7 @@ from trails.cli.base import (
     command,
     decoded,
     json_option,
+    limit_option,
     open_store,
     refuse,
     store_option,
@@ -62,7 +63,7 @@ def _configuration(file: Path | None) -> dict[str, Any] | None:
 @click.option("--search", metavar="TEXT", help="Only those with TEXT in their name, label, subject, id or key.")
 @click.option("--global", "with_global", is_flag=True, help="Also the session that all share.")
 @click.option("--unknown", is_flag=True, help="Also the session of senders of whom nothing is known.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The N latest at most.")
+@limit_option(None, most=1_000_000)
 @config_option
 @json_option
 def list_keys(
@@ -85,7 +86,7 @@ def list_keys(
     """
     from trails.routing import Router
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         found = Router(store, config=_configuration(config)).list(
             active_minutes=active,
             label=label,
@@ -139,7 +140,7 @@ def check(key: str, *, config: Path | None, as_json: bool) -> None:
     """
     from trails.routing import Router
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         found = Router(store, config=_configuration(config)).check(key)
     answer(found, found, _draw_check, as_json=as_json)
 

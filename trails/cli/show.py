@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import answer, command, json_option, open_store, session_argument, there_is_more, time_option
+from trails.cli.base import (
+    answer,
+    command,
+    json_option,
+    limit_option,
+    open_store,
+    session_argument,
+    there_is_more,
+    time_option,
+)
 
 if TYPE_CHECKING:
     from trails.model import SessionRecord, Turn
@@ -20,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--label", metavar="LABEL", help="Only the session with this label.")
 @time_option("--since", "Only those created at this time or later.")
 @time_option("--until", "Only those created before this time.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
+@limit_option()
 @click.option("--cursor", metavar="TEXT", help="Go on where the page before ended.")
 @json_option
 def list_sessions(
@@ -38,7 +47,7 @@ def list_sessions(
 
     A TIME is ISO 8601 with a time zone, or a plain date (midnight in UTC).
     """
-    with open_store() as store:
+    with open_store(reading=True) as store:
         page = store.list(
             principal=principal, agent=agent, label=label, since=since, until=until, limit=limit, cursor=cursor
         )
@@ -74,7 +83,7 @@ def show(ref: str, full: bool, as_json: bool) -> None:
     """
     from trails.plumbing import refs
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         place = refs.place(store.workspace, ref)
         loaded = store.load(place.session_id)
         record, turns, system = loaded.record, loaded.turns[: place.end], loaded.system
@@ -97,7 +106,7 @@ def branches(session: str, as_json: bool) -> None:
 
     SESSION is an id, an IRI or a label.
     """
-    with open_store() as store:
+    with open_store(reading=True) as store:
         session_id = store.resolve(session)
         records: list[SessionRecord] = store.branches(session_id)
     empty = f"session {session_id!r} has no forks"
@@ -116,7 +125,7 @@ def replay(ref: str, up_to: int | None, as_json: bool) -> None:
     """
     from trails.plumbing import refs
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         place = refs.place(store.workspace, ref)
         session_id = place.session_id
         ends = [end for end in (up_to, place.end) if end is not None]

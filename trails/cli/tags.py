@@ -67,7 +67,7 @@ def list_tags(session: str | None, as_json: bool) -> None:
 
     SESSION is an id, an IRI or a label.
     """
-    with open_store() as store:
+    with open_store(reading=True) as store:
         found = store.tags.list(None if session is None else store.resolve(session))
     answer({"tags": found}, found, _draw_tags, empty="there are no tags", as_json=as_json)
 

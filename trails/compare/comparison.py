@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from decimal import Decimal
-from fractions import Fraction
-from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from trails import tables
+from trails.compare.arms import ArmTest, Method, between
 from trails.compare.forest_layout import Stem
+from trails.compare.groups import ARM, OUTCOME, ROOT, Group, arm_of, grouped, is_identifier, patterns, rank
+from trails.compare.statistics import FIGURES, Aggregate
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words, write_whole
 from trails.model import SessionRecord
@@ -22,6 +22,7 @@ from trails.tables import NUMERIC, Kind, PlainTable
 
 META: Final = "meta."
 """What stands before a metadata key in a column's name."""
+_MOST_NAMES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,44 +112,6 @@ COLUMNS: Final[Mapping[str, FixedColumn]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
-    """A numeric column over a group: how many branches have a number there, their mean, the smallest and the greatest."""
-
-    count: int
-    mean: float
-    min: int | float
-    max: int | float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the aggregate as plain values, ready for JSON."""
-        return {"count": self.count, "mean": self.mean, "min": self.min, "max": self.max}
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The branches that have the same values in the columns grouped by, in order, and aggregates of all numeric columns.
-
-    A column in which no branch of the group has a number has no aggregate, nor have fork indices or what is grouped by.
-    """
-
-    key: Mapping[str, Any]
-    rows: Sequence[Mapping[str, Any]]
-    aggregates: Mapping[str, Aggregate]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the group as plain values, ready for JSON: its branches by session id, all its aggregates."""
-        return {
-            "key": tables.plain(self.key),
-            "count": len(self),
-            "aggregates": {name: aggregate.to_dict() for name, aggregate in self.aggregates.items()},
-            "sessions": [row["session"] for row in self.rows],
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """Branches side by side; get one from `Repository.compare`. It keeps nothing open and follows no later change.
 
@@ -177,7 +140,7 @@ class Comparison:
         keys = sorted({key for branch in branches for key in branch.record.meta})
         rows = tuple(_row(branch, keys) for branch in branches)
         kinds = {name: column.kind for name, column in COLUMNS.items()}
-        kinds |= {META + key: tables.kind_of(row[META + key] for row in rows) for key in keys}
+        kinds |= {META + key: _meta_kind(key, [row[META + key] for row in rows]) for key in keys}
         stems = tuple(
             Stem(branch.record.id, branch.record.parent_session_id, branch.record.starts_at, branch.turns)
             for branch in (*trunk, *branches)
@@ -210,17 +173,91 @@ class Comparison:
         group_by: str | Sequence[str] | None = None,
         sort_by: str | Sequence[str] | None = None,
         descending: bool = False,
+        arms: Mapping[str, str] | Sequence[str] | None = None,
+        identifiers: Sequence[str] | None = None,
     ) -> Comparison:
         """Return the same branches with other columns shown, grouped and sorted anew. `Repository.compare` says how.
 
         Raises `InvalidInput` for a column that is not known, naming those that are.
         """
-        shown = self if columns is None else self.showing(columns)
-        by = () if group_by is None else self.known(group_by)
-        rows = self._sorted(() if sort_by is None else self.known(sort_by), descending)
-        groups = self._grouped(rows, by) if by else ()
+        known = self if arms is None else self._with_arms(patterns(arms))
+        known = known if identifiers is None else known._identified(identifiers)
+        shown = known if columns is None else known.showing(columns)
+        wanted = ARM if arms is not None and group_by is None else group_by
+        by = () if wanted is None else known.known(wanted)
+        rows = known._sorted(() if sort_by is None else known.known(sort_by), descending)
+        groups = grouped(rows, by, known.kinds, self.root) if by else ()
         ordered = tuple(row for group in groups for row in group.rows) if by else rows
         return replace(shown, groups=groups, _all_rows=ordered)
+
+    def _with_arms(self, arms: Mapping[str, str]) -> Comparison:
+        """Return the comparison with a column `arm`, where none was tried on the root."""
+        rows = tuple({**row, ARM: None if row["session"] == self.root else arm_of(row, arms)} for row in self._all_rows)
+        if not any(row[ARM] for row in rows):
+            raise InvalidInput(f"no branch's label or id matches {', '.join(map(repr, arms.values()))}")
+        columns = (*(name for name in self.columns if name != ARM), ARM)
+        return replace(self, columns=columns, kinds={**self.kinds, ARM: "text"}, _all_rows=rows)
+
+    def _identified(self, identifiers: Sequence[str]) -> Comparison:
+        """Return the comparison in which just these columns of metadata hold whole numbers that say which."""
+        asked = self.known(identifiers) if identifiers else ()
+        kinds = dict(self.kinds)
+        for name, kind in self.kinds.items():
+            if name.startswith(META) and kind in ("integer", "place"):
+                kinds[name] = "place" if name in asked else "integer"
+        return replace(self, kinds=kinds)
+
+    def collapsed(self) -> Comparison:
+        """Return the same branches grouped by how they came out, the greatest group first.
+
+        Forks of one point that own as many turns, with the same models and tools, came out the same where the last
+        answer is the same text. `table(groups=True)` then has a row for each outcome, `count` says how many had it.
+        """
+        found = self.arranged(group_by=OUTCOME)
+        largest = tuple(sorted(found.groups, key=lambda group: (group.name != ROOT, -len(group))))
+        return replace(found, groups=largest, _all_rows=tuple(row for group in largest for row in group.rows))
+
+    # --- groups, and a test of two of them
+
+    def group(self, name: str) -> Group:
+        """Return the group of a name, as its `name` has it; raise `InvalidInput` for none, naming those there are."""
+        self._some_groups()
+        found = [group for group in self.groups if group.name == name]
+        if len(found) != 1:
+            there = ", ".join(repr(group.name) for group in self.groups[:_MOST_NAMES])
+            more = f" and {len(self.groups) - _MOST_NAMES} more" if len(self.groups) > _MOST_NAMES else ""
+            raise InvalidInput(
+                f"{'two groups have' if found else 'no group has'} the name {name!r}; there are: {there}{more}"
+            )
+        return found[0]
+
+    def test(self, column: str, left: str, right: str, *, method: Method = "welch") -> ArmTest:
+        """Return a two-sided test of whether a numeric column differs between two groups, named as `Group.name` has it.
+
+        `method` is "welch" (the means, by Welch's t test, which takes no equal variances for granted) or "mann-whitney"
+        (which of two branches tends to have more, by ranks: for numbers far from a bell curve). It comes with the size
+        of the effect, with how many numbers each side has, and how many branches have none; those are left out.
+
+        Each branch counts as one independent observation: forks of one point are, a fork and its own forks are not.
+
+        Raises `InvalidInput` where nothing is grouped, for an unknown group or column, for one that holds no numbers or
+        says which and not how much, for fewer than 3 numbers on a side (for ranks, too few for any p below 0.05), and
+        where nothing varies; `TrailsError` where scipy is not installed (the extra `stats`).
+        """
+        name = self.known(column)[0]
+        if self.kinds[name] not in ("integer", "number"):
+            raise InvalidInput(f"{name!r} has no numbers that say how much, so no test can be made of it")
+        sides = self.group(left), self.group(right)
+        if sides[0] is sides[1]:
+            raise InvalidInput(f"{left!r} cannot be tested against itself; name two groups")
+        if name in sides[0].key:
+            raise InvalidInput(f"the branches are grouped by {name!r}; test another column")
+        reckoned = [(group.name, Aggregate.of([row[name] for row in group.rows])) for group in sides]
+        return between(name, tuple(sides[0].key), reckoned[0], reckoned[1], method)
+
+    def _some_groups(self) -> None:
+        if not self.groups:
+            raise InvalidInput("the comparison has no groups; give the columns to group by (group_by)")
 
     def showing(self, columns: str | Sequence[str]) -> Comparison:
         """Return the same rows in the same order and groups with other columns shown; `InvalidInput` for an unknown one."""
@@ -244,38 +281,31 @@ class Comparison:
         for name in reversed(names):
             missing = [row for row in rows if row[name] is None]
             present = [row for row in rows if row[name] is not None]
-            rows = sorted(present, key=lambda row: _rank(row[name]), reverse=descending) + missing
+            rows = sorted(present, key=lambda row: rank(row[name]), reverse=descending) + missing
         return tuple(rows)
-
-    def _grouped(self, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[Group, ...]:
-        found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-        for row in rows:
-            found.setdefault(tuple(_rank(row[name]) for name in names), []).append(row)
-        numeric = [name for name, kind in self.kinds.items() if kind in ("integer", "number") and name not in names]
-        return tuple(
-            Group({name: members[0][name] for name in names}, tuple(members), _aggregates(members, numeric))
-            for _, members in sorted(found.items())
-        )
 
     # --- as others take it
 
-    def table(self, *, groups: bool = False) -> PlainTable:
+    def table(self, *, groups: bool = False, figures: str | Sequence[str] | None = None) -> PlainTable:
         """Return the shown columns as a table, a row a branch; with `groups`, a row a group with its aggregates.
 
-        A row of a group has the columns grouped by, `count`, and `NAME.mean`, `NAME.min` and `NAME.max` of each numeric
-        column. Raises `InvalidInput` for `groups` where nothing is grouped.
+        A row of a group has its name as `group`, the columns grouped by, `count`, and `NAME.FIGURE` for each numeric column and
+        each of `figures`, which are those of `trails.compare.statistics.FIGURES` unless given: n, missing, mean, sd,
+        median, ci_low, ci_high, min, max, sum. Raises `InvalidInput` for `groups` where nothing is grouped, and for
+        `figures` without it or unknown.
         """
         if not groups:
+            if figures is not None:
+                raise InvalidInput("figures are those of groups; give groups=True too")
             return self._table(self._all_rows)
-        if not self.groups:
-            raise InvalidInput("the comparison has no groups; give the columns to group by (group_by)")
+        self._some_groups()
+        asked = _checked_figures(figures)
         by = tuple(self.groups[0].key)
         numeric = dict.fromkeys(name for name in self.columns if any(name in group.aggregates for group in self.groups))
-        kinds: dict[str, Kind] = {name: self.kinds[name] for name in by}
-        kinds["count"] = "integer"
-        for name in numeric:
-            kinds |= {f"{name}.mean": "number", f"{name}.min": self.kinds[name], f"{name}.max": self.kinds[name]}
-        return PlainTable(kinds, [_group_row(group, numeric) for group in self.groups])
+        kinds: dict[str, Kind] = {"group": "text"}
+        kinds |= {name: self.kinds[name] for name in by} | {"count": "integer"}
+        kinds |= {f"{name}.{figure}": _figure_kind(figure, self.kinds[name]) for name in numeric for figure in asked}
+        return PlainTable(kinds, [_group_row(group, numeric, asked) for group in self.groups])
 
     def table_of(self, group: Group) -> PlainTable:
         """Return the shown columns of one group's branches as a table."""
@@ -299,33 +329,44 @@ class Comparison:
         """Return `to_dict()` as indented JSON text."""
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
-    def to_csv(self, *, groups: bool = False) -> str:
-        """Return CSV (RFC 4180) with a line of names: a row a branch in order, or, with `groups`, a row a group.
+    def to_csv(self, *, groups: bool = False, figures: str | Sequence[str] | None = None) -> str:
+        """Return CSV (RFC 4180) with a line of names: a row a branch in order, or, with `groups`, a row a group (`table`).
 
         Missing cells are empty; tools are written `search=3; sum=1`, models `a; b`, nested metadata as JSON. Texts stand as
         they are: a spreadsheet may take one that begins with "=" for a formula, unless the column is imported as text.
         """
-        return tables.to_csv(self.table(groups=groups))
+        return tables.to_csv(self.table(groups=groups, figures=figures))
 
-    def to_markdown(self, *, groups: bool = False) -> str:
-        """Return a Markdown table: a row a branch in order, or, with `groups`, a row a group. Nothing is shortened."""
-        return tables.to_markdown(self.table(groups=groups))
+    def to_markdown(
+        self, *, groups: bool = False, figures: str | Sequence[str] | None = None, digits: int | None = None
+    ) -> str:
+        """Return a Markdown table: a row a branch in order, or, with `groups`, a row a group (`table`). No text is shortened.
 
-    def to_pandas(self, *, groups: bool = False) -> Any:
-        """Return a `pandas.DataFrame`: a row a branch in order, or, with `groups`, a row a group.
+        With `digits` (1 to 15), numbers that are no whole numbers are rounded to as many significant digits.
+        """
+        return tables.to_markdown(self.table(groups=groups, figures=figures), digits=digits)
+
+    def to_latex(
+        self, *, groups: bool = False, figures: str | Sequence[str] | None = None, digits: int | None = None
+    ) -> str:
+        """Return the same as a `tabular` of LaTeX with the rules of the package booktabs; nothing in a text is markup."""
+        return tables.to_latex(self.table(groups=groups, figures=figures), digits=digits)
+
+    def to_pandas(self, *, groups: bool = False, figures: str | Sequence[str] | None = None) -> Any:
+        """Return a `pandas.DataFrame`: a row a branch in order, or, with `groups`, a row a group (`table`).
 
         Columns are typed; missing whole numbers stay missing (`Int64`). Tools are dicts, models lists. Needs pandas:
         raises `TrailsError` that names the extra without it.
         """
-        return tables.to_pandas(self.table(groups=groups))
+        return tables.to_pandas(self.table(groups=groups, figures=figures))
 
-    def to_arrow(self, *, groups: bool = False) -> Any:
-        """Return a `pyarrow.Table`: a row a branch in order, or, with `groups`, a row a group.
+    def to_arrow(self, *, groups: bool = False, figures: str | Sequence[str] | None = None) -> Any:
+        """Return a `pyarrow.Table`: a row a branch in order, or, with `groups`, a row a group (`table`).
 
         Columns are typed: tools are a map, models a list, times UTC in microseconds; metadata that is nested or of mixed
         types is JSON text. Needs pyarrow: raises `TrailsError` that names the extra without it.
         """
-        return tables.to_arrow(self.table(groups=groups))
+        return tables.to_arrow(self.table(groups=groups, figures=figures))
 
     def plot(self, path: str | os.PathLike[str], *, color_by: str | None = None) -> None:
         """Draw the fork forest into a file, SVG or PNG by its suffix, each branch coloured by a column; replaces the file.
@@ -363,49 +404,36 @@ def _row(branch: Branch, keys: Sequence[str]) -> dict[str, Any]:
     return {name: column.cell(branch) for name, column in COLUMNS.items()} | {META + key: meta.get(key) for key in keys}
 
 
-def _rank(value: Any) -> tuple[Any, ...]:
-    """Return what orders the values of a column: numbers, texts (upper and lower case alike), the rest; missing last.
-
-    Values with the same rank are the same value; 1 and 1.0 are, True is another.
-    """
-    match value:
-        case None:
-            return (9,)
-        case bool():
-            return (0, value)
-        case int() | float():
-            return (1, value)
-        case str():
-            return (2, value.casefold(), value)
-        case datetime() | tuple():  # times, and names of models
-            return (3, value)
-    return (4, json.dumps(tables.plain(value), sort_keys=True))
+def _meta_kind(key: str, values: Sequence[Any]) -> Kind:
+    kind = tables.kind_of(values)
+    return "place" if kind == "integer" and is_identifier(key) else kind
 
 
-def _aggregates(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Aggregate]:
-    found = {}
-    for name in names:
-        numbers = [row[name] for row in rows if row[name] is not None]
-        if numbers:
-            found[name] = Aggregate(len(numbers), _mean(numbers), min(numbers), max(numbers))
-    return found
-
-
-def _mean(numbers: Sequence[int | float]) -> float:
-    """Return the mean, which is a float where the sum on the way to it would be none."""
-    try:
-        return fmean(numbers)
-    except OverflowError:
-        return float(sum(map(Fraction, numbers)) / len(numbers))
-
-
-def _group_row(group: Group, numeric: Mapping[str, None]) -> dict[str, Any]:
-    row: dict[str, Any] = {**group.key, "count": len(group)}
+def _group_row(group: Group, numeric: Iterable[str], figures: Sequence[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {"group": group.name, **group.key, "count": len(group)}
     for name in numeric:
         aggregate = group.aggregates.get(name)
-        for figure in ("mean", "min", "max"):
+        for figure in figures:
             row[f"{name}.{figure}"] = None if aggregate is None else getattr(aggregate, figure)
     return row
+
+
+_WHOLE_FIGURES: Final = frozenset({"n", "missing"})
+_LIKE_THE_COLUMN: Final = frozenset({"min", "max", "sum"})
+
+
+def _figure_kind(figure: str, kind: Kind) -> Kind:
+    return "integer" if figure in _WHOLE_FIGURES else kind if figure in _LIKE_THE_COLUMN else "number"
+
+
+def _checked_figures(figures: str | Sequence[str] | None) -> tuple[str, ...]:
+    if figures is None:
+        return FIGURES
+    asked = (figures,) if isinstance(figures, str) else tuple(dict.fromkeys(figures))
+    for figure in asked:
+        if figure not in FIGURES:
+            raise InvalidInput(f"there is no figure {figure!r}; there are: {', '.join(FIGURES)}")
+    return asked
 
 
 __all__ = ["COLUMNS", "META", "NUMERIC", "Aggregate", "Branch", "Comparison", "Group", "Usage"]

@@ -68,7 +68,7 @@ class Running(Handle):
         """The messages that it took up, those that were steered in included, in order."""
         return tuple(self._messages)
 
-    def append(self, role: str, content: str | Sequence[Any], **recorded: Any) -> Turn:
+    def append(self, /, role: str, content: str | Sequence[Any], **recorded: Any) -> Turn:
         """Append a turn to the session, as `Session.append` does."""
         return self.session.append(role, content, **recorded)
 

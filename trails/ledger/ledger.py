@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import threading
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
 from functools import partial
@@ -33,7 +29,6 @@ from trails.session.session import Session
 Unfinished = Literal["refuse", "retry", "fail"]
 """What `process` does about an exchange that was under way when its process died."""
 _CUT_SHORT: Final = "interrupted: the process that worked on it ended"
-AsyncHandler = Callable[[Running], Awaitable[str | Sequence[Any] | None]]
 
 
 class Ledger(Handle):
@@ -200,19 +195,6 @@ class Ledger(Handle):
         exchanges at most. `interrupted` says what happens to one that was under way when its
         process died: "refuse" raises `ExchangeInterrupted`, "retry" takes its messages up again, "fail" leaves them.
         """
-        return self._process(session, handler, interrupted, keep_partial=keep_partial, limit=limit)
-
-    def _process(
-        self,
-        session: str,
-        handler: Handler,
-        interrupted: Unfinished,
-        *,
-        keep_partial: bool,
-        limit: int | None,
-        stop: threading.Event | None = None,
-    ) -> list[Exchange]:
-        """Do what `process` says; where `stop` is set, begin no further exchange."""
         if interrupted not in ("refuse", "retry", "fail"):
             raise InvalidInput(f'interrupted is "refuse", "retry" or "fail", not {interrupted!r}')
         left = None if limit is None else validate.index(limit, "limit")
@@ -222,7 +204,7 @@ class Ledger(Handle):
             return done
         try:
             self._settle(session_id, interrupted)
-            while (left is None or len(done) < left) and not (stop and stop.is_set()):
+            while left is None or len(done) < left:
                 exchange = self._claim(session_id)
                 if exchange is not None:
                     done += self._work(exchange, handler, keep_partial=keep_partial)
@@ -289,48 +271,6 @@ class Ledger(Handle):
         finally:
             del runtime.at_work[session_id]
 
-    async def process_async(
-        self,
-        session: str,
-        handler: Handler | AsyncHandler,
-        *,
-        interrupted: Unfinished = "refuse",
-        keep_partial: bool = False,
-        limit: int | None = None,
-    ) -> list[Exchange]:
-        """Do what `process` does on another thread; a handler that is a coroutine runs in this event loop.
-
-        When this is cancelled, so is the coroutine: its exchange fails, no other begins, and all is over when this returns.
-        """
-        loop, stop = asyncio.get_running_loop(), threading.Event()
-        calls: list[Future[Any]] = []
-
-        async def awaited(made: Awaitable[Any]) -> Any:
-            return await made
-
-        def bridge(running: Running) -> Any:
-            made = handler(running)
-            if not inspect.isawaitable(made):
-                return made
-            calls.append(asyncio.run_coroutine_threadsafe(awaited(made), loop))
-            if stop.is_set():  # between the two: whoever set it did not see this call
-                calls[-1].cancel()
-            return calls[-1].result()
-
-        task = asyncio.create_task(
-            asyncio.to_thread(
-                self._process, session, bridge, interrupted, keep_partial=keep_partial, limit=limit, stop=stop
-            )
-        )
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            stop.set()
-            for call in calls:
-                call.cancel()
-            await asyncio.wait([task])
-            raise
-
     def exchanges(self, session: str, *, state: State | None = None) -> list[Exchange]:
         """Return a session's exchanges (in one state), in order; `interrupted` marks those whose process died."""
         session_id = self._id(session)
@@ -395,6 +335,7 @@ class Ledger(Handle):
 
     def fork_from(
         self,
+        /,
         turn: Turn | str | tuple[str, int],
         content: str | Sequence[Any] | None = None,
         *,

@@ -63,7 +63,11 @@ def verify(
     else:
         audit.everything()
     return VerifyReport(
-        sessions=audit.sessions, turns=audit.turns, findings=tuple(chain.first_by_index(audit.findings))
+        sessions=audit.sessions,
+        turns=audit.turns,
+        records=audit.records,
+        log_lines=audit.log_lines,
+        findings=tuple(chain.first_by_index(audit.findings)),
     )
 
 
@@ -75,6 +79,8 @@ class _Audit:
         self._reader = reader
         self.sessions = 0
         self.turns = 0
+        self.records = 0
+        self.log_lines = 0
         self.findings: list[Finding] = []
         self._quads = 0
         self._records: dict[str, SessionRecord] = {}
@@ -105,6 +111,7 @@ class _Audit:
         subjects: dict[str, list[Quad]] = defaultdict(list)
         for quad in catalog:
             subjects[_name(quad)].append(quad)
+        self.records = len(subjects)
         for subject, quads in subjects.items():
             self._subject(subject, quads)
         self._agents(catalog)
@@ -138,6 +145,7 @@ class _Audit:
 
     def _read_log(self) -> None:
         lines = self._store.log.lines()
+        self.log_lines = len(lines)
         if self._store.log.trouble is not None:
             self._add("bad-log", None, self._store.log.trouble)
         for number, what in leaves.check_links(lines):

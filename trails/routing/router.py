@@ -453,7 +453,7 @@ class Router(Handle):
             self._access.note(held, "send", found, channel=channel)
         return found
 
-    def should_respond(self, name: str, *, mentioned: bool = False, **told: bool) -> Permission:
+    def should_respond(self, /, name: str, *, mentioned: bool = False, **told: bool) -> Permission:
         """Return whether a message to a key is answered, and what decided: always in a direct chat, in a group as it is set.
 
         `told` is what else `trails.policy.should_respond` takes.

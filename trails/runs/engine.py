@@ -93,7 +93,8 @@ class Engine:
         router = Router(self.repository, config=self.config, clock=self.now, models=self.models)
         self.places = Places(self.repository, router, self.settings.keys)
         self.ended = lambda _: None
-        self.loop: asyncio.AbstractEventLoop | None = None
+        self.awaited: Callable[[Any], Any] = _settled
+        """Returns what an agent gave, once it was awaited where it has to be."""
         self._lock = threading.Lock()
         self._contexts: dict[tuple[str, int], WorkContext] = {}
         self._awaited: list[Awaited] = []
@@ -204,26 +205,19 @@ class Engine:
         context = self._context(running, run, lane)
         step = Step(running, context.lane, self.places.key_of(record), context, run)
         if run is None:
-            return self._settled(agent(step))
+            return self._said(agent(step))
         with self._lock:
             self._going[run.run_id] = step
         try:
             self.registry.change(run.run_id, lambda run: None if run.ended else {"started": self.now()})
-            return self._settled(agent(step))
+            return self._said(agent(step))
         finally:
             with self._lock:
                 self._going.pop(run.run_id, None)
 
-    def _settled(self, answer: Answer | Awaitable[Answer]) -> Answer:
-        """Return an agent's answer; a coroutine runs in the event loop that works on the lanes, else in one of its own."""
-        if not inspect.isawaitable(answer):
-            return answer
-
-        async def awaited() -> Answer:
-            return await answer
-
-        loop = self.loop
-        return asyncio.run(awaited()) if loop is None else asyncio.run_coroutine_threadsafe(awaited(), loop).result()
+    def _said(self, given: Answer | Awaitable[Answer]) -> Answer:
+        answer: Answer = self.awaited(given)
+        return answer
 
     def _run_of(self, messages: Sequence[Event]) -> Run | None:
         for event in messages:
@@ -370,3 +364,14 @@ def _outcome(run: Run, exchange: Exchange) -> tuple[RunStatus, str | None]:
 def agent_of(key: str | None) -> str:
     """Return the author that a session's agent is."""
     return f"agent:{keys.agent_id_from_key(key)}"
+
+
+def _settled(given: Any) -> Any:
+    """Return what an agent gave; a coroutine runs in an event loop of its own."""
+    if not inspect.isawaitable(given):
+        return given
+
+    async def awaited() -> Any:
+        return await given
+
+    return asyncio.run(awaited())

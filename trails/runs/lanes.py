@@ -1,18 +1,18 @@
 """Lanes: how many pieces of work of a kind may go on at once, so that sub-agents never keep the main one waiting.
 
 What stands here starts no thread: it says what may begin now. Whoever asks works on it (`Lanes.drain`), on the thread
-that it asks from; `LaneThreads` and `drain_async` ask from several.
+that it asks from; `LaneThreads` and `drain_wide` ask from several.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from types import TracebackType
 from typing import Final, Literal, Self, get_args
 
@@ -138,39 +138,31 @@ class Lanes:
             done += 1
         return done
 
-    async def drain_async(self) -> int:
-        """Do the same with as many at once as the lanes let, on threads; return once nothing is left."""
+    def drain_wide(self, stopped: Callable[[], bool] = lambda: False) -> int:
+        """Do the same with as many at once as the lanes let, on threads; return once nothing is left, or it is `stopped`."""
         if self.listener is not None:
             raise InvalidInput(_TAKEN)
-        loop, done = asyncio.get_running_loop(), 0
-        going: set[asyncio.Future[None]] = set()
-        woken = asyncio.Event()
-
-        def wake(_: Lane) -> None:
-            loop.call_soon_threadsafe(woken.set)
-
-        self.listener = wake
+        woken, done = threading.Event(), 0
+        going: set[Future[None]] = set()
+        self.listener = lambda _: woken.set()
         # Threads for all lanes together: work in one that waits for work in another does not keep it waiting.
-        pool = ThreadPoolExecutor(max_workers=self.width, thread_name_prefix="trails-lane")
-        try:
-            while True:
-                woken.clear()
-                while (ticket := self.take()) is not None:
-                    going.add(loop.run_in_executor(pool, ticket.run))
-                if not going:
-                    return done
-                for each in going:
-                    each.add_done_callback(lambda _: woken.set())
-                await woken.wait()
-                for each in [one for one in going if one.done()]:
-                    going.discard(each)
-                    each.result()
-                    done += 1
-        finally:
-            self.listener = None
-            if going:
-                await asyncio.wait(going)
-            pool.shutdown()
+        with ThreadPoolExecutor(max_workers=self.width, thread_name_prefix="trails-lane") as pool:
+            try:
+                while True:
+                    woken.clear()
+                    while not stopped() and (ticket := self.take()) is not None:
+                        going.add(pool.submit(copy_context().run, ticket.run))
+                    if not going:
+                        return done
+                    for each in going:
+                        each.add_done_callback(lambda _: woken.set())
+                    woken.wait()
+                    for each in [one for one in going if one.done()]:
+                        going.discard(each)
+                        each.result()
+                        done += 1
+            finally:
+                self.listener = None
 
 
 class LaneThreads:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Literal
@@ -36,7 +35,7 @@ class Runs(Handle):
     """Sub-agents' runs over a store: started, followed, announced to whoever asked for them, and cleaned up.
 
     All of it is stored and survives the process. The host supplies the model (`agent`) and the clock, and says when to
-    work: `work`, `work_async` or `threads` for what waits in the lanes, `tick` for what time brings.
+    work: `work`, `work_wide` or `threads` for what waits in the lanes, `tick` for what time brings.
 
     >>> import trails
     >>> def agent(step):
@@ -178,13 +177,18 @@ class Runs(Handle):
         """Work on what waits in the lanes, on this thread, until nothing may begin; return how many pieces were done."""
         return self.lanes.drain(limit)
 
-    async def work_async(self) -> int:
-        """Do the same with as many at once as the lanes let. An agent that is a coroutine runs in this event loop."""
-        self._engine.loop = asyncio.get_running_loop()
+    def work_wide(self, settle: Callable[[Any], Any] | None = None, stopped: Callable[[], bool] = lambda: False) -> int:
+        """Do the same with as many at once as the lanes let, on threads; return once nothing is left.
+
+        `settle` returns what an agent gave, once it was awaited where it has to be: `trails.aio` hands in the event loop.
+        Once `stopped` tells so, nothing more begins.
+        """
+        before = self._engine.awaited
+        self._engine.awaited = settle or before
         try:
-            return await self.lanes.drain_async()
+            return self.lanes.drain_wide(stopped)
         finally:
-            self._engine.loop = None
+            self._engine.awaited = before
 
     def threads(self) -> LaneThreads:
         """Return threads that work on what comes into the lanes until they are closed: `with runs.threads(): ...`."""
@@ -229,10 +233,6 @@ class Runs(Handle):
     def wait(self, run_id: str, *, timeout: float = 30) -> Run | None:
         """Wait up to `timeout` seconds for a run in another process; return it as it stands, None once it is cleaned up."""
         return self._upkeep.wait(run_id, timeout)
-
-    async def wait_async(self, run_id: str, *, timeout: float = 30) -> Run | None:
-        """Do the same on another thread."""
-        return await asyncio.to_thread(self.wait, run_id, timeout=timeout)
 
     # --- upkeep
 

@@ -67,28 +67,12 @@ def run(steps: Steps[_Result]) -> _Result:
         return cast("_Result", done.value)
 
 
-async def arun(steps: Steps[_Result]) -> _Result:
-    """Run steps to their end, awaiting what they call where that has to be awaited."""
-    try:
-        step = next(steps)
-        while True:
-            try:
-                answer = step()
-                answer = await answer if inspect.isawaitable(answer) else answer
-            except Exception as error:  # noqa: BLE001 - the steps handle it, or let it out
-                step = steps.throw(error)
-            else:
-                step = steps.send(answer)
-    except StopIteration as done:
-        return cast("_Result", done.value)
-
-
 def _not_awaitable(value: Any) -> Any:
     if inspect.isawaitable(value):
         if inspect.iscoroutine(value):
             value.close()
         raise InvalidInput(
-            "a coroutine was given where a plain function is called; use acompact or arun_with_compaction"
+            "a coroutine was given where a plain function is called; in an event loop use the sessions of trails.aio"
         )
     return value
 

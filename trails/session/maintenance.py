@@ -8,10 +8,12 @@ from trails.errors import InvalidInput
 from trails.files import as_path
 from trails.handles import Handle
 from trails.plumbing import deletion, sweep
-from trails.store import dumping
+from trails.store import dumping, view
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.maintenance import Vacuumed
+from trails.store.reading import EngineReader
+from trails.store.view import ViewStore
 
 
 class Maintenance(Handle):
@@ -49,11 +51,15 @@ class Maintenance(Handle):
         where the file is there and `replace` is False, or cannot be there, and `TrailsError` where the disk is full.
         """
         place = as_path(file, "the file of a dump")
-        return dumping.dump(embedded(self._store, "dump"), place, progress, replace=replace)
+        if not isinstance(self._store, EngineReader):
+            raise InvalidInput(f"{self._store.location} is no store of this process: dump it where it is kept")
+        return dumping.dump(self._store, place, progress, replace=replace)
 
 
 def embedded(store: QuadStore, what: str) -> EmbeddedStore:
     """Return a store that is kept by this process; raise `InvalidInput` for another, which cannot be `what` here."""
+    if isinstance(store, ViewStore):
+        raise view.read_only(store.location)
     if not isinstance(store, EmbeddedStore):
         raise InvalidInput(f"{store.location} is no store of this process: {what} it where it is kept")
     return store

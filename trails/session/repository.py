@@ -47,6 +47,7 @@ from trails.session.session import Session, flatten, load, place, replay, window
 from trails.session.tags import Tags
 from trails.store.contract import QuadStore, Result, Solutions
 from trails.store.embedded import EmbeddedStore
+from trails.store.view import ViewStore
 
 if TYPE_CHECKING:
     from trails.compare.comparison import Comparison
@@ -81,7 +82,8 @@ class Repository(Handle):
         self._feed: Feed | None = None
         _OPEN.add(self)
         try:
-            deletion.sweep_pending(store)
+            if not self.read_only:
+                deletion.sweep_pending(store)
         except BaseException:  # an interrupt too: nobody else could close it
             self.close()
             raise
@@ -120,6 +122,31 @@ class Repository(Handle):
     def store(self) -> QuadStore:
         """The store of quads below: the place to read raw quads; writing past the session layer breaks its promises."""
         return self.workspace.store
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the store was opened to be read: what was there then is seen, and what came since after `refresh`."""
+        return isinstance(self.store, ViewStore)
+
+    def refresh(self) -> bool:
+        """See everything that was acknowledged before this call; return whether there is something new.
+
+        Sessions that were loaded before stay as they are. A store that was not opened with `read_only` always sees
+        everything: nothing is done, and False is returned. Raises what opening with `read_only` does; what was seen stays.
+
+        >>> import tempfile, trails
+        >>> place = tempfile.mkdtemp()
+        >>> with trails.open(place, create=True) as store, trails.open(place, read_only=True) as view:
+        ...     s = store.create(id="chat"); _ = s.append("user", "Hello"); _ = s.persist()
+        ...     "chat" in view, view.refresh(), "chat" in view
+        (False, True, True)
+        """
+        if not isinstance(self.store, ViewStore):
+            return False
+        try:
+            return self.store.refresh()
+        finally:
+            self.workspace.rewrites += 1  # what was read before may be redacted by now
 
     # --- sessions
 
@@ -481,6 +508,8 @@ class Repository(Handle):
         group_by: str | Sequence[str] | None = None,
         sort_by: str | Sequence[str] | None = None,
         descending: bool = False,
+        arms: Mapping[str, str] | Sequence[str] | None = None,
+        identifiers: Sequence[str] | None = None,
     ) -> Comparison:
         """Return a session and all its forks, theirs too, side by side: a row a branch, read without any transcript.
 
@@ -491,8 +520,11 @@ class Repository(Handle):
         picked counts in each branch that has it, as in what a branch was made of: what branches spent together tell the
         queries `token-usage-by-session` and `cost`, which count a call once. `columns` says which are shown (default: all).
         Rows come as in a tree unless `sort_by` names columns: smallest first, or greatest first where `descending`; missing
-        values last. `group_by` puts rows with the same values together, in order of those values, with mean, least and
-        greatest of every numeric column shown.
+        values last. `group_by` puts rows with the same values together, in order of those values, with statistics of every
+        numeric column; the root is a group of its own, named `(root)`. `arms` are patterns of labels (of ids, where there is
+        no label), by name or alone, and make the column `arm`, by which is grouped unless `group_by` says otherwise.
+        Whole numbers of metadata that say which and not how much get no statistics: those whose key ends in id, seed, index
+        or alike, or just the columns that `identifiers` names.
 
         Raises `SessionNotFound`; `InvalidInput` for an unknown column (it names those there are) or for an index that
         no branch leaves at; `IndexGap` where turns are missing.
@@ -510,7 +542,14 @@ class Repository(Handle):
 
         fork_point = None if at is None else validate.index(at, "at")
         found = gather.compare(self.reader, self.resolve(root), fork_point)
-        return found.arranged(columns=columns, group_by=group_by, sort_by=sort_by, descending=descending)
+        return found.arranged(
+            columns=columns,
+            group_by=group_by,
+            sort_by=sort_by,
+            descending=descending,
+            arms=arms,
+            identifiers=identifiers,
+        )
 
     def query(self, text: str, /, *, union: bool = True, **parameters: Any) -> Result:
         """Return the result of a SPARQL query, or of a query of the catalogue by name with its parameters.
@@ -725,6 +764,6 @@ class Repository(Handle):
         """
         counts = self.store.query(queries.find("counts").bind())
         row = counts.to_dicts()[0]  # type: ignore[union-attr] # a SELECT of one row
-        older = self.store.older if isinstance(self.store, EmbeddedStore) else None
+        older = self.store.older if isinstance(self.store, EmbeddedStore | ViewStore) else None
         told = {} if older is None else {"older": older}
         return {"location": self.store.location, "quads": len(self.store), **row, **told}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from uuid import uuid4
@@ -15,7 +15,6 @@ from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, System
 from trails.plumbing import detach, draft, labels, names, signatures
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
-from trails.prov import exporting
 from trails.session import bisect, blame, cherry_pick, deleting, sequence, signing
 
 if TYPE_CHECKING:
@@ -439,6 +438,8 @@ class Session(Handle):
         with `recorded_only`, what only follows by a rule is left out. It is held in memory: `trails.prov.export` writes a
         stream. Pending turns are not in it.
         """
+        from trails.prov import exporting  # noqa: PLC0415 - readers and writers of five formats take long to import
+
         return exporting.document(self.worktree, self.iri, recorded_only=recorded_only)
 
     def replay(self, up_to_index: int | None = None) -> list[dict[str, Any]]:
@@ -585,13 +586,6 @@ class Session(Handle):
         )
         return compaction.run(compaction.compact(self.worktree, summarise, options))
 
-    async def acompact(self, summarise: Summarise, **options: Any) -> Turn:
-        """Compact as `compact` does, with a summariser that may be a coroutine; `options` are the same."""
-        from trails.session import compaction  # noqa: PLC0415 - only those who compact need it
-
-        steps = compaction.compact(self.worktree, summarise, compaction.Options(**options))
-        return await compaction.arun(steps)
-
     def run_with_compaction(
         self,
         call: Callable[[Context], _Answer],
@@ -619,25 +613,6 @@ class Session(Handle):
             self.worktree, call, summarise, query, max_tokens, policy=policy, overflow=overflow, **options
         )
         return cast("_Answer", compaction.run(steps))
-
-    async def arun_with_compaction(
-        self,
-        call: Callable[[Context], Awaitable[_Answer]],
-        summarise: Summarise,
-        *,
-        query: object = None,
-        policy: CompactionPolicy | None = None,
-        overflow: IsOverflow = ContextOverflow,
-        max_tokens: int | None = None,
-        **options: Any,
-    ) -> _Answer:
-        """Do as `run_with_compaction` does, with a model's call and a summariser that may be coroutines."""
-        from trails.session import compaction  # noqa: PLC0415 - only those who compact need it
-
-        steps = compaction.call_model(
-            self.worktree, call, summarise, query, max_tokens, policy=policy, overflow=overflow, **options
-        )
-        return cast("_Answer", await compaction.arun(steps))
 
 
 def place(given: Session | SessionRecord | str) -> Worktree | str:

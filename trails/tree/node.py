@@ -152,7 +152,7 @@ class Node(Handle):
                 return self._lifecycle.repository.load(self.id)
             return self._lifecycle.session(live)
 
-    def append(self, role: str, content: str | Sequence[Any], **recorded: Any) -> Turn:
+    def append(self, /, role: str, content: str | Sequence[Any], **recorded: Any) -> Turn:
         """Append a turn, as `Session.append` does, and return it.
 
         A main stores it at once. A branch keeps it in memory until it is suspended, ends, or `persist` is called; a
@@ -201,6 +201,7 @@ class Node(Handle):
 
     def spawn(
         self,
+        /,
         kind: str,
         task: str,
         context_summary: str | None = None,

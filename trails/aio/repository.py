@@ -1,0 +1,117 @@
+"""The await forms of an open store, in an event loop."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from anyio import CancelScope
+
+from trails.aio.facets import AsyncMaintenance, AsyncNotes, AsyncProofs, AsyncTags
+from trails.aio.ledger import AsyncLedger
+from trails.aio.router import AsyncRouter
+from trails.aio.runs import AsyncRuns
+from trails.aio.session import AsyncSession, session_of, sync_session
+from trails.aio.tree import AsyncTree
+from trails.aio.workers import Twin, here, in_thread
+from trails.ledger import Ledger
+from trails.routing import Router
+from trails.runs import Runs
+from trails.session.repository import Repository
+from trails.session.session import Session
+from trails.tree import Tree
+
+if TYPE_CHECKING:
+    from trails.diff import Diff
+
+
+class AsyncRepository(Twin[Repository]):
+    """A store of sessions in an event loop. Get one from `trails.aio.open`, and close it with `async with` or `close`."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the store once the calls that are under way have ended, and whoever is cancelled meanwhile.
+
+        Turns that were appended and not persisted warn, as with `Repository.close`; they are not written.
+        """
+        with CancelScope(shield=True):
+            await self.workers.finish()
+            await self.call(self.sync.close)
+
+    async def contains(self, session: object) -> bool:
+        """Tell whether a session with this id is stored."""
+        return await self.run(lambda store: session in store)
+
+    # --- sessions
+
+    create = in_thread(Repository.create, session_of)
+    load = in_thread(Repository.load, session_of)
+    flatten = in_thread(Repository.flatten, session_of)
+    replay = in_thread(Repository.replay)
+    record = in_thread(Repository.record)
+    branches = in_thread(Repository.branches)
+    resolve = in_thread(Repository.resolve)
+    list = in_thread(Repository.list)
+    set_label = in_thread(Repository.set_label)
+    delete = in_thread(Repository.delete)
+    detach = in_thread(Repository.detach)
+    context = in_thread(Repository.context)
+
+    # --- questions: who is cancelled leaves them at once
+
+    search = in_thread(Repository.search, leave=True)
+    compare = in_thread(Repository.compare, leave=True)
+    query = in_thread(Repository.query, leave=True)
+    verify = in_thread(Repository.verify, leave=True)
+    info = in_thread(Repository.info)
+
+    async def diff(self, a: AsyncSession | Session | str, b: AsyncSession | Session | str) -> Diff:
+        """Return what differs between two sessions, as `Repository.diff` does."""
+        return await self.run(lambda store: store.diff(sync_session(a), sync_session(b)))
+
+    # --- who follows
+
+    subscribe = in_thread(Repository.subscribe)
+    changes = here(Repository.changes)
+
+    # --- erasure
+
+    redact = in_thread(Repository.redact)
+    redact_matching = in_thread(Repository.redact_matching)
+    prune = in_thread(Repository.prune)
+
+    # --- facets
+
+    @property
+    def tags(self) -> AsyncTags:
+        """The tags: names for a session at an index that stay where they are until they are taken away."""
+        return AsyncTags(self.sync.tags, self.workers)
+
+    @property
+    def notes(self) -> AsyncNotes:
+        """The notes on turns."""
+        return AsyncNotes(self.sync.notes, self.workers)
+
+    @property
+    def maintenance(self) -> AsyncMaintenance:
+        """The upkeep of the store: vacuum, backup, dump."""
+        return AsyncMaintenance(self.sync.maintenance, self.workers)
+
+    @property
+    def proofs(self) -> AsyncProofs:
+        """What can be proved of the store: verifying it, checkpoints, proofs for others."""
+        return AsyncProofs(self.sync.proofs, self.workers)
+
+    # --- what stands on top of sessions: made with the options of `Ledger`, `Tree`, `Runs` and `Router`
+
+    ledger = in_thread(Ledger, AsyncLedger.of)
+    tree = in_thread(Tree, AsyncTree.of)
+    runs = in_thread(Runs, AsyncRuns.of)
+    router = in_thread(Router, AsyncRouter.of)

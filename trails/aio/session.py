@@ -1,0 +1,237 @@
+"""The await forms of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from trails.aio.workers import Twin, here, in_thread
+from trails.errors import ContextOverflow
+from trails.model import SessionRecord, SystemPrompt, Turn
+from trails.session import compaction
+from trails.session.session import Session
+
+if TYPE_CHECKING:
+    from trails.context import CompactionPolicy, Context, TokenWindow
+    from trails.diff import Diff
+    from trails.session.compaction import IsOverflow, Steps, Summarise
+
+_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
+
+
+def session_of(twin: Twin[Any], made: Session) -> AsyncSession:
+    """Return the twin of a session that a call gave: the same one where it gave itself."""
+    if isinstance(twin, AsyncSession) and twin.sync is made:
+        return twin
+    return AsyncSession(made, twin.workers)
+
+
+def sync_session(given: AsyncSession | Session | str) -> Session | str:
+    """Return what the sync handles take in the place of a session."""
+    return given.sync if isinstance(given, AsyncSession) else given
+
+
+class AsyncSession(Twin[Session]):
+    """A session in an event loop. What it is and holds in memory is there at once, what reaches the store is awaited.
+
+    Its calls are taken one after the other, in the order in which tasks asked for them. `append` and `discard_pending`
+    are not awaited, and refused (`TrailsError`) while another task's call on this session is under way.
+    """
+
+    async def call(self, work: Callable[[], _Result], *, leave: bool = False, apart: bool = False) -> _Result:
+        """Return what a function gives on a worker thread, once those that were asked for before have ended."""
+        async with self.workers.lock_of(self.sync.worktree):
+            return await self.workers.run(work, leave=leave, apart=apart)
+
+    # --- what it is: in memory
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.sync.id
+
+    @property
+    def iri(self) -> str:
+        """The session's IRI, which is its graph's IRI too."""
+        return self.sync.iri
+
+    @property
+    def record(self) -> SessionRecord:
+        """The session's row, as it is or will be stored."""
+        return self.sync.record
+
+    @property
+    def parent_session_id(self) -> str | None:
+        """The id of the session that this one was forked from; None for a root."""
+        return self.sync.parent_session_id
+
+    @property
+    def forked_at_index(self) -> int | None:
+        """The first index that the fork owns itself; None for a root."""
+        return self.sync.forked_at_index
+
+    @property
+    def branch(self) -> str:
+        """`main`, or `fork-` and 8 hex digits."""
+        return self.sync.branch
+
+    @property
+    def label(self) -> str | None:
+        """The session's unique label, where it has one."""
+        return self.sync.label
+
+    @property
+    def agent(self) -> str:
+        """The agent that runs the session."""
+        return self.sync.agent
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The session's metadata (a fresh copy each time)."""
+        return self.sync.meta
+
+    @property
+    def principal(self) -> str:
+        """Whom the session runs for. It can be assigned until the session is first persisted."""
+        return self.sync.principal
+
+    @principal.setter
+    def principal(self, name: str) -> None:
+        self.sync.principal = name
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """All turns of the transcript, those inherited from ancestors first, pending ones last.
+
+        One that was loaded with `max_tokens` reads the others now: `await session.run(lambda it: it.turns)` keeps the loop
+        free meanwhile.
+        """
+        return self.sync.turns
+
+    def __len__(self) -> int:
+        return len(self.sync)
+
+    def __bool__(self) -> bool:
+        """A session is there, also without turns."""
+        return True
+
+    @property
+    def pending(self) -> int:
+        """How many turns are appended and not persisted."""
+        return self.sync.pending
+
+    @property
+    def head(self) -> str:
+        """The digest of the last turn, which commits to all turns before it; provisional while turns are pending."""
+        return self.sync.head
+
+    @property
+    def window(self) -> TokenWindow[Turn] | None:
+        """The window that the session was created or loaded with (`max_tokens`); what is appended enters it."""
+        return self.sync.window
+
+    append = here(Session.append)
+    discard_pending = here(Session.discard_pending)
+
+    # --- what the store is asked
+
+    @property
+    async def system_prompt(self) -> SystemPrompt | None:
+        """The version of the system prompt in force, own or inherited, or None: `await session.system_prompt`."""
+        return await self.run(lambda session: session.system_prompt)
+
+    @property
+    async def system(self) -> str | None:
+        """The text of the system prompt in force, or None: `await session.system`."""
+        return await self.run(lambda session: session.system)
+
+    persist = in_thread(Session.persist)
+    set_system = in_thread(Session.set_system)
+    set_label = in_thread(Session.set_label)
+    sign = in_thread(Session.sign)
+    signatures = in_thread(Session.signatures)
+    fork = in_thread(Session.fork, session_of)
+    keep_as_fork = in_thread(Session.keep_as_fork, session_of)
+    detach = in_thread(Session.detach, session_of)
+    flatten = in_thread(Session.flatten, session_of)
+    branches = in_thread(Session.branches)
+    replay = in_thread(Session.replay)
+    prov = in_thread(Session.prov)
+    blame = in_thread(Session.blame)
+    bisect = in_thread(Session.bisect)
+    context = in_thread(Session.context)
+
+    async def diff(self, other: AsyncSession | Session | str) -> Diff:
+        """Return what differs between this session and another, as `Session.diff` does."""
+        return await self.run(lambda session: session.diff(sync_session(other)))
+
+    async def cherry_pick(
+        self,
+        source: AsyncSession | Session | str,
+        indexes: int | Iterable[int],
+        *,
+        whole_calls: bool = False,
+        by: str | None = None,
+    ) -> tuple[Turn, ...]:
+        """Add turns of another session's transcript at the end as new turns and return them, as `Session.cherry_pick` does."""
+        picked = sync_session(source)
+        return await self.run(lambda session: session.cherry_pick(picked, indexes, whole_calls=whole_calls, by=by))
+
+    # --- with a model
+
+    async def compact(self, summarise: Summarise, **options: Any) -> Turn:
+        """Compact as `Session.compact` does, with the same options; the summariser may be a coroutine function.
+
+        Other calls on the session go on while it is at work. A plain function is called on a worker thread.
+        """
+        return await self._steps(compaction.compact(self.sync.worktree, summarise, compaction.Options(**options)))
+
+    async def run_with_compaction(
+        self,
+        call: Callable[[Context], _Answer | Awaitable[_Answer]],
+        summarise: Summarise,
+        *,
+        query: object = None,
+        policy: CompactionPolicy | None = None,
+        overflow: IsOverflow = ContextOverflow,
+        max_tokens: int | None = None,
+        **options: Any,
+    ) -> _Answer:
+        """Call a model as `Session.run_with_compaction` does; the call and the summariser may be coroutine functions."""
+        steps = compaction.call_model(
+            self.sync.worktree, call, summarise, query, max_tokens, policy=policy, overflow=overflow, **options
+        )
+        return cast("_Answer", await self._steps(steps))
+
+    async def _steps(self, steps: Steps[_Result]) -> _Result:
+        """Run steps to their end: each on a worker thread, and what they call too, awaited here where it has to be."""
+        advance: Callable[[], Callable[[], Any]] = partial(next, steps)
+        while True:
+            step = await self.call(partial(_outcome, advance))
+            if isinstance(step, _Done):
+                return cast("_Result", step.value)
+            try:
+                found = await self.workers.run(step, apart=True)
+                answer = await found if isawaitable(found) else found
+            except Exception as error:  # noqa: BLE001 - the steps handle it, or let it out
+                advance = partial(steps.throw, error)
+            else:
+                advance = partial(steps.send, answer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """That steps have come to their end, and with what: the exception that says so cannot leave a thread."""
+
+    value: object
+
+
+def _outcome(advance: Callable[[], Callable[[], Any]]) -> Callable[[], Any] | _Done:
+    try:
+        return advance()
+    except StopIteration as done:
+        return _Done(done.value)

@@ -1,0 +1,185 @@
+"""A test of whether two arms differ in a column: Welch's t, or Mann and Whitney's U, each with its effect size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import comb, sqrt
+from typing import Any, Final, Literal
+
+from trails import tables
+from trails.compare.statistics import Aggregate
+from trails.errors import InvalidInput
+
+Method = Literal["welch", "mann-whitney"]
+METHODS: Final[tuple[Method, ...]] = ("welch", "mann-whitney")
+_FEWEST: Final = 3
+_EXACT_UP_TO: Final = 8
+_LEVEL: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One side of a test: its name, how many numbers it has, how many branches have none, and what the numbers are like."""
+
+    name: str
+    n: int
+    missing: int
+    mean: float
+    sd: float | None
+    median: float
+
+
+@dataclass(frozen=True, slots=True)
+class ArmTest:
+    """What a test of two arms found. `p` is two-sided, and of this one test: who makes ten wants a correction for ten.
+
+    `statistic` is t with `df` degrees of freedom, or U of the left arm with no `df`. `effect` is Hedges' g (the difference of
+    the means in pooled standard deviations, corrected for small samples) or the rank-biserial correlation (-1 to 1: how
+    much more often the left one is the greater), which `effect_name` says. `difference` is left less right, of the means or of
+    the medians; `difference_ci` its 95% interval, for Welch's test only. `how` says how p was found.
+    """
+
+    column: str
+    grouped_by: tuple[str, ...]
+    method: Method
+    left: Arm
+    right: Arm
+    statistic: float
+    df: float | None
+    p: float
+    effect: float
+    effect_name: str
+    difference: float
+    difference_ci: tuple[float, float] | None
+    how: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the test as plain values, ready for JSON."""
+        plain = asdict(self)
+        return plain | {
+            "grouped_by": list(self.grouped_by),
+            "difference_ci": None if self.difference_ci is None else list(self.difference_ci),
+        }
+
+    def table(self) -> tables.PlainTable:
+        """Return the two arms as a table of two rows."""
+        kinds: dict[str, tables.Kind] = {"arm": "text", "n": "integer", "missing": "integer"}
+        kinds |= {"mean": "number", "sd": "number", "median": "number"}
+        sides = (self.left, self.right)
+        return tables.PlainTable(kinds, [{"arm": side.name} | _figures(side) for side in sides])
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def sentences(self) -> list[str]:
+        """Return what was compared and what came out, in three lines of text."""
+        name, short = _NAMES[self.method]
+        number = tables.significant
+        df = "" if self.df is None else f"({number(self.df, 3)})"
+        held = ""
+        if self.difference_ci is not None:
+            held = f" (95% interval {number(self.difference_ci[0], 3)} to {number(self.difference_ci[1], 3)})"
+        what = "means" if self.method == "welch" else "medians"
+        return [
+            f"{self.column} of {_said(self.left)} against {_said(self.right)}, by {', '.join(self.grouped_by)}",
+            f"{name}: {short}{df} = {number(self.statistic, 3)}, p = {_p(self.p)}, two-sided, {self.how}",
+            f"difference of {what} {number(self.difference, 3)}{held}; {self.effect_name} {number(self.effect, 3)}",
+        ]
+
+
+_NAMES: Final = {"welch": ("Welch's t test", "t"), "mann-whitney": ("Mann-Whitney U test", "U")}
+
+
+def _figures(side: Arm) -> dict[str, Any]:
+    return {"n": side.n, "missing": side.missing, "mean": side.mean, "sd": side.sd, "median": side.median}
+
+
+def _said(side: Arm) -> str:
+    missing = f", {side.missing} missing" if side.missing else ""
+    return f"{side.name!r} (n = {side.n}{missing})"
+
+
+def _p(value: float) -> str:
+    return "< 0.0001" if value < 0.0001 else tables.significant(value, 3)
+
+
+def between(
+    column: str,
+    grouped_by: Sequence[str],
+    left: tuple[str, Aggregate | None],
+    right: tuple[str, Aggregate | None],
+    method: Method,
+) -> ArmTest:
+    """Return a test of two arms, each a name with the column's aggregate there.
+
+    Raises `InvalidInput` for another method, an arm without numbers or with too few, and arms that do not vary;
+    `TrailsError` where scipy is not installed (the extra `stats`).
+    """
+    if method not in METHODS:
+        raise InvalidInput(f"there is no test {method!r}; there are: {', '.join(METHODS)}")
+    first, second = _checked(column, left), _checked(column, right)
+    sides = _arm(left[0], first), _arm(right[0], second)
+    scipy_stats = tables.optional("scipy.stats", "stats", "a test between arms")
+    found = _welch(scipy_stats, first, second) if method == "welch" else _mann_whitney(scipy_stats, first, second)
+    return ArmTest(column, tuple(grouped_by), method, *sides, **found)
+
+
+def _checked(column: str, side: tuple[str, Aggregate | None]) -> Aggregate:
+    name, found = side
+    count = 0 if found is None else found.n
+    if found is None or count < _FEWEST:
+        raise InvalidInput(
+            f"the arm {name!r} has {count} {'number' if count == 1 else 'numbers'} in {column!r}, and a test needs at "
+            f"least {_FEWEST} on each side; run more branches, or show the numbers themselves"
+        )
+    return found
+
+
+def _arm(name: str, found: Aggregate) -> Arm:
+    return Arm(name, found.n, found.missing, found.mean, found.sd, float(found.median or 0))
+
+
+def _welch(scipy_stats: Any, first: Aggregate, second: Aggregate) -> dict[str, Any]:
+    one, other = (found.sd or 0.0 for found in (first, second))
+    if one == other == 0.0:
+        raise InvalidInput("neither arm varies, so no t test can tell them apart; show the two values themselves")
+    tested = scipy_stats.ttest_ind(first.values, second.values, equal_var=False)
+    held = tested.confidence_interval(0.95)
+    freedom = first.n + second.n - 2
+    pooled = sqrt(((first.n - 1) * one**2 + (second.n - 1) * other**2) / freedom)
+    difference = first.mean - second.mean
+    return {
+        "statistic": float(tested.statistic),
+        "df": float(tested.df),
+        "p": float(tested.pvalue),
+        "effect": difference / pooled * (1 - 3 / (4 * freedom - 1)),  # Hedges (1981), his approximation of J
+        "effect_name": "Hedges' g",
+        "difference": difference,
+        "difference_ci": (float(held.low), float(held.high)),
+        "how": "by Student's distribution",
+    }
+
+
+def _mann_whitney(scipy_stats: Any, first: Aggregate, second: Aggregate) -> dict[str, Any]:
+    least = 2 / comb(first.n + second.n, first.n)
+    if least > _LEVEL:
+        raise InvalidInput(
+            f"with {first.n} and {second.n} numbers the U test never gives a p below {least:.2g}; run more branches"
+        )
+    everything = (*first.values, *second.values)
+    if len(set(everything)) == 1:
+        raise InvalidInput("all numbers of both arms are the same, so there is nothing to test")
+    exact = len(set(everything)) == len(everything) and min(first.n, second.n) <= _EXACT_UP_TO
+    how = "exact" if exact else "asymptotic"
+    tested = scipy_stats.mannwhitneyu(first.values, second.values, alternative="two-sided", method=how)
+    return {
+        "statistic": float(tested.statistic),
+        "df": None,
+        "p": float(tested.pvalue),
+        "effect": 2 * float(tested.statistic) / (first.n * second.n) - 1,  # Wendt (1972)
+        "effect_name": "rank-biserial correlation",
+        "difference": float(first.median or 0) - float(second.median or 0),
+        "difference_ci": None,
+        "how": how,
+    }
