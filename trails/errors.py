@@ -9,6 +9,18 @@ class InvalidInput(TrailsError, ValueError):
     """An argument, id, text, query or file that cannot be accepted. Nothing was written."""
 
 
+class WrongCall(InvalidInput, TypeError):
+    """A call does not fit what is called: a parameter is misspelt, missing or one too many. Nothing was done."""
+
+
+class NoSuchName(InvalidInput, AttributeError):
+    """There is no such attribute, or none that can be set; the message says what there is."""
+
+
+class InvalidFields(InvalidInput):
+    """A value's fields are not as they must be. Where what is stored is read, that becomes an `IntegrityError`."""
+
+
 class RequestRefused(InvalidInput):
     """A rule of sessions refuses a request. `code` is its kind, and the text is what the systems of session keys answer.
 

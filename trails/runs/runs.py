@@ -24,14 +24,14 @@ from trails.runs.runs_json import Imported
 from trails.runs.sending import DEFAULT_TIMEOUT, SendRequest, Sent
 from trails.runs.spawning import Spawned
 from trails.runs.upkeep import Ticked, Upkeep
-from trails.session import Repository
+from trails.session import Repository, opened
 from trails.ticking import Ticking, Wait
 
 Phase = Literal["start", "end", "error"]
 """What an event of a run's life tells."""
 
 
-class Runs(Handle):
+class Runs(Handle, public=True):
     """Sub-agents' runs over a store: started, followed, announced to whoever asked for them, and cleaned up.
 
     All of it is stored and survives the process. The host supplies the model (`agent`) and the clock, and says when to
@@ -85,6 +85,7 @@ class Runs(Handle):
         """
         if interrupted not in ("fail", "retry", "refuse"):
             raise InvalidInput(f'interrupted is "fail", "retry" or "refuse", not {interrupted!r}')
+        opened(store, "Runs")
         settings = Settings.from_json(config)
         limits: dict[Lane, int] = dict(lanes or {})
         if settings.spawn.defaults.max_concurrent is not None:

@@ -16,7 +16,7 @@ from trails.plumbing.workspace import Workspace
 from trails.store.view import ViewStore
 
 
-class Proofs(Handle):
+class Proofs(Handle, public=True):
     """What can be proved of a store: `store.proofs`."""
 
     def __init__(self, workspace: Workspace, owner: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -71,11 +72,15 @@ def _close_at_exit() -> None:
         repository.close()
 
 
-class Repository(Handle):
+class Repository(Handle, public=True):
     """A store of sessions. Get one from `trails.open`, and close it with `with` or `close`."""
 
     def __init__(self, store: QuadStore, *, actor: str | None = None, record_reads: bool = False) -> None:
         """Wrap a store of quads; `trails.open` does this for the stores that ship, and gives the IRI of its `actor`."""
+        if isinstance(store, str | os.PathLike) or not hasattr(store, "commit"):
+            raise InvalidInput(
+                f"a Repository is not made of {store!r:.80}: trails.open(path) opens the store in a folder"
+            )
         self.workspace = Workspace(store, actor, record_reads=record_reads)
         """The store as the other parts of this package work on it (internal)."""
         self.reader = self.workspace.reader
@@ -98,6 +103,15 @@ class Repository(Handle):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __aenter__(self):
+            """Say which store an event loop takes."""
+            raise InvalidInput("this store is not for `async with`: use `async with trails.aio.open(...) as store`")
+
+        async def __aexit__(self, *_):
+            """Never reached."""
 
     def close(self) -> None:
         """Close the store. Turns that were appended and not persisted warn (`PendingTurnsWarning`); they are not written."""
@@ -767,3 +781,12 @@ class Repository(Handle):
         older = self.store.older if isinstance(self.store, EmbeddedStore | ViewStore) else None
         told = {} if older is None else {"older": older}
         return {"location": self.store.location, "quads": len(self.store), **row, **told}
+
+
+def opened(store: object, what: str) -> Repository:
+    """Return a store that something works on; raise `InvalidInput` for what is none, saying how to get one."""
+    if isinstance(store, Repository):
+        return store
+    raise InvalidInput(
+        f"a {what} works on an open store, not on {store!r:.80}: open one first, store = trails.open(path)"
+    )

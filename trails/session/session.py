@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from uuid import uuid4
 
 from trails import lineage, validate
-from trails.errors import ContextOverflow, InvalidInput
+from trails.errors import ContextOverflow, InvalidInput, NoSuchName
 from trails.handles import Handle
 from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
 from trails.plumbing import detach, draft, labels, names, signatures
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 
-class Session(Handle):
+class Session(Handle, public=True):
     """A session: an editable chain of immutable turns. Made by `Repository.create`, `Repository.load` and `fork`.
 
     What is appended stays in memory until `persist` writes it, all in one commit.
@@ -40,8 +40,23 @@ class Session(Handle):
 
     def __init__(self, worktree: Worktree) -> None:
         """Not for callers: `Repository.create`, `Repository.load` and `fork` make sessions."""
+        if not isinstance(worktree, Worktree):
+            raise InvalidInput(
+                "a Session is not made by its class: store.create(...) makes one, store.load(id) gives a stored one"
+            )
         self.worktree = worktree
         """The session as the other parts of this package work on it (internal)."""
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Refuse what would be lost: nothing of a session is changed by setting it but its principal."""
+            if name not in ("worktree", "principal") and not name.startswith("_"):
+                raise NoSuchName(
+                    f"a session's {name!r} cannot be set; set_label() and set_system() change a session, "
+                    "create(meta=...) and fork(meta=...) say more of a new one"
+                )
+            super().__setattr__(name, value)
 
     # --- what it is
 
@@ -217,6 +232,8 @@ class Session(Handle):
         ...     turn.index, turn.role, turn.content, s.persist()
         (0, 'user', 'Plan a trip', 1)
         """
+        if type(is_error) is not bool:
+            raise InvalidInput(f"is_error is True or False, not {is_error!r:.80}")
         validate.usage_counts(usage)
         made = draft.make(
             role,

@@ -17,7 +17,7 @@ from trails.model import Turn, Value
 from trails.plumbing.watch import Notice, Subscription
 from trails.records.entries import Event
 from trails.records.tree_entries import ENDED, Cancellation
-from trails.session import Repository
+from trails.session import Repository, opened
 from trails.ticking import Ticking, Wait
 from trails.tree import outcomes, recovery, spawning, standing
 from trails.tree.lifecycle import Lifecycle
@@ -38,7 +38,7 @@ class Tick(Value):
     """The file that the store was written to; None where it was not time."""
 
 
-class Tree(Handle):
+class Tree(Handle, public=True):
     """The session tree of a store: mains that talk to people, branches and workers that they spawn for parts of the work.
 
     Nothing flows between sessions but what is said: a task and a summary down, a result up. All states, tasks and results
@@ -77,7 +77,7 @@ class Tree(Handle):
         compressed where its name ends in `.gz`.
         """
         self._lifecycle = Lifecycle(
-            store,
+            opened(store, "Tree"),
             clock=clock,
             limits=Limits() if limits is None else limits,
             agent_limits=agent_limits or {},
