@@ -55,4 +55,4 @@ def write(folder: Path) -> list[Path]:
 
 if __name__ == "__main__":
     for each in write(Path(sys.argv[1])):
-        print(each)
+        sys.stdout.write(f"{each}\n")

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from trails import files
-from trails.cli.base import answer, by_option, command, end, json_option, note, open_store, refuse, refuse_in_store
+from trails.cli.base import (
+    Named,
+    answer,
+    by_option,
+    command,
+    end,
+    json_option,
+    note,
+    open_store,
+    refuse,
+    refuse_in_store,
+)
 from trails.cli.terminal import count, escaping, one_line, shorten
 from trails.errors import TrailsError
 
@@ -33,6 +44,7 @@ _VERIFIER = "verify_export.py"
     "--format",
     "format_",
     metavar="NAME",
+    type=Named("import-format"),
     help="claude-code, pi, codex, gemini-cli, chatgpt, swe-agent, otel, openclaw, nquads or trig; told from the files' "
     "content unless given. prov is a PROV document of somebody else's; prov-FORMAT, as in prov-json, where the file's name "
     "does not say which.",
@@ -208,7 +220,14 @@ def _draw_secrets(report: ImportReport) -> None:
 
 @command("export")
 @click.argument("session", metavar="[SESSION]", required=False)
-@click.option("--format", "format_", metavar="NAME", required=True, help="pi, nquads or trig; or openclaw.")
+@click.option(
+    "--format",
+    "format_",
+    metavar="NAME",
+    required=True,
+    type=Named("export-format"),
+    help="pi, nquads or trig; or openclaw.",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (default: stdout), or folder.")
 @click.option(
     "--agent", "agents", metavar="NAME", multiple=True, help="For openclaw: this agent only; may be repeated."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trails.cli.base import (
+    Named,
     answer,
     command,
     end,
@@ -119,7 +120,7 @@ def _session_of(store: Repository, name: str) -> str:
 
 
 @command("queries")
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[NAME]", required=False, type=Named("query"))
 @json_option
 def list_queries(name: str | None, as_json: bool) -> None:
     """List the ready-made queries, or print one of them.

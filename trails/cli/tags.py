@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import answer, by_option, command, json_option, note, open_store, refuse, session_argument
+from trails.cli.base import Named, answer, by_option, command, json_option, note, open_store, refuse, session_argument
 from trails.cli.terminal import clean
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def set_label(session: str, label: str | None, clear: bool) -> None:
 
 
 @command("tag")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", type=Named("tag"))
 @click.argument("ref", metavar="[REF]", required=False)
 @click.option("--remove", is_flag=True, help="Take the tag away; the turns stay, and so does a record of it.")
 @by_option

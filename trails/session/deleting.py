@@ -7,8 +7,10 @@ from typing import Literal
 
 from trails import validate
 from trails.errors import HasChildren, InvalidInput, SessionNotFound
+from trails.model import SessionRecord
 from trails.plumbing import deletion, detach
 from trails.plumbing.workspace import Workspace
+from trails.records.deeds import Deed
 
 Children = Literal["refuse", "cascade", "detach"]
 
@@ -25,9 +27,14 @@ def delete(
     """Delete a session by its id; return the ids of all that were deleted. See `Repository.delete`."""
     if children not in ("refuse", "cascade", "detach"):
         raise InvalidInput(f'children is "refuse", "cascade" or "detach", not {children!r}')
-    store, reader = workspace.store, workspace.reader
-    record = reader.record(session_id)
+    record = workspace.reader.record(session_id)
     deed = workspace.deed(by, reason, None if rule is None else validate.text(rule, "rule"))
+    with workspace.index.erasing():
+        return _delete(workspace, record, children, by, deed)
+
+
+def _delete(workspace: Workspace, record: SessionRecord, children: Children, by: str | None, deed: Deed) -> list[str]:
+    store, reader = workspace.store, workspace.reader
     while True:
         if children == "detach":
             deletion.refuse_tagged(store, record.id)
