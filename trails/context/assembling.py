@@ -61,7 +61,7 @@ def _content(turn: Spoken) -> Any:
     return ShownTurn(turn.index, turn.role, turn.text, turn.structured).content
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Context:
     """What a model is shown, and what it is not: made by `assemble`, `Session.context` and `Repository.context`."""
 
@@ -73,6 +73,10 @@ class Context:
     summarised_through: int | None = None
     """The last index that only the summary tells of."""
     counter: Counter = estimate
+
+    def __repr__(self) -> str:
+        limit = "" if self.max_tokens is None else f", at most {self.max_tokens} tokens"
+        return f"<Context: {len(self.turns)} turns, {len(self.dropped)} left out{limit}>"
 
     # --- what is in it
 

@@ -10,10 +10,11 @@ from typing import Any
 from trails.diff import details
 from trails.diff.values import Ancestor, Detail, End, Kind
 from trails.model import Turn
+from trails.reprs import OneLine
 
 
-@dataclass(frozen=True)
-class Entry:
+@dataclass(frozen=True, repr=False)
+class Entry(OneLine):
     """One line of an alignment: a turn of each side, or of one of them.
 
     `answers` are the tool calls that each turn answers, by tool and position, as far as they can be told.
@@ -49,7 +50,7 @@ class Entry:
         return plain
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diff:
     """What differs between two transcripts: the prefix that they share, and their two tails aligned turn by turn.
 
@@ -70,6 +71,10 @@ class Diff:
     def is_empty(self) -> bool:
         """Tell that nothing differs: both are the same, or two tails say the same."""
         return all(entry.kind == "equal" for entry in self.entries)
+
+    def __repr__(self) -> str:
+        left, right = (f"{end.name[:30]!r}" for end in (self.left, self.right))
+        return f"<Diff {left} {right}: {self.common} in common, {len(self.entries)} entries>"
 
     def __bool__(self) -> bool:
         """Tell that something differs."""

@@ -22,6 +22,9 @@ class Page(list[_Item]):
         super().__init__(items)
         self.cursor = cursor
 
+    def __repr__(self) -> str:
+        return f"<Page: {len(self)} items{', and there is more' if self.cursor else ''}>"
+
 
 def checked_limit(limit: int) -> int:
     """Return how many a page is to hold at most, or raise `InvalidInput` for what is not 1 to `MAX_PAGE`."""

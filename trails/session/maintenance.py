@@ -17,7 +17,7 @@ from trails.store.reading import EngineReader
 from trails.store.view import ViewStore
 
 
-class Maintenance(Handle):
+class Maintenance(Handle, public=True):
     """The upkeep of a store: `store.maintenance`."""
 
     def __init__(self, workspace: Workspace, owner: object) -> None:

@@ -29,7 +29,7 @@ _LOOK: Final = 0.05
 """with as many between two looks."""
 
 
-class Proofs(Handle):
+class Proofs(Handle, public=True):
     """What can be proved of a store: `store.proofs`."""
 
     def __init__(self, workspace: Workspace, owner: object) -> None:
