@@ -98,6 +98,8 @@ def test_what_keeps_a_block_from_storing_is_chained_to_the_blocks_own_error(memo
         talk(memory, quicker="Meanwhile", error=ZeroDivisionError())
     assert isinstance(caught.value.__context__, HeadConflict)
     assert "'chat' is not stored: session 'chat' moved on" in caught.value.__notes__[0]
+    with pytest.warns(PendingTurnsWarning, match="1 turn that was appended"):
+        memory.close()
 
 
 def test_a_conflict_at_a_blocks_end_is_raised_and_keeps_the_turns_pending(memory: Repository) -> None:
