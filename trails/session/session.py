@@ -5,7 +5,8 @@ from __future__ import annotations
 import time as clocks
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 from uuid import uuid4
 
 from trails import lineage, validate
@@ -35,10 +36,11 @@ _Answer = TypeVar("_Answer")
 class Session(Handle, public=True):
     """A session: an editable chain of immutable turns. Made by `Repository.create`, `Repository.load` and `fork`.
 
-    What is appended stays in memory until `persist` writes it, all in one commit.
+    What is appended stays in memory until `persist` writes it, all in one commit. Used with `with`, it is persisted where
+    the block ends, also by an error.
     """
 
-    def __init__(self, worktree: Worktree) -> None:
+    def __init__(self, worktree: Worktree, *, autopersist: bool = False) -> None:
         """Not for callers: `Repository.create`, `Repository.load` and `fork` make sessions."""
         if not isinstance(worktree, Worktree):
             raise InvalidInput(
@@ -46,12 +48,31 @@ class Session(Handle, public=True):
             )
         self.worktree = worktree
         """The session as the other parts of this package work on it (internal)."""
+        self.autopersist = autopersist
+        """Whether what is appended is stored at once."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Persist what is new, also where the block raises; its error goes on, with what kept the turns from being stored."""
+        if error is None:
+            self.worktree.store_news()
+            return
+        try:
+            self.worktree.store_news()
+        except Exception as failure:  # noqa: BLE001 - the block's own error is the one that its caller waits for
+            error.add_note(f"Besides, what was appended to session {self.id!r} is not stored: {failure}")
+            failure.__context__ = error.__context__
+            error.__context__ = failure
 
     if not TYPE_CHECKING:  # type checkers know what there is
 
         def __setattr__(self, name: str, value: object) -> None:
             """Refuse what would be lost: nothing of a session is changed by setting it but its principal."""
-            if name not in ("worktree", "principal") and not name.startswith("_"):
+            if name not in ("worktree", "principal", "autopersist") and not name.startswith("_"):
                 raise NoSuchName(
                     f"a session's {name!r} cannot be set; set_label() and set_system() change a session, "
                     "create(meta=...) and fork(meta=...) say more of a new one"
@@ -255,7 +276,10 @@ class Session(Handle, public=True):
             raise InvalidInput(
                 f"the turn for session {self.id!r} is empty: give it a text, parts, or the tool calls that it makes"
             )
-        return self.worktree.append(made)
+        turn = self.worktree.append(made)
+        if self.autopersist:
+            self.worktree.store_news()
+        return turn
 
     def discard_pending(self) -> int:
         """Forget the turns that were appended and not persisted; return how many."""
@@ -353,8 +377,8 @@ class Session(Handle, public=True):
         fork has this session's principal and agent unless given, and the system prompt that was in force at `at`; it
         never has this session's key. `by` names who forks, as for `Repository.delete`.
 
-        Raises `InvalidInput` for a fork index out of range and `ForkDepthExceeded` for a 33rd ancestor, both before
-        anything is written.
+        Raises `InvalidInput` for a fork index out of range or an id or label in use, and `ForkDepthExceeded` for a 33rd
+        ancestor, all before anything is written.
 
         >>> import trails
         >>> with trails.open(":memory:") as store:
@@ -381,6 +405,8 @@ class Session(Handle, public=True):
             kind=kind,
             by=by,
         )
+        if id is not None or label is not None:
+            made.check_names()
         self.persist()
         prompt = tree.workspace.reader.prompt(tree.chain, at=index)
         if prompt is not None:
