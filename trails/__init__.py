@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     )
     from trails.opening import open  # noqa: A004 - trails.open, as io.open
     from trails.plumbing.pages import Page
+    from trails.plumbing.statistics import Statistics
+    from trails.plumbing.summaries import SessionSummary
     from trails.plumbing.watch import Notice
     from trails.records.entries import Delivery, Event, Exchange
     from trails.records.run import Run
@@ -125,6 +127,8 @@ _HOMES = {
     "trails.plumbing.watch": ("Notice",),
     "trails.compare.comparison": ("Comparison",),
     "trails.plumbing.pages": ("Page",),
+    "trails.plumbing.statistics": ("Statistics",),
+    "trails.plumbing.summaries": ("SessionSummary",),
     "trails.session.repository": ("Repository",),
     "trails.records.run": ("Run",),
     "trails.session.session": ("Session",),
@@ -179,8 +183,10 @@ __all__ = [
     "SessionNotFound",
     "SessionRecord",
     "SessionResult",
+    "SessionSummary",
     "SharedSessionWarning",
     "Spawned",
+    "Statistics",
     "Step",
     "StoreFailed",
     "StoreLocked",

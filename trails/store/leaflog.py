@@ -150,6 +150,24 @@ class LeafLog:
         """Return all lines as one text, each with its newline."""
         return self._since(NOTHING)[0]
 
+    def since(self, start: Leaves) -> tuple[list[str], Leaves]:
+        """Return the lines that come after a place that the log holds, in order, and how far they reach."""
+        text, reached = self._since(start)
+        return text.split("\n")[:-1], reached
+
+    def holds(self, place: Leaves) -> bool:
+        """Tell whether the log once reached to a place: it has that many lines and bytes there, and the same link."""
+        with self._lock:
+            if place in (NOTHING, self._reached):
+                return True
+            if not 0 < place.lines <= self._reached.lines or not 0 < place.size <= self._reached.size:
+                return False
+            if self._path is None:
+                return leaves.link(self._memory[place.lines - 1]) == place.link
+            before = os.pread(self._descriptor, min(place.size, _TAIL), max(0, place.size - _TAIL))
+            last = before[:-1].rpartition(b"\n")[2].decode("utf-8", "replace")
+            return before[-1:] == b"\n" and leaves.link(last) == place.link
+
     def _since(self, start: Leaves) -> tuple[str, Leaves]:
         """Return the lines that come after a place, each with its newline, and how far they reach."""
         with self._lock:

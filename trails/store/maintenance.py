@@ -29,10 +29,12 @@ LOG: Final = "log"
 COMMITS: Final = "commits"
 LOCK: Final = "lock"
 POSITION: Final = "position"
+INDEX: Final = "index"
+"""What is derived from the rest: in no backup."""
 _NEW: Final = "quads.new"
 _OLD: Final = "quads.old"
 STAGE: Final = "backup.new"
-_NOT_COPIED: Final = frozenset({LOCK, POSITION, "LOCK", f"{marker.NAME}.new", _NEW, _OLD, STAGE})
+_NOT_COPIED: Final = frozenset({LOCK, POSITION, "LOCK", INDEX, f"{marker.NAME}.new", _NEW, _OLD, STAGE})
 """What is no part of a store's data: locks (opening the engine's own would free it), and what a crash left."""
 
 
