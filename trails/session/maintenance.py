@@ -8,12 +8,8 @@ from trails.errors import InvalidInput
 from trails.files import as_path
 from trails.handles import Handle
 from trails.plumbing import deletion, sweep
-<<<<<<< HEAD
-from trails.store import dumping, view
-=======
 from trails.plumbing.workspace import Workspace
-from trails.store import dumping
->>>>>>> h-index
+from trails.store import dumping, view
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.maintenance import Vacuumed

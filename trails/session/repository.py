@@ -21,11 +21,7 @@ from trails.plumbing import (
     deletion,
     detach,
     labels,
-<<<<<<< HEAD
     names,
-    pages,
-=======
->>>>>>> h-index
     pruning,
     redact_matching,
     redaction,
@@ -33,11 +29,8 @@ from trails.plumbing import (
     statistics,
     summaries,
 )
-<<<<<<< HEAD
-from trails.plumbing.names import Name
-=======
 from trails.plumbing.index.figures import By, Sort
->>>>>>> h-index
+from trails.plumbing.names import Name
 from trails.plumbing.pages import Page
 from trails.plumbing.prices import prices_of
 from trails.plumbing.pruning import Pruning
@@ -92,13 +85,9 @@ class Repository(Handle):
         self._feed: Feed | None = None
         _OPEN.add(self)
         try:
-<<<<<<< HEAD
             if not self.read_only:
+                self.workspace.index.sweep()
                 deletion.sweep_pending(store)
-=======
-            self.workspace.index.sweep()
-            deletion.sweep_pending(store)
->>>>>>> h-index
         except BaseException:  # an interrupt too: nobody else could close it
             self.close()
             raise

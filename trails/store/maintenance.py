@@ -34,7 +34,7 @@ INDEX: Final = "index"
 _NEW: Final = "quads.new"
 _OLD: Final = "quads.old"
 STAGE: Final = "backup.new"
-_NOT_COPIED: Final = frozenset({LOCK, POSITION, "LOCK", INDEX, f"{marker.NAME}.new", _NEW, _OLD, STAGE})
+_NOT_COPIED: Final = frozenset({LOCK, POSITION, INDEX, "LOCK", f"{marker.NAME}.new", _NEW, _OLD, STAGE})
 """What is no part of a store's data: locks (opening the engine's own would free it), and what a crash left."""
 
 
