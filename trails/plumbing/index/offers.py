@@ -55,5 +55,6 @@ def _names(database: sqlite3.Connection, table: str, column: str, start: str) ->
         asked += f" AND rowid > (SELECT max(rowid) - {_LOOKED_AT} FROM {table})"  # noqa: S608 - our own names
     bounds = (start, start + _AFTER_ALL)
     ends = database.execute(f"SELECT min({column}), max({column}) {asked}", bounds).fetchone()
-    latest = database.execute(f"SELECT DISTINCT {column} {asked} ORDER BY rowid DESC LIMIT {MOST}", bounds)
-    return {name for (name,) in latest} | {name for name in ends if name is not None}
+    latest = "by_activity" if table == "sessions" else "rowid"
+    newest = database.execute(f"SELECT DISTINCT {column} {asked} ORDER BY {latest} DESC LIMIT {MOST}", bounds)
+    return {name for (name,) in newest} | {name for name in ends if name is not None}
