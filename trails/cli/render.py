@@ -27,8 +27,8 @@ from trails.integrity import digests
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
 
-    from trails.cli.forest import Twig
     from trails.model import SessionRecord, ToolCall, ToolResult, Turn, VerifyReport
+    from trails.plumbing.forest import Twig
 
 WIDTH: Final = "trails.width"
 """Where a command that runs others says how wide they print when stdout is no terminal."""

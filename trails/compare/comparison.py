@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from trails import tables
+from trails import html, tables
 from trails.compare.arms import ArmTest, Method, between
 from trails.compare.forest_layout import Stem
 from trails.compare.groups import ARM, OUTCOME, ROOT, Group, arm_of, grouped, is_identifier, patterns, rank
@@ -163,6 +163,17 @@ class Comparison:
     def __repr__(self) -> str:
         grouped = f" in {len(self.groups)} groups" if self.groups else ""
         return f"<Comparison of {self.root!r}: {len(self)} branches{grouped}>"
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        title = html.inline(repr(self))
+        if self.groups:
+            figures = _SHORT_FIGURES if len(self.groups) <= html.MOST_ROWS else ("n", "mean")
+            many = self.table(groups=True, figures=figures)
+            return html.box(
+                title, [tables.to_html(_short(many), digits=4), html.note("groups; .rows has the branches")]
+            )
+        return html.box(title, [tables.to_html(self.table(), digits=4)])
 
     # --- as asked
 
@@ -416,6 +427,16 @@ def _group_row(group: Group, numeric: Iterable[str], figures: Sequence[str]) -> 
         for figure in figures:
             row[f"{name}.{figure}"] = None if aggregate is None else getattr(aggregate, figure)
     return row
+
+
+_SHORT_FIGURES: Final = ("n", "mean", "sd", "median")
+
+
+def _short(table: PlainTable) -> PlainTable:
+    """Return a table of groups without columns that say nothing: all numbers there, all the same, no spread."""
+    gone = {name for name in table.kinds if name.endswith(".sd") and not any(table.column(name))}
+    gone |= {f"{name.removesuffix('.sd')}.{figure}" for name in gone for figure in ("n", "median")}
+    return PlainTable({name: kind for name, kind in table.kinds.items() if name not in gone}, table.rows)
 
 
 _WHOLE_FIGURES: Final = frozenset({"n", "missing"})

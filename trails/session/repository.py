@@ -19,6 +19,7 @@ from trails.model import SessionRecord, VerifyReport
 from trails.plumbing import (
     deletion,
     detach,
+    forest,
     labels,
     names,
     pages,
@@ -27,6 +28,7 @@ from trails.plumbing import (
     redaction,
     search,
 )
+from trails.plumbing.forest import Forest
 from trails.plumbing.names import Name
 from trails.plumbing.pages import Page
 from trails.plumbing.pruning import Pruning
@@ -186,6 +188,21 @@ class Repository(Handle):
         """
         return load(self.workspace, session, window(max_tokens, pinned_count, counter))
 
+    def forest(self, session: Name | None = None) -> Forest:
+        """Return the forest of forks and spawned sessions, all of it or a session's own tree; two queries, no transcript.
+
+        `session` is any name of it, see `resolve`. A notebook draws it, `print` too; `to_pandas` has a row a session.
+
+        Raises `SessionNotFound`.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="plan"); _ = s.append("user", "Go"); _ = s.fork(id="other").persist()
+        ...     [(twig.depth, twig.node.id, twig.node.turns) for twig in store.forest()]
+        [(0, 'plan', 1), (1, 'other', 1)]
+        """
+        return forest.grow(self.reader, None if session is None else self.resolve(session))
+
     def replay(self, session: Name, *, up_to_index: int | None = None) -> list[dict[str, Any]]:
         """Return a session's stored transcript as plain dicts with role, content, index and branch; write nothing.
 
@@ -202,9 +219,9 @@ class Repository(Handle):
         """Return a session's record without its turns; raise `SessionNotFound` where there is none."""
         return names.record(self.workspace, session)
 
-    def branches(self, session: Name) -> list[SessionRecord]:
-        """Return the records of a session's direct forks, oldest first."""
-        return self.reader.branches(self.record(session).id)
+    def branches(self, session: Name) -> Page[SessionRecord]:
+        """Return the records of a session's direct forks, oldest first, all on one page."""
+        return Page(self.reader.branches(self.record(session).id), None)
 
     def resolve(self, name: Name, *, exact: bool = False) -> str:
         """Return the id of the session that a name stands for: an id, IRI, label or tag, or the beginning of an id.

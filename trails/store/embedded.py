@@ -32,7 +32,7 @@ from trails.store import engines, maintenance, manifest, marker, tsv
 from trails.store.applying import Applier
 from trails.store.commitlog import CommitLog
 from trails.store.committing import Batch, Settled, Waiting, matching
-from trails.store.contract import Change, Durability, Result, Solutions
+from trails.store.contract import Change, Durability, Result, Solutions, Triples
 from trails.store.frames import BULK, RELAXED, CommitRecord
 from trails.store.gate import Gate
 from trails.store.leaflog import NOTHING, LeafLog
@@ -240,7 +240,7 @@ class EmbeddedStore(Handle):
                 )
                 if isinstance(result, ox.QuerySolutions):
                     return Solutions(tuple(variable.value for variable in result.variables), query_guard.rows(result))
-                return bool(result) if isinstance(result, ox.QueryBoolean) else query_guard.rows(result)
+                return bool(result) if isinstance(result, ox.QueryBoolean) else Triples(query_guard.rows(result))
 
     @engines.let_go
     def table(self, text: str) -> list[list[str]]:
