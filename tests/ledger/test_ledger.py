@@ -491,7 +491,7 @@ def test_a_coroutine_as_a_handler_runs_in_the_callers_loop(store: Repository) ->
             await asyncio.sleep(0)
             return echo(running.sync)
 
-        assert len(await AsyncLedger(ledger, Workers(2)).process("main", handler)) == 2
+        assert len(await AsyncLedger(ledger, Workers()).process("main", handler)) == 2
 
     asyncio.run(main())
     assert contents(store) == ["m1", "re: m1", "m2", "re: m2"]
@@ -509,7 +509,7 @@ def test_cancelling_fails_the_exchange_before_it_returns(store: Repository) -> N
             begun.set()
             await asyncio.Event().wait()
 
-        task = asyncio.create_task(AsyncLedger(ledger, Workers(2)).process("main", handler))
+        task = asyncio.create_task(AsyncLedger(ledger, Workers()).process("main", handler))
         await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -142,7 +142,7 @@ def test_agents_that_are_coroutines_run_together_in_the_event_loop(store: Reposi
     async def host() -> int:
         for number in range(3):
             runs.spawn(MAIN, f"task {number}")
-        return await asyncio.wait_for(AsyncRuns(runs, Workers(2)).work(), WAIT)
+        return await asyncio.wait_for(AsyncRuns(runs, Workers()).work(), WAIT)
 
     runs = Runs(store, agent=agent, clock=clock, announce=lambda word: None, new_id=counter())
     assert asyncio.run(host()) == 3
@@ -162,7 +162,7 @@ def test_work_that_waits_for_work_in_another_lane_does_not_hang_in_an_event_loop
 
     runs = Runs(store, agent=agent, clock=clock, announce=lambda word: None, new_id=counter())
     runs.spawn(MAIN, "Ask the other")
-    asyncio.run(asyncio.wait_for(AsyncRuns(runs, Workers(2)).work(), WAIT))
+    asyncio.run(asyncio.wait_for(AsyncRuns(runs, Workers()).work(), WAIT))
     assert answers == ["ok"]
 
 

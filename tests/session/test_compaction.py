@@ -633,9 +633,9 @@ def test_an_async_summariser_is_awaited_and_turns_appended_meanwhile_are_kept(st
         session.append("user", "meanwhile")
         return f"{len(asked.turns)} turns"
 
-    turn = asyncio.run(AsyncSession(session, Workers(2)).compact(summarise, keep_turns=1))
+    turn = asyncio.run(AsyncSession(session, Workers()).compact(summarise, keep_turns=1))
     assert (turn.index, turn.content) == (7, "5 turns")
-    assert asyncio.run(AsyncSession(session, Workers(2)).compact(Summariser("plain"), keep_turns=1)).content == "plain"
+    assert asyncio.run(AsyncSession(session, Workers()).compact(Summariser("plain"), keep_turns=1)).content == "plain"
 
 
 def test_a_coroutine_where_none_can_be_awaited_is_refused(store: Repository) -> None:
@@ -769,7 +769,7 @@ def test_an_async_model_and_summariser_are_awaited(store: Repository) -> None:
         return "short"
 
     found = asyncio.run(
-        AsyncSession(session, Workers(2)).run_with_compaction(call, summarise, query="?", keep_turns=1, counter=ONE)
+        AsyncSession(session, Workers()).run_with_compaction(call, summarise, query="?", keep_turns=1, counter=ONE)
     )
     assert found == "answer to ?"
 

@@ -25,7 +25,7 @@ from trails.aio.facets import AsyncMaintenance, AsyncNotes, AsyncProofs, AsyncTa
 from trails.aio.ledger import AsyncLedger, AsyncRunning
 from trails.aio.opening import Opening, open  # noqa: A004 - trails.aio.open, as trails.open
 from trails.aio.repository import AsyncRepository
-from trails.aio.router import AsyncRouter
+from trails.aio.router import AsyncRouter, AsyncView
 from trails.aio.runs import AsyncRuns
 from trails.aio.session import AsyncSession
 from trails.aio.tree import AsyncNode, AsyncTree
@@ -43,6 +43,7 @@ __all__ = [
     "AsyncSession",
     "AsyncTags",
     "AsyncTree",
+    "AsyncView",
     "Opening",
     "open",
 ]

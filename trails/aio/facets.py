@@ -32,9 +32,9 @@ class AsyncNotes(Twin[Notes]):
 class AsyncMaintenance(Twin[Maintenance]):
     """The upkeep of a store: vacuum, backup, dump."""
 
-    vacuum = in_thread(Maintenance.vacuum)
-    backup = in_thread(Maintenance.backup)
-    dump = in_thread(Maintenance.dump)
+    vacuum = in_thread(Maintenance.vacuum, apart=True)
+    backup = in_thread(Maintenance.backup, apart=True)
+    dump = in_thread(Maintenance.dump, apart=True)
 
 
 class AsyncProofs(Twin[Proofs]):

@@ -13,7 +13,7 @@ from trails.aio.router import AsyncRouter
 from trails.aio.runs import AsyncRuns
 from trails.aio.session import AsyncSession, session_of, sync_session
 from trails.aio.tree import AsyncTree
-from trails.aio.workers import Twin, in_thread
+from trails.aio.workers import Twin, here, in_thread
 from trails.ledger import Ledger
 from trails.routing import Router
 from trails.runs import Runs
@@ -75,6 +75,11 @@ class AsyncRepository(Twin[Repository]):
     async def diff(self, a: AsyncSession | Session | str, b: AsyncSession | Session | str) -> Diff:
         """Return what differs between two sessions, as `Repository.diff` does."""
         return await self.run(lambda store: store.diff(sync_session(a), sync_session(b)))
+
+    # --- who follows
+
+    subscribe = in_thread(Repository.subscribe)
+    changes = here(Repository.changes)
 
     # --- erasure
 

@@ -7,6 +7,22 @@ from typing import Any
 from trails.aio.session import session_of
 from trails.aio.workers import Twin, here, in_thread
 from trails.routing import Router
+from trails.routing.visibility import View
+
+
+class AsyncView(Twin[View]):
+    """What a sandboxed session may see: itself and what it spawned, to be asked in SPARQL."""
+
+    @property
+    def sessions(self) -> tuple[str, ...]:
+        """The ids of the sessions that it sees, in order."""
+        return self.sync.sessions
+
+    query = in_thread(View.query, leave=True)
+
+
+def _view(twin: Twin[Any], made: View) -> AsyncView:
+    return AsyncView(made, twin.workers)
 
 
 class AsyncRouter(Twin[Router]):
@@ -41,6 +57,7 @@ class AsyncRouter(Twin[Router]):
     should_respond = in_thread(Router.should_respond)
     may_message = in_thread(Router.may_message)
     history = in_thread(Router.history)
+    view = in_thread(Router.view, _view)
     query = in_thread(Router.query, leave=True)
     check = in_thread(Router.check)
     delete = in_thread(Router.delete)

@@ -43,6 +43,6 @@ class AsyncRuns(Twin[Runs]):
         """
 
         def drain(settle: Settle) -> int:
-            return self.sync.work_wide(settle)
+            return self.sync.work_wide(settle, settle.stopped.is_set)
 
         return await self.workers.run_hosting(drain)

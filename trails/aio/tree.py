@@ -153,6 +153,7 @@ class AsyncTree(Twin[Tree]):
         return self.sync.recovered
 
     main = in_thread(Tree.main, node_of)
+    on_cancel = in_thread(Tree.on_cancel)
     mains = in_thread(Tree.mains, nodes_of)
     at_work = in_thread(Tree.at_work, nodes_of)
     suspend_idlest = in_thread(Tree.suspend_idlest)

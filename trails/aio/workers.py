@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial, wraps
 from inspect import isawaitable
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
-from anyio import CancelScope, CapacityLimiter, Lock, get_cancelled_exc_class, to_thread
+from anyio import (
+    CancelScope,
+    CapacityLimiter,
+    Lock,
+    create_task_group,
+    get_cancelled_exc_class,
+    sleep_forever,
+    to_thread,
+)
 from anyio.from_thread import BlockingPortal
 from anyio.lowlevel import checkpoint_if_cancelled
 
@@ -23,16 +32,21 @@ _Result = TypeVar("_Result")
 _Given = TypeVar("_Given")
 _Sync = TypeVar("_Sync")
 
-Settle = Callable[[Any], Any]
-"""Returns what a host's function gave, once it was awaited where it has to be."""
+
+AT_A_TIME: Final = 2
+"""Calls at a time on worker threads, and as many questions that may take long: few, so that the loop has its turn."""
 
 
 class Workers:
-    """The worker threads of one open store: so many calls at a time, apart from those that the event loop has for others."""
+    """The worker threads of one open store, apart from those that the event loop has for others.
 
-    def __init__(self, threads: int) -> None:
+    Threads that compute hand the interpreter on every 5 ms, and not always to the loop: with each more it waits longer.
+    """
+
+    def __init__(self) -> None:
         """Nothing is started: threads come with calls, and anyio keeps them for the next ones."""
-        self._limiter = CapacityLimiter(threads)
+        self._calls = CapacityLimiter(AT_A_TIME)
+        self._questions = CapacityLimiter(AT_A_TIME)
         self._locks: WeakKeyDictionary[Any, Lock] = WeakKeyDictionary()
         self._going: set[_Call[Any]] = set()
 
@@ -57,7 +71,7 @@ class Workers:
         """
         call = _Call(work, self._going)
         try:
-            limiter = CapacityLimiter(1) if apart else self._limiter
+            limiter = CapacityLimiter(1) if apart else self._questions if leave else self._calls
             return await to_thread.run_sync(call, abandon_on_cancel=leave, limiter=limiter)
         except get_cancelled_exc_class():
             if at_cancel is not None:
@@ -71,20 +85,19 @@ class Workers:
     async def run_hosting(self, work: Callable[[Settle], _Result]) -> _Result:
         """Return what `work` gives on a worker thread, where a host's functions are called that may be coroutines.
 
-        It gets a function that returns what an awaitable gives, awaited in this event loop, or a plain value as it is.
+        It gets a `Settle`, by which what they give is awaited in this event loop.
         Whoever is cancelled, so are those; then the call ends.
         """
         failure: Exception | None = None
-        async with BlockingPortal() as portal:
-
-            def settle(given: Any) -> Any:
-                return portal.call(_awaited, given) if isawaitable(given) else given
-
-            try:
-                stop = partial(portal.stop, cancel_remaining=True)
-                found = await self.run(partial(work, settle), apart=True, at_cancel=stop)
-            except Exception as error:  # noqa: BLE001 - raised below: here it would come out in a group
-                failure = error
+        async with create_task_group() as watching:
+            async with BlockingPortal() as portal:
+                settle = Settle(portal)
+                watching.start_soon(settle.watch)
+                try:
+                    found = await self.run(partial(work, settle), apart=True, at_cancel=settle.stop)
+                except Exception as error:  # noqa: BLE001 - raised below: here it would come out in a group
+                    failure = error
+            watching.cancel_scope.cancel()
         if failure is None:
             return found
         await checkpoint_if_cancelled()  # what a cancelled coroutine raises on the thread is no news
@@ -94,6 +107,37 @@ class Workers:
         """Return once no call is under way any more, those that were left included."""
         for call in list(self._going):
             await call.over()
+
+
+class Settle:
+    """Called on a worker thread with what a host's function gave: returns it, once it was awaited where it has to be."""
+
+    def __init__(self, portal: BlockingPortal) -> None:
+        """Await in the event loop that a portal leads to."""
+        self._portal = portal
+        self.stopped = threading.Event()
+        """Whoever waits for all of it was cancelled: begin nothing more."""
+
+    def __call__(self, given: Any) -> Any:
+        if not isawaitable(given):
+            return given
+        if self.stopped.is_set():
+            if isinstance(given, Coroutine):
+                given.close()
+            raise CancelledError
+        return self._portal.call(_awaited, given)
+
+    async def watch(self) -> None:
+        """Wait for being cancelled, which what is awaited here is too."""
+        try:
+            await sleep_forever()
+        finally:
+            self.stopped.set()
+
+    async def stop(self) -> None:
+        """Cancel what is awaited here."""
+        self.stopped.set()
+        await self._portal.stop(cancel_remaining=True)
 
 
 async def _awaited(given: Awaitable[_Result]) -> _Result:

@@ -25,7 +25,7 @@ def tree(session: str | None, as_json: bool) -> None:
     """
     from trails.plumbing import forest
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         top = None if session is None else store.resolve(session)
         found = forest.grow(store.reader, top)
     answer({"sessions": list(found)}, found.trees, _draw, empty="the store holds no sessions", as_json=as_json)

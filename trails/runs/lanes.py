@@ -138,8 +138,8 @@ class Lanes:
             done += 1
         return done
 
-    def drain_wide(self) -> int:
-        """Do the same with as many at once as the lanes let, on threads; return once nothing is left."""
+    def drain_wide(self, stopped: Callable[[], bool] = lambda: False) -> int:
+        """Do the same with as many at once as the lanes let, on threads; return once nothing is left, or it is `stopped`."""
         if self.listener is not None:
             raise InvalidInput(_TAKEN)
         woken, done = threading.Event(), 0
@@ -150,7 +150,7 @@ class Lanes:
             try:
                 while True:
                     woken.clear()
-                    while (ticket := self.take()) is not None:
+                    while not stopped() and (ticket := self.take()) is not None:
                         going.add(pool.submit(copy_context().run, ticket.run))
                     if not going:
                         return done

@@ -176,15 +176,16 @@ class Runs(Handle):
         """Work on what waits in the lanes, on this thread, until nothing may begin; return how many pieces were done."""
         return self.lanes.drain(limit)
 
-    def work_wide(self, settle: Callable[[Any], Any] | None = None) -> int:
+    def work_wide(self, settle: Callable[[Any], Any] | None = None, stopped: Callable[[], bool] = lambda: False) -> int:
         """Do the same with as many at once as the lanes let, on threads; return once nothing is left.
 
         `settle` returns what an agent gave, once it was awaited where it has to be: `trails.aio` hands in the event loop.
+        Once `stopped` tells so, nothing more begins.
         """
         before = self._engine.awaited
         self._engine.awaited = settle or before
         try:
-            return self.lanes.drain_wide()
+            return self.lanes.drain_wide(stopped)
         finally:
             self._engine.awaited = before
 

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from trails import html, parts
 from trails.legible import count
-from trails.model import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES, Turn, tokens_of
+from trails.model import Turn
 from trails.plumbing.worktree import Worktree
 from trails.tables import Kind, PlainTable
+from trails.usage import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES, tokens_of
 
 _FIRST: Final = 5
 _LAST: Final = 35

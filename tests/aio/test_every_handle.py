@@ -1,0 +1,77 @@
+"""Every public method of a handle has an await form: nothing is forgotten where a handle grows."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from trails import Ledger, Repository, Router, Runs, Session, Tree, aio
+from trails.ledger.exchange import Running
+from trails.routing.visibility import View
+from trails.session.maintenance import Maintenance
+from trails.session.notes import Notes
+from trails.session.proofs import Proofs
+from trails.session.tags import Tags
+from trails.tree.node import Node
+
+TWINS: dict[type, type] = {
+    Repository: aio.AsyncRepository,
+    Session: aio.AsyncSession,
+    Ledger: aio.AsyncLedger,
+    Running: aio.AsyncRunning,
+    Tree: aio.AsyncTree,
+    Node: aio.AsyncNode,
+    Runs: aio.AsyncRuns,
+    Router: aio.AsyncRouter,
+    View: aio.AsyncView,
+    Tags: aio.AsyncTags,
+    Notes: aio.AsyncNotes,
+    Maintenance: aio.AsyncMaintenance,
+    Proofs: aio.AsyncProofs,
+}
+EXEMPT = {
+    "Repository.store": "the quads below, internal",
+    "Repository.graph": "rdflib reads while it is iterated: `store.run` is for what is done with a view",
+    "Running.begin": "the ledger's own",
+    "Running.complete": "the ledger's own",
+    "Running.fail": "the ledger's own",
+    "Tree.store": "the one that it was made with",
+    "Runs.threads": "`work` has threads, and the event loop",
+    "Runs.work_wide": "`work` is its await form",
+}
+SPECIAL = {"__len__", "__getitem__", "__iter__", "__bool__"}
+"""What works in memory, and has to be there too."""
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")} | (SPECIAL & vars(kind).keys())
+
+
+@pytest.mark.parametrize("kind", TWINS)
+def test_every_public_method_has_an_await_form(kind: type) -> None:
+    missing = public(kind) - public(TWINS[kind])
+    assert {f"{kind.__name__}.{name}" for name in missing} <= EXEMPT.keys()
+
+
+def test_what_is_exempt_is_there_and_has_no_await_form() -> None:
+    named = {f"{kind.__name__}.{name}": (kind, name) for kind in TWINS for name in public(kind)}
+    for name in EXEMPT:
+        kind, attribute = named[name]
+        assert attribute not in public(TWINS[kind]), name
+
+
+@pytest.mark.parametrize("kind", TWINS)
+def test_an_await_form_has_the_parameters_and_the_text_of_what_it_awaits(kind: type) -> None:
+    for name in public(kind) & public(TWINS[kind]):
+        below, above = getattr(kind, name), getattr(TWINS[kind], name)
+        if not callable(below) or name.startswith("_") or "as `" in (above.__doc__ or ""):
+            continue  # one of a few that are written out, because they take handles
+        if name not in {"close", "process", "work"}:
+            assert names(above)[1:] == names(below)[1:], name
+            assert above.__doc__ == below.__doc__, name
+
+
+def names(method: Any) -> list[str]:
+    return list(inspect.signature(method).parameters)
