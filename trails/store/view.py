@@ -128,7 +128,7 @@ class ViewStore(EngineReader):
         with self._refreshing:
             before = self._moment
             if before is not None:
-                self._gate.alone(lambda: self._put(None))
+                self._put(None)
                 before.close()
 
     def abandon(self) -> None:
