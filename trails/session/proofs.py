@@ -13,6 +13,7 @@ from trails.integrity.witnesses import cosignatures
 from trails.model import VerifyReport
 from trails.plumbing import checkpoints, log_events, names, signatures, verify
 from trails.plumbing.workspace import Workspace
+from trails.progress import Progress, moving
 from trails.store.view import ViewStore
 
 
@@ -36,6 +37,7 @@ class Proofs(Handle):
         authorities: Iterable[str] = (),
         signers: Iterable[str] = (),
         require_signed: bool = False,
+        progress: Progress | bool | None = None,
     ) -> VerifyReport:
         """Check digests, indices and lineage of one session (with its ancestors) or of all, and report what is wrong.
 
@@ -49,7 +51,8 @@ class Proofs(Handle):
         that none covers, of those by the public keys in `signers` where any are given; with `require_signed`, such turns are
         findings. Raises `IntegrityError` where none of the keys signed the checkpoint, too few
         witnesses did, or the token does not hold. Of a store that was opened to be read, while it is open elsewhere, what is
-        checked is what was seen: `up_to` in the report is the number of the last commit of it.
+        checked is what was seen: `up_to` in the report is the number of the last commit of it. `progress` is called with how
+        many sessions are done and how many there are; True draws a bar, in a notebook or on a terminal's stderr.
         """
         store, reader = self._workspace.store, self._workspace.reader
         wanted = None if session is None else names.record(self._workspace, session).id
@@ -63,7 +66,8 @@ class Proofs(Handle):
         stamped = stamped_if_asked(checkpoint, timestamp, list(authorities))
         rewritten = [] if kept is None else checkpoints.findings(store, kept)
         since = None if kept is None else kept.size
-        report = verify.verify(store, reader, wanted, since=since)
+        with moving(progress, "verifying") as move:
+            report = verify.verify(store, reader, wanted, since=since, progress=move)
         if not report.ok:
             with store.hold():  # half of what another thread was writing looks like damage: what stays is real
                 report = verify.verify(store, reader, wanted, since=since)

@@ -43,6 +43,7 @@ from trails.plumbing.statistics import Statistics
 from trails.plumbing.summaries import Summaries
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree, new_prompt
+from trails.progress import Progress
 from trails.records.deeds import Deed
 from trails.records.sessions import DEFAULT_AGENT, DEFAULT_PRINCIPAL
 from trails.session.maintenance import Maintenance
@@ -818,6 +819,7 @@ class Repository(Handle):
         authorities: Iterable[str] = (),
         signers: Iterable[str] = (),
         require_signed: bool = False,
+        progress: Progress | bool | None = None,
     ) -> VerifyReport:
         """Check digests, indices and lineage of one session or of all, and report what is wrong: see `Proofs.verify`."""
         return self.proofs.verify(
@@ -830,6 +832,7 @@ class Repository(Handle):
             authorities=authorities,
             signers=signers,
             require_signed=require_signed,
+            progress=progress,
         )
 
     def info(self) -> dict[str, Any]:
