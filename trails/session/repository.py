@@ -23,6 +23,7 @@ from trails.model import SessionRecord, VerifyReport
 from trails.plumbing import (
     deletion,
     detach,
+    forest,
     labels,
     names,
     pages,
@@ -33,6 +34,7 @@ from trails.plumbing import (
     statistics,
     summaries,
 )
+from trails.plumbing.forest import Forest
 from trails.plumbing.index.figures import By, Sort
 from trails.plumbing.names import Name
 from trails.plumbing.pages import Page
@@ -46,6 +48,7 @@ from trails.plumbing.summaries import Summaries
 from trails.plumbing.transaction import check_free_names
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree, new_prompt
+from trails.progress import Progress
 from trails.records.sessions import DEFAULT_AGENT, DEFAULT_PRINCIPAL
 from trails.session import agreeing, deleting, forms
 from trails.session.deleting import Children
@@ -300,6 +303,21 @@ class Repository(Handle, public=True):
         """
         return load(self.workspace, session, window(max_tokens, pinned_count, counter))
 
+    def forest(self, session: Name | None = None) -> Forest:
+        """Return the forest of forks and spawned sessions, all of it or a session's own tree; two queries, no transcript.
+
+        `session` is any name of it, see `resolve`. A notebook draws it, `print` too; `to_pandas` has a row a session.
+
+        Raises `SessionNotFound`.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="plan"); _ = s.append("user", "Go"); _ = s.fork(id="other").persist()
+        ...     [(twig.depth, twig.node.id, twig.node.turns) for twig in store.forest()]
+        [(0, 'plan', 1), (1, 'other', 1)]
+        """
+        return forest.grow(self.reader, None if session is None else self.resolve(session))
+
     def replay(self, session: Name, *, up_to_index: int | None = None) -> list[dict[str, Any]]:
         """Return a session's stored transcript as plain dicts with role, content, index and branch; write nothing.
 
@@ -343,9 +361,9 @@ class Repository(Handle, public=True):
         """Return a session's record without its turns; raise `SessionNotFound` where there is none."""
         return names.record(self.workspace, session)
 
-    def branches(self, session: Name) -> list[SessionRecord]:
-        """Return the records of a session's direct forks, oldest first."""
-        return self.reader.branches(self.record(session).id)
+    def branches(self, session: Name) -> Page[SessionRecord]:
+        """Return the records of a session's direct forks, oldest first, all on one page."""
+        return Page(self.reader.branches(self.record(session).id), None)
 
     def resolve(self, name: Name, *, exact: bool = False) -> str:
         """Return the id of the session that a name stands for: an id, IRI, label or tag, or the beginning of an id.
@@ -904,6 +922,7 @@ class Repository(Handle, public=True):
         authorities: Iterable[str] = (),
         signers: Iterable[str] = (),
         require_signed: bool = False,
+        progress: Progress | bool | None = None,
     ) -> VerifyReport:
         """Check digests, indices and lineage of one session or of all, and report what is wrong: see `Proofs.verify`."""
         return self.proofs.verify(
@@ -916,6 +935,7 @@ class Repository(Handle, public=True):
             authorities=authorities,
             signers=signers,
             require_signed=require_signed,
+            progress=progress,
         )
 
     def info(self) -> dict[str, Any]:

@@ -9,14 +9,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 from uuid import uuid4
 
-from trails import lineage, validate
+from trails import html, lineage, validate
 from trails.errors import ContextOverflow, InvalidInput, NoSuchName
 from trails.handles import Handle
 from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
 from trails.plumbing import detach, draft, labels, names, signatures
+from trails.plumbing.pages import Page
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
-from trails.session import bisect, blame, cherry_pick, deleting, sequence, signing
+from trails.session import bisect, blame, cherry_pick, deleting, sequence, showing, signing
+from trails.tables import PlainTable, Tabular
 
 if TYPE_CHECKING:
     from prov.model import ProvDocument
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 
-class Session(Handle, public=True):
+class Session(Handle, Tabular, public=True):
     """A session: an editable chain of immutable turns. Made by `Repository.create`, `Repository.load` and `fork`.
 
     What is appended stays in memory until `persist` writes it, all in one commit. Used with `with`, it is persisted where
@@ -191,6 +193,14 @@ class Session(Handle, public=True):
     def __repr__(self) -> str:
         pending = f", {self.pending} pending" if self.pending else ""
         return f"<Session {self.id!r} {self.branch}: {len(self)} turns{pending}>"
+
+    def table(self) -> PlainTable:
+        """Return the transcript as a table, a row a turn: its place, who said what, when, and what it cost."""
+        return showing.table(self.turns)
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        return showing.transcript(self.worktree)
 
     @property
     def pending(self) -> int:
@@ -413,9 +423,9 @@ class Session(Handle, public=True):
             made.record = made.record.model_copy(update={"system_version": prompt.version})
         return Session(made)
 
-    def branches(self) -> list[SessionRecord]:
-        """Return the records of the direct forks of this session, oldest first."""
-        return self.worktree.workspace.reader.branches(self.id)
+    def branches(self) -> Page[SessionRecord]:
+        """Return the records of the direct forks of this session, oldest first, all on one page."""
+        return Page(self.worktree.workspace.reader.branches(self.id), None)
 
     def diff(self, other: Session | SessionRecord | str) -> Diff:
         """Return what differs between this session and another: the prefix they share, and their tails turn by turn.
