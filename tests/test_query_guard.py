@@ -389,9 +389,9 @@ def test_a_command_prints_the_answer_of_ask_whatever_it_is(tmp_path: Path) -> No
         return result.exit_code, result.stdout, result.stderr
 
     no, yes = "ASK { ?s ?p 'nowhere' }", "ASK {}"
-    assert (run(no), run(yes)) == ((0, "false\n", ""), (0, "true\n", ""))
+    assert (run(no), run(yes)) == ((1, "false\n", ""), (0, "true\n", ""))
     code, out, _ = run(no, "--json")
-    assert (code, json.loads(out)) == (0, {"head": {}, "boolean": False})
+    assert (code, json.loads(out)) == (1, {"head": {}, "boolean": False})
     for form, kind in (("csv", "rows"), ("tsv", "rows"), ("turtle", "CONSTRUCT"), ("ntriples", "CONSTRUCT")):
         code, out, told = run(no, "--format", form)
         assert (code, out) == (2, "")
@@ -405,7 +405,7 @@ def test_a_command_prints_the_answer_of_ask_whatever_it_is(tmp_path: Path) -> No
 
 def test_a_query_name_that_there_is_not_is_told_with_those_there_are(memory: Repository, view: View) -> None:
     for asked in (memory, view):
-        with pytest.raises(InvalidInput, match=r"no query named 'forrest'; the catalogue has: .*forest"):
+        with pytest.raises(InvalidInput, match=r"no query named 'forrest' \(did you mean 'forest'\?\); the catalogue has: .*forest"):
             asked.query("forrest")
 
 

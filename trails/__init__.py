@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         SharedSessionWarning,
         StoreFailed,
         StoreLocked,
+        StoreReadOnly,
         TrailsError,
     )
     from trails.integrity.head_signatures import HeadSignature
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
     )
     from trails.opening import open  # noqa: A004 - trails.open, as io.open
     from trails.plumbing.pages import Page
+    from trails.plumbing.statistics import Statistics
+    from trails.plumbing.summaries import SessionSummary
     from trails.plumbing.watch import Notice
     from trails.records.entries import Delivery, Event, Exchange
     from trails.records.run import Run
@@ -98,6 +101,7 @@ _HOMES = {
         "SharedSessionWarning",
         "StoreFailed",
         "StoreLocked",
+        "StoreReadOnly",
         "TrailsError",
     ),
     "trails.integrity.head_signatures": ("HeadSignature",),
@@ -123,6 +127,8 @@ _HOMES = {
     "trails.plumbing.watch": ("Notice",),
     "trails.compare.comparison": ("Comparison",),
     "trails.plumbing.pages": ("Page",),
+    "trails.plumbing.statistics": ("Statistics",),
+    "trails.plumbing.summaries": ("SessionSummary",),
     "trails.session.repository": ("Repository",),
     "trails.records.run": ("Run",),
     "trails.session.session": ("Session",),
@@ -177,11 +183,14 @@ __all__ = [
     "SessionNotFound",
     "SessionRecord",
     "SessionResult",
+    "SessionSummary",
     "SharedSessionWarning",
     "Spawned",
+    "Statistics",
     "Step",
     "StoreFailed",
     "StoreLocked",
+    "StoreReadOnly",
     "Tag",
     "TokenWindow",
     "ToolCall",

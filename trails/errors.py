@@ -92,6 +92,10 @@ class StoreLocked(TrailsError):
     """Another process, or another handle in this process, owns the store."""
 
 
+class StoreReadOnly(TrailsError):
+    """The store was opened to be read only, and something would have written to it. Nothing was written."""
+
+
 class StoreFailed(TrailsError):
     """The store cannot go on (a write failed, it is closed, or this process does not own it)."""
 

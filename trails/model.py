@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trails import iris
 from trails.decoding import json_object, json_value
+from trails.usage import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES, cost_of, tokens_of
 
 MAX_FORK_DEPTH: Final = 32
 """How many ancestors by forks a session may have; the 33rd is refused (ADR-0018a, "Fork depth guard")."""
@@ -20,37 +21,6 @@ MAIN: Final = "main"
 """The branch name of every session that is not a fork."""
 
 Trigger = Literal["overflow", "threshold", "manual", "periodic"]
-
-
-INPUT_TOKEN_NAMES: Final = ("input_tokens", "prompt_tokens", "input")
-OUTPUT_TOKEN_NAMES: Final = ("output_tokens", "completion_tokens", "output")
-"""What sources of usage call the tokens that a model read and wrote."""
-CACHE_READ_TOKEN_NAMES: Final = (
-    "cache_read_input_tokens",
-    "cache_read_tokens",
-    "cacheRead",
-    "cached",
-    "cached_input_tokens",
-    "cache_read.input_tokens",
-)
-CACHE_WRITE_TOKEN_NAMES: Final = (
-    "cache_creation_input_tokens",
-    "cache_write_tokens",
-    "cacheWrite",
-    "cache_creation.input_tokens",
-)
-TOTAL_TOKEN_NAMES: Final = ("total_tokens", "totalTokens", "total")
-TOKEN_NAMES: Final = (
-    INPUT_TOKEN_NAMES,
-    OUTPUT_TOKEN_NAMES,
-    CACHE_READ_TOKEN_NAMES,
-    CACHE_WRITE_TOKEN_NAMES,
-    TOTAL_TOKEN_NAMES,
-)
-MAX_USAGE: Final = 10**12
-"""The most tokens, and the highest cost, that one model call counts with: millions of calls can still be added up."""
-_COST_DIGITS: Final = Decimal("1E-18")
-"""The engine adds up decimals of 18 fractional digits, and nothing where one of them has more."""
 
 _set: Final = object.__setattr__
 
@@ -153,34 +123,6 @@ _TOLD_OF_TOOLS: Final = (
     "started", "ended", "outcome", "approved_by", "refused_by", "server", "version", "tool",
 )  # fmt: skip
 _PLAIN_RESULT: Final[dict[str, Any]] = dict.fromkeys(_TOLD_OF_TOOLS)
-
-
-def token_count(value: object) -> int | None:
-    """Return a count of tokens as it is added up: a whole number from 0 to `MAX_USAGE`; None for anything else.
-
-    >>> token_count(12), token_count("12"), token_count(10**30)
-    (12, None, None)
-    """
-    return value if type(value) is int and 0 <= value <= MAX_USAGE else None
-
-
-def tokens_of(usage: Mapping[str, Any], names: Iterable[str]) -> int | None:
-    """Return how many tokens a usage reports under one of some names; None where none of them has a count."""
-    return next((found for name in names if (found := token_count(usage.get(name))) is not None), None)
-
-
-def cost_of(usage: Mapping[str, Any]) -> Decimal | None:
-    """Return the cost that a usage reports, a number or the `total` of several, to 18 digits; None where it has none.
-
-    >>> cost_of({"cost": {"input": 0.01, "total": 0.03}}), cost_of({"cost": 1e308})
-    (Decimal('0.03'), None)
-    """
-    cost = usage.get("cost")
-    price = cost.get("total") if isinstance(cost, Mapping) else cost
-    if type(price) not in (int, float) or not 0 <= price <= MAX_USAGE:  # type: ignore[operator] # a number
-        return None
-    exact = Decimal(str(price))
-    return exact.quantize(_COST_DIGITS) if exact < 1 and exact != round(exact, 18) else exact
 
 
 class ContextUsed(Value):
@@ -670,6 +612,8 @@ class VerifyReport(Value):
     """By when the checkpoint was there, as an authority says; None where none was asked for."""
     unsigned: tuple[Unsigned, ...] | None = None
     """The turns that no principal signed; None where nothing in the store is signed, and no signature was asked for."""
+    up_to: int | None = None
+    """The number of the last commit that was checked, of a store that is open elsewhere; None where all were."""
 
     @property
     def ok(self) -> bool:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+from typing import Final
 
-from trails.errors import InvalidInput
+from trails.errors import InvalidInput, StoreLocked
 from trails.files import as_path
 from trails.plumbing import actors, reads
 from trails.session.repository import Repository
 from trails.store.contract import Durability
 from trails.store.embedded import EmbeddedStore, absolute
+from trails.store.look import NeedsOwner
+from trails.store.view import ViewStore
+
+_TRIES: Final = 3
+"""How often a store is recovered for somebody who only reads: others may be at it too."""
 
 
 def open(  # noqa: A001 - trails.open, as io.open
@@ -19,6 +25,7 @@ def open(  # noqa: A001 - trails.open, as io.open
     durability: Durability = "disk",
     actor: str | None = None,
     record_reads: bool | None = None,
+    read_only: bool = False,
 ) -> Repository:
     """Return the store of sessions at a location: `:memory:` or a folder.
 
@@ -31,11 +38,68 @@ def open(  # noqa: A001 - trails.open, as io.open
     With `record_reads`, every export and every audit of a session leaves who read it, when, and through which index, before
     anything is given out (the query `history-reads`); by default only where the environment's TRAILS_RECORD_READS is 1.
 
+    With `read_only`, the store is read as it is now, also while another process has it open, which notices nothing of it:
+    what was acknowledged until now is seen, and what comes later after `refresh`. What writes raises `StoreReadOnly`. A store
+    that its last owner did not close in good order may have to be opened once without. A store in memory cannot be read so,
+    and neither can reads be recorded, which takes the owner.
+
     Raises `InvalidInput` where there is no store (or a folder that is something else), `StoreLocked` when another
-    process holds it, `StoreFailed` when it cannot be read.
+    process holds it (never with `read_only`), `StoreFailed` when it cannot be read.
     """
     own = actors.of_process(actor)
-    reading = os.environ.get(reads.ENVIRONMENT) == "1" if record_reads is None else bool(record_reads)
+    if read_only:
+        return _view(location, own, create=create, record_reads=record_reads)
+    reading = reads.are_recorded() if record_reads is None else bool(record_reads)
+    place = _checked(location)
+    if place == ":memory:":
+        return Repository(EmbeddedStore(None), actor=own, record_reads=reading)
+    return Repository(
+        EmbeddedStore(absolute(place), create=create, durability=durability), actor=own, record_reads=reading
+    )
+
+
+def _view(
+    location: str | os.PathLike[str], actor: str | None, *, create: bool, record_reads: bool | None
+) -> Repository:
+    place = _checked(location)
+    if create:
+        raise InvalidInput("a store that is opened with read_only=True is not created; give one of the two")
+    if place == ":memory:":
+        raise InvalidInput(
+            "a store in memory is new each time it is opened, so there is nothing to read; name a folder"
+        )
+    if reads.are_recorded() if record_reads is None else record_reads:
+        raise InvalidInput(
+            f"reads are to be recorded (record_reads, or {reads.ENVIRONMENT}=1), and a store opened with read_only=True "
+            "cannot write that down; open it without, or say record_reads=False"
+        )
+    return Repository(ViewStore(absolute(place)), actor=actor)
+
+
+def open_to_read(location: str | os.PathLike[str], *, actor: str | None = None) -> Repository:
+    """Return a store to be read, as `open` with `read_only` does; one that must be recovered is recovered first.
+
+    That happens where nobody has it open and its last owner was killed, or its machine went down: the lock is taken, the
+    store is recovered and let go. Reads are not recorded. Raises what `open` does.
+    """
+    own = actors.of_process(actor)
+    place = _checked(location)
+    for left in reversed(range(_TRIES)):
+        try:
+            return _view(place, own, create=False, record_reads=False)
+        except NeedsOwner:
+            if not left:
+                raise
+        try:
+            EmbeddedStore(absolute(place)).close()
+        except StoreLocked:  # by somebody who is just at it, or on another machine
+            if left == 1:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _checked(location: str | os.PathLike[str]) -> str:
+    """Return a location as text; raise `InvalidInput` for what can be none."""
     given: object = location
     place = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(place, str):
@@ -43,10 +107,6 @@ def open(  # noqa: A001 - trails.open, as io.open
     if not place:
         raise InvalidInput("a store's location is a path or ':memory:', not an empty text")
     as_path(place, "a store's location")
-    if place == ":memory:":
-        return Repository(EmbeddedStore(None), actor=own, record_reads=reading)
     if place.startswith(("http://", "https://")):
         raise InvalidInput(f"{place}: stores behind a URL are not supported by this version; name a folder")
-    return Repository(
-        EmbeddedStore(absolute(place), create=create, durability=durability), actor=own, record_reads=reading
-    )
+    return place

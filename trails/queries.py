@@ -182,6 +182,11 @@ def folder() -> Path:
     return installed if installed.is_dir() else here.parent / "queries"
 
 
+def names() -> list[str]:
+    """Return the names of the ready-made queries, in order, without reading any."""
+    return sorted(path.stem for name in FOLDERS if name != "core" for path in (folder() / name).glob("*.rq"))
+
+
 @cache
 def load_all() -> dict[str, QueryFile]:
     """Return every query file of `FOLDERS` by name (its file name without `.rq`)."""

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Final
 
 from trails.errors import InvalidInput
-from trails.model import MAX_USAGE, TOKEN_NAMES, cost_of, token_count
+from trails.usage import MAX_USAGE, TOKEN_NAMES, cost_of, token_count
 
 MAX_ID: Final = 200
 MAX_LABEL: Final = 64

@@ -752,8 +752,8 @@ def test_an_interrupt_ends_the_run_with_130_and_one_line(place: Path, tmp_path: 
         assert process.wait() == 130
 
 
-def test_a_store_that_another_process_holds_is_one_line(run: Run, opened: Repository) -> None:
-    assert opened.store.location in error_line(run("list"), 1)
+def test_writing_to_a_store_that_another_process_holds_is_refused_in_one_line(run: Run, opened: Repository) -> None:
+    assert opened.store.location in error_line(run("label", "s1", "new"), 1)
 
 
 @pytest.mark.parametrize(

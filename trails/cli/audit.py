@@ -117,7 +117,7 @@ def report(
     if (key is None) != (signed is None):
         refuse("--key and --signed go together: the log's key, and the file for what it signs")
     refuse_existing(output, signed)
-    with open_store() as store:
+    with open_store(reading=True, recorded=True) as store:
         made = audited(store, session, **how)
         if key is not None and signed is not None:
             _sign(store, made, key, signed)
@@ -266,7 +266,7 @@ def pack_files(
     _check_scope(session, everything=everything)
     refuse_existing(output)
     signer = None if key is None else decoded(read_whole(key), str(key))
-    with open_store() as store:
+    with open_store(reading=True, recorded=True) as store:
         made = audited(store, session, **how)
         packed = packing.pack(store, made, checkpoint=how["checkpoint"], timestamp=how["timestamp"], signer=signer)
     packing.write(packed, output, made.time)

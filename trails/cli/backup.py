@@ -68,7 +68,7 @@ def dump(file: Path, force: bool, as_json: bool) -> None:
     from trails.cli import render
 
     refuse_in_store(file)
-    with open_store() as store, render.progress("dumping") as progress:
+    with open_store(reading=True) as store, render.progress("dumping") as progress:
         quads = store.maintenance.dump(file, replace=force, progress=progress)
     answer({"output": str(file), "quads": quads}, None, click.echo, as_json=as_json)
     note(f"wrote {count(quads, 'quad')} to {file}")

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from trails import Repository
 
 DEFAULT_STORE: Final = "./.trails"
-_STORE: Final = "trails.store"
+STORE: Final = "trails.store"
 _NAMED: Final = "trails.store.named"
 _ACTOR: Final = "trails.actor"
+_COMPLETING: Final = "_TRAILS_COMPLETE"
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 """As a shell reports a program that SIGINT or SIGPIPE ended."""
@@ -99,6 +100,8 @@ class Commands(click.Group):
         **extra: Any,
     ) -> Any:
         """Run a command line; with `standalone_mode`, exit the process with its code."""
+        if _COMPLETING in os.environ:
+            import_module("trails.cli.completion")  # its classes are what the shells' scripts talk to
         run = partial(super().main, args, prog_name, standalone_mode=False, **extra)
         if standalone_mode:
             sys.exit(_exit_code(run))
@@ -180,7 +183,7 @@ def _silence_stdout() -> None:
 
 def _remember_store(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        ctx.meta[_STORE] = value
+        ctx.meta[STORE] = value
         ctx.meta[_NAMED] = ctx.get_parameter_source(str(parameter.name)) == click.core.ParameterSource.COMMANDLINE
 
 
@@ -206,16 +209,25 @@ def store_location(*, named_only: bool = False) -> str | None:
     meta = click.get_current_context().meta
     if named_only and not meta.get(_NAMED):
         return None
-    return str(meta.get(_STORE, DEFAULT_STORE))
+    return str(meta.get(STORE, DEFAULT_STORE))
 
 
-def open_store(*, create: bool = False) -> Repository:
-    """Open the store that the command line or the environment names; it is created only where `create` says so."""
+def open_store(*, create: bool = False, reading: bool = False, recorded: bool = False) -> Repository:
+    """Open the store that the command line or the environment names; it is created only where `create` says so.
+
+    With `reading` it is only read, also while another process has it open. A command whose reads are kept on record where
+    the environment asks for it says so by `recorded`: what it reads then takes the owner, who can write that down.
+    """
     import trails
+    from trails.opening import open_to_read
+    from trails.plumbing import reads
 
+    place = store_location() or ""
     try:
         actor = click.get_current_context().meta.get(_ACTOR)
-        return trails.open(store_location() or "", create=create, actor=actor)
+        if reading and not (recorded and reads.are_recorded()) and place != ":memory:":
+            return open_to_read(place, actor=actor)
+        return trails.open(place, create=create, actor=actor)
     except trails.InvalidInput as error:
         said = str(error).replace(" (create=True)", "")
         has_create = any(each.name == "create" for each in click.get_current_context().command.params)
@@ -244,13 +256,40 @@ meta_option = click.option("--meta", multiple=True, metavar="NAME=VALUE", help="
 session_argument = click.argument("session", metavar="SESSION")
 
 
+class Named(click.types.StringParamType):
+    """A text that names something of a kind; a shell offers the names that there are."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[click.shell_completion.CompletionItem]:
+        """Return the names that go on from what was typed."""
+        from trails.cli.completion import offered
+
+        return offered(ctx, self.kind, incomplete)
+
+
+_KINDS: Final = {
+    **dict.fromkeys(("session", "root", "parent"), "session"),
+    **dict.fromkeys(("ref", "left", "right"), "ref"),
+    **{name: name for name in ("principal", "agent", "project", "model", "role", "query")},
+    **dict.fromkeys(("columns", "group_by", "sort_by", "color_by"), "column"),
+}
+"""What parameters name, by what they are called in the command's function."""
+
+
 def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a command that opens a store: its function, with `--store` added last."""
+    """Make a command that opens a store: its function, with `--store` added last, and the names in it for completion."""
 
     def wrap(function: Callable[..., Any]) -> click.Command:
         make: Callable[..., click.Command] = click.command(name, **attributes)
         made = make(store_option()(function))
         made.params.sort(key=lambda parameter: parameter.name == "store")
+        for each in made.params:
+            if each.type is click.STRING and each.name in _KINDS:
+                each.type = Named(_KINDS[each.name])
         return made
 
     return wrap

@@ -39,7 +39,7 @@ def bisect_turns(*, ref: str, run: tuple[str, ...], good: int, bad: int | None, 
     from trails.plumbing import refs
     from trails.session.bisect import bisect
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         place = refs.place(store.workspace, ref)
         turns = store.load(place.session_id).turns[: place.end]
     # the store is closed here: the command may use it

@@ -31,7 +31,7 @@ def blame(ref: str, turns: str | None, as_json: bool) -> None:
     from trails.cli import ranges
     from trails.plumbing import refs
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         place = refs.place(store.workspace, ref)
         loaded = store.load(place.session_id)
         end = len(loaded) if place.end is None else place.end

@@ -155,7 +155,7 @@ def checkpoint(*, key: Path, name: str | None, output: Path | None, as_json: boo
     if not key.is_file():
         refuse(f"there is no key at {key}; make one with `trails checkpoint --new-key NAME --key {key}`")
     refuse_existing(output)
-    with open_store() as store:
+    with open_store(reading=True) as store:
         made = store.proofs.checkpoint(decoded(read_whole(key), str(key)))
     if output is not None:
         files.write_new(output, made.encode(), public=True)
@@ -228,7 +228,7 @@ def proof(
     if since is not None and without_content:
         refuse("a proof of growth holds no content; leave --without-content out")
     refuse_existing(output)
-    with open_store() as store:
+    with open_store(reading=True) as store:
         made: ConsistencyProof | TurnProof
         if since is not None:
             made = store.proofs.growth(since, checkpoint)

@@ -106,7 +106,7 @@ def compare(
     )
     if plot is not None and plot.exists() and not force:
         refuse(f"{plot} is there already; give --force to replace it, or name another file")
-    with open_store() as store:
+    with open_store(reading=True) as store:
         known = store.compare(root, at=at, arms=_arms(arms))
     found = known.arranged(
         columns=_names(columns, known),

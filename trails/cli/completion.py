@@ -1,26 +1,131 @@
-"""`trails completion`: the shell's own completion script."""
+"""`trails completion`: the shell's own completion script, and what stands in the place of a name that is not whole.
+
+Names of sessions, people and models come from the index beside the store as it is, without the engine: a shell waits for
+them. Where there is no index yet, or the store has grown since, it is opened once and the index brought up to date.
+"""
 
 from __future__ import annotations
 
-import click
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
 
-from trails.cli.base import refuse
+import click
+from click import shell_completion as shells
+
+from trails.cli.base import DEFAULT_STORE, STORE, refuse
+from trails.errors import TrailsError
+
+_BASH: Final = r"""%(complete_func)s() {
+    local IFS=$'\n' line="${COMP_LINE:0:COMP_POINT}" word before="" each
+    word="${line##*[[:space:]]}"
+    if [[ "$COMP_WORDBREAKS" == *:* && "$word" == *:* ]]; then before="${word%%"${word##*:}"}"; fi
+    COMPREPLY=()
+    for each in $(COMP_LINE="$line" %(complete_var)s=bash_complete "$1" 2>/dev/null); do
+        case "$each" in
+            plain,*) printf -v each %%q "${each#plain,}"; COMPREPLY+=("${each#"$before"}") ;;
+            dir,*) COMPREPLY=(); compopt -o dirnames 2>/dev/null ;;
+            file,*) COMPREPLY=(); compopt -o default 2>/dev/null ;;
+        esac
+    done
+    return 0
+}
+
+complete -o nosort -F %(complete_func)s %(prog_name)s 2>/dev/null || complete -F %(complete_func)s %(prog_name)s
+"""
+"""Bash takes a word apart at colons, which ids have: the program reads the line itself, and what stands before the last
+colon is taken off again, since bash leaves it where it is."""
+_FIXED: Final = {
+    "import-format": (
+        *("claude-code", "pi", "codex", "gemini-cli", "chatgpt", "swe-agent", "otel", "openclaw", "nquads", "trig"),
+        "prov",
+    ),
+    "export-format": ("pi", "openclaw", "nquads", "trig"),
+    "role": ("user", "assistant", "tool", "system", "summary"),
+    "column": (
+        *("session", "label", "branch", "parent", "fork_index", "turns", "own_turns", "input_tokens", "output_tokens"),
+        *("tokens", "cost", "total_input_tokens", "total_output_tokens", "total_tokens", "total_cost", "tool_calls"),
+        *("tools", "models", "last_answer", "principal", "agent", "state", "created"),
+    ),
+}
+"""Names that are written down here too, since what they come from takes longer to import than a shell may wait."""
 
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that completes commands in a shell.
+    """Print the script that completes commands, options and names in a shell.
 
     \b
     bash:  eval "$(trails completion bash)"      in ~/.bashrc
-    zsh:   eval "$(trails completion zsh)"       in ~/.zshrc
+    zsh:   eval "$(trails completion zsh)"       in ~/.zshrc, below compinit
     fish:  trails completion fish | source       in ~/.config/fish/config.fish
-    """
-    from click.shell_completion import get_completion_class
 
-    made = get_completion_class(shell)
+    Completed are ids, labels and tags of the store that --store or TRAILS_STORE names, names of people, agents, models and
+    projects, of queries, columns, formats and pages.
+    """
+    made = shells.get_completion_class(shell)
     if made is None:
         refuse(f"there is no completion for {shell}")
     program = click.get_current_context().find_root().command
     click.echo(made(program, {}, "trails", "_TRAILS_COMPLETE").source())
+
+
+@shells.add_completion_class
+class Bash(shells.BashComplete):
+    """Bash, also where ids have colons, and in versions before 4.4."""
+
+    name = "bash"
+    source_template = _BASH
+
+    @staticmethod
+    def _check_version() -> None:
+        """Any version will do."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the whole words before the one that is completed, and that one."""
+        line = os.environ["COMP_LINE"]
+        words = shells.split_arg_string(line)[1:]
+        whole = not words or (line[-1:].isspace() and not line.endswith("\\ "))
+        return (words, "") if whole else (words[:-1], words[-1])
+
+
+@shells.add_completion_class
+class Fish(shells.FishComplete):
+    """Fish, also where names have commas."""
+
+    name = "fish"
+    source_template = shells.FishComplete.source_template.replace('string split ","', 'string split -m 1 ","')
+
+
+def offered(context: click.Context, kind: str, incomplete: str) -> list[shells.CompletionItem[str]]:
+    """Return the names of a kind that go on from what was typed."""
+    if kind in _FIXED:
+        before, comma, last = incomplete.rpartition(",")  # the last of several columns
+        return _items(f"{before}{comma}{name}" for name in _FIXED[kind] if name.startswith(last))
+    if kind == "query":
+        from trails import queries
+
+        return _items(name for name in queries.names() if name.startswith(incomplete))
+    return _items(_stored(Path(context.meta.get(STORE, DEFAULT_STORE)), kind, incomplete))
+
+
+def _items(names: Iterable[str]) -> list[shells.CompletionItem[str]]:
+    return [shells.CompletionItem(name) for name in names if "\n" not in name]
+
+
+def _stored(store: Path, kind: str, incomplete: str) -> list[str]:
+    """Return names out of a store, as its index has them."""
+    from trails.plumbing.index import offers
+
+    found = offers.offered(store, kind, incomplete)
+    if found is None and store.is_dir():
+        with suppress(TrailsError, OSError):  # another process has it open: what the index has will do
+            import trails
+
+            with trails.open(store) as opened:
+                opened.summaries(limit=1)
+        found = offers.offered(store, kind, incomplete, stale=True)
+    return found or []

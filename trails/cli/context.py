@@ -55,7 +55,7 @@ def show_context(
     if as_json and form != "text":
         refuse(f"--json and --format {form} exclude each other")
     asked = read_stdin() if query == "-" else query
-    with open_store() as store:
+    with open_store(reading=True) as store:
         made = store.context(store.resolve(session), asked, max_tokens=max_tokens, pinned_count=pinned)
     if form == "openai":
         print_json(made.openai())

@@ -87,7 +87,7 @@ def prune(
     """
     if older_than is None and keep_count is None and keep_size is None:
         refuse("say what may go: --older-than, --keep-count or --keep-size")
-    with open_store() as store:
+    with open_store(reading=dry_run) as store:
 
         def run(dry: bool) -> Pruning:
             return store.prune(

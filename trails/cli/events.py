@@ -32,7 +32,7 @@ def head(session: str, moves: bool, as_json: bool) -> None:
     """
     from trails.ledger import Ledger
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         session_id = store.resolve(session)
         ledger = Ledger(store)
         turn = ledger.head(session_id)
@@ -62,7 +62,7 @@ def inbox(session: str, as_json: bool) -> None:
     """
     from trails.ledger import Ledger
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         session_id = store.resolve(session)
         events = Ledger(store).inbox(session_id)
     empty = f"no message waits in the inbox of session {session_id!r}"
@@ -94,7 +94,7 @@ def exchanges(session: str, state: Any, as_json: bool) -> None:
     """
     from trails.ledger import Ledger
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         session_id = store.resolve(session)
         found = Ledger(store).exchanges(session_id, state=state)
     empty = f"session {session_id!r} has no exchanges{f' that are {state}' if state else ''}"
@@ -119,7 +119,7 @@ def events(session: str, as_json: bool) -> None:
     """
     from trails.ledger import Ledger
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         session_id = store.resolve(session)
         ledger = Ledger(store)
         found = ledger.events(session_id)

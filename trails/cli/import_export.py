@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from trails import files
-from trails.cli.base import answer, by_option, command, end, json_option, note, open_store, refuse, refuse_in_store
+from trails.cli.base import (
+    Named,
+    answer,
+    by_option,
+    command,
+    end,
+    json_option,
+    note,
+    open_store,
+    refuse,
+    refuse_in_store,
+)
 from trails.cli.terminal import count, escaping, one_line, shorten
 from trails.errors import TrailsError
 
@@ -33,6 +44,7 @@ _VERIFIER = "verify_export.py"
     "--format",
     "format_",
     metavar="NAME",
+    type=Named("import-format"),
     help="claude-code, pi, codex, gemini-cli, chatgpt, swe-agent, otel, openclaw, nquads or trig; told from the files' "
     "content unless given. prov is a PROV document of somebody else's; prov-FORMAT, as in prov-json, where the file's name "
     "does not say which.",
@@ -208,7 +220,14 @@ def _draw_secrets(report: ImportReport) -> None:
 
 @command("export")
 @click.argument("session", metavar="[SESSION]", required=False)
-@click.option("--format", "format_", metavar="NAME", required=True, help="pi, nquads or trig; or openclaw.")
+@click.option(
+    "--format",
+    "format_",
+    metavar="NAME",
+    required=True,
+    type=Named("export-format"),
+    help="pi, nquads or trig; or openclaw.",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (default: stdout), or folder.")
 @click.option(
     "--agent", "agents", metavar="NAME", multiple=True, help="For openclaw: this agent only; may be repeated."
@@ -255,7 +274,7 @@ def export(
     if output is not None:
         _export_file(session, format_, output, force=force, with_verifier=with_verifier, as_json=as_json)
         return
-    with open_store() as store:
+    with open_store(reading=True, recorded=True) as store:
         export_session(store, store.resolve(session), format_, escaping(sys.stdout.buffer))
 
 
@@ -269,7 +288,7 @@ def _export_file(session: str, format_: str, output: Path, *, force: bool, with_
         if path is not None and path.exists() and not (force or (path == beside and _is_verifier(path))):
             refuse(f"{path} is there already; give --force to replace it, or name another file")
     refuse_in_store(output)
-    with open_store() as store:
+    with open_store(reading=True, recorded=True) as store:
         session_id = store.resolve(session)
         files.write_whole(output, lambda out: export_session(store, session_id, format_, out))
     value = {"session": session_id, "format": format_, "output": str(output)}
@@ -301,7 +320,7 @@ def _export_folder(
     if output is None:
         raise click.UsageError("openclaw is a whole folder: name it with -o FOLDER")
     refuse_in_store(output)
-    with open_store() as store, files.private_folders():
+    with open_store(reading=True, recorded=True) as store, files.private_folders():
         report = export_folder(store, output, agents=agents or None, force=force)
     answer(report, report, lambda report: _draw_export(report, output), as_json=as_json)
 

@@ -54,7 +54,7 @@ def log(*, ref: str | None, graph: bool, limit: int, cursor: str | None, as_json
     from trails.cli import lanes
 
     after = None if cursor is None else _page_end(cursor)
-    with open_store() as store:
+    with open_store(reading=True) as store:
         listing = _listing(store, ref, forks=graph, seen=None if after is None else after.seen)
         lines, more = _page(lanes.draw(listing.strands), limit, after)
         turns = _turns(store, lines)

@@ -49,7 +49,7 @@ def list_notes(session: str, index: int | None, as_json: bool) -> None:
 
     SESSION is an id, an IRI or a label. Notes on turns that it inherits are listed too.
     """
-    with open_store() as store:
+    with open_store(reading=True) as store:
         session_id = store.resolve(session)
         found = store.notes.list(session_id, index)
     none = f"there are no notes on {'its turns' if index is None else f'turn {index}'}"

@@ -78,7 +78,7 @@ def write_prov(
     is_document = session is not None and session.startswith(iris.document(""))
     if is_document and (format_ in PICTURES or turn is not None or recorded_only):
         refuse("a PROV document of somebody else's is written as it is, and no picture is drawn of it")
-    with open_store() as store:
+    with open_store(reading=True, recorded=True) as store:
         if format_ in PICTURES:
             drawn = draw(store, format=format_, session=session, turn=turn, forks=forks, recorded_only=recorded_only)
             write: Callable[[BinaryIO], object] = partial(_put, drawn)
@@ -131,7 +131,7 @@ def list_documents(as_json: bool) -> None:
     """
     from trails.prov import documents
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         found = documents(store)
     answer(
         {"documents": list(map(_plain, found))},

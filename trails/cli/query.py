@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trails.cli.base import (
+    Named,
     answer,
     command,
     end,
@@ -51,7 +52,7 @@ def query(query: str, params: tuple[str, ...], format_: str, as_json: bool) -> N
     from trails.cli import results
 
     form = one_format(format_, as_json=as_json) or "table"
-    with open_store() as store:
+    with open_store(reading=True) as store:
         result = _ask(store, query, _grouped(params))
     if form == "table" and not isinstance(result, bool | list):
         from trails.cli import render
@@ -119,7 +120,7 @@ def _session_of(store: Repository, name: str) -> str:
 
 
 @command("queries")
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[NAME]", required=False, type=Named("query"))
 @json_option
 def list_queries(name: str | None, as_json: bool) -> None:
     """List the ready-made queries, or print one of them.

@@ -90,7 +90,7 @@ def _one_turn(session: str, index: int, *, reason: str | None, yes: bool, as_jso
 
 
 def _a_text(text: str, *, dry_run: bool, reason: str | None, yes: bool, as_json: bool) -> None:
-    with open_store() as store:
+    with open_store(reading=dry_run) as store:
         if not dry_run and not yes:
             found = len(store.redact_matching(text, dry_run=True, reason=reason).places)
             question = f"The text stands in {count(found, 'place')} (--dry-run lists them). Take it out for good?"

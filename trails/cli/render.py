@@ -351,7 +351,11 @@ def _unsigned(console: Console, report: VerifyReport) -> None:
 
 
 def _since(console: Console, report: VerifyReport) -> None:
-    """Print what was changed, and logged, of what a checkpoint covers."""
+    """Print up to where it was looked, and what was changed, and logged, of what a checkpoint covers."""
+    if report.up_to is not None:
+        console.print(
+            f"up to commit {report.up_to:,}: the store is open elsewhere, and what comes later was not looked at"
+        )
     for each in report.witnessed or ():
         console.print(f"cosigned by {one_line(each.name)}, {each.time.isoformat()}")
     if report.timestamped is not None:

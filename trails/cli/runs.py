@@ -32,7 +32,7 @@ def runs(run: str | None, active: bool, session: str | None, as_json: bool) -> N
     """
     from trails.runs import Runs
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         registry = Runs(store)
         if run is not None:
             found = registry.get(run)

@@ -38,7 +38,7 @@ def find_secrets(*, session: str | None, whole: bool, as_json: bool) -> None:
 
     if whole == (session is not None):
         refuse("name a session, or give --all")
-    with open_store() as store:
+    with open_store(reading=True) as store:
         if session is not None:
             report = scan.scan(store.workspace, session)
         else:

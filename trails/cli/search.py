@@ -39,7 +39,7 @@ def search(
     TEXT is looked for as it is, upper and lower case alike, in what was said and in the arguments of tool calls. A turn
     that was copied is found once. The exit code is 1 where nothing is found, as grep's is.
     """
-    with open_store() as store:
+    with open_store(reading=True) as store:
         session_id = None if session is None else store.resolve(session)
         page = store.search(text, tool=tool, session=session_id, role=role, author=author, limit=limit, cursor=cursor)
     options = {"tool": tool, "session": session, "role": role, "author": author}

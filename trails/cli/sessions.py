@@ -86,7 +86,7 @@ def list_keys(
     """
     from trails.routing import Router
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         found = Router(store, config=_configuration(config)).list(
             active_minutes=active,
             label=label,
@@ -140,7 +140,7 @@ def check(key: str, *, config: Path | None, as_json: bool) -> None:
     """
     from trails.routing import Router
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         found = Router(store, config=_configuration(config)).check(key)
     answer(found, found, _draw_check, as_json=as_json)
 

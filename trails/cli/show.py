@@ -47,7 +47,7 @@ def list_sessions(
 
     A TIME is ISO 8601 with a time zone, or a plain date (midnight in UTC).
     """
-    with open_store() as store:
+    with open_store(reading=True) as store:
         page = store.list(
             principal=principal, agent=agent, label=label, since=since, until=until, limit=limit, cursor=cursor
         )
@@ -83,7 +83,7 @@ def show(ref: str, full: bool, as_json: bool) -> None:
     """
     from trails.plumbing import refs
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         place = refs.place(store.workspace, ref)
         loaded = store.load(place.session_id)
         record, turns, system = loaded.record, loaded.turns[: place.end], loaded.system
@@ -106,7 +106,7 @@ def branches(session: str, as_json: bool) -> None:
 
     SESSION is an id, an IRI or a label.
     """
-    with open_store() as store:
+    with open_store(reading=True) as store:
         session_id = store.resolve(session)
         records: list[SessionRecord] = store.branches(session_id)
     empty = f"session {session_id!r} has no forks"
@@ -125,7 +125,7 @@ def replay(ref: str, up_to: int | None, as_json: bool) -> None:
     """
     from trails.plumbing import refs
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         place = refs.place(store.workspace, ref)
         session_id = place.session_id
         ends = [end for end in (up_to, place.end) if end is not None]

@@ -42,7 +42,7 @@ def spawn_tree(
     """
     from trails.tree.overview import overview
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         found = overview(store, None if session is None else store.resolve(session))
     now = datetime.now(UTC)
     wanted = _wanted(found, now, ended=ended or top is not None, stuck=stuck, orphans=orphans)

@@ -40,7 +40,7 @@ def init() -> None:
 @json_option
 def info(as_json: bool) -> None:
     """Say where the store is and what it holds."""
-    with open_store() as store:
+    with open_store(reading=True) as store:
         facts = store.info()
     answer(facts, facts, _draw_facts, as_json=as_json)
 

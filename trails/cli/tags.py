@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import answer, by_option, command, json_option, note, open_store, refuse, session_argument
+from trails.cli.base import Named, answer, by_option, command, json_option, note, open_store, refuse, session_argument
 from trails.cli.terminal import clean
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def set_label(session: str, label: str | None, clear: bool) -> None:
 
 
 @command("tag")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", type=Named("tag"))
 @click.argument("ref", metavar="[REF]", required=False)
 @click.option("--remove", is_flag=True, help="Take the tag away; the turns stay, and so does a record of it.")
 @by_option
@@ -67,7 +67,7 @@ def list_tags(session: str | None, as_json: bool) -> None:
 
     SESSION is an id, an IRI or a label.
     """
-    with open_store() as store:
+    with open_store(reading=True) as store:
         found = store.tags.list(None if session is None else store.resolve(session))
     answer({"tags": found}, found, _draw_tags, empty="there are no tags", as_json=as_json)
 

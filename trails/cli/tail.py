@@ -35,7 +35,7 @@ def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
 
     They are shown as the store's log has them. Without SESSION (an id, an IRI or a label), those of all sessions. With
     -f it goes on, also while another process works with the store; Ctrl-C ends it, with exit code 0. Texts are shown
-    for the first lines only, and only where no other process has the store open.
+    for the first lines only.
     """
     try:
         _tail(session, follow=follow, last=last, as_json=as_json)
@@ -50,7 +50,7 @@ def _tail(session: str | None, *, follow: bool, last: int, as_json: bool) -> Non
     log = _log_of(store_location() or "")
     lines, position = whole_lines(log)
     try:
-        with open_store() as store:
+        with open_store(reading=True) as store:
             wanted = None if session is None else store.resolve(session)
             shown = [(each, _texts(store, lines, at, each)) for at, each in _last(lines, wanted, last)]
     except StoreLocked:  # the log alone has to do

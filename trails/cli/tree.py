@@ -25,7 +25,7 @@ def tree(session: str | None, as_json: bool) -> None:
     """
     from trails.cli import forest
 
-    with open_store() as store:
+    with open_store(reading=True) as store:
         top = None if session is None else store.resolve(session)
         trees = forest.plant(forest.read(store.reader), top)
     answer({"sessions": forest.walk(trees)}, trees, _draw, empty="the store holds no sessions", as_json=as_json)

@@ -95,9 +95,9 @@ def _by_shapes(source: Path | None, format: str | None, *, as_json: bool) -> Non
 
 
 def _opened(folder: Path | None) -> Repository:
-    import trails
+    from trails.opening import open_to_read
 
-    return open_store() if folder is None else trails.open(folder)
+    return open_store(reading=True) if folder is None else open_to_read(folder)
 
 
 def _shown(verdict: Validation) -> Iterator[str]:

@@ -69,7 +69,7 @@ def verify(
     """
     from trails.cli import render
 
-    with open_store() as store, render.working("verifying"):
+    with open_store(reading=True) as store, render.working("verifying"):
         wanted = None if session is None else store.resolve(session)
         report = store.verify(
             wanted,

@@ -17,9 +17,10 @@ from trails import iris, lineage, vocab
 from trails.compare.comparison import Branch, Comparison, Usage
 from trails.decoding import decodes
 from trails.errors import IndexGap, InvalidInput
-from trails.model import MAX_USAGE, SessionRecord, token_count
+from trails.model import SessionRecord
 from trails.plumbing.reader import Reader
 from trails.records.sessions import decode_records
+from trails.usage import MAX_USAGE, token_count
 
 _NOTHING: Final = Usage()
 _TEXT_PARTS: Final = frozenset({"text", "output_text"})

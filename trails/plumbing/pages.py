@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import datetime
 from typing import Final, NamedTuple, TypeVar
 
@@ -9,6 +10,8 @@ from trails import iris, validate
 from trails.errors import InvalidInput
 
 MAX_PAGE: Final = 1000
+_PACKED: Final = 14
+"""Bytes that a cursor of sessions stands for."""
 _Item = TypeVar("_Item")
 
 
@@ -33,6 +36,27 @@ def checked_limit(limit: int) -> int:
     if not 1 <= validate.index(limit, "limit") <= MAX_PAGE:
         raise InvalidInput(f"limit must be 1 to {MAX_PAGE}, not {limit}")
     return limit
+
+
+def list_cursor(key: int, tie: int) -> str:
+    """Return the cursor of a page of sessions, which ends after what the last is sorted by and what decides between equals.
+
+    >>> place_in_list(list_cursor(12, 7))
+    (12, 7)
+    """
+    packed = key.to_bytes(8, signed=True) + tie.to_bytes(6)
+    return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
+
+
+def place_in_list(cursor: str) -> tuple[int, int]:
+    """Return where the page of sessions ended that gave a cursor; raise `InvalidInput` for a cursor that no page gave."""
+    try:
+        packed = base64.b64decode(f"{cursor}=", altchars=b"-_", validate=True)
+    except ValueError:
+        packed = b""
+    if len(packed) != _PACKED:
+        raise InvalidInput(f"{cursor!r} is no cursor; use the `cursor` of the page before")
+    return int.from_bytes(packed[:8], signed=True), int.from_bytes(packed[8:])
 
 
 def session_cursor(time: datetime, session_iri: str) -> str:

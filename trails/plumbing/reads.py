@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,11 @@ from trails.records.acts import Reading, act_quads
 ENVIRONMENT: Final = "TRAILS_RECORD_READS"
 """The variable of the environment that says, as "1", that reads are kept on record, where the program does not say."""
 _WITHIN: Final = ContextVar("_WITHIN", default=False)
+
+
+def are_recorded() -> bool:
+    """Tell whether the environment says that reads are kept on record."""
+    return os.environ.get(ENVIRONMENT) == "1"
 
 
 @contextmanager

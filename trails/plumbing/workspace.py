@@ -13,6 +13,7 @@ from trails.errors import InvalidInput, StoreFailed
 from trails.handles import Handle
 from trails.model import SessionRecord
 from trails.plumbing import actors
+from trails.plumbing.index.keeper import index_of
 from trails.plumbing.reader import Reader
 from trails.records.deeds import Deed
 from trails.store.contract import QuadStore
@@ -36,6 +37,8 @@ class Workspace(Handle):
         self.store = store
         self.actor = actor
         self.reader = Reader(store)
+        self.index = index_of(store)
+        """Figures and texts, found quickly."""
         self.closed = False
         self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
         self.rewrites = 0

@@ -19,7 +19,6 @@ from trails.decoding import decodes
 from trails.errors import IntegrityError
 from trails.model import (
     NO_FACTS,
-    TOKEN_NAMES,
     Call,
     Compaction,
     ContextUsed,
@@ -31,10 +30,9 @@ from trails.model import (
     ToolCall,
     ToolResult,
     Turn,
-    cost_of,
-    tokens_of,
 )
 from trails.records.terms import Row, known_node, parse_time, short_literal, time_literal
+from trails.usage import TOKEN_NAMES, cost_of, tokens_of
 
 _TOKEN_FIELDS: Final = tuple(
     zip(

@@ -13,7 +13,6 @@ from trails import keys, policy, validate
 from trails.clock import Clock, time_of
 from trails.errors import InvalidInput, RequestRefused
 from trails.handles import Handle
-from trails.model import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES, tokens_of
 from trails.plumbing import acts, conversations
 from trails.policy import ModelHost
 from trails.policy.patches import DEFAULT_HOST
@@ -29,6 +28,7 @@ from trails.routing.settings import RouterSettings
 from trails.routing.visibility import View
 from trails.session import Repository, Session
 from trails.store.contract import Result
+from trails.usage import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES, tokens_of
 
 _List = list  # inside the class, `list` is the method
 _TOUCHED: Final = "updatedAt"

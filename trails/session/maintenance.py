@@ -8,26 +8,32 @@ from trails.errors import InvalidInput
 from trails.files import as_path
 from trails.handles import Handle
 from trails.plumbing import deletion, sweep
-from trails.store import dumping
+from trails.plumbing.workspace import Workspace
+from trails.store import dumping, view
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.maintenance import Vacuumed
+from trails.store.reading import EngineReader
+from trails.store.view import ViewStore
 
 
 class Maintenance(Handle):
     """The upkeep of a store: `store.maintenance`."""
 
-    def __init__(self, store: QuadStore, owner: object) -> None:
+    def __init__(self, workspace: Workspace, owner: object) -> None:
         """Not for callers: `store.maintenance` is there."""
-        self._store = store
+        self._store = workspace.store
+        self._index = workspace.index
         self._owner = owner  # a store that nobody holds is closed
 
     def vacuum(self) -> Vacuumed:
         """Rebuild the store's files so that nothing deleted or redacted is in any of them; return their sizes.
 
         Takes as much free space again as the store has; other threads read on meanwhile. Backups, dumps and exports
-        that were made before still hold the text. In memory there is nothing to do.
+        that were made before still hold the text. In memory there is nothing to do. What is derived beside the store (the
+        index of figures and texts) is thrown away: the next one who asks has it made anew.
         """
+        self._index.empty()
         deletion.sweep_pending(self._store)
         sweep.sweep_names(self._store)
         return embedded(self._store, "vacuum").vacuum()
@@ -49,11 +55,15 @@ class Maintenance(Handle):
         where the file is there and `replace` is False, or cannot be there, and `TrailsError` where the disk is full.
         """
         place = as_path(file, "the file of a dump")
-        return dumping.dump(embedded(self._store, "dump"), place, progress, replace=replace)
+        if not isinstance(self._store, EngineReader):
+            raise InvalidInput(f"{self._store.location} is no store of this process: dump it where it is kept")
+        return dumping.dump(self._store, place, progress, replace=replace)
 
 
 def embedded(store: QuadStore, what: str) -> EmbeddedStore:
     """Return a store that is kept by this process; raise `InvalidInput` for another, which cannot be `what` here."""
+    if isinstance(store, ViewStore):
+        raise view.read_only(store.location)
     if not isinstance(store, EmbeddedStore):
         raise InvalidInput(f"{store.location} is no store of this process: {what} it where it is kept")
     return store

@@ -13,6 +13,7 @@ from trails.integrity.witnesses import cosignatures
 from trails.model import VerifyReport
 from trails.plumbing import checkpoints, log_events, names, signatures, verify
 from trails.plumbing.workspace import Workspace
+from trails.store.view import ViewStore
 
 
 class Proofs(Handle):
@@ -47,7 +48,8 @@ class Proofs(Handle):
         by when the checkpoint was there. Signatures of heads must hold in any case; `unsigned` in the report are the turns
         that none covers, of those by the public keys in `signers` where any are given; with `require_signed`, such turns are
         findings. Raises `IntegrityError` where none of the keys signed the checkpoint, too few
-        witnesses did, or the token does not hold.
+        witnesses did, or the token does not hold. Of a store that was opened to be read, while it is open elsewhere, what is
+        checked is what was seen: `up_to` in the report is the number of the last commit of it.
         """
         store, reader = self._workspace.store, self._workspace.reader
         wanted = None if session is None else names.record(self._workspace, session).id
@@ -65,6 +67,8 @@ class Proofs(Handle):
         if not report.ok:
             with store.hold():  # half of what another thread was writing looks like damage: what stays is real
                 report = verify.verify(store, reader, wanted, since=since)
+        if isinstance(store, ViewStore) and store.is_beside_owner:
+            report = report.model_copy(update={"up_to": store.number})
         report = self._with_unsigned(report, wanted, signers, required=require_signed)
         if kept is None:
             return report

@@ -6,8 +6,9 @@ import atexit
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
+from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 from uuid import uuid4
@@ -21,21 +22,26 @@ from trails.plumbing import (
     detach,
     labels,
     names,
-    pages,
     pruning,
     redact_matching,
     redaction,
     search,
+    statistics,
+    summaries,
 )
+from trails.plumbing.index.figures import By, Sort
 from trails.plumbing.names import Name
 from trails.plumbing.pages import Page
+from trails.plumbing.prices import prices_of
 from trails.plumbing.pruning import Pruning
-from trails.plumbing.reader import FAR_FUTURE, FAR_PAST
 from trails.plumbing.redact_matching import TextRedaction
 from trails.plumbing.redaction import Redaction
 from trails.plumbing.search import Hit
+from trails.plumbing.statistics import Statistics
+from trails.plumbing.summaries import Summaries
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree, new_prompt
+from trails.records.deeds import Deed
 from trails.records.sessions import DEFAULT_AGENT, DEFAULT_PRINCIPAL
 from trails.session.maintenance import Maintenance
 from trails.session.notes import Notes
@@ -44,6 +50,7 @@ from trails.session.session import Session, flatten, load, place, replay, window
 from trails.session.tags import Tags
 from trails.store.contract import QuadStore, Result
 from trails.store.embedded import EmbeddedStore
+from trails.store.view import ViewStore
 
 if TYPE_CHECKING:
     from trails.compare.comparison import Comparison
@@ -78,7 +85,9 @@ class Repository(Handle):
         self._feed: Feed | None = None
         _OPEN.add(self)
         try:
-            deletion.sweep_pending(store)
+            if not self.read_only:
+                self.workspace.index.sweep()
+                deletion.sweep_pending(store)
         except BaseException:  # an interrupt too: nobody else could close it
             self.close()
             raise
@@ -104,6 +113,7 @@ class Repository(Handle):
                 if self._feed is not None:
                     self._feed.close()
             finally:
+                self.workspace.index.close()
                 self.store.close()
 
     def __del__(self) -> None:
@@ -117,6 +127,31 @@ class Repository(Handle):
     def store(self) -> QuadStore:
         """The store of quads below: the place to read raw quads; writing past the session layer breaks its promises."""
         return self.workspace.store
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the store was opened to be read: what was there then is seen, and what came since after `refresh`."""
+        return isinstance(self.store, ViewStore)
+
+    def refresh(self) -> bool:
+        """See everything that was acknowledged before this call; return whether there is something new.
+
+        Sessions that were loaded before stay as they are. A store that was not opened with `read_only` always sees
+        everything: nothing is done, and False is returned. Raises what opening with `read_only` does; what was seen stays.
+
+        >>> import tempfile, trails
+        >>> place = tempfile.mkdtemp()
+        >>> with trails.open(place, create=True) as store, trails.open(place, read_only=True) as view:
+        ...     s = store.create(id="chat"); _ = s.append("user", "Hello"); _ = s.persist()
+        ...     "chat" in view, view.refresh(), "chat" in view
+        (False, True, True)
+        """
+        if not isinstance(self.store, ViewStore):
+            return False
+        try:
+            return self.store.refresh()
+        finally:
+            self.workspace.rewrites += 1  # what was read before may be redacted by now
 
     # --- sessions
 
@@ -230,51 +265,64 @@ class Repository(Handle):
         principal: str | None = None,
         agent: str | None = None,
         label: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        project: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        active_since: datetime | None = None,
+        active_until: datetime | None = None,
+        sort: Sort = "created",
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[SessionRecord]:
-        """Return one page of session records by creation, newest first.
+        """Return one page of session records, by creation, newest first, unless `sort` says otherwise.
 
-        `since` is inclusive, `until` exclusive, both aware; `limit` is 1 to 1,000; `cursor` is the `cursor` of the page
-        before. Sessions made while one pages through do not shift the pages.
+        `since` and `until` are of the creation, `active_since` and `active_until` of the last activity: the latest time of
+        a session's own turns, else its creation. Starts are inclusive, ends exclusive, all aware. `meta` names metadata
+        that a session must have, each key with its value; a text also finds what is written so (`"3"` the number 3,
+        `"true"` the boolean). `project` is a project as `summaries` shows it, or the last part of its path. `sort` is
+        "created", "activity", "turns" (of the whole transcript) or "tokens" (input and output of its own calls), the
+        greatest first. `limit` is 1 to 1,000; `cursor` is the `cursor` of the page before, under the same `sort`. Sessions
+        made while one pages through do not shift the pages.
 
         Raises `InvalidInput` for a cursor that no page gave.
         """
-        pages.checked_limit(limit)
-        start = FAR_PAST if since is None else validate.time(since, "since")
-        end = FAR_FUTURE if until is None else validate.time(until, "until")
-        if label is not None:
-            return self._labelled_page(validate.label(label), principal, agent, start, end)
-        records = self.reader.page(
-            limit=limit + 1,
-            since=start,
-            until=end,
-            after=(FAR_FUTURE, "~") if cursor is None else pages.position(cursor, of_turn=False)[:2],
-            principal=None if principal is None else validate.name(principal, "principal"),
-            agent=None if agent is None else validate.name(agent, "agent"),
+        wanted = summaries.Wanted(
+            principal, agent, label, meta, project, since, until, active_since, active_until, sort
         )
-        if len(records) <= limit:
-            return Page(records, None)
-        last = records[limit - 1]
-        return Page(records[:limit], pages.session_cursor(last.created or FAR_PAST, last.iri))
+        return summaries.records(self.workspace, wanted, limit, cursor)
 
-    def _labelled_page(
-        self, label: str, principal: str | None, agent: str | None, since: datetime, until: datetime
-    ) -> Page[SessionRecord]:
-        found = self.reader.labelled(label)
-        records = [] if found is None else [self.reader.record(found)]
-        return Page(
-            [
-                record
-                for record in records
-                if principal in (None, record.principal)
-                and agent in (None, record.agent)
-                and since <= (record.created or FAR_PAST) < until
-            ],
-            None,
+    def summaries(
+        self,
+        *,
+        principal: str | None = None,
+        agent: str | None = None,
+        label: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        project: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        active_since: datetime | None = None,
+        active_until: datetime | None = None,
+        sort: Sort = "created",
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Summaries:
+        """Return one page of what tells sessions apart: title, first prompt, turns, tokens, project, last activity.
+
+        Found, sorted and paged as by `list`; read from the store's index alone, no transcript. The page is a table too
+        (`to_dicts`, `to_pandas`, `to_arrow`).
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="plan", meta={"project": "trips"}); _ = s.append("user", "Plan a trip"); _ = s.persist()
+        ...     [(each.id, each.first_prompt, each.turns, each.project) for each in store.summaries()]
+        [('plan', 'Plan a trip', 1, 'trips')]
+        """
+        wanted = summaries.Wanted(
+            principal, agent, label, meta, project, since, until, active_since, active_until, sort
         )
+        return summaries.summaries(self.workspace, wanted, limit, cursor)
 
     def set_label(self, session: Name, label: str | None, *, by: str | None = None) -> None:
         """Give a session a label that no other session has, or take its label away with None; `by` is as for `delete`.
@@ -306,6 +354,10 @@ class Repository(Handle):
             raise InvalidInput(f'children is "refuse", "cascade" or "detach", not {children!r}')
         record = self.reader.record(self.resolve(session, exact=True))
         deed = self.workspace.deed(by, reason, None if rule is None else validate.text(rule, "rule"))
+        with self.workspace.index.erasing():
+            return self._delete(record, children, by, deed)
+
+    def _delete(self, record: SessionRecord, children: Children, by: str | None, deed: Deed) -> _Ids:
         while True:
             if children == "detach":
                 deletion.refuse_tagged(self.store, record.id)
@@ -511,6 +563,68 @@ class Repository(Handle):
             identifiers=identifiers,
         )
 
+    def stats(
+        self,
+        by: By = "day",
+        *,
+        principal: str | None = None,
+        agent: str | None = None,
+        project: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        model: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Statistics:
+        """Return how much was done by "day" (UTC), "model", "project", "principal" or "session": turns, calls, tokens, cost.
+
+        A call counts once and where it was made, however often its turn was copied or picked, as in the catalogue's
+        queries; so does a turn. `since` (inclusive) and `until` (exclusive) are of the turns' times: turns without one are
+        left out then. `principal`, `agent`, `project` and `meta` say of which sessions, as in `list`, and `model` of which
+        calls. The cost is what was reported; `unpriced` calls are left out of it (see `cost`).
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="s"); _ = s.append("assistant", "Hi", model="m-1", usage={"input_tokens": 3}); _ = s.persist()
+        ...     [(row.group, row.calls, row.input_tokens, row.unpriced) for row in store.stats(by="model")]
+        [('m-1', 1, 3, 1)]
+        """
+        wanted = summaries.Wanted(principal, agent, None, meta, project, since, until)
+        return statistics.statistics(self.workspace, by, wanted, model=model)
+
+    def cost(
+        self,
+        by: By = "model",
+        *,
+        prices: Mapping[str, Any] | str | PathLike[str] | None = None,
+        principal: str | None = None,
+        agent: str | None = None,
+        project: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        model: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Statistics:
+        """Return what model calls cost, as `stats` counts them: as reported, else by a price table.
+
+        `prices` is a mapping of models to what a million tokens cost, `{"m-1": {"input": 3, "output": 15}}`, or a TOML or
+        JSON file of it; by default the file that the environment's TRAILS_PRICES names. Trails has no prices of its own:
+        they would be out of date. A model's name may end in `*`. Optional are `cache_read`, `cache_write` (else the price
+        of input) and `input_includes_cache`. A call that neither reports its cost nor has a price is in `unpriced`, its
+        model in `unpriced_models`, and in no sum.
+
+        Raises `InvalidInput` for prices that are none.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="s"); _ = s.append("assistant", "Hi", model="m-1", usage={"input_tokens": 500_000})
+        ...     _ = s.append("assistant", "Ho", model="m-2"); _ = s.persist()
+        ...     found = store.cost(prices={"m-1": {"input": 3, "output": 15}}).total
+        ...     found.cost, found.estimated, found.unpriced, found.unpriced_models
+        (1.5, 1, 1, ('m-2',))
+        """
+        wanted = summaries.Wanted(principal, agent, None, meta, project, since, until)
+        return statistics.statistics(self.workspace, by, wanted, model=model, prices=prices_of(prices))
+
     def query(self, text: str, /, *, union: bool = True, **parameters: Any) -> Result:
         """Return the result of a SPARQL query, or of a query of the catalogue by name with its parameters.
 
@@ -580,13 +694,14 @@ class Repository(Handle):
         """
         chain = self.reader.lineage(self.resolve(session, exact=True))
         try:
-            return redaction.redact(
-                self.store,
-                self.reader,
-                chain,
-                validate.index(index, "index"),
-                self.workspace.deed(by, reason),
-            )
+            with self.workspace.index.erasing():
+                return redaction.redact(
+                    self.store,
+                    self.reader,
+                    chain,
+                    validate.index(index, "index"),
+                    self.workspace.deed(by, reason),
+                )
         finally:
             self.workspace.rewrites += 1  # after the commit: what was read before it is told from what is read now
             self.store.flush()  # the record of the commit says what it took out
@@ -620,12 +735,13 @@ class Repository(Handle):
         [('s', 'content', 0), ('s', 'label', None)]
         """
         try:
-            return redact_matching.redact_matching(
-                self.store,
-                text,
-                self.workspace.deed(by, reason),
-                dry_run=dry_run,
-            )
+            with nullcontext() if dry_run else self.workspace.index.erasing():
+                return redact_matching.redact_matching(
+                    self.store,
+                    text,
+                    self.workspace.deed(by, reason),
+                    dry_run=dry_run,
+                )
         finally:
             self.workspace.rewrites += 1
             if not dry_run:
@@ -650,22 +766,23 @@ class Repository(Handle):
 
         Raises `InvalidInput` where no limit is given.
         """
-        return pruning.prune(
-            self.store,
-            self.reader,
-            older_than=older_than,
-            keep_count=None if keep_count is None else validate.index(keep_count, "keep_count"),
-            keep_bytes=None if keep_bytes is None else validate.index(keep_bytes, "keep_bytes"),
-            dry_run=dry_run,
-            deed=self.workspace.deed(by, reason),
-        )
+        with nullcontext() if dry_run else self.workspace.index.erasing():
+            return pruning.prune(
+                self.store,
+                self.reader,
+                older_than=older_than,
+                keep_count=None if keep_count is None else validate.index(keep_count, "keep_count"),
+                keep_bytes=None if keep_bytes is None else validate.index(keep_bytes, "keep_bytes"),
+                dry_run=dry_run,
+                deed=self.workspace.deed(by, reason),
+            )
 
     # --- facets: upkeep, and what can be proved
 
     @property
     def maintenance(self) -> Maintenance:
         """The upkeep of the store: vacuum, backup, dump."""
-        return Maintenance(self.store, self)
+        return Maintenance(self.workspace, self)
 
     @property
     def proofs(self) -> Proofs:
@@ -706,6 +823,6 @@ class Repository(Handle):
         """
         counts = self.store.query(queries.find("counts").bind())
         row = counts.to_dicts()[0]  # type: ignore[union-attr] # a SELECT of one row
-        older = self.store.older if isinstance(self.store, EmbeddedStore) else None
+        older = self.store.older if isinstance(self.store, EmbeddedStore | ViewStore) else None
         told = {} if older is None else {"older": older}
         return {"location": self.store.location, "quads": len(self.store), **row, **told}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Final
 
 from trails.store.committing import Batch
@@ -21,12 +21,15 @@ _MOST: Final = 64
 class Applier:
     """A queue of batches of commits, and the thread that empties it, begun with the first one."""
 
-    def __init__(self, apply: Callable[[Batch], None]) -> None:
+    def __init__(self, apply: Callable[[Batch], None], rested: Callable[[], None], rest: float) -> None:
         """`apply` is a method, called on the thread for each batch in order; it must not raise.
 
-        Its owner is not kept alive by this, and the thread ends with it.
+        `rested` is one too, called once nothing was put for `rest` seconds after something was. Their owner is not kept
+        alive by this, and the thread ends with it.
         """
         self._apply = weakref.WeakMethod(apply)
+        self._rested = weakref.WeakMethod(rested)
+        self._rest = rest
         self._queue: SimpleQueue[Batch | None] = SimpleQueue()
         self._last: Batch | None = None
         self._changed = threading.Condition()
@@ -66,8 +69,19 @@ class Applier:
         """Let the thread end, once it has applied what was put."""
         self._queue.put(None)
 
+    def _next(self) -> Batch | None:
+        if self._last is not None:
+            try:
+                return self._queue.get(timeout=self._rest)
+            except Empty:
+                rested = self._rested()
+                if rested is not None:
+                    rested()
+                del rested  # as below
+        return self._queue.get()
+
     def _run(self) -> None:
-        while (batch := self._queue.get()) is not None:
+        while (batch := self._next()) is not None:
             apply = self._apply()
             if apply is not None:
                 apply(batch)

@@ -67,6 +67,8 @@ class Batch:
     settled: list[Settled] = field(default_factory=list)
     applied: bool = False
     """Whether the engine has it, too."""
+    last: int = 0
+    """The number of its last record."""
     wrote: dict[object, object] = field(default_factory=dict)
     """By graph, who of this batch wrote to it last."""
     alone: bool = False

@@ -218,6 +218,11 @@ class QuadStore(Protocol):
         """How many writes so far may have removed quads: while it stays the same, what was there is there."""
         ...
 
+    @property
+    def number(self) -> int:
+        """The number of the last commit that whoever reads here sees: it grows with every commit, from 0."""
+        ...
+
     def query(
         self, text: str, *, union: bool = False, graph: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None = None
     ) -> Result:

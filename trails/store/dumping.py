@@ -16,6 +16,7 @@ from typing import IO, Any, Final, cast
 from trails.errors import InvalidInput
 from trails.files import in_words
 from trails.store.embedded import EmbeddedStore
+from trails.store.reading import EngineReader
 from trails.store.staging import scratch
 from trails.store.syncing import sync_folder
 
@@ -36,7 +37,7 @@ _STEP: Final = 5_000
 
 
 def dump(
-    store: EmbeddedStore, file: Path, progress: Progress | None = None, *, replace: bool = False, packed: bool = True
+    store: EngineReader, file: Path, progress: Progress | None = None, *, replace: bool = False, packed: bool = True
 ) -> int:
     """Write a store to a file of sorted N-Quads, one quad a line; return how many. The file appears once it is whole.
 
@@ -54,7 +55,7 @@ def dump(
         return _dump(store, file, total, progress, packed=packed)
 
 
-def _dump(store: EmbeddedStore, file: Path, total: int, progress: Progress | None, *, packed: bool) -> int:
+def _dump(store: EngineReader, file: Path, total: int, progress: Progress | None, *, packed: bool) -> int:
     with scratch(file) as folder, contextlib.closing(_Runs(file, folder, total, progress)) as runs:
         store.dump(cast(IO[bytes], runs))
         part = folder / file.name

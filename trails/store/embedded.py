@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import os
 import secrets
-import tempfile
 import threading
 import weakref
 from collections import deque
@@ -24,33 +23,36 @@ from typing import IO, Any, Final
 
 import pyoxigraph as ox
 
-from trails import query_guard, vocab
-from trails.errors import InvalidInput, StoreFailed, TrailsError
-from trails.handles import Handle
+from trails.errors import InvalidInput, StoreFailed
 from trails.integrity.leaves import Leaf
-from trails.store import engines, maintenance, manifest, marker, tsv
+from trails.store import capture, engines, maintenance, manifest, marker
 from trails.store.applying import Applier
 from trails.store.commitlog import CommitLog
-from trails.store.committing import Batch, Settled, Waiting, matching
-from trails.store.contract import Change, Durability, Result, Solutions
+from trails.store.committing import Batch, Settled, Waiting
+from trails.store.contract import Change, Durability
 from trails.store.frames import BULK, RELAXED, CommitRecord
 from trails.store.gate import Gate
 from trails.store.leaflog import NOTHING, LeafLog
 from trails.store.lockfile import LockFile
 from trails.store.maintenance import Vacuumed
-from trails.store.pattern import Pattern
+from trails.store.position import Posted
+from trails.store.reading import EngineReader
 from trails.store.replay import drop_engine_log, replay, update_text
 from trails.store.syncing import sync_folder
 
-_FLUSH_AFTER: Final = 20_000
-"""Quads between background flushes: unflushed, memory and reopening time grow without bound."""
+_FLUSH_AFTER: Final = 5_000
+"""Quads between background flushes: what is unflushed is read again by whoever opens the store, or a view of it."""
+_REST: Final = 2.0
+"""Seconds without a commit after which what is unflushed is brought into the engine's files,"""
+_WORTH: Final = 1_000
+"""where it is as many quads: below, a view opens as quickly, and the engine would have a file more for every pause."""
 _WRITERS: Final = 10_000
 """Graphs of which it is remembered who wrote to them last."""
 _DROP_STEP: Final = 20
 """Subjects (of some ten quads) that one step of dropping a graph removes: it holds the write lock for well under 50 ms."""
 
 
-class EmbeddedStore(Handle):
+class EmbeddedStore(EngineReader):
     """Quads in this process: in memory (`path` None) or in a folder that only this process may open."""
 
     def __init__(
@@ -83,7 +85,9 @@ class EmbeddedStore(Handle):
         self._flusher: threading.Thread | None = None
         self._lock_file: LockFile | None = None
         self._commits: CommitLog | None = None
-        self._applier = Applier(self._apply) if path is not None else None
+        self._posted: Posted | None = None
+        self._committed = 0
+        self._applier = Applier(self._apply, self._flush_at_rest, _REST) if path is not None else None
         self._writers: dict[object, object] = {}
         self._id = bytes(16)
         self._is_older = False
@@ -108,7 +112,7 @@ class EmbeddedStore(Handle):
             raise
 
     def _open_folder(self, path: Path, *, create: bool, accept: int) -> None:
-        _prepare_folder(path, create=create, accept=accept)
+        prepare_folder(path, create=create, accept=accept)
         if accept == marker.FORMAT:
             self._lock_file = LockFile(path / maintenance.LOCK)
         for folder in (path / maintenance.QUADS, *maintenance.left_over(path)):
@@ -119,6 +123,7 @@ class EmbeddedStore(Handle):
         self._commits = CommitLog(path / maintenance.COMMITS, self._id)
         found = self._commits.records
         self._commits.secure()
+        self._posted = Posted(path / maintenance.POSITION, self._id, self._commits.last)  # before any file is touched
         manifest.trim(path / maintenance.QUADS)
         if found:
             drop_engine_log(path / maintenance.QUADS)
@@ -126,6 +131,7 @@ class EmbeddedStore(Handle):
         assert self._store is not None  # noqa: S101 - opened just now
         with self._writing():
             replay(self._store, found)
+        self._unflushed = sum(frame.record.add.count(b"\n") + frame.record.remove.count(b"\n") for frame in found)
         self._log = LeafLog(
             path / maintenance.LOG,
             self._commits.base,
@@ -134,6 +140,7 @@ class EmbeddedStore(Handle):
         )
         if self._log.went_on:
             self._flush(self._store, always=True)  # the records to come go on from those lines
+        self._posted.applied(self._commits.last)
 
     def _open_engine(self, folder: Path) -> None:
         try:
@@ -151,8 +158,7 @@ class EmbeddedStore(Handle):
 
         The engine is never ended in a child: that would wait for ever for threads that only the parent has.
         """
-        if self._store is not None:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._store))
+        engines.keep_for_ever(self._store)
         if self._lock_file is not None:
             self._lock_file.release()
 
@@ -166,27 +172,19 @@ class EmbeddedStore(Handle):
 
     @property
     def older(self) -> dict[str, Any] | None:
-        """What was written in an older format: which (`format`), the `lines` of the log until then, and `until` when.
-
-        None where that is nothing. A store of which nothing was written since says all its lines, and no time.
-        """
+        """What was written in an older format, as `marker.older` says it; None where that is nothing."""
         if self._path is None:
             return None
         note = marker.read(self._path)
-        if self._is_older:
-            return {"format": note["format"], "lines": len(self._log.lines()), "until": None}
-        found = note.get("older")
-        return dict(found) if isinstance(found, dict) else None
+        return marker.older(note, len(self._log.lines()) if note["format"] < marker.FORMAT else 0)
 
     @property
     def removals(self) -> int:
         return self._removals
 
-    @engines.let_go
-    def __len__(self) -> int:
-        self._settle()
-        with self._gate:
-            return len(self._engine())
+    @property
+    def number(self) -> int:
+        return self._committed if self._commits is None else self._commits.last
 
     def _engine(self) -> ox.Store:
         if os.getpid() != self._pid:
@@ -221,72 +219,6 @@ class EmbeddedStore(Handle):
             f"the store {self.location} failed while writing ({self._failed}) and takes no more work; "
             "close it, open it again, and repeat what was not acknowledged"
         )
-
-    @engines.let_go
-    def query(
-        self, text: str, *, union: bool = False, graph: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None = None
-    ) -> Result:
-        """Return all results of a SPARQL query, materialised: a live iterator on another thread aborts the process."""
-        named: list[ox.NamedNode | ox.BlankNode] | None = None if graph is None else []
-        with self._asking():
-            self._settle()  # before the gate: a bulk load waits until everybody is out
-            with self._gate:
-                result = self._engine().query(
-                    text,
-                    use_default_graph_as_union=union,
-                    default_graph=graph,
-                    named_graphs=named,  # none: a default graph alone confines nothing
-                    prefixes=vocab.PREFIXES,
-                )
-                if isinstance(result, ox.QuerySolutions):
-                    return Solutions(tuple(variable.value for variable in result.variables), query_guard.rows(result))
-                return bool(result) if isinstance(result, ox.QueryBoolean) else query_guard.rows(result)
-
-    @engines.let_go
-    def table(self, text: str) -> list[list[str]]:
-        with self._asking():
-            self._settle()
-            with self._gate:
-                result = self._engine().query(text, prefixes=vocab.PREFIXES)
-                assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
-                data = result.serialize(format=ox.QueryResultsFormat.TSV)
-        return tsv.table(data or b"")
-
-    def rows(self, text: str) -> Iterator[list[str]]:
-        spool = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when the last row was read
-        with self._asking():
-            self._settle()
-            with self._gate:
-                result = self._engine().query(text, prefixes=vocab.PREFIXES)
-                assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
-                result.serialize(spool, format=ox.QueryResultsFormat.TSV)
-        spool.seek(0)
-        return tsv.rows(spool)
-
-    @contextlib.contextmanager
-    def _asking(self) -> Iterator[None]:
-        try:
-            yield
-        except SyntaxError as error:
-            raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
-        except (OSError, RuntimeError, ValueError, MemoryError) as error:
-            raise TrailsError(f"the query failed in the store {self.location}: {error}") from error
-
-    @engines.let_go
-    def quads(self, pattern: Pattern) -> list[ox.Quad]:
-        self._settle()
-        with self._gate, self._reading():
-            return list(matching(self._engine(), pattern))
-
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, RuntimeError, MemoryError) as error:
-            raise self._unreadable(error) from error
-
-    def _unreadable(self, error: Exception) -> StoreFailed:
-        return StoreFailed(f"the store {self.location} cannot be read: {error}; restore a backup")
 
     # --- writing
 
@@ -341,7 +273,8 @@ class EmbeddedStore(Handle):
         settled = batch.settled
         if not settled:
             return
-        first = self._commits.last + 1 if self._commits else 0
+        first = self.number + 1
+        batch.last = self.number + len(settled)
         interrupt: BaseException | None = None
         failed_once = False
         while True:
@@ -371,6 +304,7 @@ class EmbeddedStore(Handle):
         self._removals += any(each.remove for each in batch.settled)
         if self._applier is None:
             self._write(batch)
+            self._committed = batch.last
         first_one, last_one = batch.settled[0], batch.settled[-1]
         lines = [line for each in batch.settled for line in each.lines]
         made = [leaf for each in batch.settled for leaf in each.leaves]
@@ -396,14 +330,22 @@ class EmbeddedStore(Handle):
             if self._durability == "process":
                 records = [replace(record, flags=record.flags | RELAXED) for record in records]
             self._commits.append(records, sync=bulk or self._durability == "disk")
+            if self._posted is not None:
+                self._posted.recorded(self._commits.last)
 
     def _apply(self, batch: Batch) -> None:
         """Give logged commits to the engine, on the applier's thread; a store of which the engine refused one takes no more."""
         if self._failed is None:
             try:
                 self._write(batch)
+                self._post_applied(batch.last)
             except BaseException as error:  # noqa: BLE001 - whoever uses the store next is told; the log has the commit
                 self._failed = str(error)
+
+    def _post_applied(self, number: int | None = None) -> None:
+        """Tell those who read beside this store what its engine has by now: by default all that is recorded."""
+        if self._posted is not None and self._commits is not None and self._store is not None:
+            self._posted.applied(self._commits.last if number is None else number)
 
     def _write(self, batch: Batch) -> None:
         engine = self._store
@@ -458,6 +400,7 @@ class EmbeddedStore(Handle):
             with self._writing():
                 self._record([CommitRecord.of(remove=doomed)])
                 engine.update(update_text((), doomed))
+            self._post_applied()
         self._flush_when_due(len(doomed))
         return len(doomed)
 
@@ -467,6 +410,7 @@ class EmbeddedStore(Handle):
         with self._writing():
             self._record([CommitRecord(drop=(graph.value,))])
             engine.remove_graph(graph)
+        self._post_applied()
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -486,14 +430,21 @@ class EmbeddedStore(Handle):
     def _flush_when_due(self, written: int) -> None:
         self._unflushed += written
         filling = self._commits is not None and self._commits.is_filling
-        if self._path is None or not (filling or self._unflushed >= _FLUSH_AFTER):
-            return
+        if self._path is not None and (filling or self._unflushed >= _FLUSH_AFTER):
+            self._flush_soon()
+
+    def _flush_soon(self) -> None:
         if self._flusher is not None and self._flusher.is_alive():
             return
         self._unflushed = 0
         flusher = threading.Thread(target=self._flush_in_background, name="trails-flush", daemon=True)
         flusher.start()
         self._flusher = flusher  # not before: `close` on another thread waits for its end
+
+    def _flush_at_rest(self) -> None:
+        """Flush what is worth it, in the background, once nothing was committed for a while."""
+        if self._unflushed >= _WORTH and self._failed is None:
+            self._flush_soon()
 
     def _flush_in_background(self) -> None:
         with self._flush_lock, contextlib.suppress(StoreFailed):  # the next one to use the store is told
@@ -562,6 +513,7 @@ class EmbeddedStore(Handle):
             self._gate.alone(lambda: self._swap_engine(path))
             self._flush(self._engine())
             maintenance.drop_old(path)
+            capture.clear_beside(path)
             return Vacuumed(count, before, maintenance.size_of(path))
 
     def _sync_records(self) -> None:
@@ -611,13 +563,6 @@ class EmbeddedStore(Handle):
             self._loaded = True
             self._engine().bulk_load(source, ox.RdfFormat.N_QUADS)
 
-    @engines.let_go
-    def dump(self, out: IO[bytes]) -> None:
-        """Write all quads, as they are at one moment, as N-Quads in no order."""
-        self._settle()
-        with self._gate, self._reading():
-            self._engine().dump(out, ox.RdfFormat.N_QUADS)
-
     def close(self) -> None:
         if os.getpid() != self._pid:
             return
@@ -626,15 +571,19 @@ class EmbeddedStore(Handle):
         with self._flush_lock, self._write_lock:
             if self._store is None:
                 return
+            ended_well = False
             try:
                 if self._applier is not None:
                     self._applier.wait()
                 if self._failed is None and self._has_unflushed():
                     self._flush(self._store)
+                ended_well = self._failed is None
             finally:
                 if self._applier is not None:
                     self._applier.end()
                 self._drop_engine()
+                if ended_well and self._posted is not None:
+                    self._posted.closed()
                 self._release()
 
     def _drop_engine(self) -> None:
@@ -650,6 +599,8 @@ class EmbeddedStore(Handle):
         self._log.close()
         if self._commits is not None:
             self._commits.close()
+        if self._posted is not None:
+            self._posted.close()
         if self._lock_file is not None:
             self._lock_file.release()
 
@@ -684,7 +635,7 @@ def _abandon_all() -> None:
 os.register_at_fork(after_in_child=_abandon_all)
 
 
-def _prepare_folder(path: Path, *, create: bool, accept: int) -> None:
+def prepare_folder(path: Path, *, create: bool, accept: int = marker.FORMAT) -> None:
     """Make sure that `path` is a store's folder, creating one only when asked to; nothing else is ever touched."""
     if (path / marker.NAME).is_file():
         marker.check(path, accept)

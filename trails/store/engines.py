@@ -7,6 +7,7 @@ over those: a store that was rebuilt beside an exception, kept by somebody, whos
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import os
@@ -40,6 +41,12 @@ def open_at(folder: Path) -> ox.Store:
                 raise
         gc.collect()
         time.sleep(0.01)
+
+
+def keep_for_ever(engine: ox.Store | None) -> None:
+    """Keep an engine from being ended in a forked child: that would wait for ever for threads that only the parent has."""
+    if engine is not None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
 
 
 def see_out(folder: Path) -> None:

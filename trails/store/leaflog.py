@@ -26,18 +26,27 @@ class LeafLog:
     """The log of a store: lines in memory for a store in memory (`path` None), else in a file."""
 
     def __init__(
-        self, path: Path | None, reached: Leaves = NOTHING, more: Sequence[str] = (), *, believe: bool = True
+        self,
+        path: Path | None,
+        reached: Leaves = NOTHING,
+        more: Sequence[str] = (),
+        *,
+        believe: bool = True,
+        read_only: bool = False,
     ) -> None:
         """Open a log that is known to reach to some place, and make its end from the lines that come after.
 
         Whole lines that go on from there stay: a line is written once its record is on disk, so what they tell of was
         acknowledged, and is missing in the store (`went_on`). Anything else is what a crash left, and is cut off; these
-        lines too where they are not to be believed, because records were written that nobody synced.
+        lines too where they are not to be believed, because records were written that nobody synced. With `read_only` the
+        file, which must be there, is left as it is, and only what would be in it is told.
         """
         self._path = path
         self._memory: list[str] = []
         self.went_on = False
         """Whether the file told of more than the commit log does."""
+        self.lacks_lines = False
+        """Whether lines of the commit log were not in the file yet."""
         self._lock = threading.Lock()
         self._reached = reached
         self._told = reached
@@ -50,13 +59,14 @@ class LeafLog:
         self.listener: Callable[[Sequence[Leaf]], None] | None = None
         """Called with the leaves of commits once they are in the log, under its lock: only to take note of them."""
         if path is not None:
-            new = not path.exists()
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            new = not read_only and not path.exists()
+            flags = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT
+            self._descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
             if new:
                 sync_folder(path.parent)
-            self._take_up(more, believe=believe)
+            self._take_up(more, believe=believe, write=not read_only)
 
-    def _take_up(self, more: Sequence[str], *, believe: bool) -> None:
+    def _take_up(self, more: Sequence[str], *, believe: bool, write: bool) -> None:
         """Bring the file to where the commit log says that it is."""
         size = os.fstat(self._descriptor).st_size
         tail = os.pread(self._descriptor, _TAIL, max(0, self._reached.size - _TAIL))
@@ -71,8 +81,9 @@ class LeafLog:
         after = os.pread(self._descriptor, max(0, size - self._reached.size), self._reached.size)
         rest = _going_on(after[len(text) :], self._end_of(more)) if believe and after.startswith(text) else []
         self.went_on = bool(rest)
+        self.lacks_lines = not after.startswith(text)
         text += "".join(f"{line}\n" for line in rest).encode()
-        if after != text:
+        if write and after != text:
             write_all(self._descriptor, text, self._reached.size)
             os.ftruncate(self._descriptor, self._reached.size + len(text))
         told = [*more, *rest]
@@ -138,6 +149,24 @@ class LeafLog:
     def text(self) -> str:
         """Return all lines as one text, each with its newline."""
         return self._since(NOTHING)[0]
+
+    def since(self, start: Leaves) -> tuple[list[str], Leaves]:
+        """Return the lines that come after a place that the log holds, in order, and how far they reach."""
+        text, reached = self._since(start)
+        return text.split("\n")[:-1], reached
+
+    def holds(self, place: Leaves) -> bool:
+        """Tell whether the log once reached to a place: it has that many lines and bytes there, and the same link."""
+        with self._lock:
+            if place in (NOTHING, self._reached):
+                return True
+            if not 0 < place.lines <= self._reached.lines or not 0 < place.size <= self._reached.size:
+                return False
+            if self._path is None:
+                return leaves.link(self._memory[place.lines - 1]) == place.link
+            before = os.pread(self._descriptor, min(place.size, _TAIL), max(0, place.size - _TAIL))
+            last = before[:-1].rpartition(b"\n")[2].decode("utf-8", "replace")
+            return before[-1:] == b"\n" and leaves.link(last) == place.link
 
     def _since(self, start: Leaves) -> tuple[str, Leaves]:
         """Return the lines that come after a place, each with its newline, and how far they reach."""

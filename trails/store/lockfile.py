@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from errno import EBADF, EINVAL, ENOLCK, ENOSYS, ENOTSUP
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from trails.errors import StoreLocked
+from trails.store.position import boot_id
 
 _NO_LOCKS: Final = frozenset({EBADF, EINVAL, ENOLCK, ENOSYS, ENOTSUP})
 """What file systems say that cannot lock a folder, as some networked ones; the lock on the file is all there is then."""
@@ -29,13 +30,14 @@ class LockFile:
     def __init__(self, path: Path) -> None:
         """Take the lock, or raise `StoreLocked` with the holder's process id, host and start time."""
         self._descriptors = _locked(path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX)
-        note = {
+        written = {
             "pid": os.getpid(),
             "host": socket.gethostname(),
+            "boot": boot_id(),
             "since": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         os.ftruncate(self._descriptors[0], 0)
-        os.pwrite(self._descriptors[0], json.dumps(note).encode(), 0)
+        os.pwrite(self._descriptors[0], json.dumps(written).encode(), 0)
 
     def release(self) -> None:
         """Give the lock up; doing it twice is allowed."""
@@ -98,10 +100,33 @@ def unlocked(path: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
+def note(path: Path) -> dict[str, Any] | None:
+    """Return what whoever locked the file last wrote into it; empty where that cannot be read, None where there is no file."""
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def may_live(path: Path) -> bool:
+    """Tell whether the process that locked the file last may still be there: True wherever that cannot be told."""
+    pid = (note(path) or {}).get("pid")
+    try:
+        os.kill(int(pid or 0) or os.getpid(), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, ValueError, TypeError):
+        return True
+    return True
+
+
 def describe_holder(path: Path) -> str:
     """Return who wrote the lock file last, in words."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        note = json.loads(path.read_text())
-        here = " (this process)" if note["pid"] == os.getpid() and note["host"] == socket.gethostname() else ""
-        return f"process {note['pid']}{here} on host {note['host']} since {note['since']}"
+    found = note(path) or {}
+    with contextlib.suppress(KeyError):
+        here = " (this process)" if found["pid"] == os.getpid() and found["host"] == socket.gethostname() else ""
+        return f"process {found['pid']}{here} on host {found['host']} since {found['since']}"
     return "another process"

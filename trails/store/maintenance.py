@@ -1,7 +1,7 @@
 """The files of a store on disk: rebuilding them, putting right what a crash left, copying them out and in.
 
 A store's folder holds `trails.json` (its format), `lock` (ours), `log` (its leaves), `commits` (the commit
-log: what the engine has not flushed yet) and `quads` (the engine's files).
+log: what the engine has not flushed yet), `position` (how far its owner has come) and `quads` (the engine's files).
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ QUADS: Final = "quads"
 LOG: Final = "log"
 COMMITS: Final = "commits"
 LOCK: Final = "lock"
+POSITION: Final = "position"
+INDEX: Final = "index"
+"""What is derived from the rest: in no backup."""
 _NEW: Final = "quads.new"
 _OLD: Final = "quads.old"
 STAGE: Final = "backup.new"
-_NOT_COPIED: Final = frozenset({LOCK, "LOCK", f"{marker.NAME}.new", _NEW, _OLD, STAGE})
+_NOT_COPIED: Final = frozenset({LOCK, POSITION, INDEX, "LOCK", f"{marker.NAME}.new", _NEW, _OLD, STAGE})
 """What is no part of a store's data: locks (opening the engine's own would free it), and what a crash left."""
 
 
@@ -112,18 +115,29 @@ def recover(folder: Path) -> None:
     The rebuilt files count only from the moment when the old ones are out of the way: until then they may be in parts.
     """
     quads, new, old = folder / QUADS, folder / _NEW, folder / _OLD
-    if linked := [path for path in (quads, new, old, folder / STAGE) if path.is_symlink()]:
-        raise StoreFailed(
-            f"the store {folder} cannot be opened: its {linked[0].name!r} is a link to {linked[0].resolve()}, and its files "
-            "could not be replaced in one step there; put the folder itself in the link's place, and move the whole store "
-            "where you want it: a link to that is welcome"
-        )
+    refuse_links(folder)
     if not quads.is_dir() and old.is_dir():
         (new if new.is_dir() else old).rename(quads)
         sync_folder(folder)
     for path in left_over(folder):
         shutil.rmtree(path)
         sync_folder(folder)
+    refuse_missing(folder)
+
+
+def refuse_links(folder: Path) -> None:
+    """Raise `StoreFailed` where one of a store's own folders is a link."""
+    own = [folder / name for name in (QUADS, _NEW, _OLD, STAGE)]
+    if linked := [path for path in own if path.is_symlink()]:
+        raise StoreFailed(
+            f"the store {folder} cannot be opened: its {linked[0].name!r} is a link to {linked[0].resolve()}, and its files "
+            "could not be replaced in one step there; put the folder itself in the link's place, and move the whole store "
+            "where you want it: a link to that is welcome"
+        )
+
+
+def refuse_missing(folder: Path) -> None:
+    """Raise `StoreFailed` where the engine's files are not all there."""
     trouble = missing_files(folder)
     if trouble:
         raise StoreFailed(f"the store {folder} cannot be opened: {trouble}; restore a backup")

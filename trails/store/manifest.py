@@ -36,17 +36,23 @@ def trim(engine_folder: Path) -> None:
     if file.parent != engine_folder or not file.is_file():
         return  # the engine says what is missing
     data = file.read_bytes()
-    end = _end(data)
+    end = len(whole(data, file))
     if end == len(data):
         return
-    if any(_is_record(data, place, checked=True) for place in range(end + 1, len(data))):
-        raise StoreFailed(f"{file} was altered at byte {end}: what it says after that was on disk; restore a backup")
     descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
     try:
         os.ftruncate(descriptor, end)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def whole(data: bytes, file: Path) -> bytes:
+    """Return a list without an unfinished record at its end; raise `StoreFailed` where it is damaged elsewhere."""
+    end = _end(data)
+    if end < len(data) and any(_is_record(data, place, checked=True) for place in range(end + 1, len(data))):
+        raise StoreFailed(f"{file} was altered at byte {end}: what it says after that was on disk; restore a backup")
+    return data[:end]
 
 
 def _end(data: bytes) -> int:

@@ -66,6 +66,17 @@ def raised(note: dict[str, Any], lines: int) -> dict[str, Any]:
     return note | {"format": FORMAT, "older": {"format": note["format"], "lines": lines, "until": when}}
 
 
+def older(note: dict[str, Any], lines: int) -> dict[str, Any] | None:
+    """Return what of a store was written in an older format: which, the `lines` of the log until then, and `until` when.
+
+    None where that is nothing. A store of which nothing was written since says all its `lines`, and no time.
+    """
+    if note["format"] < FORMAT:
+        return {"format": note["format"], "lines": lines, "until": None}
+    found = note.get("older")
+    return dict(found) if isinstance(found, dict) else None
+
+
 def check(folder: Path, accept: int = FORMAT) -> None:
     """Accept a store whose format this version reads; raise `StoreFailed`, with the remedy, for any other.
 

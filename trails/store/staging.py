@@ -43,14 +43,14 @@ def _made(place: Path) -> tuple[Path, int]:
     """Make a folder and take its lock; another process may find it in between, and clear it."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=f".{place.name}.", suffix=SUFFIX, dir=place.parent))
-        descriptor = _held(folder, without_locks=True)
+        descriptor = held(folder, without_locks=True)
         if descriptor is not None:
             return folder, descriptor
         with suppress(OSError):
             folder.rmdir()
 
 
-def _held(folder: Path, *, without_locks: bool = False) -> int | None:
+def held(folder: Path, *, without_locks: bool = False) -> int | None:
     """Take the lock of a folder and return its descriptor, or None where another has it or the folder is gone.
 
     `without_locks` says whether it counts as held where the file system has no locks: there, nothing is ever cleared.
@@ -89,7 +89,7 @@ def clear_abandoned(folder: Path) -> list[Path]:
 
 def _left(folder: Path) -> Iterator[tuple[Path, int]]:
     for path in sorted(folder.glob(f".*{SUFFIX}")):
-        descriptor = _held(path)
+        descriptor = held(path)
         if descriptor is not None:
             yield path, descriptor
 

@@ -1,0 +1,252 @@
+"""The figures that the index adds up are those of the catalogue's queries, whatever was done to the store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import trails
+from tests.support.machines import examples
+from trails import InvalidInput, Repository, TrailsError
+from trails.plumbing import draft
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def fill(store: Repository) -> None:
+    """plan owns 0 to 2, its fork at 2 owns 2; both by alice. `night` is bob's, in another project."""
+    plan = store.create(id="plan", principal="alice", agent="p", created=START, meta={"project": "trips", "seed": 3})
+    plan.append("user", "  Plan a trip\n to the Alps ", time=START)
+    plan.append(
+        "assistant", "Where to?", model="m-1", usage={"input_tokens": 10, "output_tokens": 4, "cost": 0.5}, time=START
+    )
+    plan.append("user", "Zermatt", time=START + timedelta(hours=11, minutes=59))
+    plan.persist()
+    fork = plan.fork(at=2, id="fork", created=START + timedelta(hours=1))
+    fork.append("assistant", "Again?", model="m-2", usage={"input_tokens": 7}, time=START + timedelta(days=1))
+    fork.persist()
+    night = store.create(
+        id="night", principal="bob", created=START + timedelta(hours=2), meta={"title": "Night", "cwd": "/a/trips"}
+    )
+    night.append("user", "Dark", time=START + timedelta(days=2))
+    night.persist()
+
+
+def test_a_summary_tells_sessions_apart(store: Repository) -> None:
+    fill(store)
+    night, fork, plan = store.summaries()
+    assert (plan.first_prompt, plan.turns, plan.own_turns, plan.project) == ("Plan a trip to the Alps", 3, 3, "trips")
+    assert (plan.calls, plan.input_tokens, plan.output_tokens, plan.cost, plan.models) == (1, 10, 4, 0.5, ("m-1",))
+    assert (plan.created, plan.last_activity) == (START, START + timedelta(hours=11, minutes=59))
+    assert (fork.first_prompt, fork.turns, fork.own_turns, fork.parent) == ("Plan a trip to the Alps", 3, 1, "plan")
+    assert (fork.calls, fork.input_tokens, fork.cost, fork.project) == (1, 7, None, None)
+    assert (night.title, night.project, night.principal, night.name) == ("Night", "/a/trips", "bob", "Night")
+
+
+def test_sessions_are_found_by_project_metadata_and_time_of_activity(store: Repository) -> None:
+    fill(store)
+
+    def ids(**wanted: Any) -> list[str]:
+        found = [each.id for each in store.summaries(**wanted)]
+        assert [record.id for record in store.list(**wanted)] == found
+        return found
+
+    assert ids(project="trips") == ["night", "plan"]
+    assert ids(project="/a/trips") == ["night"]
+    assert ids(project="/b/trips") == []
+    assert ids(meta={"seed": 3}) == ids(meta={"seed": "3"}) == ["plan"]
+    assert ids(meta={"seed": 3, "project": "other"}) == []
+    assert ids(active_since=START + timedelta(days=1)) == ["night", "fork"]
+    assert ids(active_until=START + timedelta(days=1)) == ["plan"]
+    assert ids(sort="activity") == ["night", "fork", "plan"]
+    assert ids(sort="turns") == ["plan", "fork", "night"]
+    assert ids(sort="tokens") == ["plan", "fork", "night"]
+
+
+def test_pages_in_every_order_lose_and_double_nothing_while_sessions_are_made(store: Repository) -> None:
+    for number in range(9):
+        session = store.create(id=f"s{number}", created=START)
+        session.append("user", "a", time=START)
+        session.persist()
+    for sort in ("created", "activity", "turns", "tokens"):
+        found, cursor = list[str](), None
+        while True:
+            page = store.list(sort=sort, limit=2, cursor=cursor)  # type: ignore[arg-type] # one of them
+            found += [record.id for record in page if record.id.startswith("s")]
+            store.create(id=f"{sort}-{len(found)}", created=START + timedelta(days=1)).persist()
+            if (cursor := page.cursor) is None:
+                break
+            assert len(cursor) < 20
+        assert Counter(found) == Counter(f"s{number}" for number in range(9))
+
+
+def test_a_cursor_whose_session_is_gone_leaves_nothing_out(memory: Repository) -> None:
+    for number in range(4):
+        memory.create(id=f"s{number}", created=START).persist()
+    first = memory.list(limit=2)
+    memory.delete(first[-1].id)
+    assert {"s1", "s0"} <= {record.id for record in memory.list(cursor=first.cursor)}
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"sort": "size"}, {"meta": ["a"]}, {"project": 3}, {"active_since": START.replace(tzinfo=None)}]
+)
+def test_what_cannot_be_asked_for_is_refused(memory: Repository, wanted: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        memory.summaries(**wanted)
+
+
+def test_statistics_by_day_model_project_principal_and_session(store: Repository) -> None:
+    fill(store)
+    days = [(row.group, row.sessions, row.turns, row.calls) for row in store.stats()]
+    assert days == [("2026-03-01", 1, 3, 1), ("2026-03-02", 1, 1, 1), ("2026-03-03", 1, 1, 0)]
+    assert [(row.group, row.input_tokens, row.cost) for row in store.stats("model")] == [
+        ("m-1", 10, 0.5),
+        ("m-2", 7, None),
+    ]
+    assert {row.group: row.turns for row in store.stats("project")} == {"trips": 3, None: 1, "/a/trips": 1}
+    assert {row.group: row.turns for row in store.stats("principal")} == {"alice": 4, "bob": 1}
+    assert {row.group: row.calls for row in store.stats("session")} == {"plan": 1, "fork": 1, "night": 0}
+    total = store.stats("day", since=START + timedelta(days=1)).total
+    assert (total.sessions, total.turns, total.calls, total.unpriced, total.unpriced_models) == (2, 2, 1, 1, ("m-2",))
+    assert store.stats("model", model="m-1").total.calls == 1
+    assert store.stats("day", principal="bob").total.turns == 1
+
+
+def test_a_call_without_a_price_is_counted_and_named_and_never_costs_nothing(store: Repository) -> None:
+    fill(store)
+    none = store.cost().total
+    assert (none.cost, none.reported, none.estimated, none.unpriced, none.unpriced_models) == (0.5, 1, 0, 1, ("m-2",))
+    some = store.cost(prices={"m-*": {"input": 1_000_000, "output": 1}}).total
+    assert (some.cost, some.reported, some.estimated, some.unpriced) == (7.5, 1, 1, 0)
+
+
+def test_copies_count_once_also_when_their_original_is_gone(store: Repository) -> None:
+    fill(store)
+    store.flatten("plan", id="copy")
+    assert (store.stats().total.turns, store.stats().total.calls) == (5, 2)
+    store.delete("plan", children="detach")
+    assert (store.stats().total.turns, store.stats().total.calls) == (5, 2)
+    assert {each.id: each.input_tokens for each in store.summaries()} == {"copy": 0, "fork": 7, "night": 0}
+    assert {row.group: row.input_tokens for row in store.stats("session")}["plan"] == 10  # where the call was made
+
+
+# --- against the catalogue's queries
+
+
+def _steps(random: Random) -> list[Callable[[Repository], object]]:
+    """Things that are done to a store, each with what is there then."""
+
+    def some(store: Repository) -> str:
+        return random.choice(sorted(record.id for record in store.list(limit=100)))
+
+    def create(store: Repository) -> None:
+        meta = {"project": random.choice("xy")} if random.random() < 0.5 else None
+        store.create(principal=random.choice(["alice", "bob"]), meta=meta, created=START).persist()
+
+    def append(store: Repository) -> None:
+        session = store.load(some(store))
+        for _ in range(random.randint(1, 3)):
+            time = START + timedelta(hours=random.randint(0, 60))
+            if random.random() < 0.4:
+                session.worktree.append(draft.make("user", "a", timed=False))
+                continue
+            usage = {"input_tokens": random.randint(0, 9), "output_tokens": random.randint(0, 9)}
+            cost = {"cost": random.randint(0, 8) / 4} if random.random() < 0.5 else {}
+            model = random.choice(["m-1", "m-2", None])
+            session.append("assistant", "b", model=model, usage=usage | cost if model else None, time=time)
+        session.persist()
+
+    def pick(store: Repository) -> None:
+        source, target = some(store), store.load(some(store))
+        length = len(store.load(source))
+        if length:
+            target.cherry_pick(source, random.randrange(length))
+            target.persist()
+
+    def redact(store: Repository) -> None:
+        session_id = some(store)
+        if length := len(store.load(session_id)):
+            store.redact(session_id, random.randrange(length))
+
+    return [
+        create,
+        append,
+        append,
+        append,
+        lambda store: store.load(some(store)).fork().persist(),
+        lambda store: store.flatten(some(store)),
+        lambda store: store.detach(some(store)),
+        lambda store: store.delete(some(store), children=random.choice(["cascade", "detach"])),
+        pick,
+        redact,
+        lambda store: store.summaries(),
+    ]
+
+
+def _by_model(store: Repository) -> dict[Any, Any]:
+    rows = store.query("token-usage-by-model")
+    return {
+        row["model"] or None: (
+            row["calls"],
+            row["input"],
+            row["output"],
+            row["cache_read"],
+            row["cache_write"],
+            float(row["cost"]),
+        )
+        for row in rows.to_dicts()  # type: ignore[union-attr] # a SELECT
+    }
+
+
+def _by_session(store: Repository) -> dict[Any, Any]:
+    rows = store.query("token-usage-by-session").to_dicts()  # type: ignore[union-attr] # a SELECT
+    return {
+        trails.iris.session_id(row["session"]): (row["calls"], row["input"], row["output"], float(row["cost"]))
+        for row in rows
+    }
+
+
+@given(seed=st.integers(0, 2**32))
+@examples(60)
+def test_figures_are_those_of_the_catalogues_queries_on_any_store(seed: int) -> None:
+    random = Random(seed)
+    with trails.open(":memory:") as store:
+        steps = _steps(random)
+        steps[0](store)
+        for _ in range(25):
+            with suppress(TrailsError, IndexError):  # what cannot be done just then
+                random.choice(steps)(store)
+        by_model = {
+            row.group: (
+                row.calls,
+                row.input_tokens,
+                row.output_tokens,
+                row.cache_read_tokens,
+                row.cache_write_tokens,
+                row.cost or 0.0,
+            )
+            for row in store.stats("model")
+        }
+        assert by_model == _by_model(store)
+        assert {
+            row.group: (row.calls, row.input_tokens, row.output_tokens, row.cost or 0.0)
+            for row in store.stats("session")
+            if row.calls
+        } == _by_session(store)
+        shown = {each.id: (each.turns, each.last_activity) for each in store.summaries(limit=1000)}
+        for session_id, (turns, last) in shown.items():
+            loaded = store.load(session_id)
+            own = [turn.time for turn in loaded.turns if turn.session_id == session_id and turn.time]
+            assert (turns, last) == (len(loaded), max(own, default=store.record(session_id).created))
+        assert len(shown) == len(list(store.query("SELECT ?s { ?s a trails:Session }")))  # type: ignore[arg-type] # a SELECT
+        digests = {turn.digest for each in shown for turn in store.load(each).turns}
+        assert store.stats().total.turns == len(digests)

@@ -1,0 +1,372 @@
+"""The figures: what the index knows of sessions, turns and model calls, written and asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import PurePath
+from typing import Any, Final, Literal
+
+from trails.plumbing.index.rows import CallRow, SessionRow, TurnRow, micros
+from trails.plumbing.index.sidefile import SideFile
+from trails.plumbing.reader import FAR_PAST
+
+SCHEMA: Final = """
+CREATE TABLE sessions (
+  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, tie INTEGER NOT NULL,
+  created INTEGER, principal TEXT, agent TEXT, branch TEXT, state TEXT, kind TEXT, label TEXT, key TEXT, parent TEXT,
+  starts_at INTEGER, title TEXT, project TEXT, project_name TEXT, prompt TEXT, prompt_at INTEGER, activity INTEGER,
+  own_turns INTEGER NOT NULL DEFAULT 0, calls INTEGER NOT NULL DEFAULT 0, unpriced INTEGER NOT NULL DEFAULT 0,
+  input INTEGER NOT NULL DEFAULT 0, output INTEGER NOT NULL DEFAULT 0,
+  cache_read INTEGER NOT NULL DEFAULT 0, cache_write INTEGER NOT NULL DEFAULT 0, cost REAL NOT NULL DEFAULT 0,
+  by_created INTEGER NOT NULL, by_activity INTEGER NOT NULL, by_turns INTEGER NOT NULL, by_tokens INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX sessions_created ON sessions (by_created, id);
+CREATE INDEX sessions_activity ON sessions (by_activity, id);
+CREATE INDEX sessions_turns ON sessions (by_turns, id);
+CREATE INDEX sessions_tokens ON sessions (by_tokens, id);
+CREATE INDEX sessions_principal ON sessions (principal, by_created, id);
+CREATE INDEX sessions_project ON sessions (project_name, by_created, id);
+CREATE TABLE meta (session INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL);
+CREATE INDEX meta_session ON meta (session, key);
+CREATE TABLE turns (
+  session INTEGER NOT NULL, place INTEGER NOT NULL, time INTEGER, day INTEGER, counts INTEGER NOT NULL,
+  copied INTEGER NOT NULL, digest INTEGER NOT NULL
+);
+CREATE INDEX turns_session ON turns (session);
+CREATE INDEX turns_copies ON turns (digest) WHERE copied;
+CREATE TABLE calls (
+  holder INTEGER NOT NULL, digest TEXT NOT NULL, rank INTEGER NOT NULL, home TEXT NOT NULL, principal TEXT, agent TEXT,
+  model TEXT NOT NULL, time INTEGER, day INTEGER, input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER,
+  cost REAL, counts INTEGER NOT NULL
+);
+CREATE INDEX calls_holder ON calls (holder);
+CREATE INDEX calls_digest ON calls (digest);
+CREATE INDEX calls_home ON calls (home);
+"""
+_SHORT: Final = 15
+"""Hex digits of a digest that are kept, as a number: enough to tell a copy from another turn."""
+_DAY: Final = 86_400_000_000
+_FAR_PAST: Final = micros(FAR_PAST) or 0
+Sort = Literal["created", "activity", "turns", "tokens"]
+SORTS: Final[tuple[Sort, ...]] = ("created", "activity", "turns", "tokens")
+
+
+def tie(session_id: str) -> int:
+    """Return a short number that stands for a session where a page ends, among those sorted by the same."""
+    return int.from_bytes(hashlib.sha256(session_id.encode()).digest()[:6])
+
+
+# --- writing
+
+
+class Writer:
+    """Brings sessions into the figures, within one transaction; what counts once is settled at its end, by `settle`."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self._digests: dict[str, None] = {}
+        self._homes: dict[str, None] = {}
+        self._copies = False
+
+    def known(self, session_id: str) -> int | None:
+        """Return how many turns of its own a session has here; None where it is not here."""
+        row = self._database.execute("SELECT own_turns FROM sessions WHERE id = ?", (session_id,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def remove(self, session_id: str) -> None:
+        """Take out all that is here of a session."""
+        found = self._database.execute("SELECT number FROM sessions WHERE id = ?", (session_id,)).fetchone()
+        if found is None:
+            return
+        for digest, home in self._database.execute("SELECT DISTINCT digest, home FROM calls WHERE holder = ?", found):
+            self._digests[digest] = None
+            self._homes[home] = None
+        for text in (
+            "DELETE FROM calls WHERE holder = ?",
+            "DELETE FROM turns WHERE session = ?",
+            "DELETE FROM meta WHERE session = ?",
+            "DELETE FROM sessions WHERE number = ?",
+        ):
+            self._database.execute(text, found)
+        self._copies = True
+
+    def put(self, row: SessionRow) -> None:
+        """Write what the catalog says of a session, new or changed; what is here of its turns stays."""
+        name = None if row.project is None else PurePath(row.project).name or row.project
+        created = _FAR_PAST if row.created is None else row.created
+        values = {
+            "id": row.id, "tie": tie(row.id), "created": row.created, "principal": row.principal, "agent": row.agent,
+            "branch": row.branch, "state": row.state, "kind": row.kind, "label": row.label, "key": row.key,
+            "parent": row.parent, "starts_at": row.starts_at, "title": row.title, "project": row.project,
+            "project_name": name, "by_created": created, "by_activity": created, "by_turns": row.starts_at,
+        }  # fmt: skip
+        columns = ", ".join(values)
+        marks = ", ".join(f":{each}" for each in values)
+        kept = ("id", "by_activity", "by_turns")
+        update = ", ".join(f"{each} = excluded.{each}" for each in values if each not in kept)
+        self._database.execute(
+            f"INSERT INTO sessions ({columns}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET {update}",  # noqa: S608 - our names
+            values,
+        )
+        number = self._number(row.id)
+        self._database.execute("DELETE FROM meta WHERE session = ?", (number,))
+        meta = json.loads(row.meta) if row.meta else {}
+        self._database.executemany(
+            "INSERT INTO meta VALUES (?, ?, ?)", [(number, key, _json(value)) for key, value in meta.items()]
+        )
+        self._homes[row.id] = None
+
+    def add(self, row: SessionRow, turns: Sequence[TurnRow]) -> None:
+        """Add turns to those of a session that is here."""
+        if not turns:
+            return
+        number = self._number(row.id)
+        self._database.executemany(
+            "INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?)", [_turn_values(number, turn) for turn in turns]
+        )
+        self._database.executemany(
+            f"INSERT INTO calls VALUES ({', '.join('?' * 15)})",  # noqa: S608 - question marks
+            [_call_values(number, call) for turn in turns for call in turn.calls],
+        )
+        self._copies = self._copies or any(turn.is_copy for turn in turns)
+        self._digests.update((call.digest, None) for turn in turns for call in turn.calls)
+        self._homes.update((call.home, None) for turn in turns for call in turn.calls)
+        asked = next(((turn.prompt, turn.index) for turn in turns if turn.role == "user" and turn.prompt), None)
+        if asked is not None:
+            self._database.execute(
+                "UPDATE sessions SET prompt = ?, prompt_at = ? WHERE number = ? AND prompt IS NULL", (*asked, number)
+            )
+        latest = max((turn.time for turn in turns if turn.time is not None), default=None)
+        places = len({turn.index for turn in turns})
+        self._database.execute(
+            "UPDATE sessions SET own_turns = own_turns + ?, by_turns = starts_at + own_turns + ?,"
+            " activity = CASE WHEN ? IS NULL OR activity > ? THEN activity ELSE ? END WHERE number = ?",
+            (places, places, latest, latest, latest, number),
+        )
+        self._database.execute(
+            "UPDATE sessions SET by_activity = COALESCE(activity, by_created) WHERE number = ?", (number,)
+        )
+
+    def _number(self, session_id: str) -> int:
+        return int(self._database.execute("SELECT number FROM sessions WHERE id = ?", (session_id,)).fetchone()[0])
+
+    def settle(self) -> None:
+        """Let of each call and each copied turn one count, and add up what sessions spent."""
+        for digest in self._digests:
+            homes = self._database.execute("SELECT home FROM calls WHERE digest = ?", (digest,))
+            self._homes.update((home, None) for (home,) in homes)
+        each = [(digest,) for digest in self._digests]
+        self._database.executemany("UPDATE calls SET counts = 0 WHERE digest = ? AND counts = 1", each)
+        self._database.executemany(
+            "UPDATE calls SET counts = 1 WHERE rowid ="
+            " (SELECT rowid FROM calls WHERE digest = ? ORDER BY rank, home, rowid LIMIT 1)",
+            each,
+        )
+        self._database.executemany(
+            "UPDATE sessions SET (calls, unpriced, input, output, cache_read, cache_write, cost, by_tokens) ="
+            " (SELECT count(*), count(*) - count(cost), ifnull(sum(input), 0), ifnull(sum(output), 0),"
+            "  ifnull(sum(cache_read), 0), ifnull(sum(cache_write), 0), ifnull(sum(cost), 0),"
+            "  ifnull(sum(input), 0) + ifnull(sum(output), 0) FROM calls WHERE home = :id AND counts) WHERE id = :id",
+            [{"id": home} for home in self._homes],
+        )
+        if self._copies:
+            self._database.execute("UPDATE turns SET counts = 0 WHERE copied")
+            self._database.execute(
+                "UPDATE turns SET counts = 1 WHERE rowid IN (SELECT min(rowid) FROM turns WHERE copied AND digest NOT IN"
+                " (SELECT digest FROM turns WHERE NOT copied AND digest IN (SELECT digest FROM turns WHERE copied))"
+                " GROUP BY digest)"
+            )
+
+
+def _turn_values(number: int, turn: TurnRow) -> tuple[Any, ...]:
+    short = int(turn.digest[:_SHORT] or "0", 16)
+    return number, turn.index, turn.time, _day(turn.time), not turn.is_copy, turn.is_copy, short
+
+
+def _call_values(number: int, call: CallRow) -> tuple[Any, ...]:
+    who = (call.home, call.principal, call.agent, call.model)
+    return number, call.digest, call.rank, *who, call.time, _day(call.time), *call.tokens, call.cost, 1
+
+
+def _day(time: int | None) -> int | None:
+    return None if time is None else time // _DAY
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+# --- asking for sessions
+
+
+class Asked:
+    """Conditions on sessions, as SQL and its values."""
+
+    def __init__(self) -> None:
+        self.conditions: list[str] = []
+        self.values: list[Any] = []
+
+    def where(self, condition: str, *values: Any) -> None:
+        """Add a condition."""
+        self.conditions.append(f"({condition})")
+        self.values += values
+
+    def text(self) -> str:
+        """Return all conditions as the WHERE of a SELECT; nothing where there are none."""
+        return f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
+
+
+def asked_for(
+    *,
+    principal: str | None = None,
+    agent: str | None = None,
+    project: str | None = None,
+    meta: Mapping[str, Any] | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    active_since: datetime | None = None,
+    active_until: datetime | None = None,
+) -> Asked:
+    """Return the conditions on sessions (table `s`) that are given; each starts inclusive and ends exclusive."""
+    asked = Asked()
+    for column, value in (("principal", principal), ("agent", agent)):
+        if value is not None:
+            asked.where(f"s.{column} = ?", value)
+    if project is not None:
+        name = PurePath(project).name or project
+        asked.where("s.project_name = ? AND (s.project = ? OR s.project_name = ?)", name, project, project)
+    for key, value in (meta or {}).items():
+        forms = [_json(value), *([value] if isinstance(value, str) else [])]
+        marks = ", ".join("?" * len(forms))
+        asked.where(
+            f"EXISTS (SELECT 1 FROM meta m WHERE m.session = s.number AND m.key = ? AND m.value IN ({marks}))",  # noqa: S608
+            key,
+            *forms,
+        )
+    for column, start, end in (("created", since, until), ("activity", active_since, active_until)):
+        if start is not None:
+            asked.where(f"s.by_{column} >= ?", micros(start))
+        if end is not None:
+            asked.where(f"s.by_{column} < ?", micros(end))
+    return asked
+
+
+PAGE_COLUMNS: Final = (
+    "number", "id", "created", "principal", "agent", "branch", "state", "kind", "label", "key", "parent", "starts_at",
+    "title", "project", "prompt", "prompt_at", "activity", "own_turns", "calls", "unpriced", "input", "output",
+    "cache_read", "cache_write", "cost", "by_activity",
+)  # fmt: skip
+
+
+def page(
+    figures: SideFile, asked: Asked, sort: Sort, after: tuple[int, int] | None, limit: int
+) -> tuple[list[dict[str, Any]], tuple[int, int] | None]:
+    """Return up to `limit` sessions, the greatest first, after a place (what the last is sorted by, and its tie), and the
+    place where the page ends; None for that at the end."""
+    if after is not None:
+        last = figures.ask(f"SELECT id FROM sessions WHERE by_{sort} = ? AND tie = ?", after)  # noqa: S608 - our own name
+        if last:
+            asked.where(f"(s.by_{sort}, s.id) < (?, ?)", after[0], last[0][0])
+        else:  # it was deleted, or changed: those like it may show again, and none is left out
+            asked.where(f"s.by_{sort} <= ?", after[0])
+    columns = ", ".join(f"s.{each}" for each in PAGE_COLUMNS)
+    rows = figures.ask(
+        f"SELECT s.by_{sort}, s.tie, {columns} FROM sessions s{asked.text()}"  # noqa: S608 - our own names
+        f" ORDER BY s.by_{sort} DESC, s.id DESC LIMIT ?",
+        [*asked.values, limit + 1],
+    )
+    found = [dict(zip(PAGE_COLUMNS, row[2:], strict=True)) for row in rows[:limit]]
+    return found, (rows[limit - 1][0], rows[limit - 1][1]) if len(rows) > limit else None
+
+
+def models(figures: SideFile, session_ids: Collection[str]) -> dict[str, list[str]]:
+    """Return by session id the models that were called in sessions, in order of name."""
+    found: dict[str, list[str]] = {}
+    for session_id in session_ids:
+        rows = figures.ask(
+            "SELECT DISTINCT model FROM calls WHERE home = ? AND counts AND model <> '' ORDER BY model", (session_id,)
+        )
+        found[session_id] = [model for (model,) in rows]
+    return found
+
+
+def inherited_prompt(figures: SideFile, parent: str | None, below: int) -> str | None:
+    """Return the first prompt that a session inherits: its nearest ancestor's own, below what it inherits of it."""
+    found: str | None = None
+    seen: set[str] = set()
+    while parent is not None and parent not in seen:
+        seen.add(parent)
+        row = figures.ask("SELECT prompt, prompt_at, parent, starts_at FROM sessions WHERE id = ?", (parent,))
+        if not row:
+            return found
+        prompt, at, parent, starts_at = row[0]
+        if prompt is not None and at < below:
+            found = prompt
+        below = min(below, starts_at)
+    return found
+
+
+# --- statistics
+
+By = Literal["day", "model", "project", "principal", "session"]
+_SUMS: Final = (
+    "count(*), sum(ifnull(c.input, 0)), sum(ifnull(c.output, 0)),"
+    " sum(ifnull(c.cache_read, 0)), sum(ifnull(c.cache_write, 0))"
+)
+_CALLS_BY: Final[Mapping[By, str]] = {
+    "day": "c.day", "model": "c.model", "principal": "c.principal", "session": "c.home", "project": "s.project",
+}  # fmt: skip
+_TURNS_BY: Final[Mapping[By, str]] = {
+    "day": "t.day", "principal": "s.principal", "session": "s.id", "project": "s.project",
+}  # fmt: skip
+
+
+def calls_by(figures: SideFile, by: By, asked: Asked) -> list[tuple[Any, ...]]:
+    """Return (group, model, priced, calls, input, output, cache read, cache write, cost) of the calls that count.
+
+    `asked` has conditions on calls (`c`) and the sessions they were made in (`s`); `priced` is whether their cost is known.
+    """
+    asked.where("c.counts")
+    return figures.ask(
+        f"SELECT {_CALLS_BY[by]}, c.model, c.cost IS NOT NULL, {_SUMS}, sum(c.cost)"  # noqa: S608 - our own names
+        f" FROM calls c LEFT JOIN sessions s ON s.id = c.home{asked.text()} GROUP BY 1, 2, 3",
+        asked.values,
+    )
+
+
+def turns_by(figures: SideFile, by: By, asked: Asked) -> dict[Any, tuple[int, int]]:
+    """Return by group (turns, sessions that have some of them), each copied turn once; `asked` is of turns (`t`, `s`)."""
+    asked.where("t.counts")
+    rows: Iterable[Any] = figures.ask(
+        f"SELECT {_TURNS_BY[by]}, count(*), count(DISTINCT t.session)"  # noqa: S608 - our own names
+        f" FROM turns t JOIN sessions s ON s.number = t.session{asked.text()} GROUP BY 1",
+        asked.values,
+    )
+    return {row[0]: (row[1], row[2]) for row in rows}
+
+
+def sessions_of_calls(figures: SideFile, by: By, asked: Asked) -> dict[Any, int]:
+    """Return by group in how many sessions its calls were made."""
+    asked.where("c.counts")
+    rows = figures.ask(
+        f"SELECT {_CALLS_BY[by]}, count(DISTINCT c.home)"  # noqa: S608 - our own names
+        f" FROM calls c LEFT JOIN sessions s ON s.id = c.home{asked.text()} GROUP BY 1",
+        asked.values,
+    )
+    return dict(rows)
+
+
+def sessions_in_all(figures: SideFile, asked: Asked, *, of_turns: bool) -> int:
+    """Return in how many sessions the turns, or the calls, are that are asked for."""
+    tables, each = (
+        ("turns t JOIN sessions s ON s.number = t.session", "t.session")
+        if of_turns
+        else ("calls c LEFT JOIN sessions s ON s.id = c.home", "c.home")
+    )
+    asked.where("t.counts" if of_turns else "c.counts")
+    found = figures.ask(f"SELECT count(DISTINCT {each}) FROM {tables}{asked.text()}", asked.values)  # noqa: S608
+    return int(found[0][0])

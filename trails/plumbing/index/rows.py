@@ -1,0 +1,298 @@
+"""What the store says of a session and of its turns, as the index keeps it: read from quads, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import product
+from typing import Any, Final
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails import iris, parts, vocab
+from trails.decoding import decodes
+from trails.plumbing.reader import FAR_PAST
+from trails.records.sessions import decode_records
+from trails.records.terms import parse_time
+from trails.store.contract import Matching
+
+PROMPT_LENGTH: Final = 200
+"""Characters of a first prompt that are kept."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=FAR_PAST.tzinfo)
+_MICROSECOND: Final = 1_000_000
+_TOKENS: Final = (vocab.INPUT_TOKENS, vocab.OUTPUT_TOKENS, vocab.CACHE_READ_TOKENS, vocab.CACHE_WRITE_TOKENS)
+_Tokens = tuple[int | None, int | None, int | None, int | None]
+_Said = Mapping[NamedNode, Sequence[Any]]
+"""The objects of one subject, by predicate."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session as its row in the catalog says it. Times are microseconds since 1970 in UTC, None where unknown."""
+
+    id: str
+    created: int | None
+    principal: str
+    agent: str
+    branch: str
+    state: str
+    kind: str | None
+    label: str | None
+    key: str | None
+    parent: str | None
+    starts_at: int
+    title: str | None
+    project: str | None
+    meta: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """A model call as the catalogue's queries count it: once for each digest, and the one with the least rank counts."""
+
+    digest: str
+    rank: int
+    """0 where the call was made, 1 what a copy says of where it was made, 2 a copy that does not."""
+    home: str
+    """The id of the session that the call was made in, or of the one that holds the copy."""
+    principal: str
+    agent: str
+    model: str
+    time: int | None
+    tokens: _Tokens
+    """Input, output, read from and written to the provider's cache; None where not reported."""
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRow:
+    """A turn that a session owns, with what may be found in it."""
+
+    iri: str
+    index: int
+    role: str
+    author: str
+    time: int | None
+    digest: str
+    is_copy: bool
+    prompt: str
+    """The beginning of what a person would read of it, on one line; nothing for what is redacted."""
+    texts: tuple[str, ...]
+    """What was said in it and what its tool calls hand over, as far as a search finds it."""
+    tools: tuple[str, ...]
+    calls: tuple[CallRow, ...]
+
+
+def micros(time: datetime | None) -> int | None:
+    """Return a time as microseconds since 1970 in UTC, exactly."""
+    if time is None:
+        return None
+    since = time - _EPOCH
+    return (since.days * 86400 + since.seconds) * _MICROSECOND + since.microseconds
+
+
+@decodes
+def session_row(store: Matching, session_id: str) -> SessionRow | None:
+    """Return what the catalog says of a session, or None where there is no such session."""
+    node = NamedNode(iris.session(session_id))
+    quads = store.quads((node, None, None, vocab.CATALOG))
+    found = decode_records((node.value, quad.predicate.value, quad.object) for quad in quads).get(session_id)
+    if found is None:
+        return None
+    meta = dict(found.meta)
+    return SessionRow(
+        id=session_id,
+        created=micros(found.created),
+        principal=found.principal,
+        agent=found.agent,
+        branch=found.branch,
+        state=found.state,
+        kind=found.kind,
+        label=found.label,
+        key=found.key,
+        parent=found.parent_session_id,
+        starts_at=found.starts_at,
+        title=_first_text(meta, "title"),
+        project=_first_text(meta, "project", "cwd"),
+        meta=found.meta_json,
+    )
+
+
+def _first_text(meta: Mapping[str, Any], *keys: str) -> str | None:
+    found = (meta.get(key) for key in keys)
+    return next((one_line(text) for text in found if isinstance(text, str) and text.strip()), None)
+
+
+def one_line(text: str) -> str:
+    """Return a text with every run of white space as one space.
+
+    >>> one_line(" a\\n  b ")
+    'a b'
+    """
+    return " ".join(text.split())
+
+
+def all_turns(store: Matching, row: SessionRow) -> list[TurnRow]:
+    """Return all turns that a session owns, in order of index; copies that a detach has begun to make are none."""
+    graph = NamedNode(iris.session(row.id))
+    said = _by_subject(store.quads((None, None, None, graph)))
+    return _turns_of(row, said)
+
+
+def turns_from(store: Matching, row: SessionRow, index: int) -> list[TurnRow]:
+    """Return the turns that a session owns from an index on, as far as there is one at each, reading nothing else."""
+    graph = NamedNode(iris.session(row.id))
+    quads: list[Quad] = []
+    while found := store.quads((None, vocab.INDEX, vocab.integer(index), graph)):
+        for turn in found:
+            quads += _quads_of_turn(store, turn.subject, graph)
+        index += 1
+    return _turns_of(row, _by_subject(quads))
+
+
+def _quads_of_turn(store: Matching, turn: Any, graph: NamedNode) -> list[Quad]:
+    own = store.quads((turn, None, None, graph))
+    beside: set[Any] = {quad.object for quad in own if quad.predicate == vocab.GENERATED_BY}
+    for link in (vocab.STARTED_BY, vocab.KEPT_WITH):
+        beside |= {quad.subject for quad in store.quads((None, link, turn, graph))}
+    return own + [quad for each in beside for quad in store.quads((each, None, None, graph))]
+
+
+def _by_subject(quads: Iterable[Quad]) -> dict[NamedNode, dict[NamedNode, list[Any]]]:
+    found: dict[NamedNode, dict[NamedNode, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    for quad in quads:
+        if isinstance(quad.subject, NamedNode):
+            found[quad.subject][quad.predicate].append(quad.object)
+    return found
+
+
+@decodes
+def _turns_of(row: SessionRow, said: Mapping[NamedNode, _Said]) -> list[TurnRow]:
+    """Return the turns among what is said in a session's graph."""
+    beside: dict[NamedNode, list[NamedNode]] = defaultdict(list)
+    for subject, facts in said.items():
+        for link in (vocab.STARTED_BY, vocab.KEPT_WITH):
+            for turn in facts.get(link, ()):
+                beside[turn].append(subject)
+    found = [
+        _turn(row, node, facts, said, beside.get(node, []))
+        for node, facts in said.items()
+        if vocab.INDEX in facts and vocab.ROLE in facts and vocab.VALUE in facts
+    ]
+    return sorted((turn for turn in found if turn.index >= row.starts_at), key=lambda turn: turn.index)
+
+
+def _turn(
+    row: SessionRow, node: NamedNode, facts: _Said, said: Mapping[NamedNode, _Said], beside: Iterable[NamedNode]
+) -> TurnRow:
+    content = facts[vocab.VALUE][0]
+    tools = sorted((each for each in beside if "/call/" in each.value), key=lambda each: iris.position(each.value))
+    arguments = [_text(said[each], vocab.ARGUMENTS) for each in tools]
+    value = _value(content)
+    plain = "" if value is None else parts.plain_text(value)
+    time = _time(facts)
+    return TurnRow(
+        iri=node.value,
+        index=int(facts[vocab.INDEX][0].value),
+        role=facts[vocab.ROLE][0].value,
+        author=facts[vocab.ATTRIBUTED_TO][0].value,
+        time=time,
+        digest=_text(facts, vocab.DIGEST),
+        is_copy=vocab.ALTERNATE_OF in facts,
+        prompt=one_line(plain[: 4 * PROMPT_LENGTH])[:PROMPT_LENGTH],
+        texts=tuple(_said_in(value, arguments)),
+        tools=tuple(_text(said[each], vocab.TOOL_NAME) for each in tools),
+        calls=tuple(_calls(row, node, said, beside, time)),
+    )
+
+
+def _time(facts: _Said) -> int | None:
+    return next((micros(parse_time(each.value)) for each in facts.get(vocab.TIME, ())), None)
+
+
+def _text(facts: _Said, predicate: NamedNode) -> str:
+    for each in facts.get(predicate, ()):
+        if isinstance(each, Literal) and each.datatype != vocab.REDACTED:
+            return each.value
+    return ""
+
+
+def _value(content: Any) -> Any:
+    """Return a turn's content: text, or what its JSON says; None where it was redacted."""
+    if content.datatype == vocab.REDACTED:
+        return None
+    return json.loads(content.value) if content.datatype == vocab.JSON else content.value
+
+
+# --- what a search finds in a turn
+
+
+def _said_in(value: Any, arguments: Iterable[str]) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif value is not None:
+        yield from strings(value)
+    for each in arguments:
+        yield each
+        yield from of_json(each)
+
+
+def of_json(text: str) -> Iterator[str]:
+    """Yield the texts within a text that is JSON, keys too; nothing where it is none."""
+    try:
+        return strings(json.loads(text), keys=True)
+    except (ValueError, RecursionError):  # arguments that a model wrote, and that are no JSON
+        return iter(())
+
+
+def strings(value: Any, *, keys: bool = False) -> Iterator[str]:
+    """Yield the texts and numbers within a JSON value; of keys only where asked, and not what type a part is."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Mapping):
+            yield from each if keys else ()
+            waiting += [held for key, held in each.items() if keys or key != "type"]
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, str):
+            yield each
+        elif isinstance(each, int | float) and not isinstance(each, bool):
+            yield json.dumps(each)
+
+
+# --- what was called for it
+
+
+def _calls(
+    row: SessionRow, node: NamedNode, said: Mapping[NamedNode, _Said], beside: Iterable[NamedNode], time: int | None
+) -> Iterator[CallRow]:
+    """Give the model calls that a turn tells of: those that it came of, and what a copy keeps of one made elsewhere."""
+    facts = said[node]
+    author = iris.author_name(facts[vocab.ATTRIBUTED_TO][0].value)
+    quoted = _text(facts, vocab.QUOTED_DIGEST)
+    is_copy = bool(quoted) or vocab.ALTERNATE_OF in facts
+    for each in facts.get(vocab.GENERATED_BY, ()):
+        call = said.get(each, {})
+        if vocab.MODEL_CALL in call.get(vocab.TYPE, ()):
+            digest = quoted or _text(facts, vocab.DIGEST) or node.value
+            made = (row.id, row.principal, author)
+            yield CallRow(digest, 2 if is_copy else 0, *made, _text(call, vocab.MODEL), time, *_spent(call))
+    for each in beside:
+        call = said[each]
+        for digest, place in product(call.get(vocab.CALL_DIGEST, ()), call.get(vocab.CALLED_IN, ())):
+            whom = next((iris.author_name(p.value) for p in call.get(vocab.CALLED_FOR, ())), row.principal)
+            made = (iris.session_id(place.value), whom, author)
+            yield CallRow(digest.value, 1, *made, _text(call, vocab.MODEL), time, *_spent(call))
+
+
+def _spent(call: _Said) -> tuple[_Tokens, float | None]:
+    read, written, cached, caches = (_number(call, each) for each in _TOKENS)
+    return (read, written, cached, caches), next((float(each.value) for each in call.get(vocab.COST, ())), None)
+
+
+def _number(call: _Said, predicate: NamedNode) -> int | None:
+    return next((int(each.value) for each in call.get(predicate, ())), None)

@@ -1,0 +1,219 @@
+"""One SQLite file of the index, with a seal beside it that says which bytes are right.
+
+A file without its seal, or with other bytes than that says, is thrown away and begun anew: so a kill at any point, a bit
+that flipped, a file of another version and one that was put in its place cost time, and never a wrong answer. So no
+journal is kept on disk and nothing is synced: what a power cut leaves is not what was sealed. The one exception is an
+erasure, which is synced before it is acknowledged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from trails.store.commitlog import Leaves
+from trails.store.leaflog import NOTHING
+from trails.store.syncing import sync_data, sync_folder
+
+FORMAT: Final = 1
+"""Rises with every change of what an index holds; a file of another one is made anew."""
+_STEP: Final = 1 << 20
+_SETTINGS: Final = (
+    "PRAGMA journal_mode = MEMORY",
+    "PRAGMA synchronous = OFF",
+    "PRAGMA secure_delete = ON",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA cache_size = -16384",
+)
+_PLACE: Final = "CREATE TABLE IF NOT EXISTS place (lines INTEGER, size INTEGER, link TEXT)"
+
+
+class SideFile:
+    """A SQLite file of the index, open; in memory where there is no `path`, or where that must not be written to."""
+
+    def __init__(self, path: Path | None, schema: str, *, borrowed: bool = False) -> None:
+        """Open a file where it is as it was sealed, else begin it anew; `borrowed` is another process's: it is copied."""
+        self._path = None if borrowed else path
+        self._schema = schema
+        self._sealed = False
+        self._database = self._opened(path, borrowed=borrowed)
+        self.place = self._read_place()
+        """How far the store's log reached when what is in the file was read."""
+
+    def _opened(self, path: Path | None, *, borrowed: bool) -> sqlite3.Connection:
+        if path is None:
+            return self._made(":memory:")
+        if borrowed:
+            return self._copied(path)
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            if _is_as_sealed(path):
+                self._sealed = True
+                return _connected(str(path))
+            _thrown_away(path)
+            return self._made(str(path))
+        except (OSError, sqlite3.Error):  # a folder that cannot be written to: the index is this process's own
+            self._path, self._sealed = None, False
+            return self._made(":memory:")
+
+    def _copied(self, path: Path) -> sqlite3.Connection:
+        """Return a copy in memory of a file that somebody else may be writing to: whole by its seal, or begun anew."""
+        with suppress(OSError, ValueError, sqlite3.Error):
+            seal = _seal_of(path)
+            data = path.read_bytes()
+            if seal == _seal(len(data), zlib.crc32(data)):
+                made = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+                made.deserialize(data)
+                made.execute("SELECT * FROM place").fetchone()
+                return made
+        return self._made(":memory:")
+
+    def _made(self, name: str) -> sqlite3.Connection:
+        if name != ":memory:":
+            os.close(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        made = _connected(name)
+        made.executescript(f"BEGIN; {_PLACE}; {self._schema}; COMMIT")
+        return made
+
+    def _read_place(self) -> Leaves:
+        try:
+            row = self._database.execute("SELECT lines, size, link FROM place").fetchone()
+        except sqlite3.Error:
+            return NOTHING
+        return NOTHING if row is None else Leaves(*row)
+
+    @property
+    def where(self) -> Path | None:
+        """Where the file is; None for one in memory."""
+        return self._path
+
+    def ask(self, text: str, values: Any = ()) -> list[Any]:
+        """Return all rows of a SELECT."""
+        return self._database.execute(text, values).fetchall()
+
+    def each(self, text: str, values: Any = ()) -> Iterator[Any]:
+        """Yield the rows of a SELECT as they are found."""
+        return iter(self._database.execute(text, values))
+
+    @contextmanager
+    def writing(self, place: Leaves) -> Iterator[sqlite3.Connection]:
+        """Give the database to write to, in one transaction, after which it holds what the log said up to a place."""
+        self.break_seal()
+        self._database.execute("BEGIN")
+        try:
+            yield self._database
+            self._database.execute("DELETE FROM place")
+            self._database.execute("INSERT INTO place VALUES (?, ?, ?)", place)
+            self._database.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                self._database.execute("ROLLBACK")
+            raise
+        self.place = place
+
+    def break_seal(self) -> None:
+        """Let the file on disk be doubted, until it is sealed again."""
+        if self._path is not None and self._sealed:
+            _seal_name(self._path).unlink(missing_ok=True)
+            self._sealed = False
+
+    def seal(self, *, most: int | None = None, sync: bool = False) -> None:
+        """Write down which bytes are right; not for a file of more than `most` bytes: that is done at the end, by `close`.
+
+        With `sync` what is in the file is on disk when this returns.
+        """
+        path = self._path
+        if path is None:
+            return
+        if sync:
+            _synced(path)
+        if self._sealed or (most is not None and path.stat().st_size > most):
+            return
+        new = path.with_suffix(".seal.new")
+        new.write_text(_seal(*_sum_of(path)), encoding="ascii")
+        new.chmod(0o600)
+        new.rename(_seal_name(path))
+        self._sealed = True
+
+    def empty(self) -> None:
+        """Throw away all that is in the file, and the file; nothing of it is left on disk by any name."""
+        self._database.close()
+        if self._path is not None:
+            _thrown_away(self._path)
+            sync_folder(self._path.parent)
+        self._sealed = False
+        self._database = self._made(":memory:" if self._path is None else str(self._path))
+        self.place = NOTHING
+
+    def close(self) -> None:
+        """Seal the file and let go of it."""
+        with suppress(sqlite3.Error):
+            self._database.close()
+        with suppress(OSError):
+            self.seal()
+
+
+def _connected(name: str) -> sqlite3.Connection:
+    made = sqlite3.connect(name, check_same_thread=False, isolation_level=None)
+    for each in _SETTINGS:
+        made.execute(each)
+    return made
+
+
+def _seal_name(path: Path) -> Path:
+    return path.with_suffix(".seal")
+
+
+def _seal(size: int, checksum: int) -> str:
+    return json.dumps({"format": FORMAT, "bytes": size, "crc32": checksum})
+
+
+def _seal_of(path: Path) -> str:
+    return _seal_name(path).read_text(encoding="ascii")
+
+
+def _sum_of(path: Path) -> tuple[int, int]:
+    size = checksum = 0
+    with path.open("rb") as file:
+        while data := file.read(_STEP):
+            size += len(data)
+            checksum = zlib.crc32(data, checksum)
+    return size, checksum
+
+
+def _is_as_sealed(path: Path) -> bool:
+    try:
+        return path.is_file() and not path.is_symlink() and _seal_of(path) == _seal(*_sum_of(path))
+    except (OSError, ValueError):
+        return False
+
+
+def is_sealed(path: Path) -> bool | None:
+    """Tell whether a file is as it was sealed; None where there is none. A file that is being written to has no seal."""
+    return _is_as_sealed(path) if path.exists() else None
+
+
+def sweep(path: Path) -> None:
+    """Throw away a file that nobody has open and that has no seal."""
+    if path.exists() and not _seal_name(path).exists():
+        _thrown_away(path)
+        sync_folder(path.parent)
+
+
+def _thrown_away(path: Path) -> None:
+    for name in (_seal_name(path), path.with_suffix(".seal.new"), Path(f"{path}-journal"), Path(f"{path}-wal"), path):
+        name.unlink(missing_ok=True)
+
+
+def _synced(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync_data(descriptor)
+    finally:
+        os.close(descriptor)

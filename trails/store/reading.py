@@ -1,0 +1,117 @@
+"""Reading quads from an engine in this process: what the store that owns it and a view beside the owner have in common."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from typing import IO
+
+import pyoxigraph as ox
+
+from trails import query_guard, vocab
+from trails.errors import InvalidInput, StoreFailed, TrailsError
+from trails.handles import Handle
+from trails.store import engines, tsv
+from trails.store.committing import matching
+from trails.store.contract import Result, Solutions
+from trails.store.gate import Gate
+from trails.store.pattern import Pattern
+
+
+class EngineReader(Handle):
+    """A store that answers from an engine. Who subclasses it says which, and who waits for what before he reads."""
+
+    _gate: Gate
+    """Whoever reads is inside; whoever changes the engine for another is alone."""
+
+    @property
+    def location(self) -> str:
+        """The path that the store was opened with, or `:memory:`."""
+        raise NotImplementedError
+
+    def _engine(self) -> ox.Store:
+        """Return the engine; raise `StoreFailed` where there is none to be used. Asked for inside the gate."""
+        raise NotImplementedError
+
+    def _settle(self) -> None:
+        """Wait until the engine has what must be seen. Called before the gate is entered."""
+
+    @engines.let_go
+    def __len__(self) -> int:
+        self._settle()
+        with self._gate:
+            return len(self._engine())
+
+    @engines.let_go
+    def query(
+        self, text: str, *, union: bool = False, graph: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None = None
+    ) -> Result:
+        """Return all results of a SPARQL query, materialised: a live iterator on another thread aborts the process."""
+        named: list[ox.NamedNode | ox.BlankNode] | None = None if graph is None else []
+        with self._asking():
+            self._settle()  # before the gate: a bulk load waits until everybody is out
+            with self._gate:
+                result = self._engine().query(
+                    text,
+                    use_default_graph_as_union=union,
+                    default_graph=graph,
+                    named_graphs=named,  # none: a default graph alone confines nothing
+                    prefixes=vocab.PREFIXES,
+                )
+                if isinstance(result, ox.QuerySolutions):
+                    return Solutions(tuple(variable.value for variable in result.variables), query_guard.rows(result))
+                return bool(result) if isinstance(result, ox.QueryBoolean) else query_guard.rows(result)
+
+    @engines.let_go
+    def table(self, text: str) -> list[list[str]]:
+        with self._asking():
+            self._settle()
+            with self._gate:
+                result = self._engine().query(text, prefixes=vocab.PREFIXES)
+                assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
+                data = result.serialize(format=ox.QueryResultsFormat.TSV)
+        return tsv.table(data or b"")
+
+    def rows(self, text: str) -> Iterator[list[str]]:
+        spool = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when the last row was read
+        with self._asking():
+            self._settle()
+            with self._gate:
+                result = self._engine().query(text, prefixes=vocab.PREFIXES)
+                assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
+                result.serialize(spool, format=ox.QueryResultsFormat.TSV)
+        spool.seek(0)
+        return tsv.rows(spool)
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        try:
+            yield
+        except SyntaxError as error:
+            raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
+        except (OSError, RuntimeError, ValueError, MemoryError) as error:
+            raise TrailsError(f"the query failed in the store {self.location}: {error}") from error
+
+    @engines.let_go
+    def quads(self, pattern: Pattern) -> list[ox.Quad]:
+        self._settle()
+        with self._gate, self._reading():
+            return list(matching(self._engine(), pattern))
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, RuntimeError, MemoryError) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> StoreFailed:
+        return StoreFailed(f"the store {self.location} cannot be read: {error}; restore a backup")
+
+    @engines.let_go
+    def dump(self, out: IO[bytes]) -> None:
+        """Write all quads, as they are at one moment, as N-Quads in no order."""
+        self._settle()
+        with self._gate, self._reading():
+            self._engine().dump(out, ox.RdfFormat.N_QUADS)

@@ -1,0 +1,181 @@
+"""A store that is read beside its owner: it holds what was there at one moment, until it is refreshed."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import pyoxigraph as ox
+
+from trails.errors import StoreFailed, StoreReadOnly
+from trails.store import embedded, engines, maintenance, marker, position
+from trails.store.commitlog import NAMES
+from trails.store.contract import Change
+from trails.store.gate import Gate
+from trails.store.leaflog import LeafLog
+from trails.store.look import Moment, look
+from trails.store.reading import EngineReader
+from trails.store.syncing import sync_data
+
+
+class ViewStore(EngineReader):
+    """The quads of a store in a folder, which another process may have open, as they were at one moment.
+
+    Nothing of the owner's is written, locked or renamed. What writes raises `StoreReadOnly` before anything is asked.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Look at a store. Raises `InvalidInput` where there is none, else what `trails.store.look.look` raises."""
+        self._path = embedded.absolute(path)
+        self._pid = os.getpid()
+        self._gate = Gate()
+        self._refreshing = threading.RLock()
+        self._removals = 0
+        self._moment: Moment | None = self._look()
+        _OPENED.add(self)
+
+    def _look(self) -> Moment:
+        embedded.prepare_folder(self._path, create=False)
+        try:
+            return look(self._path)
+        except OSError as error:
+            raise StoreFailed(f"the store {self.location} cannot be opened: {error}") from error
+
+    @property
+    def location(self) -> str:
+        return str(self._path)
+
+    @property
+    def log(self) -> LeafLog:
+        return self._held().log
+
+    @property
+    def number(self) -> int:
+        return self._held().number
+
+    @property
+    def removals(self) -> int:
+        return self._removals
+
+    @property
+    def is_beside_owner(self) -> bool:
+        """Whether the store was open elsewhere when it was looked at, so that there may be more by now."""
+        return not self._held().told.is_closed
+
+    @property
+    def older(self) -> dict[str, Any] | None:
+        """What was written in an older format, as `EmbeddedStore.older` says it."""
+        return marker.older(self._held().told.note, len(self.log.lines()))
+
+    def _held(self) -> Moment:
+        if os.getpid() != self._pid:
+            raise StoreFailed(
+                f"the store {self.location} was opened before this process was forked; open it again in this process"
+            )
+        if self._moment is None:
+            raise StoreFailed(f"the store {self.location} is closed; open it again")
+        return self._moment
+
+    def _engine(self) -> ox.Store:
+        engine = self._held().engine
+        assert engine is not None  # noqa: S101 - a moment that is held has one
+        return engine
+
+    # --- the moment
+
+    @engines.let_go
+    def refresh(self) -> bool:
+        """See what was acknowledged before this call; return whether there are commits that were not seen before.
+
+        Queries that run go on with what they began with, and are waited for. Where that fails, what was seen stays. The
+        files that a vacuum replaced are let go, also where nothing was committed.
+        """
+        with self._refreshing:
+            before = self._held()
+            if not self._is_behind(before):
+                return False
+            made = self._look()
+            self._gate.alone(lambda: self._put(made))
+            before.close()
+            return made.number != before.number
+
+    def _is_behind(self, held: Moment) -> bool:
+        told, then = position.read(self._path / maintenance.POSITION, held.told.store_id), held.told.position
+        if told is None or then is None or told.opening != then.opening or told.recorded != held.number:
+            return True
+        try:
+            return not os.path.samestat((self._path / maintenance.QUADS).stat(), held.told.folder)
+        except OSError:
+            return True
+
+    def _put(self, moment: Moment | None) -> None:
+        self._moment = moment
+        self._removals += 1
+
+    def hold(self) -> AbstractContextManager[object]:
+        """Return what keeps other threads from refreshing while it is held; nobody writes here."""
+        self._held()
+        return self._refreshing
+
+    @engines.let_go
+    def close(self) -> None:
+        if os.getpid() != self._pid:
+            return
+        with self._refreshing:
+            before = self._moment
+            if before is not None:
+                self._gate.alone(lambda: self._put(None))
+                before.close()
+
+    def abandon(self) -> None:
+        """Let go, in a forked child, of what must not outlive its parent here; the engine is never ended in a child."""
+        if self._moment is not None:
+            engines.keep_for_ever(self._moment.engine)
+
+    # --- what writes
+
+    def commit(self, change: Change) -> bool:
+        self._refuse()
+
+    def drop_graph(self, graph: ox.NamedNode) -> int:
+        self._refuse()
+
+    def flush(self) -> None:
+        """Return once the commits that are seen here are on disk: the system is asked for it, and no file is changed."""
+        self._held()
+        try:
+            for name in (*(f"{maintenance.COMMITS}/{name}" for name in NAMES), maintenance.LOG):
+                descriptor = os.open(self._path / name, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    sync_data(descriptor)
+                finally:
+                    os.close(descriptor)
+        except OSError as error:
+            raise StoreFailed(f"the store {self.location} cannot be brought to disk: {error}") from error
+
+    def _refuse(self) -> NoReturn:
+        self._held()
+        raise read_only(self.location)
+
+
+def read_only(location: str) -> StoreReadOnly:
+    """Return the error for whatever would write to a store that was opened to be read."""
+    return StoreReadOnly(
+        f"the store {location} was opened with read_only=True, so nothing can be written through it; open it without, in one "
+        "process at a time"
+    )
+
+
+_OPENED: Final[weakref.WeakSet[ViewStore]] = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    for view in list(_OPENED):
+        view.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_all)

@@ -1,0 +1,65 @@
+"""What a model call's usage says, whatever its source calls it: tokens that can be added up, and a cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+INPUT_TOKEN_NAMES: Final = ("input_tokens", "prompt_tokens", "input")
+OUTPUT_TOKEN_NAMES: Final = ("output_tokens", "completion_tokens", "output")
+"""What sources of usage call the tokens that a model read and wrote."""
+CACHE_READ_TOKEN_NAMES: Final = (
+    "cache_read_input_tokens",
+    "cache_read_tokens",
+    "cacheRead",
+    "cached",
+    "cached_input_tokens",
+    "cache_read.input_tokens",
+)
+CACHE_WRITE_TOKEN_NAMES: Final = (
+    "cache_creation_input_tokens",
+    "cache_write_tokens",
+    "cacheWrite",
+    "cache_creation.input_tokens",
+)
+TOTAL_TOKEN_NAMES: Final = ("total_tokens", "totalTokens", "total")
+TOKEN_NAMES: Final = (
+    INPUT_TOKEN_NAMES,
+    OUTPUT_TOKEN_NAMES,
+    CACHE_READ_TOKEN_NAMES,
+    CACHE_WRITE_TOKEN_NAMES,
+    TOTAL_TOKEN_NAMES,
+)
+MAX_USAGE: Final = 10**12
+"""The most tokens, and the highest cost, that one model call counts with: millions of calls can still be added up."""
+_COST_DIGITS: Final = Decimal("1E-18")
+"""The engine adds up decimals of 18 fractional digits, and nothing where one of them has more."""
+
+
+def token_count(value: object) -> int | None:
+    """Return a count of tokens as it is added up: a whole number from 0 to `MAX_USAGE`; None for anything else.
+
+    >>> token_count(12), token_count("12"), token_count(10**30)
+    (12, None, None)
+    """
+    return value if type(value) is int and 0 <= value <= MAX_USAGE else None
+
+
+def tokens_of(usage: Mapping[str, Any], names: Iterable[str]) -> int | None:
+    """Return how many tokens a usage reports under one of some names; None where none of them has a count."""
+    return next((found for name in names if (found := token_count(usage.get(name))) is not None), None)
+
+
+def cost_of(usage: Mapping[str, Any]) -> Decimal | None:
+    """Return the cost that a usage reports, a number or the `total` of several, to 18 digits; None where it has none.
+
+    >>> cost_of({"cost": {"input": 0.01, "total": 0.03}}), cost_of({"cost": 1e308})
+    (Decimal('0.03'), None)
+    """
+    cost = usage.get("cost")
+    price = cost.get("total") if isinstance(cost, Mapping) else cost
+    if type(price) not in (int, float) or not 0 <= price <= MAX_USAGE:  # type: ignore[operator] # a number
+        return None
+    exact = Decimal(str(price))
+    return exact.quantize(_COST_DIGITS) if exact < 1 and exact != round(exact, 18) else exact
