@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trails import iris, reprs
+from trails import html, iris, reprs
 from trails.decoding import InvalidFields, json_object, json_value
 from trails.errors import NoSuchName
 from trails.nearest import did_you_mean
@@ -350,6 +350,20 @@ class Turn(Value):
         """The text, or the list of parts (a fresh copy each time: the stored turn cannot be changed through it)."""
         return json_value(self.text) if self.structured else self.text
 
+    def as_html(self, *, faint: bool = False) -> str:
+        """Return the turn as HTML for a notebook: index, role, who and when, and its text, cut where it is long."""
+        said = "(redacted)" if self.redacted else html.readable(self.content)
+        calls = [
+            f"-> {call.name} {'(redacted)' if call.arguments is None else call.arguments}" for call in self.tool_calls
+        ]
+        when = None if self.time is None else f"{self.time:%Y-%m-%d %H:%M:%S}"
+        heading = (self.index, self.author, self.model, when)
+        return html.message(self.role, heading, "\n".join([*([said] if said else []), *calls]), faint=faint)
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        return html.box(f"turn {self.index} of {html.inline(self.session_id)}", [self.as_html()])
+
     @property
     def iri(self) -> str:
         """The turn's IRI; provisional until the turn is persisted."""
@@ -499,6 +513,13 @@ class SessionRecord(Value):
     def starts_at(self) -> int:
         """The first index that the session itself owns: 0, or its fork index."""
         return self.forked_at_index or 0
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        told = {name: value for name, value in self.to_dict().items() if value not in (None, {}, 0) and name != "id"}
+        return html.box(
+            f"session {html.inline(self.id)}", [html.table(("field", "value"), [(n, str(v)) for n, v in told.items()])]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain values, ready for JSON."""
@@ -669,6 +690,17 @@ class VerifyReport(Value):
     def ok(self) -> bool:
         """True when nothing was found wrong."""
         return not self.findings
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        verdict = "nothing is wrong" if self.ok else f"{len(self.findings)} findings"
+        read = html.facts({"sessions": self.sessions, "turns": self.turns})
+        rows = [
+            (each.code, each.session_id or "", "" if each.index is None else str(each.index), each.message)
+            for each in self.findings
+        ]
+        found = [html.table(("code", "session", "turn", "what"), rows)] if rows else []
+        return html.box(f"verified: {verdict}", [read, *found])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON."""

@@ -23,6 +23,7 @@ from trails.model import SessionRecord, VerifyReport
 from trails.plumbing import (
     deletion,
     detach,
+    forest,
     labels,
     names,
     pages,
@@ -33,6 +34,7 @@ from trails.plumbing import (
     statistics,
     summaries,
 )
+from trails.plumbing.forest import Forest
 from trails.plumbing.index.figures import By, Sort
 from trails.plumbing.names import Name
 from trails.plumbing.pages import Page
@@ -43,10 +45,12 @@ from trails.plumbing.redaction import Redaction
 from trails.plumbing.search import Hit
 from trails.plumbing.statistics import Statistics
 from trails.plumbing.summaries import Summaries
+from trails.plumbing.transaction import check_free_names
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree, new_prompt
+from trails.progress import Progress
 from trails.records.sessions import DEFAULT_AGENT, DEFAULT_PRINCIPAL
-from trails.session import deleting, forms
+from trails.session import agreeing, deleting, forms
 from trails.session.deleting import Children
 from trails.session.maintenance import Maintenance
 from trails.session.notes import Notes
@@ -199,7 +203,8 @@ class Repository(Handle, public=True):
         started this one, which shares nothing with it. `source_session` names the session that this one is imported from.
         `max_tokens`, `pinned_count` and `counter` give it a window, as for `load`.
 
-        Raises `InvalidInput` for values that cannot be kept, at once; for an id or label in use, at `persist`.
+        Raises `InvalidInput` for values that cannot be kept and for an id or label in use, at once; for one that another
+        writer was quicker to take, at `persist`.
         """
         session_id = uuid4().hex if id is None else validate.session_id(id)
         record = SessionRecord(
@@ -216,9 +221,68 @@ class Repository(Handle, public=True):
         )
         who = self.workspace.who(None)
         prompt = None if system is None else new_prompt(session_id, validate.text(system, "system"), 1, 0, who)
+        if id is not None or label is not None:
+            check_free_names(self.store, self.reader, session_id, record.label)
         made = Worktree(self.workspace, record, stored=False, prompt=prompt)
         made.give_window(window(max_tokens, pinned_count, counter))
         return Session(made)
+
+    def session(
+        self,
+        id: str,  # noqa: A002 - the public name
+        *,
+        autopersist: bool = False,
+        principal: str | None = None,
+        agent: str | None = None,
+        label: str | None = None,
+        key: str | None = None,
+        kind: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        system: str | None = None,
+        max_tokens: int | None = None,
+        pinned_count: int = 1,
+        counter: Counter | None = None,
+    ) -> Session:
+        """Return the session with an id: the stored one with its whole transcript, else a new one, whose row is stored at once.
+
+        With `autopersist`, each `append` and each `extend` is stored before it returns; else what was appended is stored
+        by `persist`, or at the end of a `with` block. The other options are those of `create`, and `load`'s window. What
+        is given of them must be so: a new session gets it, and of a stored one it must be true (`meta`: of each key that
+        is given; `system`: of the prompt in force).
+
+        Raises `InvalidInput` where a stored session says something else, before anything is written, and for the label or
+        tag of another session and a deleted session's id; `load`'s errors.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     with store.session("chat", principal="alice") as chat:
+        ...         turn = chat.append("user", "Plan a trip")
+        ...     [turn.content for turn in store.session("chat").turns]
+        ['Plan a trip']
+        """
+        said = {"principal": principal, "agent": agent, "label": label, "key": key, "kind": kind, "system": system}
+        session_id = self.workspace.session_id(id)
+        if session_id not in self.reader.records([session_id]):
+            made = self.create(
+                id=session_id,
+                **said,  # type: ignore[arg-type] # each has its own type again
+                meta=meta,
+                max_tokens=max_tokens,
+                pinned_count=pinned_count,
+                counter=counter,
+            )
+            self._refuse_label(session_id)
+            made.persist()
+        else:
+            made = load(self.workspace, iris.session(session_id), window(max_tokens, pinned_count, counter))
+            agreeing.check(made.worktree, said, meta)
+        made.autopersist = autopersist
+        return made
+
+    def _refuse_label(self, name: str) -> None:
+        found = self.reader.labelled(name)
+        if found is not None:
+            raise InvalidInput(f"{name!r} is the label of session {found!r}; ask for it by its id, or load({name!r})")
 
     def load(
         self,
@@ -238,6 +302,21 @@ class Repository(Handle, public=True):
         transcript that is not whole is never returned. Turns that are read later raise the last two then.
         """
         return load(self.workspace, session, window(max_tokens, pinned_count, counter))
+
+    def forest(self, session: Name | None = None) -> Forest:
+        """Return the forest of forks and spawned sessions, all of it or a session's own tree; two queries, no transcript.
+
+        `session` is any name of it, see `resolve`. A notebook draws it, `print` too; `to_pandas` has a row a session.
+
+        Raises `SessionNotFound`.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="plan"); _ = s.append("user", "Go"); _ = s.fork(id="other").persist()
+        ...     [(twig.depth, twig.node.id, twig.node.turns) for twig in store.forest()]
+        [(0, 'plan', 1), (1, 'other', 1)]
+        """
+        return forest.grow(self.reader, None if session is None else self.resolve(session))
 
     def replay(self, session: Name, *, up_to_index: int | None = None) -> list[dict[str, Any]]:
         """Return a session's stored transcript as plain dicts with role, content, index and branch; write nothing.
@@ -282,9 +361,9 @@ class Repository(Handle, public=True):
         """Return a session's record without its turns; raise `SessionNotFound` where there is none."""
         return names.record(self.workspace, session)
 
-    def branches(self, session: Name) -> list[SessionRecord]:
-        """Return the records of a session's direct forks, oldest first."""
-        return self.reader.branches(self.record(session).id)
+    def branches(self, session: Name) -> Page[SessionRecord]:
+        """Return the records of a session's direct forks, oldest first, all on one page."""
+        return Page(self.reader.branches(self.record(session).id), None)
 
     def resolve(self, name: Name, *, exact: bool = False) -> str:
         """Return the id of the session that a name stands for: an id, IRI, label or tag, or the beginning of an id.
@@ -843,6 +922,7 @@ class Repository(Handle, public=True):
         authorities: Iterable[str] = (),
         signers: Iterable[str] = (),
         require_signed: bool = False,
+        progress: Progress | bool | None = None,
     ) -> VerifyReport:
         """Check digests, indices and lineage of one session or of all, and report what is wrong: see `Proofs.verify`."""
         return self.proofs.verify(
@@ -855,6 +935,7 @@ class Repository(Handle, public=True):
             authorities=authorities,
             signers=signers,
             require_signed=require_signed,
+            progress=progress,
         )
 
     def info(self) -> dict[str, Any]:

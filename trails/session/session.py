@@ -5,17 +5,20 @@ from __future__ import annotations
 import time as clocks
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 from uuid import uuid4
 
-from trails import lineage, validate
+from trails import html, lineage, validate
 from trails.errors import ContextOverflow, InvalidInput, NoSuchName
 from trails.handles import Handle
 from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
 from trails.plumbing import detach, draft, labels, names, signatures
+from trails.plumbing.pages import Page
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
-from trails.session import bisect, blame, cherry_pick, deleting, sequence, signing
+from trails.session import bisect, blame, cherry_pick, deleting, sequence, showing, signing
+from trails.tables import PlainTable, Tabular
 
 if TYPE_CHECKING:
     from prov.model import ProvDocument
@@ -32,13 +35,14 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 
-class Session(Handle, public=True):
+class Session(Handle, Tabular, public=True):
     """A session: an editable chain of immutable turns. Made by `Repository.create`, `Repository.load` and `fork`.
 
-    What is appended stays in memory until `persist` writes it, all in one commit.
+    What is appended stays in memory until `persist` writes it, all in one commit. Used with `with`, it is persisted where
+    the block ends, also by an error.
     """
 
-    def __init__(self, worktree: Worktree) -> None:
+    def __init__(self, worktree: Worktree, *, autopersist: bool = False) -> None:
         """Not for callers: `Repository.create`, `Repository.load` and `fork` make sessions."""
         if not isinstance(worktree, Worktree):
             raise InvalidInput(
@@ -46,12 +50,31 @@ class Session(Handle, public=True):
             )
         self.worktree = worktree
         """The session as the other parts of this package work on it (internal)."""
+        self.autopersist = autopersist
+        """Whether what is appended is stored at once."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Persist what is new, also where the block raises; its error goes on, with what kept the turns from being stored."""
+        if error is None:
+            self.worktree.store_news()
+            return
+        try:
+            self.worktree.store_news()
+        except Exception as failure:  # noqa: BLE001 - the block's own error is the one that its caller waits for
+            error.add_note(f"Besides, what was appended to session {self.id!r} is not stored: {failure}")
+            failure.__context__ = error.__context__
+            error.__context__ = failure
 
     if not TYPE_CHECKING:  # type checkers know what there is
 
         def __setattr__(self, name: str, value: object) -> None:
             """Refuse what would be lost: nothing of a session is changed by setting it but its principal."""
-            if name not in ("worktree", "principal") and not name.startswith("_"):
+            if name not in ("worktree", "principal", "autopersist") and not name.startswith("_"):
                 raise NoSuchName(
                     f"a session's {name!r} cannot be set; set_label() and set_system() change a session, "
                     "create(meta=...) and fork(meta=...) say more of a new one"
@@ -171,6 +194,14 @@ class Session(Handle, public=True):
         pending = f", {self.pending} pending" if self.pending else ""
         return f"<Session {self.id!r} {self.branch}: {len(self)} turns{pending}>"
 
+    def table(self) -> PlainTable:
+        """Return the transcript as a table, a row a turn: its place, who said what, when, and what it cost."""
+        return showing.table(self.turns)
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        return showing.transcript(self.worktree)
+
     @property
     def pending(self) -> int:
         """How many turns are appended and not persisted."""
@@ -255,7 +286,10 @@ class Session(Handle, public=True):
             raise InvalidInput(
                 f"the turn for session {self.id!r} is empty: give it a text, parts, or the tool calls that it makes"
             )
-        return self.worktree.append(made)
+        turn = self.worktree.append(made)
+        if self.autopersist:
+            self.worktree.store_news()
+        return turn
 
     def discard_pending(self) -> int:
         """Forget the turns that were appended and not persisted; return how many."""
@@ -353,8 +387,8 @@ class Session(Handle, public=True):
         fork has this session's principal and agent unless given, and the system prompt that was in force at `at`; it
         never has this session's key. `by` names who forks, as for `Repository.delete`.
 
-        Raises `InvalidInput` for a fork index out of range and `ForkDepthExceeded` for a 33rd ancestor, both before
-        anything is written.
+        Raises `InvalidInput` for a fork index out of range or an id or label in use, and `ForkDepthExceeded` for a 33rd
+        ancestor, all before anything is written.
 
         >>> import trails
         >>> with trails.open(":memory:") as store:
@@ -381,15 +415,17 @@ class Session(Handle, public=True):
             kind=kind,
             by=by,
         )
+        if id is not None or label is not None:
+            made.check_names()
         self.persist()
         prompt = tree.workspace.reader.prompt(tree.chain, at=index)
         if prompt is not None:
             made.record = made.record.model_copy(update={"system_version": prompt.version})
         return Session(made)
 
-    def branches(self) -> list[SessionRecord]:
-        """Return the records of the direct forks of this session, oldest first."""
-        return self.worktree.workspace.reader.branches(self.id)
+    def branches(self) -> Page[SessionRecord]:
+        """Return the records of the direct forks of this session, oldest first, all on one page."""
+        return Page(self.worktree.workspace.reader.branches(self.id), None)
 
     def diff(self, other: Session | SessionRecord | str) -> Diff:
         """Return what differs between this session and another: the prefix they share, and their tails turn by turn.
