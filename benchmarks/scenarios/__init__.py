@@ -20,6 +20,7 @@ from benchmarks.scenarios import (
     listing,
     load,
     prov,
+    readers,
     startup,
     tree,
 )
@@ -33,6 +34,7 @@ SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "branches": branches.run,
     "compare": compare.run,
     "listing": listing.run,
+    "readers": readers.run,
     "startup": startup.run,
     "diff": diff.run,
     "tree": tree.run,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -56,10 +57,26 @@ class Moment:
         self._drop = weakref.finalize(self, keeper.drop)
 
     def close(self) -> None:
-        """Let go of the engine, which nobody may be using, then of the files; twice is allowed."""
-        self.engine = None
+        """Let go of the engine, then of the files, once no query uses it any more: none is waited for. Twice is allowed."""
+        _USED.add(self)
+        for each in list(_USED):
+            each._close_unless_used()
+
+    def _close_unless_used(self) -> None:
+        engine, self.engine = self.engine, None
+        if engine is not None and sys.getrefcount(engine) > _UNUSED:
+            self.engine = engine  # by a query that nobody waits for: the next who closes one looks again
+            return
+        del engine
+        _USED.discard(self)
         self.log.close()
         self._drop()
+
+
+_USED: Final[set[Moment]] = set()
+"""Those that were closed while a query was under way, which needs their files to its end."""
+_UNUSED: Final = 2
+"""References to an engine that nobody uses: the variable that is asked about, and the asking."""
 
 
 @dataclass(frozen=True, slots=True)
