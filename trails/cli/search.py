@@ -84,7 +84,7 @@ def _draw_hits(hits: Sequence[Hit], text: str | None) -> None:
         moment = "-" if hit.time is None else hit.time.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
         facts = [hit.role, moment, one_line(hit.author), *(f"calls {one_line(tool)}" for tool in hit.tools)]
         head = f"{one_line(hit.session_id)}  {hit.index}"
-        rest = columns.fitted(" · ".join(facts), max(20, width - len(head) - 2))
+        rest = columns.fitted(" · ".join(facts), max(1, width - columns.width_of(head) - 2))
         shown = columns.painted(one_line(hit.session_id), "cyan", colours=colours)
         index = columns.painted(str(hit.index), "bold", colours=colours)
         columns.put(f"{shown}  {index}  {columns.painted(rest, 'dim', colours=colours)}")
