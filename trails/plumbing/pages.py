@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from trails import validate
 from trails.errors import InvalidInput
+from trails.tables import PlainTable, Tabular, of_items
 
 MAX_PAGE: Final = 1000
 _BYTES: Final = 8
@@ -15,12 +16,19 @@ _TIE: Final = 5
 _Item = TypeVar("_Item")
 
 
-class Page(list[_Item]):
+class Page(list[_Item], Tabular):
     """One page of what was asked for, newest first. `cursor` continues after it and is None at the end."""
 
     def __init__(self, items: list[_Item], cursor: str | None) -> None:
         super().__init__(items)
         self.cursor = cursor
+
+    def __repr__(self) -> str:
+        return f"<Page: {len(self)} items{', and there is more' if self.cursor else ''}>"
+
+    def table(self) -> PlainTable:
+        """Return the page as a table: a row for each of what it holds, a column for each of its fields."""
+        return of_items(self)
 
 
 def checked_limit(limit: int) -> int:

@@ -46,6 +46,7 @@ CREATE TABLE calls (
 CREATE INDEX calls_holder ON calls (holder);
 CREATE INDEX calls_digest ON calls (digest);
 CREATE INDEX calls_home ON calls (home);
+CREATE TABLE tags (name TEXT NOT NULL);
 """
 _SHORT: Final = 15
 """Hex digits of a digest that are kept, as a number: enough to tell a copy from another turn."""
@@ -114,6 +115,11 @@ class Writer:
             "INSERT INTO meta VALUES (?, ?, ?)", [(number, key, _json(value)) for key, value in meta.items()]
         )
         self._homes[row.id] = None
+
+    def tags(self, names: Iterable[str]) -> None:
+        """Write which tags there are."""
+        self._database.execute("DELETE FROM tags")
+        self._database.executemany("INSERT INTO tags VALUES (?)", [(name,) for name in names])
 
     def add(self, row: SessionRow, turns: Sequence[TurnRow]) -> None:
         """Add turns to those of a session that is here."""
