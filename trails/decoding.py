@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
-from trails.errors import IntegrityError, TrailsError
+from trails.errors import IntegrityError, InvalidFields, TrailsError
 
 _STRANGE: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError)
 """What reading values raises that are not of the kind, the shape or the size that they should be of."""
@@ -39,6 +39,8 @@ def decodes(function: Callable[_P, _T]) -> Callable[_P, _T]:
         def watched(*args: _P.args, **kwargs: _P.kwargs) -> Iterator[Any]:
             try:
                 yield from cast(Iterator[Any], function(*args, **kwargs))
+            except InvalidFields as error:
+                raise strange(error) from error
             except TrailsError:
                 raise
             except _STRANGE as error:
@@ -50,6 +52,8 @@ def decodes(function: Callable[_P, _T]) -> Callable[_P, _T]:
     def decoded(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return function(*args, **kwargs)
+        except InvalidFields as error:
+            raise strange(error) from error
         except TrailsError:
             raise
         except _STRANGE as error:

@@ -9,6 +9,18 @@ class InvalidInput(TrailsError, ValueError):
     """An argument, id, text, query or file that cannot be accepted. Nothing was written."""
 
 
+class WrongCall(InvalidInput, TypeError):
+    """A call does not fit what is called: a parameter is misspelt, missing or one too many. Nothing was done."""
+
+
+class NoSuchName(InvalidInput, AttributeError):
+    """There is no such attribute, or none that can be set; the message says what there is."""
+
+
+class InvalidFields(InvalidInput):
+    """A value's fields are not as they must be. Where what is stored is read, that becomes an `IntegrityError`."""
+
+
 class RequestRefused(InvalidInput):
     """A rule of sessions refuses a request. `code` is its kind, and the text is what the systems of session keys answer.
 
@@ -21,8 +33,14 @@ class RequestRefused(InvalidInput):
         self.code = code
 
 
-class SessionNotFound(TrailsError, LookupError):
-    """No session has the id that was asked for (it may be deleted: the message says so)."""
+class SessionNotFound(TrailsError, KeyError):
+    """No session has the name that was asked for (it may be deleted: the message says so)."""
+
+    __str__ = Exception.__str__  # a KeyError's own shows its text quoted
+
+
+class TurnNotFound(InvalidInput, IndexError):
+    """A transcript has no turn at the index that was asked for, as `session[9]`."""
 
 
 class ParentMissing(TrailsError):
@@ -106,6 +124,10 @@ class PendingTurnsWarning(UserWarning):
 
 class SharedSessionWarning(UserWarning):
     """Another person than before writes to a main session, where all direct chats meet: each sees the other's messages."""
+
+
+class ClockWarning(UserWarning):
+    """A tick of a clock on its own thread failed (`Tree.ticking`, `Runs.ticking`); it is raised where its block ends, too."""
 
 
 class IntegrityError(TrailsError):

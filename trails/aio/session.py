@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from trails.aio.workers import Twin, here, in_thread
 from trails.errors import ContextOverflow
@@ -119,6 +119,19 @@ class AsyncSession(Twin[Session]):
         """A session is there, also without turns."""
         return True
 
+    def __iter__(self) -> Iterator[Turn]:
+        return iter(self.sync)
+
+    @overload
+    def __getitem__(self, index: int) -> Turn: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Turn, ...]: ...
+    def __getitem__(self, index: int | slice) -> Turn | tuple[Turn, ...]:
+        return self.sync[index]
+
+    def __contains__(self, turn: object) -> bool:
+        return turn in self.sync
+
     @property
     def pending(self) -> int:
         """How many turns are appended and not persisted."""
@@ -138,6 +151,9 @@ class AsyncSession(Twin[Session]):
     discard_pending = here(Session.discard_pending)
 
     # --- what the store is asked
+
+    tail = in_thread(Session.tail)
+    delete = in_thread(Session.delete)
 
     @property
     async def system_prompt(self) -> SystemPrompt | None:

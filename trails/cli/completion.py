@@ -109,7 +109,9 @@ def offered(context: click.Context, kind: str, incomplete: str) -> list[shells.C
         from trails import queries
 
         return _items(name for name in queries.names() if name.startswith(incomplete))
-    return _items(_stored(Path(context.meta.get(STORE, DEFAULT_STORE)), kind, incomplete))
+    with suppress(Exception):  # a line that is being typed is no place for an error
+        return _items(_stored(Path(context.meta.get(STORE, DEFAULT_STORE)), kind, incomplete))
+    return []
 
 
 def _items(names: Iterable[str]) -> list[shells.CompletionItem[str]]:

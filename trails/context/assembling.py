@@ -65,7 +65,7 @@ def _content(turn: Spoken) -> Any:
     return ShownTurn(turn.index, turn.role, turn.text, turn.structured).content
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Context(Tabular):
     """What a model is shown, and what it is not: made by `assemble`, `Session.context` and `Repository.context`."""
 
@@ -77,6 +77,10 @@ class Context(Tabular):
     summarised_through: int | None = None
     """The last index that only the summary tells of."""
     counter: Counter = estimate
+
+    def __repr__(self) -> str:
+        limit = "" if self.max_tokens is None else f", at most {self.max_tokens} tokens"
+        return f"<Context: {len(self.turns)} turns, {len(self.dropped)} left out{limit}>"
 
     # --- what is in it
 
@@ -180,7 +184,9 @@ _COLUMNS: Final[dict[str, ColumnKind]] = {
 def _as_html(part: Part, counter: Counter) -> str:
     told = part.to_dict(counter)
     heading = (told.get("index"), part.kind, f"{told['tokens']:,} tokens")
-    return html.message(told.get("role", "system"), heading, part.text, faint=part.kind == "system")
+    calls = () if part.turn is None or part.turn.structured else part.turn.facts.tool_calls
+    said = [part.text] + [f"-> {call.name} {call.arguments or '(redacted)'}" for call in calls]
+    return html.message(told.get("role", "system"), heading, "\n".join(filter(None, said)), faint=part.kind == "system")
 
 
 _NAMES: Final[dict[str, str]] = {

@@ -14,12 +14,13 @@ from trails.diff.blocks import blocks_of, place, readable, runs
 from trails.diff.values import Ancestor, Detail, End, Kind
 from trails.legible import count
 from trails.model import Turn
+from trails.reprs import OneLine
 from trails.tables import Kind as ColumnKind
 from trails.tables import PlainTable, Tabular
 
 
-@dataclass(frozen=True)
-class Entry:
+@dataclass(frozen=True, repr=False)
+class Entry(OneLine):
     """One line of an alignment: a turn of each side, or of one of them.
 
     `answers` are the tool calls that each turn answers, by tool and position, as far as they can be told.
@@ -55,7 +56,7 @@ class Entry:
         return plain
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diff(Tabular):
     """What differs between two transcripts: the prefix that they share, and their two tails aligned turn by turn.
 
@@ -76,6 +77,10 @@ class Diff(Tabular):
     def is_empty(self) -> bool:
         """Tell that nothing differs: both are the same, or two tails say the same."""
         return all(entry.kind == "equal" for entry in self.entries)
+
+    def __repr__(self) -> str:
+        left, right = (f"{end.name[:30]!r}" for end in (self.left, self.right))
+        return f"<Diff {left} {right}: {self.common} in common, {len(self.entries)} entries>"
 
     def __bool__(self) -> bool:
         """Tell that something differs."""

@@ -190,6 +190,14 @@ def unknown(workspace: Workspace, name: str, *, exact: bool = False) -> SessionN
     return SessionNotFound(message) if possible else InvalidInput(message)
 
 
+def no_id(workspace: Workspace, name: str) -> SessionNotFound | InvalidInput:
+    """Return the error for a text that is no stored session's id, where only ids will do."""
+    found = whole(workspace, name)
+    if found is None:
+        return unknown(workspace, name)
+    return SessionNotFound(f"no session has the id {name!r}; it names {found[0]!r}, which `store.load({name!r})` gives")
+
+
 def near_names(workspace: Workspace, name: str) -> list[str]:
     """Return up to three labels, tags and ids that look like a name, the nearest first; none for an id that was made up."""
     if _MADE_UP.search(name) is not None:

@@ -55,7 +55,7 @@ def _children(repository: Repository, session_id: str) -> list[str]:
     return [iris.session_id(str(getattr(quad.subject, "value", ""))) for quad in quads]
 
 
-class View(Handle):
+class View(Handle, public=True):
     """The part of a store that a session may see, as it was when the view was made; nothing can be written to it."""
 
     def __init__(self, repository: Repository, session_id: str) -> None:

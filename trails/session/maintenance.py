@@ -18,7 +18,7 @@ from trails.store.reading import EngineReader
 from trails.store.view import ViewStore
 
 
-class Maintenance(Handle):
+class Maintenance(Handle, public=True):
     """The upkeep of a store: `store.maintenance`."""
 
     def __init__(self, workspace: Workspace, owner: object) -> None:
@@ -32,12 +32,14 @@ class Maintenance(Handle):
 
         Takes as much free space again as the store has; other threads read on meanwhile. Backups, dumps and exports
         that were made before still hold the text. In memory there is nothing to do. What is derived beside the store (the
-        index of figures and texts) is thrown away: the next one who asks has it made anew.
+        index of figures and texts) is made anew, too.
         """
         self._index.empty()
         deletion.sweep_pending(self._store)
         sweep.sweep_names(self._store)
-        return embedded(self._store, "vacuum").vacuum()
+        done = embedded(self._store, "vacuum").vacuum()
+        self._index.rebuild()
+        return done
 
     def backup(self, destination: str | os.PathLike[str]) -> None:
         """Write a whole copy of the store as it is now into a new folder, while other threads go on.

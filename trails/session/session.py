@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 from uuid import uuid4
 
 from trails import html, lineage, validate
-from trails.errors import ContextOverflow, InvalidInput
+from trails.errors import ContextOverflow, InvalidInput, NoSuchName
 from trails.handles import Handle
 from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
 from trails.plumbing import detach, draft, labels, names, signatures
 from trails.plumbing.pages import Page
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
-from trails.session import bisect, blame, cherry_pick, showing, signing
+from trails.session import bisect, blame, cherry_pick, deleting, sequence, showing, signing
 from trails.tables import PlainTable, Tabular
 
 if TYPE_CHECKING:
@@ -34,16 +35,51 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 
-class Session(Handle, Tabular):
+class Session(Handle, Tabular, public=True):
     """A session: an editable chain of immutable turns. Made by `Repository.create`, `Repository.load` and `fork`.
 
-    What is appended stays in memory until `persist` writes it, all in one commit.
+    What is appended stays in memory until `persist` writes it, all in one commit. Used with `with`, it is persisted where
+    the block ends, also by an error.
     """
 
-    def __init__(self, worktree: Worktree) -> None:
+    def __init__(self, worktree: Worktree, *, autopersist: bool = False) -> None:
         """Not for callers: `Repository.create`, `Repository.load` and `fork` make sessions."""
+        if not isinstance(worktree, Worktree):
+            raise InvalidInput(
+                "a Session is not made by its class: store.create(...) makes one, store.load(id) gives a stored one"
+            )
         self.worktree = worktree
         """The session as the other parts of this package work on it (internal)."""
+        self.autopersist = autopersist
+        """Whether what is appended is stored at once."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Persist what is new, also where the block raises; its error goes on, with what kept the turns from being stored."""
+        if error is None:
+            self.worktree.store_news()
+            return
+        try:
+            self.worktree.store_news()
+        except Exception as failure:  # noqa: BLE001 - the block's own error is the one that its caller waits for
+            error.add_note(f"Besides, what was appended to session {self.id!r} is not stored: {failure}")
+            failure.__context__ = error.__context__
+            error.__context__ = failure
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Refuse what would be lost: nothing of a session is changed by setting it but its principal."""
+            if name not in ("worktree", "principal", "autopersist") and not name.startswith("_"):
+                raise NoSuchName(
+                    f"a session's {name!r} cannot be set; set_label() and set_system() change a session, "
+                    "create(meta=...) and fork(meta=...) say more of a new one"
+                )
+            super().__setattr__(name, value)
 
     # --- what it is
 
@@ -111,8 +147,44 @@ class Session(Handle, Tabular):
         """All turns of the transcript, those inherited from ancestors first, pending ones last."""
         return self.worktree.all_turns()
 
+    # --- as a sequence of turns
+
     def __len__(self) -> int:
         return len(self.worktree.turns)
+
+    def __iter__(self) -> Iterator[Turn]:
+        """Yield the turns, as they are now: what is appended meanwhile is not among them."""
+        return iter(self.turns)
+
+    def __reversed__(self) -> Iterator[Turn]:
+        return reversed(self.turns)
+
+    @overload
+    def __getitem__(self, index: int) -> Turn: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Turn, ...]: ...
+    def __getitem__(self, index: int | slice) -> Turn | tuple[Turn, ...]:
+        """Return the turn at an index, counted from the end where it is negative, or the turns of a slice.
+
+        Raises `TurnNotFound`, an `IndexError`, for an index past an end.
+        """
+        return sequence.at(self.worktree.turns, index, self.id)
+
+    def __contains__(self, turn: object) -> bool:
+        """Tell whether the transcript has a turn: the same message at the same place, by its digest, copies included."""
+        return isinstance(turn, Turn) and sequence.has(self.worktree.turns, turn)
+
+    def tail(self, count: int = 10) -> tuple[Turn, ...]:
+        """Return the last `count` turns (0 or more; all where there are fewer), and read no others where none was read yet.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(); turns = [s.append("user", text) for text in ("a", "b", "c")]; written = s.persist()
+        ...     [turn.content for turn in s.tail(2)], s[-1].content, [turn.content for turn in s[:2]], turns[0] in s
+        (['b', 'c'], 'c', ['a', 'b'], True)
+        """
+        last = validate.index(count, "count")
+        return tuple(self.worktree.turns[max(0, len(self) - last) :])
 
     def __bool__(self) -> bool:
         """A session is there, also without turns."""
@@ -191,6 +263,8 @@ class Session(Handle, Tabular):
         ...     turn.index, turn.role, turn.content, s.persist()
         (0, 'user', 'Plan a trip', 1)
         """
+        if type(is_error) is not bool:
+            raise InvalidInput(f"is_error is True or False, not {is_error!r:.80}")
         validate.usage_counts(usage)
         made = draft.make(
             role,
@@ -212,7 +286,10 @@ class Session(Handle, Tabular):
             raise InvalidInput(
                 f"the turn for session {self.id!r} is empty: give it a text, parts, or the tool calls that it makes"
             )
-        return self.worktree.append(made)
+        turn = self.worktree.append(made)
+        if self.autopersist:
+            self.worktree.store_news()
+        return turn
 
     def discard_pending(self) -> int:
         """Forget the turns that were appended and not persisted; return how many."""
@@ -310,8 +387,8 @@ class Session(Handle, Tabular):
         fork has this session's principal and agent unless given, and the system prompt that was in force at `at`; it
         never has this session's key. `by` names who forks, as for `Repository.delete`.
 
-        Raises `InvalidInput` for a fork index out of range and `ForkDepthExceeded` for a 33rd ancestor, both before
-        anything is written.
+        Raises `InvalidInput` for a fork index out of range or an id or label in use, and `ForkDepthExceeded` for a 33rd
+        ancestor, all before anything is written.
 
         >>> import trails
         >>> with trails.open(":memory:") as store:
@@ -338,6 +415,8 @@ class Session(Handle, Tabular):
             kind=kind,
             by=by,
         )
+        if id is not None or label is not None:
+            made.check_names()
         self.persist()
         prompt = tree.workspace.reader.prompt(tree.chain, at=index)
         if prompt is not None:
@@ -348,7 +427,7 @@ class Session(Handle, Tabular):
         """Return the records of the direct forks of this session, oldest first, all on one page."""
         return Page(self.worktree.workspace.reader.branches(self.id), None)
 
-    def diff(self, other: Session | str) -> Diff:
+    def diff(self, other: Session | SessionRecord | str) -> Diff:
         """Return what differs between this session and another: the prefix they share, and their tails turn by turn.
 
         `other` is a session, or a reference as for `Repository.diff`. Pending turns count; nothing is written.
@@ -363,6 +442,20 @@ class Session(Handle, Tabular):
         from trails.session.diff import diff_of  # noqa: PLC0415 - only those who compare need it
 
         return diff_of(self.worktree.workspace, self.worktree, place(other))
+
+    def delete(
+        self, *, children: deleting.Children = "refuse", by: str | None = None, reason: str | None = None
+    ) -> list[str]:
+        """Delete the stored session, as `Repository.delete` does; return the ids of all sessions that were deleted.
+
+        Turns that are pending here go with it. Raises `HasChildren` where others depend on it and `children` is "refuse":
+        nothing is changed then, here neither. A session that was never persisted raises `InvalidInput`.
+        """
+        if not self.worktree.stored:
+            raise InvalidInput(f"session {self.id!r} was never persisted, so there is nothing to delete: let go of it")
+        gone = deleting.delete(self.worktree.workspace, self.id, children=children, by=by, reason=reason)
+        self.discard_pending()
+        return gone
 
     def detach(self, *, by: str | None = None) -> Session:
         """Copy the inherited turns into this fork and cut it loose from its parent; return the fork itself.
@@ -410,7 +503,7 @@ class Session(Handle, Tabular):
 
     def cherry_pick(
         self,
-        source: Session | str,
+        source: Session | SessionRecord | str,
         indexes: int | Iterable[int],
         *,
         whole_calls: bool = False,
@@ -575,8 +668,10 @@ class Session(Handle, Tabular):
         return cast("_Answer", compaction.run(steps))
 
 
-def place(given: Session | str) -> Worktree | str:
+def place(given: Session | SessionRecord | str) -> Worktree | str:
     """Return what the parts below take in the place of a session: what is worked on, or the reference as it is."""
+    if isinstance(given, SessionRecord):
+        return given.iri
     return given.worktree if isinstance(given, Session) else given
 
 
