@@ -13,6 +13,7 @@ import pytest
 from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 import trails
 from tests.support.commands import Run, invoke, ok
@@ -297,3 +298,31 @@ def test_an_empty_store_has_no_turns(tmp_path: Path) -> None:
     trails.open(tmp_path / "empty", create=True).close()
     result = invoke("log", "--graph", store=tmp_path / "empty")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "there are no turns\n")
+
+
+# --- how wide
+
+
+@pytest.mark.parametrize("width", [30, 80, 160])
+def test_each_turn_has_one_line_that_is_as_wide_as_the_terminal_at_most(place: Path, width: int) -> None:
+    with trails.open(place, create=True) as store:
+        plan = store.create(
+            id="plan", principal="alice", label="a label that alone is wider than the narrowest terminal is"
+        )
+        plan.append("user", "漢字 " * 200)  # two columns a character
+        plan.append("assistant", "words and words " * 50 + "\nand a second line")
+        plan.persist()
+    lines = ok(invoke("log", "--graph", store=place, width=width)).splitlines()
+    assert [line[0] for line in lines] == ["●", "●"]
+    assert [line[-1] for line in lines] == ["…", "…"]
+    assert all(cell_len(line) <= width for line in lines)
+
+
+def test_in_a_pipe_the_first_line_of_a_turn_is_whole(place: Path) -> None:
+    with trails.open(place, create=True) as store:
+        plan = store.create(id="plan")
+        plan.append("user", "word " * 300 + "end\nnext")
+        plan.persist()
+    [line] = ok(invoke("log", store=place)).splitlines()
+    assert line.endswith("word word end")
+    assert line.count("word") == 300

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from trails.plumbing.forest import ForestNode
 
 _ENDLESS: Final = 1_000_000_000
-_FIRST_LINE: Final = 200
-"""How many characters of a turn are shown where no terminal sets a limit."""
+_SHORTEST: Final = 20
+"""A text gets so many characters at least, before the whole line is cut to the terminal's width."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ def log(*, ref: str | None, graph: bool, limit: int, cursor: str | None, as_json
     REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it: then its
     transcript is listed, and without REF all sessions, the newest first. A line gives the first 8 digits of the turn's
     digest and its index; in brackets the sessions whose last turn it is, tags, notes, and what it was picked from; role,
-    author, time in UTC, and the start of the text.
+    author, time in UTC, and the first line of the text. On a terminal each is cut at its width, elsewhere they are whole.
     """
     from trails.cli import lanes
 
@@ -344,6 +344,7 @@ def _line(listing: _Listing, line: Line, turns: Mapping[tuple[str, int], Turn], 
     made = Text().append(f"{drawn} " if graph else "", style="bright_black")
     if line.strand is None:
         made.rstrip()
+        made.truncate(width, overflow="ellipsis")
         return made
     place = line.strand, line.index
     turn = turns[place]
@@ -353,8 +354,9 @@ def _line(listing: _Listing, line: Line, turns: Mapping[tuple[str, int], Turn], 
         made.append(" (").append_text(Text(", ").join(names)).append(")")
     made.append(f" {clean(turn.role)}", style=render.role_style(turn.role))
     made.append(f" {clean(turn.author)} {render.moment(turn.time)}  ", style="dim")
-    room = max(20, width - made.cell_len) if width < 1000 else _FIRST_LINE
-    return made.append(shorten(_first_line(turn), room))
+    made.append(shorten(_first_line(turn), max(_SHORTEST, width - made.cell_len)))
+    made.truncate(width, overflow="ellipsis")
+    return made
 
 
 def _names(listing: _Listing, place: tuple[str, int], turn: Turn) -> list[Text]:
