@@ -21,7 +21,7 @@ STATE_MACHINES := $(addprefix tests/,session/test_state_machine.py tree/test_tre
 SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
 
 .DEFAULT_GOAL := help
-.PHONY: help ontology demo test test-all long state-machines lint style types layers wheel-test bench clean
+.PHONY: help ontology demo test test-all long state-machines lint style types layers wheel-test wheel-pythons bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -32,12 +32,15 @@ help:
 	@echo "make state-machines   10,000 random steps against a model (some minutes)"
 	@echo "make lint        style (ruff), types (mypy), layers (import-linter)"
 	@echo "make wheel-test  build the wheel and run the tests against it, away from these sources"
+	@echo "make wheel-pythons   try the wheel on each of Python 3.11 to 3.13 that is on this machine"
 	@echo "make ontology    make the ontology's shapes and its page again, after a change to it"
 	@echo "make bench       run the benchmarks"
 	@echo "make clean       remove $(VENV) and what was built"
 
 demo: $(VENV)/.installed
 	@$(BIN)/python -m trails demo
+	@echo
+	@echo "The program is $(BIN)/trails; to type only trails in this shell: export PATH=\"$(abspath $(BIN)):\$$PATH\""
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
@@ -80,6 +83,11 @@ wheel-test: $(VENV)/.dev
 	  cd "$$away"; \
 	  venv/bin/python -c 'import sys, trails; print(trails.__file__); sys.exit("site-packages" not in trails.__file__)'; \
 	  TRAILS_SHARED="$(SHARED)" venv/bin/python -m pytest $(PYTEST_FLAGS) $(ENGINE_TESTS:%=--ignore=%)
+
+wheel-pythons: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m build $(if $(LOCK),--no-isolation) --outdir dist
+	LOCK="$(LOCK)" PIP_FLAGS="$(PIP_FLAGS)" .ci/wheel-on-pythons dist/*.whl
 
 ontology: $(VENV)/.installed
 	$(BIN)/python -m trails.ontology
