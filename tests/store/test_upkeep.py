@@ -15,6 +15,7 @@ import sys
 import tarfile
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,7 +27,7 @@ import pytest
 import trails
 from tests.support.commands import Run, ok
 from tests.support.machines import Size
-from tests.support.places import FORMATS
+from tests.support.places import FORMATS, ROOT
 from trails import IntegrityError, InvalidInput, Repository, StoreFailed, StoreLocked, vocab
 from trails.plumbing.migrations import MIGRATIONS, upgrade
 from trails.session.restore import load, restore
@@ -1069,6 +1070,22 @@ def test_a_vacuum_that_was_cut_short_is_found(place: Path) -> None:
 def test_an_older_format_is_found(place: Path) -> None:
     older(place)
     assert "trails upgrade" in check(place, "format").message
+
+
+def test_an_extra_that_is_not_installed_is_named_and_is_nothing_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor_module, "find_spec", lambda module: None if module in ("scipy", "pyarrow") else module)
+    found = check(tmp_path, "extras")
+    assert found.ok
+    assert found.message == (
+        "installed: checkpoint, timestamps, pandas, plot, shacl, aio, secrets; not installed: arrow, stats"
+    )
+
+
+def test_doctor_knows_every_extra_of_the_package() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert set(doctor_module._EXTRAS) == set(declared)
 
 
 def test_where_there_is_no_store_doctor_says_so(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,19 @@ _FREE_BYTES: Final = 500 * 1024 * 1024
 _FREE_SHARE: Final = 0.05
 _ENGINE: Final = ((0, 5, 13), (0, 6))
 """The versions of the engine that this package was tested with: from, and up to but not including."""
+
+_EXTRAS: Final = {
+    "checkpoint": "cryptography",
+    "timestamps": "rfc3161_client",
+    "pandas": "pandas",
+    "arrow": "pyarrow",
+    "plot": "matplotlib",
+    "shacl": "pyshacl",
+    "aio": "anyio",
+    "stats": "scipy",
+    "secrets": "detect_secrets",
+}
+"""The package's extras, and the module that each brings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +69,7 @@ def doctor(folder: str | os.PathLike[str]) -> list[Check]:
 
 
 def _checks(folder: Path) -> list[Check]:
-    checks = [_python(), _engine_version(), _file_limit()]
+    checks = [_python(), _engine_version(), _file_limit(), _extras()]
     if not (folder / marker.NAME).is_file():
         remedy = "check the path (--store, TRAILS_STORE), or make a store with `trails init`"
         return [*checks, Check("store", False, f"there is no store at {folder}", remedy)]
@@ -87,6 +101,13 @@ def _engine_version() -> Check:
     remedy = f'pip install "pyoxigraph>={".".join(map(str, low))},<{".".join(map(str, high))}"'
     ok = low <= numbers < high
     return Check("engine", ok, f"pyoxigraph {found} (tested: from {wanted})", "" if ok else remedy)
+
+
+def _extras() -> Check:
+    """Say which extras are here; none is needed, so that one which is missing is nothing wrong."""
+    missing = [extra for extra, module in _EXTRAS.items() if find_spec(module) is None]
+    here = ", ".join(extra for extra in _EXTRAS if extra not in missing) or "none"
+    return Check("extras", True, f"installed: {here}" + (f"; not installed: {', '.join(missing)}" if missing else ""))
 
 
 def _file_limit() -> Check:
