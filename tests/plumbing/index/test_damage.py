@@ -86,6 +86,18 @@ def _folder(file: Path) -> None:
     file.mkdir()
 
 
+@pytest.mark.parametrize("read_only", [True, False])
+def test_other_figures_and_other_texts_are_not_believed(place: Path, read_only: bool) -> None:
+    fill(place, "a", "b")
+    for part, old, new in ((FIGURES, b"I am a", b"I am x"), (TEXTS, b"I AM B", b"I AX B")):
+        file = index_of(place) / part.name
+        data = file.read_bytes()
+        assert old in data
+        file.write_bytes(data.replace(old, new))
+    with trails.open(place, read_only=read_only) as store:
+        assert answers(store) == expected("a", "b")
+
+
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "no seal": lambda file: file.with_suffix(".seal").unlink(),
     "no file": lambda file: file.unlink(),
@@ -241,6 +253,7 @@ def test_what_is_taken_out_is_in_no_file_of_the_index_once_that_is_acknowledged(
     for text in (MARKED.encode(), texts.folded(MARKED).encode()):
         assert text in _raw(place)
     assert {"QXZ", "VKW"} <= _grams(place)
+    assert _raw(place).count(b"QXZ") > _raw(place).count(b"QXZVKW")  # beside the text, in the list of what is in which
     with trails.open(place) as store:
         if asked_before:
             store.search("there")
@@ -248,10 +261,35 @@ def test_what_is_taken_out_is_in_no_file_of_the_index_once_that_is_acknowledged(
         ERASING[erasing](store)
         raw = _raw(place)
         assert MARKED.encode() not in raw
-        assert texts.folded(MARKED).encode() not in raw
+        assert b"QXZ" not in raw
         assert not {"QXZ", "XZV", "ZVK", "VKW"} & _grams(place)
         assert store.search(MARKED) == []
         assert [(hit.session_id, hit.index) for hit in store.search("there")] == [("other", 0)]
+
+
+_KILLED_ERASING = """
+import os, sys, trails
+from trails.plumbing.index.keeper import Index
+store = trails.open(sys.argv[1], durability="process")
+store.summaries(); store.search("am")
+Index._caught_up = lambda *_: os.kill(os.getpid(), 9)
+store.redact("s", 0)
+"""
+
+
+def test_what_was_taken_out_just_before_a_kill_is_gone_once_the_store_is_opened(place: Path) -> None:
+    with trails.open(place, create=True) as store:
+        session = store.create(id="s")
+        session.append("user", f"My name is {MARKED}")
+        session.persist()
+        store.summaries()
+        store.search("name")
+    assert MARKED.encode() in _raw(place)
+    done = subprocess.run([sys.executable, "-c", _KILLED_ERASING, str(place)], check=False)
+    assert done.returncode == -9
+    with trails.open(place) as store:
+        assert store.load("s").turns[0].redacted
+        assert list(index_of(place).iterdir()) == []
 
 
 def test_an_index_too_great_to_be_written_anew_is_thrown_away(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
