@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +21,7 @@ from trails import Repository
 from trails.plumbing.index import keeper, sidefile, texts
 from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS
 from trails.store import maintenance
+from trails.store.applying import Applier
 
 MARKED = "Qxzvkw"
 """Three letters of it in a row stand nowhere else."""
@@ -405,3 +407,23 @@ def test_the_doctor_says_what_is_wrong_with_the_index(place: Path, run: Any) -> 
     assert said()[1].startswith("as it was sealed: figures.db up to line ")
     _flip(index_of(place) / TEXTS.name, 5000)
     assert said() == (False, "texts.db of the index is not as it was sealed: damaged, or in use just now")
+
+
+def test_a_commit_that_the_engine_does_not_have_yet_is_waited_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, threads = Applier.put, list[threading.Thread]()
+
+    def put(self: Applier, batch: Any) -> None:
+        thread = threading.Thread(target=store.summaries)
+        threads.append(thread)
+        thread.start()
+        thread.join(0.1)  # it waits for this commit, so this ends first
+        plain(self, batch)
+
+    with trails.open(place, create=True) as store:
+        store.summaries()
+        with monkeypatch.context() as patched:
+            patched.setattr(Applier, "put", put)
+            store.create(id="a").persist()
+        for thread in threads:
+            thread.join()
+        assert [each.id for each in store.summaries()] == ["a"]

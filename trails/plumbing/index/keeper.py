@@ -142,7 +142,8 @@ class Index:
         return file
 
     def _bring_up(self, part: Part, file: SideFile) -> None:
-        lines, reached = self._store.log.since(file.place)
+        with self._store.hold():  # a line is in the log a moment before the engine has what it tells of
+            lines, reached = self._store.log.since(file.place)
         wanted = changes.of_lines(lines) if file.place != NOTHING else None
         if wanted is None:
             if file.place != NOTHING:
