@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from typing import Final
 
+from trails.calls import checked
 from trails.errors import InvalidInput, StoreLocked, TrailsError
 from trails.files import as_path
 from trails.plumbing import actors, reads, unfinished
@@ -19,6 +20,7 @@ _TRIES: Final = 3
 """How often a store is recovered for somebody who only reads: others may be at it too."""
 
 
+@checked
 def open(  # noqa: A001 - trails.open, as io.open
     location: str | os.PathLike[str],
     *,
@@ -47,6 +49,8 @@ def open(  # noqa: A001 - trails.open, as io.open
     Raises `InvalidInput` where there is no store (or a folder that is something else), `StoreLocked` when another
     process holds it (never with `read_only`), `StoreFailed` when it cannot be read.
     """
+    if durability not in ("disk", "process"):
+        raise InvalidInput(f'durability is "disk" or "process", not {durability!r:.80}')
     own = actors.of_process(actor)
     if read_only:
         return _view(location, own, create=create, record_reads=record_reads)

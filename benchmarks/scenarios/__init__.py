@@ -14,6 +14,7 @@ from benchmarks.scenarios import (
     depth,
     diff,
     durable,
+    event_loop,
     forks,
     ledger,
     listing,
@@ -39,6 +40,7 @@ SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "tree": tree.run,
     "context": context.run,
     "ledger": ledger.run,
+    "event-loop": event_loop.run,
     "prov": prov.run,
 }
 """Every scenario by the name that `--only` takes."""

@@ -293,6 +293,7 @@ def test_a_handle_on_a_deleted_session_cannot_write_to_it(store: Repository) -> 
     assert fork is not None
     with pytest.raises(SessionNotFound, match="'s' was deleted"):
         fork.persist()
+    fork.discard_pending()
     assert store.info()["turns"] == 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -410,9 +411,10 @@ def test_no_session_gets_the_name_of_a_tag_for_its_id_or_label(store: Repository
     taken = "'v1' is the name of a tag; choose another, or remove the tag first"
     with pytest.raises(InvalidInput, match=taken):
         store.set_label("fork", "v1")
-    for made in (store.create(id="v1"), store.create(label="v1"), store.load("plan").fork(id="v1")):
+    plan = store.load("plan")
+    for make in (partial(store.create, id="v1"), partial(store.create, label="v1"), partial(plan.fork, id="v1")):
         with pytest.raises(InvalidInput, match=taken):
-            made.persist()
+            make()
     with pytest.raises(InvalidInput, match=taken):
         store.flatten("plan", id="v1")
     assert refs.place(store.workspace, "v1").session_id == "plan"

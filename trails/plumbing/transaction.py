@@ -105,9 +105,9 @@ class Transaction:
         self._no_tag(label)
 
     def _no_tag(self, name: str) -> None:
-        """Let the commit happen only while no tag has a name: by it, the tag would not be found any more."""
-        taken = InvalidInput(f"{name!r} is the name of a tag; choose another, or remove the tag first")
-        self.forbid((NamedNode(iris.tag(name)), vocab.TYPE, None, vocab.CATALOG), lambda _: taken)
+        """Let the commit happen only while no tag has a name."""
+        taken = (NamedNode(iris.tag(name)), vocab.TYPE, None, vocab.CATALOG)
+        self.forbid(taken, lambda _: tag_in_use(name))
 
     # --- what comes and goes
 
@@ -206,6 +206,22 @@ def id_in_use(reader: Wording, session_id: str) -> InvalidInput:
     if reader.is_deleted(session_id):
         return InvalidInput(f"session {session_id!r} was deleted, and its id is not used again; choose another id")
     return InvalidInput(f"there is a session {session_id!r} already; load it, or choose another id")
+
+
+def check_free_names(store: QuadStore, reader: Wording, session_id: str, label: str | None) -> None:
+    """Raise `InvalidInput` where a new session's id or label is in use by now, as the commit that stores it would."""
+    if store.quads((NamedNode(iris.session(session_id)), vocab.TYPE, None, vocab.CATALOG)):
+        raise id_in_use(reader, session_id)
+    if label is not None and store.quads((None, vocab.LABEL, Literal(label), vocab.CATALOG)):
+        raise label_in_use(reader, label)
+    for name in (session_id, label):
+        if name is not None and store.quads((NamedNode(iris.tag(name)), vocab.TYPE, None, vocab.CATALOG)):
+            raise tag_in_use(name)
+
+
+def tag_in_use(name: str) -> InvalidInput:
+    """Return the error for an id or a label that is a tag's name: by it, the tag would not be found any more."""
+    return InvalidInput(f"{name!r} is the name of a tag; choose another, or remove the tag first")
 
 
 def label_in_use(reader: Wording, label: str) -> InvalidInput:

@@ -22,7 +22,7 @@ from trails.model import NO_FACTS, SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.plumbing import copies, leaves, quotes, settling
 from trails.plumbing.draft import Draft
 from trails.plumbing.thread_guard import OneThread
-from trails.plumbing.transaction import Transaction, id_in_use, there
+from trails.plumbing.transaction import Transaction, check_free_names, id_in_use, there
 from trails.plumbing.workspace import Workspace
 from trails.records.sessions import prompt_quads, session_quads
 from trails.records.tools import named_in
@@ -68,6 +68,8 @@ class Worktree(Handle):
         self._as_tuple: tuple[Turn, ...] | None = None
         self._tools: set[Quad] = set()
         self._new_tools: list[Quad] = []
+        self._given_up = False
+        """Whether its pending turns were discarded, so that a session which was never stored is not missed."""
         self._seen: int | None = None
         self._writer = object()
         """What the store had removed when the row and the last stored turn were last seen there."""
@@ -156,13 +158,14 @@ class Worktree(Handle):
         return 0 if prompt is None else prompt.version
 
     def discard_pending(self) -> int:
-        """Forget the turns that were appended and not persisted; return how many."""
+        """Forget the turns that were appended and not persisted; return how many. One never stored is not missed then."""
         with self.alone:
             count = len(self._drafts)
             if count:
                 del self.turns[-count:]
             self._drafts.clear()
             self._as_tuple = None
+            self._given_up = True
             return count
 
     def take_back(self) -> None:
@@ -181,12 +184,24 @@ class Worktree(Handle):
         for made in self._drafts:
             self.turns.append(made.turn(self.record, len(self.turns), self.head))
 
+    def check_names(self) -> None:
+        """Raise `InvalidInput` where the id or the label that a session which is not stored yet is to have is in use."""
+        check_free_names(self.workspace.store, self.workspace.reader, self.id, self.record.label)
+
     def warn_if_pending(self) -> None:
-        """Warn about turns that were appended and never persisted."""
+        """Warn about turns that were appended and never persisted, and about a session that was never stored."""
         if self._drafts and self.record.kind != "worker":  # a worker's turns are never stored
             left = "1 turn that was" if len(self._drafts) == 1 else f"{len(self._drafts)} turns that were"
             warnings.warn(
                 f"session {self.id!r} is left with {left} appended and not persisted; "
+                "call persist() before the store closes",
+                PendingTurnsWarning,
+                stacklevel=3,
+            )
+        elif not (self.stored or self._given_up or self.record.kind == "worker"):
+            what = "a fork" if self.record.parent_session_id else "new"
+            warnings.warn(
+                f"session {self.id!r} is {what} and was never persisted, so it is not stored; "
                 "call persist() before the store closes",
                 PendingTurnsWarning,
                 stacklevel=3,
@@ -253,6 +268,11 @@ class Worktree(Handle):
             self._new_prompts.clear()
             self._tools.update(self._new_tools)
             return written
+
+    def store_news(self) -> None:
+        """Persist what is new, but for what something else stores (`held`), or nothing ever does: a worker's turns."""
+        if self.held is None and self.record.kind != "worker" and self.has_news:
+            self.persist()
 
     def check_free(self) -> None:
         """Raise `InvalidInput` while something else stores the turns of this handle in its own commit."""

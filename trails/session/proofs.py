@@ -20,6 +20,7 @@ from trails.model import VerifyReport
 from trails.plumbing import checkpoints, log_events, names, signatures, unfinished, verify
 from trails.plumbing.reader import Reader
 from trails.plumbing.workspace import Workspace
+from trails.progress import Progress, moving
 from trails.store.contract import QuadStore
 from trails.store.view import ViewStore
 
@@ -29,7 +30,7 @@ _LOOK: Final = 0.05
 """with as many between two looks."""
 
 
-class Proofs(Handle):
+class Proofs(Handle, public=True):
     """What can be proved of a store: `store.proofs`."""
 
     def __init__(self, workspace: Workspace, owner: object) -> None:
@@ -49,6 +50,7 @@ class Proofs(Handle):
         authorities: Iterable[str] = (),
         signers: Iterable[str] = (),
         require_signed: bool = False,
+        progress: Progress | bool | None = None,
     ) -> VerifyReport:
         """Check digests, indices and lineage of one session (with its ancestors) or of all, and report what is wrong.
 
@@ -62,7 +64,8 @@ class Proofs(Handle):
         that none covers, of those by the public keys in `signers` where any are given; with `require_signed`, such turns are
         findings. Raises `IntegrityError` where none of the keys signed the checkpoint, too few
         witnesses did, or the token does not hold. Of a store that was opened to be read, while it is open elsewhere, what is
-        checked is what was seen: `up_to` in the report is the number of the last commit of it.
+        checked is what was seen: `up_to` in the report is the number of the last commit of it. `progress` is called with how
+        many sessions are done and how many there are; True draws a bar, in a notebook or on a terminal's stderr.
         """
         store, reader = self._workspace.store, self._workspace.reader
         wanted = None if session is None else names.record(self._workspace, session).id
@@ -76,7 +79,8 @@ class Proofs(Handle):
         stamped = stamped_if_asked(checkpoint, timestamp, list(authorities))
         rewritten = [] if kept is None else checkpoints.findings(store, kept)
         since = None if kept is None else kept.size
-        report = _verified(store, reader, wanted, since)
+        with moving(progress, "verifying") as move:
+            report = _verified(store, reader, wanted, since, move)
         report = self._with_unsigned(report, wanted, signers, required=require_signed)
         if kept is None:
             return report
@@ -126,8 +130,10 @@ class Proofs(Handle):
         return checkpoints.prove_growth(self._workspace.store, old_note, new_note)
 
 
-def _verified(store: QuadStore, reader: Reader, wanted: str | None, since: int | None) -> VerifyReport:
-    report = verify.verify(store, reader, wanted, since=since)
+def _verified(
+    store: QuadStore, reader: Reader, wanted: str | None, since: int | None, move: Progress | None
+) -> VerifyReport:
+    report = verify.verify(store, reader, wanted, since=since, progress=move)
     if isinstance(store, ViewStore):
         report = report if report.ok else _judged_beside(store, reader, wanted, since, report)
         return report.model_copy(update={"up_to": store.number}) if store.is_beside_owner else report

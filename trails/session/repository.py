@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import atexit
+import os
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Final, Self, overload
 from uuid import uuid4
 
+from pyoxigraph import Triple
+
 from trails import iris, queries, query_guard, validate
-from trails.errors import HasChildren, InvalidInput, SessionNotFound
+from trails.errors import InvalidInput
 from trails.handles import Handle
 from trails.model import SessionRecord, VerifyReport
 from trails.plumbing import (
     deletion,
     detach,
+    forest,
     labels,
     names,
+    pages,
     pruning,
     redact_matching,
     redaction,
@@ -29,6 +34,7 @@ from trails.plumbing import (
     statistics,
     summaries,
 )
+from trails.plumbing.forest import Forest
 from trails.plumbing.index.figures import By, Sort
 from trails.plumbing.names import Name
 from trails.plumbing.pages import Page
@@ -39,16 +45,19 @@ from trails.plumbing.redaction import Redaction
 from trails.plumbing.search import Hit
 from trails.plumbing.statistics import Statistics
 from trails.plumbing.summaries import Summaries
+from trails.plumbing.transaction import check_free_names
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree, new_prompt
-from trails.records.deeds import Deed
+from trails.progress import Progress
 from trails.records.sessions import DEFAULT_AGENT, DEFAULT_PRINCIPAL
+from trails.session import agreeing, deleting, forms
+from trails.session.deleting import Children
 from trails.session.maintenance import Maintenance
 from trails.session.notes import Notes
 from trails.session.proofs import Proofs
 from trails.session.session import Session, flatten, load, place, replay, window
 from trails.session.tags import Tags
-from trails.store.contract import QuadStore, Result
+from trails.store.contract import QuadStore, Result, Solutions
 from trails.store.embedded import EmbeddedStore
 from trails.store.view import ViewStore
 
@@ -60,8 +69,8 @@ if TYPE_CHECKING:
     from trails.graph import GraphView, StoreView
     from trails.plumbing.watch import Callback, Changes, Feed, Subscription
 
-Children = Literal["refuse", "cascade", "detach"]
 _Ids = list[str]  # inside the class, `list` is the method
+_Triples = list[Triple]
 
 
 _OPEN: Final[weakref.WeakSet[Repository]] = weakref.WeakSet()
@@ -74,11 +83,15 @@ def _close_at_exit() -> None:
         repository.close()
 
 
-class Repository(Handle):
+class Repository(Handle, public=True):
     """A store of sessions. Get one from `trails.open`, and close it with `with` or `close`."""
 
     def __init__(self, store: QuadStore, *, actor: str | None = None, record_reads: bool = False) -> None:
         """Wrap a store of quads; `trails.open` does this for the stores that ship, and gives the IRI of its `actor`."""
+        if isinstance(store, str | os.PathLike) or not hasattr(store, "commit"):
+            raise InvalidInput(
+                f"a Repository is not made of {store!r:.80}: trails.open(path) opens the store in a folder"
+            )
         self.workspace = Workspace(store, actor, record_reads=record_reads)
         """The store as the other parts of this package work on it (internal)."""
         self.reader = self.workspace.reader
@@ -102,6 +115,15 @@ class Repository(Handle):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __aenter__(self):
+            """Say which store an event loop takes."""
+            raise InvalidInput("this store is not for `async with`: use `async with trails.aio.open(...) as store`")
+
+        async def __aexit__(self, *_):
+            """Never reached."""
 
     def close(self) -> None:
         """Close the store. Turns that were appended and not persisted warn (`PendingTurnsWarning`); they are not written."""
@@ -181,7 +203,8 @@ class Repository(Handle):
         started this one, which shares nothing with it. `source_session` names the session that this one is imported from.
         `max_tokens`, `pinned_count` and `counter` give it a window, as for `load`.
 
-        Raises `InvalidInput` for values that cannot be kept, at once; for an id or label in use, at `persist`.
+        Raises `InvalidInput` for values that cannot be kept and for an id or label in use, at once; for one that another
+        writer was quicker to take, at `persist`.
         """
         session_id = uuid4().hex if id is None else validate.session_id(id)
         record = SessionRecord(
@@ -198,9 +221,68 @@ class Repository(Handle):
         )
         who = self.workspace.who(None)
         prompt = None if system is None else new_prompt(session_id, validate.text(system, "system"), 1, 0, who)
+        if id is not None or label is not None:
+            check_free_names(self.store, self.reader, session_id, record.label)
         made = Worktree(self.workspace, record, stored=False, prompt=prompt)
         made.give_window(window(max_tokens, pinned_count, counter))
         return Session(made)
+
+    def session(
+        self,
+        id: str,  # noqa: A002 - the public name
+        *,
+        autopersist: bool = False,
+        principal: str | None = None,
+        agent: str | None = None,
+        label: str | None = None,
+        key: str | None = None,
+        kind: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        system: str | None = None,
+        max_tokens: int | None = None,
+        pinned_count: int = 1,
+        counter: Counter | None = None,
+    ) -> Session:
+        """Return the session with an id: the stored one with its whole transcript, else a new one, whose row is stored at once.
+
+        With `autopersist`, each `append` and each `extend` is stored before it returns; else what was appended is stored
+        by `persist`, or at the end of a `with` block. The other options are those of `create`, and `load`'s window. What
+        is given of them must be so: a new session gets it, and of a stored one it must be true (`meta`: of each key that
+        is given; `system`: of the prompt in force).
+
+        Raises `InvalidInput` where a stored session says something else, before anything is written, and for the label or
+        tag of another session and a deleted session's id; `load`'s errors.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     with store.session("chat", principal="alice") as chat:
+        ...         turn = chat.append("user", "Plan a trip")
+        ...     [turn.content for turn in store.session("chat").turns]
+        ['Plan a trip']
+        """
+        said = {"principal": principal, "agent": agent, "label": label, "key": key, "kind": kind, "system": system}
+        session_id = self.workspace.session_id(id)
+        if session_id not in self.reader.records([session_id]):
+            made = self.create(
+                id=session_id,
+                **said,  # type: ignore[arg-type] # each has its own type again
+                meta=meta,
+                max_tokens=max_tokens,
+                pinned_count=pinned_count,
+                counter=counter,
+            )
+            self._refuse_label(session_id)
+            made.persist()
+        else:
+            made = load(self.workspace, iris.session(session_id), window(max_tokens, pinned_count, counter))
+            agreeing.check(made.worktree, said, meta)
+        made.autopersist = autopersist
+        return made
+
+    def _refuse_label(self, name: str) -> None:
+        found = self.reader.labelled(name)
+        if found is not None:
+            raise InvalidInput(f"{name!r} is the label of session {found!r}; ask for it by its id, or load({name!r})")
 
     def load(
         self,
@@ -221,6 +303,21 @@ class Repository(Handle):
         """
         return load(self.workspace, session, window(max_tokens, pinned_count, counter))
 
+    def forest(self, session: Name | None = None) -> Forest:
+        """Return the forest of forks and spawned sessions, all of it or a session's own tree; two queries, no transcript.
+
+        `session` is any name of it, see `resolve`. A notebook draws it, `print` too; `to_pandas` has a row a session.
+
+        Raises `SessionNotFound`.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="plan"); _ = s.append("user", "Go"); _ = s.fork(id="other").persist()
+        ...     [(twig.depth, twig.node.id, twig.node.turns) for twig in store.forest()]
+        [(0, 'plan', 1), (1, 'other', 1)]
+        """
+        return forest.grow(self.reader, None if session is None else self.resolve(session))
+
     def replay(self, session: Name, *, up_to_index: int | None = None) -> list[dict[str, Any]]:
         """Return a session's stored transcript as plain dicts with role, content, index and branch; write nothing.
 
@@ -233,13 +330,40 @@ class Repository(Handle):
         session_id = self.workspace.session_id(names.text_of(session))
         return session_id in self.reader.records([session_id])
 
+    def __getitem__(self, session: Name) -> Session:
+        """Return the session with this id (or IRI), as `load` does; other names it takes from `load` alone.
+
+        Raises `SessionNotFound`, which is a `KeyError`.
+        """
+        if session not in self:
+            raise names.no_id(self.workspace, names.text_of(session))
+        return self.load(session)
+
+    def __iter__(self) -> Iterator[SessionRecord]:
+        """Yield the records of all sessions, newest first, page by page."""
+        cursor: str | None = None
+        while True:
+            page = self.list(limit=pages.MAX_PAGE, cursor=cursor)
+            yield from page
+            if page.cursor is None:
+                return
+            cursor = page.cursor
+
+    def __len__(self) -> int:
+        """Return how many sessions are stored."""
+        return len(self.reader.ids())
+
+    def __bool__(self) -> bool:
+        """A store is there, also without sessions."""
+        return True
+
     def record(self, session: Name) -> SessionRecord:
         """Return a session's record without its turns; raise `SessionNotFound` where there is none."""
         return names.record(self.workspace, session)
 
-    def branches(self, session: Name) -> list[SessionRecord]:
-        """Return the records of a session's direct forks, oldest first."""
-        return self.reader.branches(self.record(session).id)
+    def branches(self, session: Name) -> Page[SessionRecord]:
+        """Return the records of a session's direct forks, oldest first, all on one page."""
+        return Page(self.reader.branches(self.record(session).id), None)
 
     def resolve(self, name: Name, *, exact: bool = False) -> str:
         """Return the id of the session that a name stands for: an id, IRI, label or tag, or the beginning of an id.
@@ -350,29 +474,8 @@ class Repository(Handle):
         and the `rule` where a program deletes by one. Deleted text stays in the store's files until `vacuum`, and in
         backups.
         """
-        if children not in ("refuse", "cascade", "detach"):
-            raise InvalidInput(f'children is "refuse", "cascade" or "detach", not {children!r}')
-        record = self.reader.record(self.resolve(session, exact=True))
-        deed = self.workspace.deed(by, reason, None if rule is None else validate.text(rule, "rule"))
-        with self.workspace.index.erasing():
-            return self._delete(record, children, by, deed)
-
-    def _delete(self, record: SessionRecord, children: Children, by: str | None, deed: Deed) -> _Ids:
-        while True:
-            if children == "detach":
-                deletion.refuse_tagged(self.store, record.id)
-                for branch in self.reader.branches(record.id):
-                    with suppress(SessionNotFound):  # deleted meanwhile
-                        self.detach(branch.id, by=by)
-            try:
-                deleted = deletion.delete(self.store, self.reader, record.id, deed=deed, cascade=children == "cascade")
-                break
-            except HasChildren:
-                if children != "detach" or not self.reader.branches(record.id):
-                    raise  # else another fork was made meanwhile
-        deletion.sweep_pending(self.store)
-        self.workspace.rewrites += 1
-        return deleted
+        wanted = self.resolve(session, exact=True)
+        return deleting.delete(self.workspace, wanted, children=children, by=by, reason=reason, rule=rule)
 
     def detach(self, session: Name, *, by: str | None = None) -> None:
         """Copy to a fork what it inherits and cut it loose from its parent; a root is left as it is. `by` is as for `delete`."""
@@ -389,7 +492,7 @@ class Repository(Handle):
         """Return a new root session with a copy of a session's whole transcript; `by` is as for `delete`."""
         return flatten(self.workspace, session, id=id, label=label, by=by)
 
-    def diff(self, a: Session | str, b: Session | str) -> Diff:
+    def diff(self, a: Session | SessionRecord | str, b: Session | SessionRecord | str) -> Diff:
         """Return what differs between two sessions: the prefix that they share, and their tails aligned turn by turn.
 
         `a` and `b` are names, see `resolve` (a tag: its turns), or such a name with `@` and an exclusive end: "plan@5" is
@@ -653,6 +756,24 @@ class Repository(Handle):
             text, lambda: self.store.query(text, union=union and not query_guard.names_graphs(text))
         )
 
+    def select(self, text: str, /, *, union: bool = True, **parameters: Any) -> Solutions:
+        """Return the rows of a SELECT, as `query` does; raise `InvalidInput` for any other form, naming its method.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     store.select("SELECT ?s { ?s a trails:Session }").to_dicts(), store.ask("ASK { ?s a trails:Session }")
+        ([], False)
+        """
+        return forms.solutions(self.query(text, union=union, **parameters))
+
+    def ask(self, text: str, /, *, union: bool = True, **parameters: Any) -> bool:
+        """Return the answer of an ASK, as `query` does; raise `InvalidInput` for any other form, naming its method."""
+        return forms.answer(self.query(text, union=union, **parameters))
+
+    def construct(self, text: str, /, *, union: bool = True, **parameters: Any) -> _Triples:
+        """Return the triples of a CONSTRUCT or DESCRIBE, as `query` does; raise `InvalidInput` for any other form."""
+        return forms.triples(self.query(text, union=union, **parameters))
+
     @overload
     def graph(self) -> StoreView: ...
     @overload
@@ -807,6 +928,7 @@ class Repository(Handle):
         authorities: Iterable[str] = (),
         signers: Iterable[str] = (),
         require_signed: bool = False,
+        progress: Progress | bool | None = None,
     ) -> VerifyReport:
         """Check digests, indices and lineage of one session or of all, and report what is wrong: see `Proofs.verify`."""
         return self.proofs.verify(
@@ -819,6 +941,7 @@ class Repository(Handle):
             authorities=authorities,
             signers=signers,
             require_signed=require_signed,
+            progress=progress,
         )
 
     def info(self) -> dict[str, Any]:
@@ -832,3 +955,12 @@ class Repository(Handle):
         older = self.store.older if isinstance(self.store, EmbeddedStore | ViewStore) else None
         told = {} if older is None else {"older": older}
         return {"location": self.store.location, "quads": len(self.store), **row, **told}
+
+
+def opened(store: object, what: str) -> Repository:
+    """Return a store that something works on; raise `InvalidInput` for what is none, saying how to get one."""
+    if isinstance(store, Repository):
+        return store
+    raise InvalidInput(
+        f"a {what} works on an open store, not on {store!r:.80}: open one first, store = trails.open(path)"
+    )

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 from uuid import uuid4
 
-from trails import lineage, validate
-from trails.errors import ContextOverflow, InvalidInput
+from trails import html, lineage, replies, validate
+from trails.errors import ContextOverflow, InvalidInput, NoSuchName
 from trails.handles import Handle
 from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
 from trails.plumbing import detach, draft, labels, names, signatures
+from trails.plumbing.pages import Page
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
-from trails.session import bisect, blame, cherry_pick, signing
+from trails.session import bisect, blame, cherry_pick, deleting, sequence, showing, signing
+from trails.tables import PlainTable, Tabular
 
 if TYPE_CHECKING:
     from prov.model import ProvDocument
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from trails.context.tokens import Counter
     from trails.diff import Diff
     from trails.integrity.head_signatures import HeadSignature
+    from trails.replies import Dumped
     from trails.session.bisect import Bisection, Predicate
     from trails.session.blame import Blame
     from trails.session.compaction import IsOverflow, Summarise
@@ -32,16 +36,51 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 
-class Session(Handle):
+class Session(Handle, Tabular, public=True):
     """A session: an editable chain of immutable turns. Made by `Repository.create`, `Repository.load` and `fork`.
 
-    What is appended stays in memory until `persist` writes it, all in one commit.
+    What is appended stays in memory until `persist` writes it, all in one commit. Used with `with`, it is persisted where
+    the block ends, also by an error.
     """
 
-    def __init__(self, worktree: Worktree) -> None:
+    def __init__(self, worktree: Worktree, *, autopersist: bool = False) -> None:
         """Not for callers: `Repository.create`, `Repository.load` and `fork` make sessions."""
+        if not isinstance(worktree, Worktree):
+            raise InvalidInput(
+                "a Session is not made by its class: store.create(...) makes one, store.load(id) gives a stored one"
+            )
         self.worktree = worktree
         """The session as the other parts of this package work on it (internal)."""
+        self.autopersist = autopersist
+        """Whether what is appended is stored at once."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Persist what is new, also where the block raises; its error goes on, with what kept the turns from being stored."""
+        if error is None:
+            self.worktree.store_news()
+            return
+        try:
+            self.worktree.store_news()
+        except Exception as failure:  # noqa: BLE001 - the block's own error is the one that its caller waits for
+            error.add_note(f"Besides, what was appended to session {self.id!r} is not stored: {failure}")
+            failure.__context__ = error.__context__
+            error.__context__ = failure
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Refuse what would be lost: nothing of a session is changed by setting it but its principal."""
+            if name not in ("worktree", "principal", "autopersist") and not name.startswith("_"):
+                raise NoSuchName(
+                    f"a session's {name!r} cannot be set; set_label() and set_system() change a session, "
+                    "create(meta=...) and fork(meta=...) say more of a new one"
+                )
+            super().__setattr__(name, value)
 
     # --- what it is
 
@@ -109,8 +148,44 @@ class Session(Handle):
         """All turns of the transcript, those inherited from ancestors first, pending ones last."""
         return self.worktree.all_turns()
 
+    # --- as a sequence of turns
+
     def __len__(self) -> int:
         return len(self.worktree.turns)
+
+    def __iter__(self) -> Iterator[Turn]:
+        """Yield the turns, as they are now: what is appended meanwhile is not among them."""
+        return iter(self.turns)
+
+    def __reversed__(self) -> Iterator[Turn]:
+        return reversed(self.turns)
+
+    @overload
+    def __getitem__(self, index: int) -> Turn: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Turn, ...]: ...
+    def __getitem__(self, index: int | slice) -> Turn | tuple[Turn, ...]:
+        """Return the turn at an index, counted from the end where it is negative, or the turns of a slice.
+
+        Raises `TurnNotFound`, an `IndexError`, for an index past an end.
+        """
+        return sequence.at(self.worktree.turns, index, self.id)
+
+    def __contains__(self, turn: object) -> bool:
+        """Tell whether the transcript has a turn: the same message at the same place, by its digest, copies included."""
+        return isinstance(turn, Turn) and sequence.has(self.worktree.turns, turn)
+
+    def tail(self, count: int = 10) -> tuple[Turn, ...]:
+        """Return the last `count` turns (0 or more; all where there are fewer), and read no others where none was read yet.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(); turns = [s.append("user", text) for text in ("a", "b", "c")]; written = s.persist()
+        ...     [turn.content for turn in s.tail(2)], s[-1].content, [turn.content for turn in s[:2]], turns[0] in s
+        (['b', 'c'], 'c', ['a', 'b'], True)
+        """
+        last = validate.index(count, "count")
+        return tuple(self.worktree.turns[max(0, len(self) - last) :])
 
     def __bool__(self) -> bool:
         """A session is there, also without turns."""
@@ -119,6 +194,14 @@ class Session(Handle):
     def __repr__(self) -> str:
         pending = f", {self.pending} pending" if self.pending else ""
         return f"<Session {self.id!r} {self.branch}: {len(self)} turns{pending}>"
+
+    def table(self) -> PlainTable:
+        """Return the transcript as a table, a row a turn: its place, who said what, when, and what it cost."""
+        return showing.table(self.turns)
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        return showing.transcript(self.worktree)
 
     @property
     def pending(self) -> int:
@@ -140,14 +223,14 @@ class Session(Handle):
     def append(
         self,
         role: str,
-        content: str | Sequence[Any],
+        content: str | Sequence[Any] | Mapping[str, Any] | Dumped | None = None,
         *,
         author: str | None = None,
         time: datetime | None = None,
         model: str | None = None,
-        usage: Mapping[str, Any] | None = None,
+        usage: Mapping[str, Any] | Dumped | None = None,
         stop_reason: str | None = None,
-        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
+        tool_calls: Iterable[ToolCall | Mapping[str, Any] | Dumped] | None = (),
         tool_call_id: str | None = None,
         is_error: bool = False,
         tool_results: Iterable[ToolResult | Mapping[str, Any]] = (),
@@ -157,11 +240,13 @@ class Session(Handle):
     ) -> Turn:
         """Add a turn at the end and return it; nothing is stored until `persist`.
 
-        `content` is text or a list of parts (mappings or strings). Parts that call a tool or answer a call are found in
-        Anthropic's, OpenAI's, pi's and OpenTelemetry's shapes; for plain text, `tool_calls` gives the calls and
-        `tool_call_id` (with `is_error`) the call that is answered. `tool_results` (`ToolResult` values, or mappings of their
-        fields) tells more of the calls that are answered: when they ran, how they came out, who let them run, on which
-        server; `call` the same of the model call, and which turns the model was shown. `author` defaults to the principal
+        `content` is text, a list of parts (mappings, strings, an SDK's objects), or what a model's SDK returned, as
+        `append_message` takes it: `role` must be its role then. None is no content, as beside tool calls. Parts that call a
+        tool or answer a call are found in Anthropic's, OpenAI's, pi's and OpenTelemetry's shapes; for plain text,
+        `tool_calls` gives the calls and `tool_call_id` (with `is_error`) the call that is answered. `tool_results`
+        (`ToolResult` values, or mappings of their fields) tells more of the calls that are answered: when they ran, how they
+        came out, who let them run, on which server; `call` the same of the model call, and which turns the model was shown.
+        `author` defaults to the principal
         for the roles "user" and "human", for the role "tool" to the tool that is answered for, where it is one, and to the
         agent for all others; `agent:NAME` names another agent. `time` is aware; it defaults to when the model call or the
         tool ended, where that is told, else to now. `usage` is kept as reported; token counts and cost are queryable under
@@ -181,28 +266,115 @@ class Session(Handle):
         ...     turn.index, turn.role, turn.content, s.persist()
         (0, 'user', 'Plan a trip', 1)
         """
-        validate.usage_counts(usage)
-        made = draft.make(
-            role,
-            content,
-            author=author,
-            time=time,
-            model=model,
-            usage=usage,
-            stop_reason=stop_reason,
-            tool_calls=tool_calls,
-            tool_call_id=tool_call_id,
-            is_error=is_error,
-            tool_results=tool_results,
-            call=call,
-            compaction=compaction,
-            meta=meta,
-        )
+        if type(is_error) is not bool:
+            raise InvalidInput(f"is_error is True or False, not {is_error!r:.80}")
+        options = {
+            "author": author,
+            "time": time,
+            "model": model,
+            "usage": usage,
+            "stop_reason": stop_reason,
+            "tool_calls": tool_calls,
+            "tool_call_id": tool_call_id,
+            "is_error": is_error,
+            "tool_results": tool_results,
+            "call": call,
+            "compaction": compaction,
+            "meta": meta,
+        }
+        if not isinstance(content, str) or tool_calls != () or usage is not None:
+            content, options = replies.taken(role, content, options)
+        return self._append_all([self._checked(role, content, options)])[0]
+
+    def append_message(
+        self,
+        message: object,
+        *,
+        author: str | None = None,
+        time: datetime | None = None,
+        model: str | None = None,
+        call: Call | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Turn:
+        """Add one message as a turn: a whole reply of OpenAI's or Anthropic's SDK, a message of it, or one of a history.
+
+        A chat completion, a response or an Anthropic message gives content, tool calls, model, usage and stop reason; a
+        response's items are the turn's parts. What a turn has no place for (ids, annotations, unknown fields) is kept in its
+        metadata under `api`. The options are those of `append` and stand before what the message says.
+
+        Raises `InvalidInput` for what is no message, for several choices, and for a system message before the first turn,
+        which is the session's system prompt; else as `append`.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store, store.create() as s:
+        ...     asked = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+        ...     turn = s.append_message({"role": "assistant", "content": None, "tool_calls": [asked]})
+        ...     turn.role, turn.content, turn.tool_calls[0].name
+        ('assistant', '', 'weather')
+        """
+        given = replies.read(message)
+        if given.role in replies.SYSTEM_ROLES and not len(self):
+            raise InvalidInput(
+                f"the system prompt is session {self.id!r}'s own: give it to create() or set_system(), or hand the whole "
+                "history to extend()"
+            )
+        said = {"author": author, "time": time, "model": model, "call": call, "meta": meta}
+        return self._append_all([self._checked(given.role, given.content, replies.merged(given.options, said))])[0]
+
+    def extend(self, messages: Iterable[object]) -> tuple[Turn, ...]:
+        """Add a history, each message as one turn, and return the turns: all of them, or none where one is refused.
+
+        `messages` are those of OpenAI's chat, of Anthropic's messages, or the items of OpenAI's responses, a response's
+        `output` too; each as `append_message` takes it. A system message at the beginning is the session's system prompt: it
+        is set where the session has neither one nor turns, and must say the same as the one in force elsewhere.
+
+        Raises `InvalidInput` for another system prompt than the one in force, and for a message that cannot be kept, naming
+        its place.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store, store.create() as s:
+        ...     turns = s.extend([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Plan a trip"}])
+        ...     s.system, [turn.content for turn in s.turns]
+        ('Be brief.', ['Plan a trip'])
+        """
+        given = replies.history(messages)
+        prompt = None
+        while given and given[0].role in replies.SYSTEM_ROLES:
+            prompt = "\n".join(filter(None, (prompt, replies.prompt_of(given.pop(0)))))
+        in_force = self.system
+        if prompt is not None and prompt != in_force and (in_force is not None or len(self)):
+            raise InvalidInput(
+                f"the history's system prompt is not that of session {self.id!r}: leave it out, or change the session's with "
+                "set_system() first"
+            )
+        made = [self._checked(*each) for each in given]
+        if prompt is not None and in_force is None:
+            self.set_system(prompt)
+        return self._append_all(made)
+
+    def _checked(self, role: str, content: Any, options: Mapping[str, Any]) -> draft.Draft:
+        """Return a turn that may be appended; raise `InvalidInput` for what cannot be kept, and for an empty one."""
+        validate.usage_counts(options.get("usage"))
+        made = draft.make(role, content, **options)
         if made.says_nothing(content):
             raise InvalidInput(
                 f"the turn for session {self.id!r} is empty: give it a text, parts, or the tool calls that it makes"
             )
-        return self.worktree.append(made)
+        return made
+
+    def _append_all(self, made: Iterable[draft.Draft]) -> tuple[Turn, ...]:
+        """Append turns, all or none, and store them where the session stores at once."""
+        turns: list[Turn] = []
+        try:
+            for each in made:
+                turns.append(self.worktree.append(each))  # noqa: PERF401 - those before one that is refused are taken back
+        except BaseException:
+            for _ in turns:
+                self.worktree.take_back()
+            raise
+        if self.autopersist:
+            self.worktree.store_news()
+        return tuple(turns)
 
     def discard_pending(self) -> int:
         """Forget the turns that were appended and not persisted; return how many."""
@@ -300,8 +472,8 @@ class Session(Handle):
         fork has this session's principal and agent unless given, and the system prompt that was in force at `at`; it
         never has this session's key. `by` names who forks, as for `Repository.delete`.
 
-        Raises `InvalidInput` for a fork index out of range and `ForkDepthExceeded` for a 33rd ancestor, both before
-        anything is written.
+        Raises `InvalidInput` for a fork index out of range or an id or label in use, and `ForkDepthExceeded` for a 33rd
+        ancestor, all before anything is written.
 
         >>> import trails
         >>> with trails.open(":memory:") as store:
@@ -328,17 +500,19 @@ class Session(Handle):
             kind=kind,
             by=by,
         )
+        if id is not None or label is not None:
+            made.check_names()
         self.persist()
         prompt = tree.workspace.reader.prompt(tree.chain, at=index)
         if prompt is not None:
             made.record = made.record.model_copy(update={"system_version": prompt.version})
         return Session(made)
 
-    def branches(self) -> list[SessionRecord]:
-        """Return the records of the direct forks of this session, oldest first."""
-        return self.worktree.workspace.reader.branches(self.id)
+    def branches(self) -> Page[SessionRecord]:
+        """Return the records of the direct forks of this session, oldest first, all on one page."""
+        return Page(self.worktree.workspace.reader.branches(self.id), None)
 
-    def diff(self, other: Session | str) -> Diff:
+    def diff(self, other: Session | SessionRecord | str) -> Diff:
         """Return what differs between this session and another: the prefix they share, and their tails turn by turn.
 
         `other` is a session, or a reference as for `Repository.diff`. Pending turns count; nothing is written.
@@ -353,6 +527,20 @@ class Session(Handle):
         from trails.session.diff import diff_of  # noqa: PLC0415 - only those who compare need it
 
         return diff_of(self.worktree.workspace, self.worktree, place(other))
+
+    def delete(
+        self, *, children: deleting.Children = "refuse", by: str | None = None, reason: str | None = None
+    ) -> list[str]:
+        """Delete the stored session, as `Repository.delete` does; return the ids of all sessions that were deleted.
+
+        Turns that are pending here go with it. Raises `HasChildren` where others depend on it and `children` is "refuse":
+        nothing is changed then, here neither. A session that was never persisted raises `InvalidInput`.
+        """
+        if not self.worktree.stored:
+            raise InvalidInput(f"session {self.id!r} was never persisted, so there is nothing to delete: let go of it")
+        gone = deleting.delete(self.worktree.workspace, self.id, children=children, by=by, reason=reason)
+        self.discard_pending()
+        return gone
 
     def detach(self, *, by: str | None = None) -> Session:
         """Copy the inherited turns into this fork and cut it loose from its parent; return the fork itself.
@@ -400,7 +588,7 @@ class Session(Handle):
 
     def cherry_pick(
         self,
-        source: Session | str,
+        source: Session | SessionRecord | str,
         indexes: int | Iterable[int],
         *,
         whole_calls: bool = False,
@@ -565,8 +753,10 @@ class Session(Handle):
         return cast("_Answer", compaction.run(steps))
 
 
-def place(given: Session | str) -> Worktree | str:
+def place(given: Session | SessionRecord | str) -> Worktree | str:
     """Return what the parts below take in the place of a session: what is worked on, or the reference as it is."""
+    if isinstance(given, SessionRecord):
+        return given.iri
     return given.worktree if isinstance(given, Session) else given
 
 
