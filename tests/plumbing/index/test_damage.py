@@ -324,3 +324,46 @@ def test_a_vacuum_makes_the_index_anew(place: Path) -> None:
             assert not other.execute("SELECT * FROM sqlite_master WHERE name = 'mine'").fetchall()
         assert answers(store) == expected("a")
     assert all(sidefile.is_sealed(index_of(place) / part.name) for part in PARTS)
+
+
+# --- held against the store
+
+
+def test_verify_says_where_the_index_says_other_than_the_store(place: Path) -> None:
+    fill(place, "a", "b")
+    with trails.open(place) as store:
+        assert store.verify().ok
+        with closing(sqlite3.connect(index_of(place) / FIGURES.name)) as other:
+            other.execute("UPDATE sessions SET own_turns = 9 WHERE id = 'a'")
+            other.commit()
+        with closing(sqlite3.connect(index_of(place) / TEXTS.name)) as other:
+            other.execute("DELETE FROM docs WHERE session = (SELECT number FROM sessions WHERE id = 'b')")
+            other.commit()
+        found = [(finding.code, finding.session_id) for finding in store.verify().findings]
+        assert found == [("index-differs", "a"), ("index-differs", "b")]
+        store.maintenance.vacuum()
+        assert store.verify().ok
+
+
+def test_verify_finds_nothing_where_there_is_no_index_or_an_older_one(place: Path) -> None:
+    with trails.open(place, create=True) as store:
+        store.create(id="a").persist()
+        assert store.verify().ok
+        assert not index_of(place).exists()
+    fill(place, "b")
+    with trails.open(place) as store:
+        store.create(id="c").persist()
+        assert store.verify().ok
+
+
+def test_the_doctor_says_what_is_wrong_with_the_index(place: Path, run: Any) -> None:
+    def said() -> tuple[bool, str]:
+        checks = json.loads(run("doctor", "--json").stdout)["checks"]
+        return next((check["ok"], check["message"]) for check in checks if check["name"] == "index")
+
+    trails.open(place, create=True).close()
+    assert said() == (True, "there is none yet; who lists, counts or searches has it made")
+    fill(place, "a")
+    assert said()[1].startswith("as it was sealed: figures.db up to line ")
+    _flip(index_of(place) / TEXTS.name, 5000)
+    assert said() == (False, "texts.db of the index is not as it was sealed: damaged, or in use just now")

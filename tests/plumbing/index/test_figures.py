@@ -80,8 +80,8 @@ def test_pages_in_every_order_lose_and_double_nothing_while_sessions_are_made(st
         found, cursor = list[str](), None
         while True:
             page = store.list(sort=sort, limit=2, cursor=cursor)
-            found += [record.id for record in page if record.id.startswith("s")]
-            store.create(id=f"{sort}-{len(found)}", created=START + timedelta(days=1)).persist()
+            found += [record.id for record in page if len(record.id) == 2]
+            store.create(created=START + timedelta(days=1)).persist()
             if (cursor := page.cursor) is None:
                 break
             assert len(cursor) <= 22
