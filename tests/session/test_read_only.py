@@ -14,6 +14,7 @@ from trails.integrity.note import new_key
 from trails.plumbing import deletion
 from trails.session import proofs
 from trails.store import embedded
+from trails.store.commitlog import CommitLog
 
 
 @pytest.fixture
@@ -148,19 +149,38 @@ def test_a_deletion_that_nobody_finishes_is_neither_accused_nor_passed_over(
         view.verify()
 
 
-def test_the_owner_leaves_fewer_than_5_000_quads_unflushed_and_flushes_when_it_rests(
-    owner: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = owner.store
-    assert isinstance(store, embedded.EmbeddedStore)
-    assert store._commits is not None
-    assert embedded._FLUSH_AFTER == 5_000
+def commits_of(owner: Repository) -> CommitLog:
+    assert isinstance(owner.store, embedded.EmbeddedStore)
+    assert owner.store._commits is not None
+    return owner.store._commits
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+
+
+def append(owner: Repository, turns: int) -> None:
     session = owner.load("chat")
-    for number in range(120):
+    for number in range(turns):
         session.append("user", str(number))
     session.persist()
-    assert not store._commits.is_empty
-    deadline = time.monotonic() + 20
-    while not store._commits.is_empty:  # it has rested for 2 seconds
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+
+
+def test_the_owner_flushes_when_5_000_quads_have_come(owner: Repository) -> None:
+    commits = commits_of(owner)
+    append(owner, 390)  # of ten quads each
+    assert (commits.base.lines, commits.is_empty) == (0, False)
+    append(owner, 130)
+    wait_for(lambda: commits.base.lines > 0)
+
+
+def test_the_owner_flushes_when_it_has_rested(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "_REST", 0.01)
+    with trails.open(place, create=True) as owner:
+        session = owner.create(id="chat")
+        for number in range(120):
+            session.append("user", str(number))
+        session.persist()
+        wait_for(lambda: commits_of(owner).is_empty)
