@@ -91,7 +91,7 @@ def list_sessions(
     one_of(as_tsv, as_json)
     asked: dict[str, Any] = {"principal": principal, "agent": agent, "project": project, "label": label, "sort": sort}
     asked |= {"meta": dict(pairs(meta, "--meta")) or None, "active_since": since, "active_until": until, "limit": limit}
-    with open_store() as store:
+    with open_store(reading=True) as store:
         found = paged(lambda after: store.summaries(**asked, cursor=after), page, cursor)
         value = {"sessions": _whole(store, found), "cursor": found.cursor} if as_json else None
         shown = {} if as_json or as_tsv else _shown_ids(store, found, columns.room())

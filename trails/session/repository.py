@@ -825,7 +825,7 @@ class Repository(Handle, public=True):
                 )
         finally:
             self.workspace.rewrites += 1  # after the commit: what was read before it is told from what is read now
-            self.store.flush()  # the record of the commit says what it took out
+            self._flush_redaction()
 
     def redact_matching(
         self, text: str, *, dry_run: bool = False, by: str | None = None, reason: str | None = None
@@ -866,7 +866,13 @@ class Repository(Handle, public=True):
         finally:
             self.workspace.rewrites += 1
             if not dry_run:
-                self.store.flush()  # the record of the commit says what it took out
+                self._flush_redaction()
+
+    def _flush_redaction(self) -> None:
+        """Let go of the record of the commit, which says what it took out, and of what readers who were killed have left."""
+        self.store.flush()
+        if isinstance(self.store, EmbeddedStore):
+            self.store.sweep_readers()
 
     def prune(
         self,
