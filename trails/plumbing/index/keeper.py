@@ -171,8 +171,9 @@ class Index:
                 all_turns(self._store, row) if known is None else turns_from(self._store, row, row.starts_at + known)
             )
             writer.add(row, turns)
-        tags = self._store.quads((None, vocab.TYPE, vocab.TAG, vocab.CATALOG))
-        writer.tags(iris.tag_name(quad.subject.value) or "" for quad in tags)  # type: ignore[union-attr] # IRIs
+        if isinstance(writer, figures.Writer):
+            tags = self._store.quads((None, vocab.TYPE, vocab.TAG, vocab.CATALOG))
+            writer.tags(iris.tag_name(quad.subject.value) or "" for quad in tags)  # type: ignore[union-attr] # IRIs
         writer.settle()
 
     # --- upkeep
