@@ -141,3 +141,16 @@ def test_a_call_without_a_price_is_said_so_and_prices_may_be_given(run: Run, tmp
         ["4.25", "2", "0"],
     ]
     assert priced.stderr == ""
+
+
+def test_a_range_of_turns_is_shown_by_its_indices(run: Run, place: Path) -> None:
+    with trails.open(place) as store:
+        session = store.create(id="long")
+        for number in range(6):
+            session.append("user", f"turn {number}")
+        session.persist()
+    for text, expected in (("2:4", [2, 3]), ("5", [5]), ("4:", [4, 5]), ("0,3:5", [0, 3, 4])):
+        assert [turn["index"] for turn in ok_json(run("show", "long", "--range", text, "--json"))["turns"]] == expected
+    shown = ok(run("show", "long@4", "--range", "3:"))
+    assert ("turn 3" in shown, "turn 2" in shown, "turn 4" in shown) == (True, False, False)
+    assert "there are no turns '5:9'" in run("show", "long", "--range", "5:9").stderr
