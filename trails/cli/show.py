@@ -35,8 +35,8 @@ def show(ref: str, turns_: str | None, full: bool, as_json: bool) -> None:
     """Show a session's transcript for reading.
 
     REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it; --range picks turns
-    by their indices out of these. Turns that come from an ancestor name the session that owns them. Long texts and tool arguments are shortened without --full; JSON is
-    always whole.
+    by their indices out of these. Turns that come from an ancestor name the session that owns them. Long texts and tool
+    arguments are shortened without --full; JSON is always whole.
     """
     from trails.plumbing import refs
 
