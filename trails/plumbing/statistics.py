@@ -12,7 +12,7 @@ from trails import tables, validate
 from trails.errors import InvalidInput
 from trails.plumbing.index import figures
 from trails.plumbing.index.figures import Asked, By
-from trails.plumbing.index.rows import micros
+from trails.plumbing.index.moments import micros
 from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.prices import NO_PRICES, Prices
 from trails.plumbing.summaries import Wanted, conditions

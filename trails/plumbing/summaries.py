@@ -13,7 +13,7 @@ from trails import iris, tables, validate
 from trails.errors import InvalidInput
 from trails.model import SessionRecord, Value
 from trails.plumbing import conversations, pages
-from trails.plumbing.index import figures, rows
+from trails.plumbing.index import figures, moments
 from trails.plumbing.index.figures import SORTS, Asked, Sort
 from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.pages import Page
@@ -200,4 +200,4 @@ def _summary(workspace: Workspace, row: Mapping[str, Any]) -> SessionSummary:
 
 
 def _moment(micros: int | None) -> datetime | None:
-    return None if micros is None else rows.moment(micros)
+    return None if micros is None else moments.moment(micros)
