@@ -266,6 +266,10 @@ class Session(Handle, Tabular, public=True):
         ...     turn.index, turn.role, turn.content, s.persist()
         (0, 'user', 'Plan a trip', 1)
         """
+        if isinstance(role, Mapping):
+            raise InvalidInput(
+                "a message as an API has it is appended with append_message(message), not append(message)"
+            )
         if type(is_error) is not bool:
             raise InvalidInput(f"is_error is True or False, not {is_error!r:.80}")
         options = {
