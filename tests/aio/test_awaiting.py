@@ -144,6 +144,25 @@ def test_what_stands_on_top_is_awaited_too() -> None:
     play(work)
 
 
+def test_leaving_a_session_stores_what_was_appended_also_when_it_is_cancelled() -> None:
+    async def work(store: AsyncRepository) -> list[str]:
+        async def agent() -> None:
+            async with await store.session("chat", principal="alice") as chat:
+                chat.append("user", "Plan a trip")
+                await anyio.sleep(WAIT)
+
+        task = asyncio.create_task(agent())
+        while not await store.contains("chat"):
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return [turn.content for turn in await store.load("chat")]
+
+    assert play(work) == ["Plan a trip"]
+
+
 # --- the loop, the threads
 
 

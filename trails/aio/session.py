@@ -6,7 +6,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
+
+from anyio import CancelScope
 
 from trails.aio.workers import Twin, here, in_thread
 from trails.errors import ContextOverflow
@@ -46,6 +49,16 @@ class AsyncSession(Twin[Session]):
         """Return what a function gives on a worker thread, once those that were asked for before have ended."""
         async with self.workers.lock_of(self.sync.worktree):
             return await self.workers.run(work, leave=leave, apart=apart)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Persist what is new, also where the block raises or is cancelled, as leaving `with` a `Session` does."""
+        with CancelScope(shield=True):
+            await self.run(lambda session: session.__exit__(kind, error, trace))
 
     # --- what it is: in memory
 
@@ -119,6 +132,9 @@ class AsyncSession(Twin[Session]):
         """A session is there, also without turns."""
         return True
 
+    def __reversed__(self) -> Iterator[Turn]:
+        return reversed(self.sync)
+
     def __iter__(self) -> Iterator[Turn]:
         return iter(self.sync)
 
@@ -146,6 +162,11 @@ class AsyncSession(Twin[Session]):
     def window(self) -> TokenWindow[Turn] | None:
         """The window that the session was created or loaded with (`max_tokens`); what is appended enters it."""
         return self.sync.window
+
+    @property
+    def autopersist(self) -> bool:
+        """Whether what is appended is stored at once: by `append` itself, in the loop, which takes a commit's time."""
+        return self.sync.autopersist
 
     append = here(Session.append)
     discard_pending = here(Session.discard_pending)
@@ -180,6 +201,9 @@ class AsyncSession(Twin[Session]):
     blame = in_thread(Session.blame)
     bisect = in_thread(Session.bisect, apart=True)
     context = in_thread(Session.context)
+    table = in_thread(Session.table)
+    to_pandas = in_thread(Session.to_pandas)
+    to_arrow = in_thread(Session.to_arrow)
 
     async def diff(self, other: AsyncSession | Session | str) -> Diff:
         """Return what differs between this session and another, as `Session.diff` does."""
