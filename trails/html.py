@@ -27,6 +27,9 @@ _TONES: Final = {"user": "#0b84d8", "human": "#0b84d8", "assistant": "#2a9d4a", 
 _OTHER: Final = "#808080"
 _SHADES: Final = {"left": "rgba(248,81,73,.25)", "right": "rgba(46,160,67,.25)"}
 _CELL: Final = f"padding:2px 10px;border-bottom:1px solid {_GREY};vertical-align:top;"
+_WIDE: Final = "max-width:40em;"
+_SHORT: Final = 30
+"""A cell of no more characters is not broken into lines."""
 _Method = TypeVar("_Method", bound=Callable[[Any], str])
 
 
@@ -141,9 +144,7 @@ def block(content: str, *, shade: str = "") -> str:
 def spans(pieces: Iterable[tuple[str, str]]) -> str:
     """Return a text in pieces, each with its side ("left", "right" or any other), the sides shaded, each piece cut."""
     marked = "".join(
-        f'<{_MARKS[side]} style="background:{_SHADES[side]};text-decoration:none">{escape(clean(piece))}</{_MARKS[side]}>'
-        if side in _SHADES
-        else escape(clean(piece))
+        f"{_MARKS[side]}{escape(clean(piece))}</{_MARKS[side][1:4]}>" if side in _SHADES else escape(clean(piece))
         for side, piece in ((side, _cut(piece)) for side, piece in islice(pieces, MOST_ROWS))
     )
     return f'<div dir="auto" style="white-space:pre-wrap;overflow-wrap:anywhere;text-align:start">{marked}</div>'
@@ -153,7 +154,10 @@ def _cut(piece: str) -> str:
     return piece if len(piece) <= _MOST_TEXT else f"{piece[:_MOST_TEXT]}…"
 
 
-_MARKS: Final = {"left": "del", "right": "ins"}
+_MARKS: Final = {
+    "left": f'<del style="background:{_SHADES["left"]};text-decoration:line-through">',
+    "right": f'<ins style="background:{_SHADES["right"]};text-decoration:none">',
+}
 
 
 def shaded(side: str) -> str:
@@ -193,7 +197,8 @@ def table(
 
 
 def _cell(kind: str, content: str, side: str) -> str:
-    number = "font-variant-numeric:tabular-nums;white-space:nowrap;" if side == "right" else "max-width:40em;"
+    number = "font-variant-numeric:tabular-nums;white-space:nowrap;" if side == "right" else _WIDE
+    number = "white-space:nowrap;" if number is _WIDE and len(content) <= _SHORT else number
     band = f"background:{_BAND};" if kind == "th" else ""
     return f'<{kind} dir="auto" style="{_CELL}{number}{band}text-align:{side}">{escape(shorten(content, _MOST_CELL))}</{kind}>'
 

@@ -12,10 +12,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 from trails import html, tables
 from trails.compare.arms import ArmTest, Method, between
 from trails.compare.forest_layout import Stem
-from trails.compare.groups import ARM, OUTCOME, ROOT, Group, arm_of, grouped, is_identifier, patterns, rank
+from trails.compare.groups import (
+    ARM,
+    OUTCOME,
+    ROOT,
+    Group,
+    arm_of,
+    grouped,
+    is_identifier,
+    named_by_what_differs,
+    patterns,
+    rank,
+)
 from trails.compare.statistics import FIGURES, Aggregate
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words, write_whole
+from trails.legible import count
 from trails.model import SessionRecord
 from trails.nearest import did_you_mean
 from trails.tables import NUMERIC, Kind, PlainTable
@@ -170,14 +182,18 @@ class Comparison:
 
     @html.safe
     def _repr_html_(self) -> str:
-        title = html.inline(repr(self))
-        if self.groups:
-            figures = _SHORT_FIGURES if len(self.groups) <= html.MOST_ROWS else ("n", "mean")
-            many = self.table(groups=True, figures=figures)
-            return html.box(
-                title, [tables.to_html(_short(many), digits=4), html.note("groups; .rows has the branches")]
-            )
-        return html.box(title, [tables.to_html(self.table(), digits=4)])
+        title = f"comparison of {html.inline(self.root)}: {count(len(self), 'branch')}"
+        if not self.groups:
+            return html.box(title, [tables.to_html(self.table(), digits=4)])
+        names = [name for name in self.columns if any(name in group.aggregates for group in self.groups)]
+        rows = [
+            [group.name, str(len(group)), *(_spread(group, name) for name in names)]
+            for group in self.groups[: html.MOST_ROWS]
+        ]
+        by = ", ".join(self.groups[0].key)
+        headings = [by, "branches", *names]
+        shown = html.table(headings, rows, right=headings[1:], total=len(self.groups))
+        return html.box(title, [shown, html.note("mean ± standard deviation (least to greatest) of each group")])
 
     # --- as asked
 
@@ -229,7 +245,8 @@ class Comparison:
         answer is the same text. `table(groups=True)` then has a row for each outcome, `count` says how many had it.
         """
         found = self.arranged(group_by=OUTCOME)
-        largest = tuple(sorted(found.groups, key=lambda group: (group.name != ROOT, -len(group))))
+        named = named_by_what_differs(found.groups, self.kinds)
+        largest = tuple(sorted(named, key=lambda group: (group.name != ROOT, -len(group))))
         return replace(found, groups=largest, _all_rows=tuple(row for group in largest for row in group.rows))
 
     # --- groups, and a test of two of them
@@ -463,14 +480,9 @@ def _group_row(group: Group, numeric: Iterable[str], figures: Sequence[str]) -> 
     return row
 
 
-_SHORT_FIGURES: Final = ("n", "mean", "sd", "median")
-
-
-def _short(table: PlainTable) -> PlainTable:
-    """Return a table of groups without columns that say nothing: all numbers there, all the same, no spread."""
-    gone = {name for name in table.kinds if name.endswith(".sd") and not any(table.column(name))}
-    gone |= {f"{name.removesuffix('.sd')}.{figure}" for name in gone for figure in ("n", "median")}
-    return PlainTable({name: kind for name, kind in table.kinds.items() if name not in gone}, table.rows)
+def _spread(group: Group, name: str) -> str:
+    found = group.aggregates.get(name)
+    return "" if found is None else found.spread()
 
 
 _WHOLE_FIGURES: Final = frozenset({"n", "missing"})

@@ -184,7 +184,9 @@ _COLUMNS: Final[dict[str, ColumnKind]] = {
 def _as_html(part: Part, counter: Counter) -> str:
     told = part.to_dict(counter)
     heading = (told.get("index"), part.kind, f"{told['tokens']:,} tokens")
-    return html.message(told.get("role", "system"), heading, part.text, faint=part.kind == "system")
+    calls = () if part.turn is None or part.turn.structured else part.turn.facts.tool_calls
+    said = [part.text] + [f"-> {call.name} {call.arguments or '(redacted)'}" for call in calls]
+    return html.message(told.get("role", "system"), heading, "\n".join(filter(None, said)), faint=part.kind == "system")
 
 
 _NAMES: Final[dict[str, str]] = {

@@ -119,7 +119,7 @@ class Forest(Tabular):
         nodes = walk(list(self.trees))
         drawn = [html.tree([(twig.depth, html.inline(twig.line, limit=300))]) for twig in nodes[:_MOST]]
         more = [html.note(f"{count(len(nodes) - _MOST, 'more session')}")] if len(nodes) > _MOST else []
-        return html.box(html.inline(repr(self)), [*drawn, *more])
+        return html.box(f"{count(len(self.trees), 'tree')}, {count(len(nodes), 'session')}", [*drawn, *more])
 
 
 _MOST: Final = 200

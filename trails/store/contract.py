@@ -14,6 +14,7 @@ import pyoxigraph as ox
 from trails import html, tables, vocab
 from trails.errors import TrailsError
 from trails.integrity.leaves import Leaf
+from trails.legible import count
 from trails.store.leaflog import LeafLog
 from trails.store.pattern import Pattern, matches
 from trails.store.preview import Preview
@@ -120,7 +121,7 @@ class Solutions(Sequence[ox.QuerySolution], Tabular):
         first = Solutions(self.variables, self._rows[: html.MOST_ROWS]).table()
         right = [name for name, kind in first.kinds.items() if kind in tables.NUMERIC]
         rows = [[tables.text(row[name], kind) for name, kind in first.kinds.items()] for row in first.rows]
-        return html.box(html.inline(repr(self)), [html.table(self.variables, rows, right=right, total=len(self))])
+        return html.box(count(len(self), "row"), [html.table(self.variables, rows, right=right, total=len(self))])
 
 
 class Triples(list[ox.Triple], Tabular):
