@@ -169,6 +169,8 @@ class AsyncSession(Twin[Session]):
         return self.sync.autopersist
 
     append = here(Session.append)
+    append_message = here(Session.append_message)
+    extend = here(Session.extend)
     discard_pending = here(Session.discard_pending)
 
     # --- what the store is asked
