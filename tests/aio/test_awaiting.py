@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import itertools
 import sys
 import threading
@@ -188,6 +189,27 @@ def test_context_variables_go_along() -> None:
         return await store.run(lambda _: who.get())
 
     assert play(work) == "alice"
+
+
+def test_no_thread_hands_out_a_coroutine_which_trio_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_sync = to_thread.run_sync
+
+    async def checked(call: Callable[[], Any], **options: Any) -> Any:
+        found = await run_sync(call, **options)
+        assert not inspect.iscoroutine(found)
+        return found
+
+    async def summarise(_: Any) -> str:
+        await anyio.sleep(0)
+        return "short"
+
+    async def work(store: AsyncRepository) -> str:
+        session = await one_turn(store)
+        session.append("assistant", "two")
+        return (await session.compact(summarise, keep_turns=1)).content
+
+    monkeypatch.setattr(to_thread, "run_sync", checked)
+    assert play(work) == "short"
 
 
 # --- one at a time

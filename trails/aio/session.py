@@ -257,12 +257,17 @@ class AsyncSession(Twin[Session]):
             if isinstance(step, _Done):
                 return cast("_Result", step.value)
             try:
-                found = await self.workers.run(step, apart=True)
+                (found,) = await self.workers.run(partial(_in_a_tuple, step), apart=True)
                 answer = await found if isawaitable(found) else found
             except Exception as error:  # noqa: BLE001 - the steps handle it, or let it out
                 advance = partial(steps.throw, error)
             else:
                 advance = partial(steps.send, answer)
+
+
+def _in_a_tuple(step: Callable[[], Any]) -> tuple[Any]:
+    """Return what a step gives, in a tuple: trio lets no bare coroutine out of a thread."""
+    return (step(),)
 
 
 @dataclass(frozen=True, slots=True)
