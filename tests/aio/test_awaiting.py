@@ -206,7 +206,7 @@ def test_no_thread_hands_out_a_coroutine_which_trio_refuses(monkeypatch: pytest.
     async def work(store: AsyncRepository) -> str:
         session = await one_turn(store)
         session.append("assistant", "two")
-        return (await session.compact(summarise, keep_turns=1)).content
+        return (await session.compact(summarise, keep_turns=1)).text
 
     monkeypatch.setattr(to_thread, "run_sync", checked)
     assert play(work) == "short"
