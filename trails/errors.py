@@ -24,7 +24,7 @@ class _WithPage:
     @property
     def message(self) -> str:
         """What happened, without the page's name at the end."""
-        return super().__str__()
+        return BaseException.__str__(self)  # type: ignore[arg-type] # not a KeyError's own: it quotes
 
     def __str__(self) -> str:
         return f"{self.message} (trails guide {self.page})".lstrip()
@@ -67,11 +67,6 @@ class RequestRefused(InvalidInput):
 
 class SessionNotFound(TrailsError, KeyError):
     """No session has the name that was asked for (it may be deleted: the message says so)."""
-
-    @property
-    def message(self) -> str:
-        """What happened, without the page's name at the end."""
-        return Exception.__str__(self)  # a KeyError's own text is quoted
 
 
 class TurnNotFound(InvalidInput, IndexError):
