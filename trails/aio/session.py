@@ -9,7 +9,6 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from trails.aio.workers import Twin, here, in_thread
-from trails.errors import ContextOverflow
 from trails.model import SessionRecord, SystemPrompt, Turn
 from trails.session import compaction
 from trails.session.session import Session
@@ -197,7 +196,7 @@ class AsyncSession(Twin[Session]):
         *,
         query: object = None,
         policy: CompactionPolicy | None = None,
-        overflow: IsOverflow = ContextOverflow,
+        overflow: IsOverflow | None = None,
         max_tokens: int | None = None,
         **options: Any,
     ) -> _Answer:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from uuid import uuid4
 
 from trails import lineage, replies, validate
-from trails.errors import ContextOverflow, InvalidInput
+from trails.errors import InvalidInput
 from trails.handles import Handle
 from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
 from trails.plumbing import detach, draft, labels, names, signatures
@@ -654,15 +654,16 @@ class Session(Handle):
         *,
         query: object = None,
         policy: CompactionPolicy | None = None,
-        overflow: IsOverflow = ContextOverflow,
+        overflow: IsOverflow | None = None,
         max_tokens: int | None = None,
         **options: Any,
     ) -> _Answer:
         """Call a model with the session's context and return its answer, compacting where that is needed to fit.
 
         `call` gets the context (with `query`). Where `policy` says that a compaction is due, it comes first. Where the
-        call raises what `overflow` names (types of errors, or a function of an error), the session is compacted, and
-        the same message is tried once more. `options` are those of `compact`; with a policy's window, what is kept is at
+        call raises what `overflow` names (types of errors, or a function of an error; the default is `ContextOverflow` and
+        what OpenAI's and Anthropic's SDKs raise, see `trails.context.is_overflow`), the session is compacted, and the same
+        message is tried once more. `options` are those of `compact`; with a policy's window, what is kept is at
         most half of it. Nothing but the summary is written: append the answer yourself.
 
         Raises `ContextOverflow` where the second try overflows too or nothing is left to summarise; any other error of
