@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trails.context.window import TokenWindow
     from trails.diff.result import Diff
     from trails.errors import (
+        ClockWarning,
         ContextOverflow,
         ExchangeInterrupted,
         ForkCycle,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         IntegrityError,
         InvalidInput,
         LimitReached,
+        NoSuchName,
         NothingToSummarise,
         ParentMissing,
         PendingTurnsWarning,
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
         StoreLocked,
         StoreReadOnly,
         TrailsError,
+        TurnNotFound,
+        WrongCall,
     )
     from trails.integrity.head_signatures import HeadSignature
     from trails.ledger import Ledger
@@ -82,6 +86,7 @@ _HOMES = {
     "trails.context.compacting": ("CompactionPolicy",),
     "trails.context.window": ("TokenWindow",),
     "trails.errors": (
+        "ClockWarning",
         "ContextOverflow",
         "ExchangeInterrupted",
         "ForkCycle",
@@ -93,6 +98,7 @@ _HOMES = {
         "IntegrityError",
         "InvalidInput",
         "LimitReached",
+        "NoSuchName",
         "NothingToSummarise",
         "ParentMissing",
         "PendingTurnsWarning",
@@ -103,6 +109,8 @@ _HOMES = {
         "StoreLocked",
         "StoreReadOnly",
         "TrailsError",
+        "TurnNotFound",
+        "WrongCall",
     ),
     "trails.integrity.head_signatures": ("HeadSignature",),
     "trails.ledger": ("Ledger",),
@@ -141,6 +149,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "MAX_FORK_DEPTH",
     "Call",
+    "ClockWarning",
     "Compaction",
     "CompactionPolicy",
     "Comparison",
@@ -165,6 +174,7 @@ __all__ = [
     "Ledger",
     "LimitReached",
     "Limits",
+    "NoSuchName",
     "Note",
     "NothingToSummarise",
     "Notice",
@@ -198,7 +208,9 @@ __all__ = [
     "TrailsError",
     "Tree",
     "Turn",
+    "TurnNotFound",
     "VerifyReport",
+    "WrongCall",
     "open",
 ]
 
@@ -208,10 +220,40 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"trails.{name}")
     if name not in _HOME_OF:
-        raise AttributeError(f"module 'trails' has no attribute {name!r}")
+        raise _no_such_name(name)
     value = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value
+
+
+_INSTEAD = {
+    "Store": "trails.open(...) gives a store, a trails.Repository",
+    "Client": "trails.open(...) gives a store, a trails.Repository",
+    "Database": "trails.open(...) gives a store, a trails.Repository",
+    "Trails": "trails.open(...) gives a store, a trails.Repository",
+    "connect": "trails.open(...) gives a store, a trails.Repository",
+    "create": "trails.open(path, create=True) makes a store, store.create() a session",
+    "init": "trails.open(path, create=True) makes a store",
+    "load": "store.load(id) gives a session, with store = trails.open(path)",
+    "session": "store.create() makes a session, store.load(id) gives one, with store = trails.open(path)",
+    "list": "store.list() gives the sessions, with store = trails.open(path)",
+    "query": "store.query(...) asks a store, with store = trails.open(path)",
+    "Message": "session.append(role, content) gives a trails.Turn",
+    "AsyncStore": "trails.aio.open(...) opens a store in an event loop",
+    "aopen": "trails.aio.open(...) opens a store in an event loop",
+}
+"""What people look for in the package, and how it is had."""
+
+
+def _no_such_name(name: str) -> AttributeError:
+    """Return the error for a name that the package does not have, and that says what was probably meant."""
+    if name.startswith("_"):
+        return AttributeError(f"module 'trails' has no attribute {name!r}")
+    from trails.errors import NoSuchName  # noqa: PLC0415 - `import trails` stays quick
+    from trails.nearest import did_you_mean  # noqa: PLC0415
+
+    said = f": {_INSTEAD[name]}" if name in _INSTEAD else did_you_mean(name, [*__all__, *_MODULES])
+    return NoSuchName(f"trails has no {name!r}{said}")
 
 
 def __dir__() -> list[str]:

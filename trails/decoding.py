@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
-from trails.errors import IntegrityError, TrailsError
+from trails.errors import IntegrityError, InvalidInput, TrailsError
 
 _STRANGE: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError)
 """What reading values raises that are not of the kind, the shape or the size that they should be of."""
@@ -23,9 +23,13 @@ _T = TypeVar("_T")
 def strange(error: Exception) -> IntegrityError:
     """Return the error for what Trails never writes."""
     return IntegrityError(
-        f"the store holds values that Trails never writes ({type(error).__name__}: {str(error)[:200]}): it was altered; "
+        f"the store holds values that Trails never writes ({type(error).__name__}: {f'{error}'[:200]}): it was altered; "
         "`trails verify` names them; restore the session from an export or a backup"
     )
+
+
+class InvalidFields(InvalidInput):
+    """A value's fields are not as they must be. Where what is stored is read, that becomes an `IntegrityError`."""
 
 
 def decodes(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -39,6 +43,8 @@ def decodes(function: Callable[_P, _T]) -> Callable[_P, _T]:
         def watched(*args: _P.args, **kwargs: _P.kwargs) -> Iterator[Any]:
             try:
                 yield from cast(Iterator[Any], function(*args, **kwargs))
+            except InvalidFields as error:
+                raise strange(error) from error
             except TrailsError:
                 raise
             except _STRANGE as error:
@@ -50,6 +56,8 @@ def decodes(function: Callable[_P, _T]) -> Callable[_P, _T]:
     def decoded(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return function(*args, **kwargs)
+        except InvalidFields as error:
+            raise strange(error) from error
         except TrailsError:
             raise
         except _STRANGE as error:

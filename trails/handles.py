@@ -1,16 +1,81 @@
-"""What every handle on an open store has in common: it cannot be copied or pickled."""
+"""What every handle on an open store has in common: it cannot be copied or pickled, and says how it is to be used."""
 
 from __future__ import annotations
 
-from typing import NoReturn, SupportsIndex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex
 
-from trails.errors import TrailsError
+from trails.calls import check_methods
+from trails.errors import NoSuchName, TrailsError
+from trails.nearest import nearest
+
+_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
+    "messages": ("turns",),
+    "history": ("turns", "replay"),
+    "transcript": ("turns", "replay"),
+    "add": ("append", "add"),
+    "add_message": ("append",),
+    "send": ("append",),
+    "save": ("persist",),
+    "commit": ("persist",),
+    "flush": ("persist", "close"),
+    "name": ("label", "id"),
+    "title": ("label",),
+    "rename": ("set_label",),
+    "parent": ("parent_session_id",),
+    "children": ("branches",),
+    "forks": ("branches",),
+    "get": ("load",),
+    "get_session": ("load",),
+    "open": ("load",),
+    "new": ("create",),
+    "sessions": ("list",),
+    "list_sessions": ("list",),
+    "all": ("list",),
+    "find": ("search", "list"),
+    "remove": ("delete",),
+    "drop": ("delete",),
+    "sparql": ("query",),
+    "execute": ("query",),
+    "run": ("query",),
+    "checkout": ("fork", "load"),
+    "copy": ("fork",),
+    "clone": ("fork",),
+    "revert": ("discard_pending", "fork"),
+    "rollback": ("discard_pending",),
+    "metadata": ("meta",),
+    "digest": ("head",),
+    "hash": ("head",),
+}
+"""What people look for that has another name here, where the handle has one of those."""
 
 
 class Handle:
-    """Something that works on an open store: a second one made behind its back would close the store when it goes."""
+    """Something that works on an open store: a second one made behind its back would close the store when it goes.
+
+    A subclass that is declared with `public=True` says of calls that do not fit what is wrong with them (`calls.checked`).
+    """
 
     __slots__ = ()
+
+    def __init_subclass__(cls, *, public: bool = False, **extra: Any) -> None:
+        super().__init_subclass__(**extra)
+        if public:
+            check_methods(cls)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say what there is instead of an attribute that is not there."""
+            kind = type(self)
+            if name.startswith("_"):
+                raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            if hasattr(kind, name):  # a property raised an AttributeError of its own
+                return object.__getattribute__(self, name)
+            raise NoSuchName(f"a {kind.__name__} has no {name!r}{_instead(kind, name)}")
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> NoReturn:
         """Refuse `copy.copy`, `copy.deepcopy` and `pickle`, all of which ask here."""
@@ -18,3 +83,9 @@ class Handle:
             f"{self!r} cannot be copied or pickled: it works on an open store; pass it on as it is, ask the store for "
             "another one (as by `load`), or hand over an id or the store's location"
         )
+
+
+def _instead(kind: type, name: str) -> str:
+    there = [each for each in dir(kind) if not each.startswith("_")]
+    found = [each for each in _SYNONYMS.get(name.lower(), ()) if each in there] or nearest(name, there)
+    return f" (did you mean {' or '.join(map(repr, found))}?)" if found else f"; it has: {', '.join(there)}"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from trails import iris
-from trails.decoding import json_object, json_value
+from trails import html, iris, reprs
+from trails.decoding import InvalidFields, json_object, json_value
+from trails.errors import NoSuchName
+from trails.nearest import did_you_mean
 from trails.usage import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES, cost_of, tokens_of
 
 MAX_FORK_DEPTH: Final = 32
@@ -30,6 +32,25 @@ class Value(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    if not TYPE_CHECKING:  # type checkers know the fields
+
+        def __init__(self, *args, **values):
+            """Refuse fields that cannot be; raises `InvalidFields`, in words."""
+            if args:
+                raise InvalidFields(
+                    f"the fields of a {type(self).__name__} are given by name: {_fields_in_words(type(self))}"
+                )
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise InvalidFields(_wrong_fields(type(self), error)) from None
+
+        __init__.__pydantic_base_init__ = True  # what stands in another value is validated with it, without this
+
+        def __setattr__(self, name, value):
+            """Refuse any change; raises `NoSuchName`."""
+            raise NoSuchName(f"a {type(self).__name__} is frozen: its {name!r} cannot be set; nothing was changed")
+
     @classmethod
     def trusted(cls, values: dict[str, Any]) -> Self:
         """Return a value of fields that were validated before (on writing): thousands are made on every load."""
@@ -39,6 +60,35 @@ class Value(BaseModel):
         _set(made, "__pydantic_extra__", None)
         _set(made, "__pydantic_private__", None)
         return made
+
+    def __repr__(self) -> str:
+        return reprs.line(type(self).__name__, self._told())
+
+    __str__ = __repr__
+
+    def _told(self) -> Iterator[tuple[str, Any]]:
+        """Yield the fields that say something, those that have their defaults left out."""
+        values = self.__dict__
+        for name, field in type(self).model_fields.items():
+            value = values.get(name)
+            if field.repr and (field.is_required() or value != field.default) and value not in ((), None):
+                yield name, value
+
+
+def _wrong_fields(kind: type[Value], error: ValidationError) -> str:
+    """Return what is wrong with the fields of a value, without what was given: that may be long, or secret."""
+    told: list[str] = []
+    for each in error.errors(include_url=False, include_input=False)[:3]:
+        field = ".".join(map(str, each["loc"]))
+        unknown = each["type"] == "extra_forbidden"
+        told.append(
+            f"it has no {field!r}{did_you_mean(field, kind.model_fields)}" if unknown else f"{field}: {each['msg']}"
+        )
+    return f"this is no {kind.__name__}: {'; '.join(told)}; it has {_fields_in_words(kind)}"
+
+
+def _fields_in_words(kind: type[Value]) -> str:
+    return ", ".join(f"{name}{'' if field.is_required() else '=...'}" for name, field in kind.model_fields.items())
 
 
 @cache
@@ -300,6 +350,20 @@ class Turn(Value):
         """The text, or the list of parts (a fresh copy each time: the stored turn cannot be changed through it)."""
         return json_value(self.text) if self.structured else self.text
 
+    def as_html(self, *, faint: bool = False) -> str:
+        """Return the turn as HTML for a notebook: index, role, who and when, and its text, cut where it is long."""
+        said = "(redacted)" if self.redacted else html.readable(self.content)
+        calls = [
+            f"-> {call.name} {'(redacted)' if call.arguments is None else call.arguments}" for call in self.tool_calls
+        ]
+        when = None if self.time is None else f"{self.time:%Y-%m-%d %H:%M:%S}"
+        heading = (self.index, self.author, self.model, when)
+        return html.message(self.role, heading, "\n".join([*([said] if said else []), *calls]), faint=faint)
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        return html.box(f"turn {self.index} of {html.inline(self.session_id)}", [self.as_html()])
+
     @property
     def iri(self) -> str:
         """The turn's IRI; provisional until the turn is persisted."""
@@ -400,7 +464,7 @@ class SealedTurn(Value):
     """A turn with the salt that its digest was made with: what is written, copied and verified."""
 
     turn: Turn
-    salt: str
+    salt: str = Field(repr=False)
 
 
 class SessionRecord(Value):
@@ -450,6 +514,13 @@ class SessionRecord(Value):
         """The first index that the session itself owns: 0, or its fork index."""
         return self.forked_at_index or 0
 
+    @html.safe
+    def _repr_html_(self) -> str:
+        told = {name: value for name, value in self.to_dict().items() if value not in (None, {}, 0) and name != "id"}
+        return html.box(
+            f"session {html.inline(self.id)}", [html.table(("field", "value"), [(n, str(v)) for n, v in told.items()])]
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain values, ready for JSON."""
         plain = self.model_dump(exclude={"meta_json"})
@@ -495,7 +566,7 @@ class Note(Value):
     time: datetime
     digest: str
     """The digest of salt and text, by which `verify` knows that the text was not altered."""
-    salt: str
+    salt: str = Field(repr=False)
     redacted: bool = False
     """Whether the text was taken out; the digest stands in the salt's place then."""
 
@@ -520,7 +591,7 @@ class SystemPrompt(Value):
     effective_from: int
     time: datetime | None
     digest: str
-    salt: str
+    salt: str = Field(repr=False)
     redacted: bool = False
     """Whether the text was taken out; the digest of salt and text stands in the salt's place then."""
     by_iri: str | None = None
@@ -619,6 +690,17 @@ class VerifyReport(Value):
     def ok(self) -> bool:
         """True when nothing was found wrong."""
         return not self.findings
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        verdict = "nothing is wrong" if self.ok else f"{len(self.findings)} findings"
+        read = html.facts({"sessions": self.sessions, "turns": self.turns})
+        rows = [
+            (each.code, each.session_id or "", "" if each.index is None else str(each.index), each.message)
+            for each in self.findings
+        ]
+        found = [html.table(("code", "session", "turn", "what"), rows)] if rows else []
+        return html.box(f"verified: {verdict}", [read, *found])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Final
 
-from trails.errors import InvalidInput, StoreLocked
+from trails.calls import checked
+from trails.errors import InvalidInput, StoreLocked, TrailsError
 from trails.files import as_path
-from trails.plumbing import actors, reads
+from trails.plumbing import actors, reads, unfinished
 from trails.session.repository import Repository
 from trails.store.contract import Durability
 from trails.store.embedded import EmbeddedStore, absolute
@@ -18,6 +20,7 @@ _TRIES: Final = 3
 """How often a store is recovered for somebody who only reads: others may be at it too."""
 
 
+@checked
 def open(  # noqa: A001 - trails.open, as io.open
     location: str | os.PathLike[str],
     *,
@@ -46,6 +49,8 @@ def open(  # noqa: A001 - trails.open, as io.open
     Raises `InvalidInput` where there is no store (or a folder that is something else), `StoreLocked` when another
     process holds it (never with `read_only`), `StoreFailed` when it cannot be read.
     """
+    if durability not in ("disk", "process"):
+        raise InvalidInput(f'durability is "disk" or "process", not {durability!r:.80}')
     own = actors.of_process(actor)
     if read_only:
         return _view(location, own, create=create, record_reads=record_reads)
@@ -79,19 +84,27 @@ def _view(
 def open_to_read(location: str | os.PathLike[str], *, actor: str | None = None) -> Repository:
     """Return a store to be read, as `open` with `read_only` does; one that must be recovered is recovered first.
 
-    That happens where nobody has it open and its last owner was killed, or its machine went down: the lock is taken, the
-    store is recovered and let go. Reads are not recorded. Raises what `open` does.
+    That happens where nobody has it open and its last owner was killed, or its machine went down, or a deletion was cut short:
+    the lock is taken, the store is recovered and let go. Reads are not recorded. Raises what `open` does.
     """
-    own = actors.of_process(actor)
-    place = _checked(location)
+    view = _recovered(_checked(location), actors.of_process(actor))
+    store = view.store
+    if isinstance(store, ViewStore) and not store.has_living_owner and unfinished.marks(store):
+        with suppress(TrailsError, OSError):  # where it cannot be written to, it is read as it is
+            open(location, record_reads=False).close()  # which ends what was begun
+            view.refresh()
+    return view
+
+
+def _recovered(place: str, actor: str | None) -> Repository:
     for left in reversed(range(_TRIES)):
         try:
-            return _view(place, own, create=False, record_reads=False)
+            return _view(place, actor, create=False, record_reads=False)
         except NeedsOwner:
             if not left:
                 raise
         try:
-            EmbeddedStore(absolute(place)).close()
+            open(place, record_reads=False).close()
         except StoreLocked:  # by somebody who is just at it, or on another machine
             if left == 1:
                 raise

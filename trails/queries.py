@@ -210,7 +210,8 @@ def find(name: str) -> QueryFile:
     found = load_all().get(name)
     if found is None:
         near = did_you_mean(name, catalogue())
-        raise InvalidInput(f"there is no query named {name!r}{near}; the catalogue has: {', '.join(catalogue())}")
+        there = "`trails queries` lists those there are" if near else f"the catalogue has: {', '.join(catalogue())}"
+        raise InvalidInput(f"there is no query named {name!r}{near}; {there}")
     return found
 
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from importlib import import_module
 from typing import Any, Final, Literal
 
+from trails import html
 from trails.errors import InvalidInput, TrailsError
 
 Kind = Literal["text", "boolean", "place", "integer", "number", "time", "names", "counts", "json"]
@@ -26,12 +27,47 @@ _MARKDOWN: Final = re.compile(r"([\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])
 """What Markdown may take for markup; an underscore within a word is none."""
 
 
+class Tabular:
+    """What has a table, and so all the forms in which tables leave the program; `table` is what a class gives."""
+
+    __slots__ = ()
+
+    def table(self) -> PlainTable:
+        """Return it as a table of plain values."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame` with typed columns, in which missing cells stay missing.
+
+        Needs pandas: raises `TrailsError` that names the extra without it.
+        """
+        return to_pandas(self.table())
+
+    def to_arrow(self) -> Any:
+        """Return a `pyarrow.Table` with typed columns; what is nested is JSON text.
+
+        Needs pyarrow: raises `TrailsError` that names the extra without it.
+        """
+        return to_arrow(self.table())
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        return html.box(html.inline(repr(self)), [to_html(self.table())])
+
+
 @dataclass(frozen=True, slots=True)
-class PlainTable:
+class PlainTable(Tabular):
     """Columns by name with their kinds, in order, and rows with a cell for each."""
 
     kinds: Mapping[str, Kind]
     rows: Sequence[Mapping[str, Any]]
+
+    def table(self) -> PlainTable:
+        """Return it as it is."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"<PlainTable of {len(self.rows)} rows: {', '.join(list(self.kinds)[:8])}>"
 
     def column(self, name: str) -> list[Any]:
         """Return a column's cells from top to bottom."""
@@ -192,6 +228,29 @@ def _latex(cell: str) -> str:
     """
     literal = "".join(_LATEX.get(sign, sign) for sign in " ".join(cell.split()))
     return literal.replace("--", "-{}-").replace("--", "-{}-")  # else they become a dash
+
+
+def to_html(table: PlainTable, *, digits: int | None = None) -> str:
+    """Return a table's first rows as HTML for a notebook; numbers stand to the right."""
+    rows = [
+        [_shown(row[name], kind, digits) for name, kind in table.kinds.items()] for row in table.rows[: html.MOST_ROWS]
+    ]
+    right = [name for name, kind in table.kinds.items() if kind in NUMERIC]
+    return html.table(list(table.kinds), rows, right=right, total=len(table.rows))
+
+
+def of_items(items: Iterable[Any]) -> PlainTable:
+    """Return values that have a `to_dict` as a table with a column for each of their fields; times stay times."""
+    rows = [_row(item) for item in items]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    kinds = {name: kind_of(row.get(name) for row in rows) for name in names}
+    return PlainTable(kinds, [{name: row.get(name) for name in names} for row in rows])
+
+
+def _row(item: Any) -> dict[str, Any]:
+    told: dict[str, Any] = item.to_dict() if hasattr(item, "to_dict") else {"value": str(item)}
+    times = {name: value for name in told if isinstance(value := getattr(item, name, None), datetime)}
+    return {name: times.get(name, value) for name, value in told.items()}
 
 
 def to_pandas(table: PlainTable) -> Any:

@@ -16,12 +16,12 @@ import pytest
 import trails
 from tests.support.commands import Run
 from tests.support.terminals import on_terminal
-from trails.cli.diff.blocks import readable
 from trails.cli.diff.markdown import markdown
 from trails.cli.diff.page import page
 from trails.cli.diff.patch import patch
 from trails.cli.terminal import clean
 from trails.diff import diff
+from trails.diff.blocks import readable
 
 HOSTILE = '</pre><script>alert(1)</script> & "quotes" \x1b[31m `ticks` ```` | a\u202eb'
 

@@ -23,7 +23,7 @@ from tests.support.places import IMPORTED
 from trails import InvalidInput, Repository, Session
 from trails.compare.comparison import Comparison
 from trails.compare.forest_drawing import cut_in_the_middle
-from trails.compare.forest_layout import Stem, axis_of, lay_out, owner, ticks
+from trails.compare.forest_layout import Stem, axis_of, bundled, lay_out, owner, ticks
 
 PLAN = [
     Stem("plan", None, 0, 5),
@@ -129,6 +129,23 @@ def test_names_are_cut_in_the_middle() -> None:
     assert cut_in_the_middle("prompt~fork-00ff00ff", 13) == "prompt…ff00ff"
 
 
+def test_forks_of_one_point_are_put_together_where_they_end_alike_and_else_wherever_they_end() -> None:
+    stems = [Stem("r", None, 0, 9), *(Stem(f"a{n}", "r", 4, 5 + n % 2) for n in range(6)), Stem("b", "a5", 5, 7)]
+    drawn, bundles = bundled(stems, {}, 5)
+    assert [(stem.id, stem.end) for stem in drawn] == [("r", 9), ("a0", 5), ("a1", 6), ("a5", 6), ("b", 7)]
+    assert {first: bundle.ids for first, bundle in bundles.items()} == {"a0": ("a0", "a2", "a4"), "a1": ("a1", "a3")}
+    drawn, bundles = bundled(stems, {}, 4)
+    assert [stem.id for stem in drawn] == ["r", "a0", "a5", "b"]
+    assert bundles["a0"].ends == ((5, 3), (6, 2))
+
+
+def test_forks_of_two_kinds_stay_apart_however_few_lanes_are_asked_for() -> None:
+    stems = [Stem("r", None, 0, 9), *(Stem(f"a{n}", "r", 4, 5 + n) for n in range(4))]
+    drawn, bundles = bundled(stems, {"a0": "x", "a1": "y", "a2": "x", "a3": "y"}, 1)
+    assert [stem.id for stem in drawn] == ["r", "a0", "a1"]
+    assert [bundle.ids for bundle in bundles.values()] == [("a0", "a2"), ("a1", "a3")]
+
+
 # --- drawings
 
 
@@ -209,6 +226,45 @@ def test_a_png_is_drawn_by_its_suffix(fifty: Comparison, tmp_path: Path) -> None
     fifty.plot(tmp_path / "forest.PNG", color_by="meta.score")
     assert (tmp_path / "forest.PNG").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert list(tmp_path.iterdir()) == [tmp_path / "forest.PNG"]
+
+
+def test_a_plot_without_a_path_is_the_same_drawing_for_a_notebook(fifty: Comparison, tmp_path: Path) -> None:
+    shown = fifty.plot(color_by="meta.arm")
+    assert shown._repr_svg_() == shown.svg == drawn(fifty, tmp_path / "forest.svg", "meta.arm")
+
+
+@pytest.fixture(scope="module")
+def many() -> Iterator[Comparison]:
+    """A root of 10 turns and 90 forks at 5, of two arms, each with one or two turns and a score of its number."""
+    with trails.open(":memory:") as store:
+        root = store.create(id="prompt")
+        for number in range(10):
+            root.append("user", f"t{number}")
+        root.persist()
+        for number in range(90):
+            meta = {"arm": ("few", "zero")[number % 2], "score": number}
+            fork = root.fork(at=5, id=f"run-{number:02}", meta=meta)
+            for turn in range(1 + number % 3 % 2):
+                fork.append("user", f"t{turn}")
+            fork.persist()
+        yield store.compare("prompt")
+
+
+def test_more_than_sixty_branches_are_put_together(many: Comparison) -> None:
+    shown = texts(many.plot(color_by="meta.score").svg)
+    assert {"run-00 and 59 more", "run-01 and 29 more", "prompt"} <= set(shown)
+    assert "run-02" not in shown
+    by_arm = texts(many.arranged(group_by="meta.arm").plot().svg)
+    assert sorted(text for text in by_arm if "×" in text) == ["few × 15", "few × 30", "zero × 15", "zero × 30"]
+    by_colour = texts(many.plot(color_by="meta.arm").svg)
+    assert {"few × 30", "zero × 15"} <= set(by_colour)
+
+
+def test_a_tall_drawing_has_its_axis_again_and_again(many: Comparison) -> None:
+    shown = texts(many.plot(collapse=False).svg)
+    assert sum(text.startswith("run-") for text in shown) == 90
+    assert shown.count("10") == 3  # below, above the first lane, and above the 41st
+    assert texts(many.plot().svg).count("10") == 1
 
 
 @pytest.mark.parametrize("name", ["forest.pdf", "forest", "svg"])

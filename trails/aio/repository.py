@@ -69,6 +69,9 @@ class AsyncRepository(Twin[Repository]):
     search = in_thread(Repository.search, leave=True)
     compare = in_thread(Repository.compare, leave=True)
     query = in_thread(Repository.query, leave=True)
+    select = in_thread(Repository.select, leave=True)
+    ask = in_thread(Repository.ask, leave=True)
+    construct = in_thread(Repository.construct, leave=True)
     verify = in_thread(Repository.verify, leave=True)
     info = in_thread(Repository.info)
 

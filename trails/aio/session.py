@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from trails.aio.workers import Twin, here, in_thread
 from trails.model import SessionRecord, SystemPrompt, Turn
@@ -118,6 +118,19 @@ class AsyncSession(Twin[Session]):
         """A session is there, also without turns."""
         return True
 
+    def __iter__(self) -> Iterator[Turn]:
+        return iter(self.sync)
+
+    @overload
+    def __getitem__(self, index: int) -> Turn: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Turn, ...]: ...
+    def __getitem__(self, index: int | slice) -> Turn | tuple[Turn, ...]:
+        return self.sync[index]
+
+    def __contains__(self, turn: object) -> bool:
+        return turn in self.sync
+
     @property
     def pending(self) -> int:
         """How many turns are appended and not persisted."""
@@ -137,6 +150,9 @@ class AsyncSession(Twin[Session]):
     discard_pending = here(Session.discard_pending)
 
     # --- what the store is asked
+
+    tail = in_thread(Session.tail)
+    delete = in_thread(Session.delete)
 
     @property
     async def system_prompt(self) -> SystemPrompt | None:
@@ -161,7 +177,7 @@ class AsyncSession(Twin[Session]):
     replay = in_thread(Session.replay)
     prov = in_thread(Session.prov)
     blame = in_thread(Session.blame)
-    bisect = in_thread(Session.bisect)
+    bisect = in_thread(Session.bisect, apart=True)
     context = in_thread(Session.context)
 
     async def diff(self, other: AsyncSession | Session | str) -> Diff:

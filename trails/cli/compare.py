@@ -51,7 +51,7 @@ _METHODS: Final = click.Choice(["welch", "mann-whitney"])
 @click.option("--between", nargs=2, metavar="GROUP GROUP", help="Which groups to test; default: the two there are.")
 @click.option("--method", type=_METHODS, help="How to test; default: welch.")
 @click.option("--collapse", is_flag=True, help="A row an outcome, with how many branches came out so.")
-@click.option("--all", "everything", is_flag=True, help="All branches, however many, on a terminal too.")
+@click.option("--all", "everything", is_flag=True, help="All branches, however many, on a terminal and in a plot too.")
 @click.option("--format", "format_", type=_FORMATS, help="How to print; default: a table for people.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--plot", type=NEW_FILE, metavar="FILE", help="Draw the forks: .svg or .png.")
@@ -117,7 +117,7 @@ def compare(
     )
     found = found.collapsed() if collapse else found
     if plot is not None:
-        found.plot(plot, color_by=color_by or "tokens")
+        found.plot(plot, color_by=color_by or "tokens", collapse=False if everything else None)
         note(f"drew {count(len(found), 'branch')} into {plot}")
     if tested is not None:
         _show_test(found, tested, between, method or "welch", as_json=form == "json")

@@ -16,6 +16,7 @@ from trails.cli import render
 from trails.cli.base import note
 from trails.cli.terminal import clean, count, shorten
 from trails.compare.groups import OUTCOME, ROOT
+from trails.compare.statistics import number
 from trails.tables import NUMERIC
 
 if TYPE_CHECKING:
@@ -240,28 +241,14 @@ def _figure(aggregate: Aggregate | None, figure: str) -> str:
     if figure == "n":
         return f"{aggregate.n}" + (f" ({aggregate.missing} missing)" if aggregate.missing else "")
     if figure == "ci":
-        return "" if aggregate.ci is None else f"{_number(aggregate.ci[0])} to {_number(aggregate.ci[1])}"
+        return "" if aggregate.ci is None else f"{number(aggregate.ci[0])} to {number(aggregate.ci[1])}"
     value = getattr(aggregate, figure)
-    return "" if value is None else _number(value)
+    return "" if value is None else number(value)
 
 
 def _spread(group: Group, name: str, *, brief: bool) -> str:
-    """Return a column's mean in a group, its standard deviation, its range unless brief, and of how many where not of all."""
     found = group.aggregates.get(name)
-    if found is None:
-        return ""
-    of = f" of {found.n}" if found.missing else ""
-    if found.min == found.max:
-        return f"{_number(found.min)}{of}"
-    spread = "" if found.sd is None else f" ± {_number(found.sd)}"
-    reach = "" if brief else f" ({_number(found.min)} to {_number(found.max)})"
-    return f"{_number(found.mean)}{spread}{reach}{of}"
-
-
-def _number(value: float) -> str:
-    if isinstance(value, int) or abs(value) >= 10_000:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
+    return "" if found is None else found.spread(brief=brief)
 
 
 def _cell(name: str, value: Any, kind: Kind, answer: int) -> str:
@@ -272,7 +259,7 @@ def _cell(name: str, value: Any, kind: Kind, answer: int) -> str:
         case datetime():
             return f"{value:%Y-%m-%d %H:%M:%S}"
         case int() | float() if kind in tables.NUMERIC:
-            return _number(value) if not name.startswith("meta.") or isinstance(value, float) else str(value)
+            return number(value) if not name.startswith("meta.") or isinstance(value, float) else str(value)
         case dict() if kind == "counts":
             return shorten(", ".join(f"{tool} {calls}" for tool, calls in value.items()), _CELL)
     limit = answer if name == "last_answer" else _ENDLESS if name == "parent" else _CELL

@@ -56,7 +56,7 @@ _FIXED: Final = {
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that completes commands, options and names in a shell.
+    """Print the script that completes commands and names in a shell.
 
     \b
     bash:  eval "$(trails completion bash)"      in ~/.bashrc
@@ -109,7 +109,9 @@ def offered(context: click.Context, kind: str, incomplete: str) -> list[shells.C
         from trails import queries
 
         return _items(name for name in queries.names() if name.startswith(incomplete))
-    return _items(_stored(Path(context.meta.get(STORE, DEFAULT_STORE)), kind, incomplete))
+    with suppress(Exception):  # a line that is being typed is no place for an error
+        return _items(_stored(Path(context.meta.get(STORE, DEFAULT_STORE)), kind, incomplete))
+    return []
 
 
 def _items(names: Iterable[str]) -> list[shells.CompletionItem[str]]:

@@ -26,7 +26,7 @@ from trails.errors import TrailsError
 
 if TYPE_CHECKING:
     from trails import Repository
-    from trails.transcripts.merge import Progress
+    from trails.progress import Progress
     from trails.transcripts.openclaw.export import ExportReport
     from trails.transcripts.report import ImportReport
 

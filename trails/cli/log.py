@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from trails import Repository
-    from trails.cli.forest import ForestNode
     from trails.cli.lanes import Line, Strand
     from trails.model import Turn
+    from trails.plumbing.forest import ForestNode
 
 _ENDLESS: Final = 1_000_000_000
 _FIRST_LINE: Final = 200
@@ -187,8 +187,7 @@ def _changes(store: Repository, seen: int | None) -> dict[str, int | None]:
 
 def _listing(store: Repository, ref: str | None, *, forks: bool, seen: int | None) -> _Listing:
     """Return what is to be listed; with `seen`, as it was when the store's log had so many lines."""
-    from trails.cli import forest
-    from trails.plumbing import refs
+    from trails.plumbing import forest, refs
     from trails.plumbing.marks import note_counts
 
     then = _changes(store, seen)
@@ -218,7 +217,7 @@ def _listing(store: Repository, ref: str | None, *, forks: bool, seen: int | Non
 def _lineage(store: Repository, session_id: str) -> dict[str, ForestNode]:
     """Return a session and its ancestors, as `forest.read` gives them; nothing else is read."""
     from trails import iris
-    from trails.cli.forest import ForestNode
+    from trails.plumbing.forest import ForestNode
 
     chain = store.reader.lineage(session_id)
     rows = store.reader.select("own_turns", sessions=[record.id for record in chain])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -23,12 +23,13 @@ from rich.tree import Tree
 from trails import parts
 from trails.cli.terminal import clean, count, one_line, shorten
 from trails.integrity import digests
+from trails.progress import moving
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
 
-    from trails.cli.forest import Twig
     from trails.model import SessionRecord, ToolCall, ToolResult, Turn, VerifyReport
+    from trails.plumbing.forest import Twig
 
 WIDTH: Final = "trails.width"
 """Where a command that runs others says how wide they print when stdout is no terminal."""
@@ -57,23 +58,9 @@ def screen(*, stderr: bool = False) -> Screen:
     return Screen(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
-@contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int, str], None] | None]:
+def progress(what: str) -> AbstractContextManager[Callable[[int, int, str], None] | None]:
     """Give a function (done, total, name) that moves a bar on stderr, or None where stderr is no terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=screen(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-
-        def move(done: int, total: int, name: str) -> None:
-            shown = f"{what} {shorten(name, 40)}" if name else what
-            bar.update(task, completed=done, total=total or None, description=shown)
-
-        yield move
+    return moving(True, what)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import click
 from trails.cli.base import answer, command, json_option, open_store
 
 if TYPE_CHECKING:
-    from trails.cli.forest import Twig
+    from trails.plumbing.forest import Twig
 
 
 @command("tree")
@@ -23,12 +23,12 @@ def tree(session: str | None, as_json: bool) -> None:
     at, or "spawned"; label and id; how many turns its transcript has, and how many of them it owns; the first 8 digits
     of its head. A parent that was deleted or is missing is drawn as such.
     """
-    from trails.cli import forest
+    from trails.plumbing import forest
 
     with open_store(reading=True) as store:
         top = None if session is None else store.resolve(session)
-        trees = forest.plant(forest.read(store.reader), top)
-    answer({"sessions": forest.walk(trees)}, trees, _draw, empty="the store holds no sessions", as_json=as_json)
+        found = forest.grow(store.reader, top)
+    answer({"sessions": list(found)}, found.trees, _draw, empty="the store holds no sessions", as_json=as_json)
 
 
 def _draw(trees: Sequence[Twig]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from math import comb, sqrt
 from typing import Any, Final, Literal
 
-from trails import tables
+from trails import html, tables
 from trails.compare.statistics import Aggregate
 from trails.errors import InvalidInput
 
@@ -31,7 +31,7 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
-class ArmTest:
+class ArmTest(tables.Tabular):
     """What a test of two arms found. `p` is two-sided, and of this one test: who makes ten wants a correction for ten.
 
     `statistic` is t with `df` degrees of freedom, or U of the left arm with no `df`. `effect` is Hedges' g (the difference of
@@ -68,6 +68,11 @@ class ArmTest:
         kinds |= {"mean": "number", "sd": "number", "median": "number"}
         sides = (self.left, self.right)
         return tables.PlainTable(kinds, [{"arm": side.name} | _figures(side) for side in sides])
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        first, *rest = self.sentences()
+        return html.box(html.inline(first), [tables.to_html(self.table(), digits=4), *map(html.note, rest)])
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())

@@ -7,22 +7,38 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
-from trails import tables
+from trails import html, tables
 from trails.compare.arms import ArmTest, Method, between
 from trails.compare.forest_layout import Stem
-from trails.compare.groups import ARM, OUTCOME, ROOT, Group, arm_of, grouped, is_identifier, patterns, rank
+from trails.compare.groups import (
+    ARM,
+    OUTCOME,
+    ROOT,
+    Group,
+    arm_of,
+    grouped,
+    is_identifier,
+    named_by_what_differs,
+    patterns,
+    rank,
+)
 from trails.compare.statistics import FIGURES, Aggregate
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words, write_whole
+from trails.legible import count
 from trails.model import SessionRecord
 from trails.nearest import did_you_mean
 from trails.tables import NUMERIC, Kind, PlainTable
 
+if TYPE_CHECKING:
+    from trails.compare.plot import Drawing
+
 META: Final = "meta."
 """What stands before a metadata key in a column's name."""
 _MOST_NAMES: Final = 20
+_MOST_LANES: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +180,21 @@ class Comparison:
         grouped = f" in {len(self.groups)} groups" if self.groups else ""
         return f"<Comparison of {self.root!r}: {len(self)} branches{grouped}>"
 
+    @html.safe
+    def _repr_html_(self) -> str:
+        title = f"comparison of {html.inline(self.root)}: {count(len(self), 'branch')}"
+        if not self.groups:
+            return html.box(title, [tables.to_html(self.table(), digits=4)])
+        names = [name for name in self.columns if any(name in group.aggregates for group in self.groups)]
+        rows = [
+            [group.name, str(len(group)), *(_spread(group, name) for name in names)]
+            for group in self.groups[: html.MOST_ROWS]
+        ]
+        by = ", ".join(self.groups[0].key)
+        headings = [by, "branches", *names]
+        shown = html.table(headings, rows, right=headings[1:], total=len(self.groups))
+        return html.box(title, [shown, html.note("mean ± standard deviation (least to greatest) of each group")])
+
     # --- as asked
 
     def arranged(
@@ -214,7 +245,8 @@ class Comparison:
         answer is the same text. `table(groups=True)` then has a row for each outcome, `count` says how many had it.
         """
         found = self.arranged(group_by=OUTCOME)
-        largest = tuple(sorted(found.groups, key=lambda group: (group.name != ROOT, -len(group))))
+        named = named_by_what_differs(found.groups, self.kinds)
+        largest = tuple(sorted(named, key=lambda group: (group.name != ROOT, -len(group))))
         return replace(found, groups=largest, _all_rows=tuple(row for group in largest for row in group.rows))
 
     # --- groups, and a test of two of them
@@ -368,25 +400,53 @@ class Comparison:
         """
         return tables.to_arrow(self.table(groups=groups, figures=figures))
 
-    def plot(self, path: str | os.PathLike[str], *, color_by: str | None = None) -> None:
-        """Draw the fork forest into a file, SVG or PNG by its suffix, each branch coloured by a column; replaces the file.
+    @overload
+    def plot(self, path: None = None, *, color_by: str | None = None, collapse: bool | None = None) -> Drawing: ...
+    @overload
+    def plot(
+        self, path: str | os.PathLike[str], *, color_by: str | None = None, collapse: bool | None = None
+    ) -> None: ...
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        color_by: str | None = None,
+        collapse: bool | None = None,
+    ) -> Drawing | None:
+        """Draw the fork forest, each branch coloured by a column: in a notebook in place, or into a file.
+
+        A `path` ends in .svg or .png; its file is replaced, and is for its owner alone (mode 0600). Without one, a drawing is
+        returned that a notebook shows, and whose `svg` is the text.
 
         Along lies the index of turns: a branch runs from its fork index to its length and leaves its parent there; long
         stretches in which nothing begins or ends are cut short and marked. Numbers and times are coloured on a scale (a
         root beyond the range of its forks gets the colour at the end), anything else in up to 20 distinct colours with a
-        legend; a missing value is grey. The file is for its owner alone (mode 0600). The same comparison gives the same
-        bytes, with the same version of matplotlib.
+        legend; a missing value is grey. The same comparison gives the same bytes, with the same version of matplotlib.
+
+        With `collapse` (default: where there are more than 60 branches), forks of one point stand together that are in
+        one group, or of one colour; where that leaves more than 60 lanes, however long they are. On a scale they have the
+        colour of their mean.
 
         Raises `InvalidInput` for another suffix, an unknown column or more than 20 distinct values, and `TrailsError`
         where matplotlib is not installed (the extra `plot`).
         """
-        place = as_path(path, "the file of a plot")
-        form = place.suffix.lower().removeprefix(".")
+        place = None if path is None else as_path(path, "the file of a plot")
+        form = "svg" if place is None else place.suffix.lower().removeprefix(".")
         if form not in ("svg", "png"):
             raise InvalidInput(f"{str(path)!r} names no format to draw in; let it end in .svg or .png")
+        drawn = self._drawn(form, color_by, collapse=len(self) > _MOST_LANES if collapse is None else collapse)
+        if place is None:
+            from trails.compare.plot import Drawing  # noqa: PLC0415 - matplotlib is optional
+
+            return Drawing(drawn.decode("utf-8"))
+        with in_words(place, "written"):
+            write_whole(place, lambda out: out.write(drawn))
+        return None
+
+    def _drawn(self, form: str, color_by: str | None, *, collapse: bool) -> bytes:
         column = None if color_by is None else self.known(color_by)[0]
         tables.optional("matplotlib", "plot", "a plot")
-        from trails.compare.plot import Metric, draw  # noqa: PLC0415 - matplotlib is optional, and takes a second to import
+        from trails.compare.plot import Metric, draw, put_together  # noqa: PLC0415 - optional, and takes a second
 
         cells = {row["session"]: row for row in self._all_rows}
         names = {session_id: row["label"] or session_id for session_id, row in cells.items()}
@@ -394,9 +454,11 @@ class Comparison:
         if column is not None:
             values = {session_id: row[column] for session_id, row in cells.items()}
             metric = Metric(column, self.kinds[column], values)
-        drawn = draw(self._stems, names, metric, form)
-        with in_words(place, "written"):
-            write_whole(place, lambda out: out.write(drawn))
+        if not collapse:
+            return draw(self._stems, names, metric, form)
+        groups = {row["session"]: group.name for group in self.groups for row in group.rows}
+        stems, called, painted, bundles = put_together(self._stems, names, groups, metric, _MOST_LANES)
+        return draw(stems, called, painted, form, bundles)
 
 
 def _row(branch: Branch, keys: Sequence[str]) -> dict[str, Any]:
@@ -416,6 +478,11 @@ def _group_row(group: Group, numeric: Iterable[str], figures: Sequence[str]) -> 
         for figure in figures:
             row[f"{name}.{figure}"] = None if aggregate is None else getattr(aggregate, figure)
     return row
+
+
+def _spread(group: Group, name: str) -> str:
+    found = group.aggregates.get(name)
+    return "" if found is None else found.spread()
 
 
 _WHOLE_FIGURES: Final = frozenset({"n", "missing"})

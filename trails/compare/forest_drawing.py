@@ -21,7 +21,7 @@ from matplotlib.path import Path
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
-from trails.compare.forest_layout import Lane, Layout, ticks
+from trails.compare.forest_layout import Bundle, Lane, Layout, ticks
 
 _dates: Final[Any] = mpl_dates  # its classes carry no types
 _WIDTH: Final = 7.2  # inches: two columns of a paper
@@ -39,6 +39,8 @@ _GREY: Final = "#a6a6a6"
 _INK: Final = "#404040"
 _FAINT: Final = "#d0d0d0"
 _LONGEST_NAME: Final = 34
+_TALL: Final = 40
+"""A drawing of more lanes has its axis more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +54,29 @@ class Paint:
     texts: Mapping[str, str] | None = None
 
 
-def draw(layout: Layout, names: Mapping[str, str], title: str | None, paint: Paint, form: str) -> bytes:
-    """Return a drawing as the bytes of an SVG or PNG file; `title` says what the colours are, None for no colours."""
+def draw(
+    layout: Layout,
+    names: Mapping[str, str],
+    title: str | None,
+    paint: Paint,
+    form: str,
+    *,
+    bundles: Mapping[str, Bundle],
+) -> bytes:
+    """Return a drawing as the bytes of an SVG or PNG file; `title` says what the colours are, None for no colours.
+
+    A lane of `bundles` stands for several forks: it is thicker, with a dot at each of their ends, larger for more.
+    """
     sheet = _Sheet(layout, names)
     entries = [] if title is None else sheet.entries(paint)
     sheet.unroll(head=_head_height(title, paint, entries))
     sheet.add_edges()
     for lane in layout.lanes:
-        sheet.add_lane(lane, paint.colours.get(lane.stem.id, _GREY))
+        sheet.add_lane(lane, paint.colours.get(lane.stem.id, _GREY), bundles.get(lane.stem.id))
     sheet.add_breaks()
     sheet.add_axis()
+    if len(layout.lanes) > _TALL:
+        sheet.add_guides()
     if title is not None:
         sheet.add_head(title, paint, entries)
     return sheet.svg() if form == "svg" else sheet.png()
@@ -144,11 +159,11 @@ class _Sheet:
             self._line([x, x], [top, self._y(row) - self._bend], _GREY, 0.8, solid_capstyle="butt", zorder=1)
             self._line([x], [top], _INK, 0, marker="o", markersize=2.2, markeredgewidth=0, zorder=5)
 
-    def add_lane(self, lane: Lane, colour: str) -> None:
+    def add_lane(self, lane: Lane, colour: str, bundle: Bundle | None = None) -> None:
         """Draw a session: the turns that it owns from the bend out of its edge, and a thin line on to its name."""
         stem, y = lane.stem, self._y(lane.row)
         start, end = self._x(stem.start), self._x(stem.end)
-        width = min(2.4, self._pitch * 72 * 0.16)
+        width = min(2.4, self._pitch * 72 * 0.16) * (1 if bundle is None else 1.6)
         if lane.origin is None:
             self._line([self._x(0), start], [y, y], _GREY, 0.8, linestyle=(0, (3, 2)), zorder=1)
             self._line([start, end], [y, y], colour, width, solid_capstyle="butt", zorder=3)
@@ -161,7 +176,10 @@ class _Sheet:
             bent = PathPatch(path, fill=False, edgecolor=colour, linewidth=width, capstyle="butt", zorder=3)
             self._axes.add_patch(bent)
         self._line([end, self._right + 0.6 * _GAP], [y, y], _FAINT, 0.5, linestyle=(0, (1, 2)), zorder=0)
-        self._line([end], [y], colour, 0, marker="o", markersize=2.1 * width, markeredgewidth=0, zorder=4)
+        most = max((count for _, count in bundle.ends), default=1) if bundle else 1
+        for turns, count in bundle.ends if bundle else ((stem.end, 1),):
+            size = 2.1 * width * (0.35 + 0.65 * (count / most) ** 0.5)
+            self._line([self._x(turns)], [y], colour, 0, marker="o", markersize=size, markeredgewidth=0, zorder=4)
 
     def add_breaks(self) -> None:
         """Mark where lanes reach across a stretch that is cut short."""
@@ -193,6 +211,19 @@ class _Sheet:
             self._line([x, x], [y, y + 0.035], _INK, 0.6)
             self._text(x, y + 0.055, f"{turns:,}", ha="center", va="top")
         self._text((self._x(0) + self._right - _MARGIN) / 2, self._height - 0.04, "turns", ha="center", va="bottom")
+
+    def add_guides(self) -> None:
+        """Carry the axis through a tall drawing: faint lines at its ticks, and their counts again every so many lanes."""
+        room = int((self._right - 2 * _MARGIN) / _TICK_ROOM)
+        bottom = self._height - _FOOT + 0.06
+        rows = range(0, len(self._layout.lanes) - _TALL // 2, _TALL)
+        for turns in ticks(self._layout.axis, room):
+            x = self._x(turns)
+            self._line([x, x], [self._y(0) - self._pitch / 2, bottom], _FAINT, 0.4, zorder=0)
+            for row in rows:
+                paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+                y = self._y(row) - self._pitch / 2
+                self._text(x, y, f"{turns:,}", ha="center", fontsize=0.85 * _SMALL, bbox=paper, zorder=8)
 
     # --- what the colours are
 

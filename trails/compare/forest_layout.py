@@ -8,7 +8,7 @@ that owns the turn there, which is where the two transcripts part. Lanes are in 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,6 +28,14 @@ class Stem:
     parent: str | None
     start: int
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Forks that are drawn as one: their ids in the order given, and where they end, each count of turns with how many."""
+
+    ids: tuple[str, ...]
+    ends: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +109,46 @@ def lay_out(stems: Iterable[Stem]) -> Layout:
         later_first = sorted(below[stem.id], key=lambda fork: -fork.start)
         open_stems += [(fork, stem.id) for fork in reversed(later_first)]
     return Layout(tuple(lanes), axis_of([lane.stem for lane in lanes]))
+
+
+def bundled(stems: Sequence[Stem], kind_of: Mapping[str, str], most: int) -> tuple[list[Stem], dict[str, Bundle]]:
+    """Return stems with forks put together until there are at most `most`, as far as that goes, and the bundles.
+
+    Forks of one point that have no forks themselves and are of one kind (`kind_of`, by id) are put together, at first where
+    they end alike, then wherever they end. A bundle stands under the id of its first fork and reaches as far as the longest.
+
+    >>> stems = [Stem("r", None, 0, 4), Stem("a", "r", 2, 3), Stem("b", "r", 2, 5), Stem("c", "r", 2, 3)]
+    >>> bundled(stems, {}, 3)[1]
+    {'a': Bundle(ids=('a', 'c'), ends=((3, 2),))}
+    >>> drawn, bundles = bundled(stems, {}, 2)
+    >>> drawn[1], bundles["a"].ends
+    (Stem(id='a', parent='r', start=2, end=5), ((3, 2), (5, 1)))
+    """
+    for by_end in (True, False):
+        found = _bundled(stems, kind_of, by_end=by_end)
+        if len(found[0]) <= most:
+            break
+    return found
+
+
+def _bundled(
+    stems: Sequence[Stem], kind_of: Mapping[str, str], *, by_end: bool
+) -> tuple[list[Stem], dict[str, Bundle]]:
+    given = {stem.id: stem for stem in stems}
+    parents = {stem.parent for stem in stems}
+    found: dict[tuple[object, ...], list[Stem]] = {}
+    for stem in stems:
+        alone = stem.id in parents or stem.parent not in given
+        alike = (owner(stem, given), stem.start, kind_of.get(stem.id), stem.end if by_end else None)
+        found.setdefault((stem.id,) if alone else alike, []).append(stem)
+    made, bundles = [], {}
+    for members in found.values():
+        first = members[0]
+        made.append(Stem(first.id, first.parent, first.start, max(stem.end for stem in members)))
+        if len(members) > 1:
+            ends = tuple(sorted(Counter(stem.end for stem in members).items()))
+            bundles[first.id] = Bundle(tuple(stem.id for stem in members), ends)
+    return made, bundles
 
 
 def _check(given: Mapping[str, Stem]) -> None:

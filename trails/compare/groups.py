@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -74,6 +74,14 @@ def _group(name: str, members: Sequence[_Row], by: Sequence[str], numeric: Seque
 def _name(row: _Row, by: Sequence[str], kinds: Mapping[str, Kind]) -> str:
     values = (" ".join(tables.text(row[column], kinds[column]).split()) for column in by)
     return ", ".join(value or MISSING for value in values)
+
+
+def named_by_what_differs(groups: Sequence[Group], kinds: Mapping[str, Kind]) -> list[Group]:
+    """Return groups named by those of their values alone in which they differ, the root aside; by all where none differs."""
+    forks = [group for group in groups if group.name != ROOT]
+    by = list(groups[0].key) if groups else []
+    differ = [column for column in by if len({rank(group.key[column]) for group in forks}) > 1] or by
+    return [each if each.name == ROOT else replace(each, name=_name(each.key, differ, kinds)) for each in groups]
 
 
 def rank(value: Any) -> tuple[Any, ...]:

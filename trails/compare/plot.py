@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import matplotlib as mpl
@@ -19,7 +20,8 @@ from numpy import linspace
 from trails import tables
 from trails.compare import forest_drawing
 from trails.compare.forest_drawing import Paint
-from trails.compare.forest_layout import Layout, Stem, lay_out
+from trails.compare.forest_layout import Bundle, Layout, Stem, bundled, lay_out
+from trails.compare.statistics import mean
 from trails.errors import InvalidInput
 from trails.tables import NUMERIC, Kind
 
@@ -50,17 +52,72 @@ class Metric(NamedTuple):
     values: Mapping[str, Any]
 
 
-def draw(stems: Sequence[Stem], names: Mapping[str, str], metric: Metric | None, form: str) -> bytes:
+class Drawing:
+    """A plot that was not written to a file: a notebook shows it in place. `svg` is the text of the file that it would be."""
+
+    def __init__(self, svg: str) -> None:
+        self.svg = svg
+
+    def __repr__(self) -> str:
+        return f"<Drawing: {len(self.svg):,} characters of SVG; plot(path) writes it to a file>"
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+def put_together(
+    stems: Sequence[Stem], names: Mapping[str, str], kinds: Mapping[str, str], metric: Metric | None, most: int
+) -> tuple[list[Stem], dict[str, str], Metric | None, dict[str, Bundle]]:
+    """Return what is drawn where forks are put together: stems, names, what they are coloured by, and the bundles.
+
+    Only forks of one of `kinds` (by id) go together, and of one colour where colours are no scale; on a scale, a bundle has the
+    mean of its forks.
+    """
+    scaled = metric is None or metric.kind in NUMERIC or metric.kind == "time"
+    colours = (
+        {} if scaled or metric is None else {each: tables.text(v, metric.kind) for each, v in metric.values.items()}
+    )
+    alike = {stem.id: f"{kinds.get(stem.id)} {colours.get(stem.id)}" for stem in stems}
+    drawn, bundles = bundled(stems, alike, most)
+    called = {stem.id: names[stem.id] for stem in drawn if stem.id in names}
+    for first, bundle in bundles.items():
+        shared = list(dict.fromkeys(filter(None, (kinds.get(first), colours.get(first)))))
+        others = f" and {len(bundle.ids) - 1} more"
+        called[first] = f"{', '.join(shared)} × {len(bundle.ids)}" if shared else names.get(first, first) + others
+    if metric is None or metric.kind not in ("integer", "number"):
+        return drawn, called, metric, bundles
+    values = {**metric.values, **{first: _mean_of(metric.values, bundle) for first, bundle in bundles.items()}}
+    return (
+        drawn,
+        called,
+        metric._replace(kind="number", values={stem.id: values.get(stem.id) for stem in drawn}),
+        bundles,
+    )
+
+
+def _mean_of(values: Mapping[str, Any], bundle: Bundle) -> float | None:
+    numbers = [values[each] for each in bundle.ids if values.get(each) is not None]
+    return mean(numbers) if numbers else None
+
+
+def draw(
+    stems: Sequence[Stem],
+    names: Mapping[str, str],
+    metric: Metric | None,
+    form: str,
+    bundles: Mapping[str, Bundle] = MappingProxyType({}),
+) -> bytes:
     """Return the drawing of sessions as the bytes of a file, `form` being "svg" or "png".
 
     `names` are what sessions are called, by id; one that has no name is there for its forks only. Numbers and times get a
-    sequential scale, whatever else a colour for each value.
+    sequential scale, whatever else a colour for each value. `bundles` are the stems that stand for several forks.
 
     Raises `InvalidInput` for more than 20 distinct values of another kind.
     """
     layout = lay_out(stems)
     with _LOCK, _settings():
-        return forest_drawing.draw(layout, names, None if metric is None else metric.name, _paint(layout, metric), form)
+        title = None if metric is None else metric.name
+        return forest_drawing.draw(layout, names, title, _paint(layout, metric), form, bundles=bundles)
 
 
 @contextmanager

@@ -101,6 +101,19 @@ class Aggregate:
         """Return a bootstrap interval of the mean by percentiles; None below two numbers. See `bootstrap`."""
         return None if self.n < 2 else bootstrap(self.values, confidence=confidence, resamples=resamples, seed=seed)
 
+    def spread(self, *, brief: bool = False) -> str:
+        """Return mean, standard deviation and range as people read them, and of how many where not of all; brief: no range.
+
+        >>> Aggregate((1, 2, 6), missing=2).spread()
+        '3 ± 2.646 (1 to 6) of 3'
+        """
+        of = f" of {self.n}" if self.missing else ""
+        if self.min == self.max:
+            return f"{number(self.min)}{of}"
+        deviation = "" if self.sd is None else f" ± {number(self.sd)}"
+        reach = "" if brief else f" ({number(self.min)} to {number(self.max)})"
+        return f"{number(self.mean)}{deviation}{reach}{of}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as plain values, ready for JSON."""
         return {figure: getattr(self, figure) for figure in FIGURES}
@@ -129,6 +142,11 @@ def bootstrap(
     means = sorted(mean(drawn.choices(source, k=count)) for _ in range(resamples))
     outside = floor((1 - confidence) / 2 * resamples + 1e-6)
     return means[outside], means[-1 - outside]
+
+
+def number(value: float) -> str:
+    """Return a number as people read it: whole ones and great ones with commas, others to four significant digits."""
+    return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 10_000 else f"{value:.4g}"
 
 
 def mean(numbers: Sequence[int | float]) -> float:

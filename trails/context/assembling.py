@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NotRequired, TypedDict, cast
 
-from trails import validate
+from trails import html, validate
 from trails.context import api_shapes
 from trails.context.fitting import Fit, answered_ids, is_assistant, newest_that_fit, opening_end
 from trails.context.messages import Message, cost, messages_of
@@ -18,8 +19,11 @@ from trails.context.pairing import Repair, missing_answer, prepared, repair
 from trails.context.shown import ShownTurn, Spoken
 from trails.context.tokens import MESSAGE_TOKENS, Counter, counted, estimate
 from trails.context.window import Window
+from trails.legible import count
 from trails.model import Facts, Turn
 from trails.parts import calls_in, plain_text, results_in
+from trails.tables import Kind as ColumnKind
+from trails.tables import PlainTable, Tabular
 
 Kind = Literal["system", "brief", "background", "summary", "pinned", "turn", "query"]
 
@@ -79,8 +83,8 @@ if TYPE_CHECKING:
         instructions: NotRequired[str]
 
 
-@dataclass(frozen=True)
-class Context:
+@dataclass(frozen=True, repr=False)
+class Context(Tabular):
     """What a model is shown, and what it is not: made by `assemble`, `Session.context` and `Repository.context`."""
 
     parts: tuple[Part, ...]
@@ -91,6 +95,10 @@ class Context:
     summarised_through: int | None = None
     """The last index that only the summary tells of."""
     counter: Counter = estimate
+
+    def __repr__(self) -> str:
+        limit = "" if self.max_tokens is None else f", at most {self.max_tokens} tokens"
+        return f"<Context: {len(self.turns)} turns, {len(self.dropped)} left out{limit}>"
 
     # --- what is in it
 
@@ -159,6 +167,22 @@ class Context:
         """Return `input`, and `instructions` where there is a system prompt, for OpenAI's responses API."""
         return cast("ResponsesRequest", api_shapes.responses(self.system, self.repair.paired))
 
+    def table(self) -> PlainTable:
+        """Return what is in it as a table: its kind, index, role, tokens and text."""
+        rows = [part.to_dict(self.counter) for part in self.parts]
+        return PlainTable(_COLUMNS, [{name: row.get(name) for name in _COLUMNS} for row in rows])
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        told = {
+            "tokens": f"{self.tokens:,}" + ("" if self.max_tokens is None else f" of {self.max_tokens:,}"),
+            "left out": f"{len(self.dropped)}, {self.dropped[0]} to {self.dropped[-1]}" if self.dropped else None,
+            "summarised through": self.summarised_through,
+        }
+        why = [html.note(self.why)] if self.why else []
+        shown = (_as_html(part, self.counter) for part in self.parts)
+        return html.box(f"context: {count(len(self.parts), 'part')}", chain([html.facts(told)], why, shown))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the context as plain values, ready for JSON: what is in it, what is not, and why."""
         return {
@@ -171,6 +195,23 @@ class Context:
             "repair": self.repair.to_dict(),
             "parts": [part.to_dict(self.counter) for part in self.parts],
         }
+
+
+_COLUMNS: Final[dict[str, ColumnKind]] = {
+    "kind": "text",
+    "index": "place",
+    "role": "text",
+    "tokens": "integer",
+    "text": "text",
+}
+
+
+def _as_html(part: Part, counter: Counter) -> str:
+    told = part.to_dict(counter)
+    heading = (told.get("index"), part.kind, f"{told['tokens']:,} tokens")
+    calls = () if part.turn is None or part.turn.structured else part.turn.facts.tool_calls
+    said = [part.text] + [f"-> {call.name} {call.arguments or '(redacted)'}" for call in calls]
+    return html.message(told.get("role", "system"), heading, "\n".join(filter(None, said)), faint=part.kind == "system")
 
 
 _NAMES: Final[dict[str, str]] = {

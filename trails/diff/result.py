@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import chain, islice
+from typing import Any, Final
 
+from trails import html
 from trails.diff import details
+from trails.diff.blocks import blocks_of, place, readable, runs
 from trails.diff.values import Ancestor, Detail, End, Kind
+from trails.legible import count
 from trails.model import Turn
+from trails.reprs import OneLine
+from trails.tables import Kind as ColumnKind
+from trails.tables import PlainTable, Tabular
 
 
-@dataclass(frozen=True)
-class Entry:
+@dataclass(frozen=True, repr=False)
+class Entry(OneLine):
     """One line of an alignment: a turn of each side, or of one of them.
 
     `answers` are the tool calls that each turn answers, by tool and position, as far as they can be told.
@@ -49,8 +56,8 @@ class Entry:
         return plain
 
 
-@dataclass(frozen=True)
-class Diff:
+@dataclass(frozen=True, repr=False)
+class Diff(Tabular):
     """What differs between two transcripts: the prefix that they share, and their two tails aligned turn by turn.
 
     A diff is true in a condition where the two differ: `if store.diff(a, b): ...`.
@@ -70,6 +77,10 @@ class Diff:
     def is_empty(self) -> bool:
         """Tell that nothing differs: both are the same, or two tails say the same."""
         return all(entry.kind == "equal" for entry in self.entries)
+
+    def __repr__(self) -> str:
+        left, right = (f"{end.name[:30]!r}" for end in (self.left, self.right))
+        return f"<Diff {left} {right}: {self.common} in common, {len(self.entries)} entries>"
 
     def __bool__(self) -> bool:
         """Tell that something differs."""
@@ -92,6 +103,16 @@ class Diff:
             found[entry.kind] += 1
         return found
 
+    def table(self) -> PlainTable:
+        """Return the entries as a table: their kind, role, and the index and the text of each side."""
+        return PlainTable(_COLUMNS, [_row(entry) for entry in self.entries])
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        told = {"in common": self.common, **{kind: number for kind, number in self.kinds.items() if number}}
+        names = f"{html.inline(self.left.name)} and {html.inline(self.right.name)}"
+        return html.box(f"diff of {names}", chain([html.facts(told)], map(_shown, islice(runs(self.entries), _MOST))))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the diff as plain values, ready for JSON."""
         return {
@@ -102,3 +123,37 @@ class Diff:
             "entries_by_kind": self.kinds,
             "entries": [entry.to_dict() for entry in self.entries],
         }
+
+
+_MOST: Final = 200
+_COLUMNS: Final[dict[str, ColumnKind]] = {
+    "kind": "text",
+    "role": "text",
+    "left_index": "place",
+    "right_index": "place",
+    "left_text": "text",
+    "right_text": "text",
+}
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    row: dict[str, Any] = {"kind": entry.kind, "role": entry.role}
+    for side, turn in (("left", entry.left), ("right", entry.right)):
+        row[f"{side}_index"] = None if turn is None else turn.index
+        row[f"{side}_text"] = None if turn is None or turn.redacted else readable(turn)
+    return row
+
+
+def _shown(run: tuple[Entry, ...] | int) -> str:
+    """Return an entry as HTML, or a line for equal turns that are far from any difference."""
+    if isinstance(run, int):
+        return html.note(count(run, "equal turn"))
+    (entry,) = run
+    turn = entry.left or entry.right
+    if entry.kind == "changed":
+        pieces = [(block.label, [(span.side, span.text) for span in block.spans]) for block in blocks_of(entry)]
+        body = "".join((html.note(label) if label else "") + html.spans(texts) for label, texts in pieces)
+    else:
+        body = html.block("" if turn is None else readable(turn), shade=html.shaded(entry.kind))
+    words = {"left": "only left", "right": "only right"}
+    return html.said(entry.role, (place(entry), words.get(entry.kind, entry.kind)), body, faint=entry.kind == "equal")

@@ -24,7 +24,7 @@ _ERROR: Final = 2000
 """Characters of an error's text that are kept."""
 
 
-class Running(Handle):
+class Running(Handle, public=True):
     """An exchange that is being worked on: what a handler gets.
 
     `session` holds all that is stored by now, with the messages as its last turns. The handler appends what it makes

@@ -23,7 +23,7 @@ from trails.model import Turn
 from trails.plumbing.transaction import Transaction
 from trails.records.entries import Delivery, Event, Exchange, Mode, Outcome, State
 from trails.records.entry import Words
-from trails.session import Repository
+from trails.session import Repository, opened
 from trails.session.session import Session
 
 Unfinished = Literal["refuse", "retry", "fail"]
@@ -31,7 +31,7 @@ Unfinished = Literal["refuse", "retry", "fail"]
 _CUT_SHORT: Final = "interrupted: the process that worked on it ended"
 
 
-class Ledger(Handle):
+class Ledger(Handle, public=True):
     """What happens around the turns of a store's sessions: inbox, exchanges, events, deliveries.
 
     All of it is stored beside the turns, in one graph a session, and survives the process; several `Ledger`s on one
@@ -62,7 +62,7 @@ class Ledger(Handle):
         """
         if debounce < timedelta(0):
             raise InvalidInput(f"debounce must not be negative, and is {debounce}")
-        self._repository = store
+        self._repository = opened(store, "Ledger")
         self._now = partial(time_of, clock)
         self._debounce = debounce
         self._book = Book(store)

@@ -28,8 +28,11 @@ from trails.errors import InvalidInput, SessionNotFound
 from trails.model import SessionRecord
 from trails.nearest import nearest
 from trails.plumbing import marks
+from trails.plumbing.index import figures
 from trails.plumbing.workspace import Workspace
 
+_SHOWN: Final = 8
+"""So many are shown, as they are of digests."""
 SHORTEST: Final = 4
 """So many digits of an id that was made up must be given, as in git."""
 _MADE_UP: Final = re.compile(
@@ -169,6 +172,26 @@ def may_be_short_for(beginning: str, session_id: str) -> bool:
     )
 
 
+def short(workspace: Workspace, session_id: str) -> str:
+    """Return the beginning of an id that may stand for it, of 8 made-up digits and more; the id itself where there is none.
+
+    No other id begins so at this time. Read from the index.
+    """
+    near = workspace.index.figures(lambda file: figures.neighbours(file, session_id))
+    common = max((len(_shared(session_id, other)) for other in near), default=0)
+    for made in _MADE_UP.finditer(session_id):
+        end = max(made.start() + _SHOWN, common + 1)
+        beginning = session_id[: end + 1] if session_id[end - 1 : end] == "-" else session_id[:end]
+        if may_be_short_for(beginning, session_id):
+            return beginning
+    return session_id
+
+
+def _shared(one: str, other: str) -> str:
+    ends = (number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return one[: next(ends, min(len(one), len(other)))]
+
+
 def _is_whole(name: str) -> bool:
     """Tell whether a text ends in a whole UUID, so that no other id that was made up can begin with it."""
     made = list(_MADE_UP.finditer(name))
@@ -188,6 +211,14 @@ def unknown(workspace: Workspace, name: str, *, exact: bool = False) -> SessionN
     meant = f" (did you mean {' or '.join(near)}?)" if near else ""
     message = f"there is no session, label or tag {name!r}{meant}; `trails list` and `trails tags` show what there is"
     return SessionNotFound(message) if possible else InvalidInput(message)
+
+
+def no_id(workspace: Workspace, name: str) -> SessionNotFound | InvalidInput:
+    """Return the error for a text that is no stored session's id, where only ids will do."""
+    found = whole(workspace, name)
+    if found is None:
+        return unknown(workspace, name)
+    return SessionNotFound(f"no session has the id {name!r}; it names {found[0]!r}, which `store.load({name!r})` gives")
 
 
 def near_names(workspace: Workspace, name: str) -> list[str]:

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import base64
-from datetime import datetime
-from typing import Final, NamedTuple, TypeVar
+import hashlib
+from typing import Final, TypeVar
 
-from trails import iris, validate
+from trails import validate
 from trails.errors import InvalidInput
+from trails.tables import PlainTable, Tabular, of_items
 
 MAX_PAGE: Final = 1000
-_PACKED: Final = 14
-"""Bytes that a cursor of sessions stands for."""
+_BYTES: Final = 8
+_TIE: Final = 5
 _Item = TypeVar("_Item")
 
 
-class Page(list[_Item]):
+class Page(list[_Item], Tabular):
     """One page of what was asked for, newest first. `cursor` continues after it and is None at the end."""
 
     def __init__(self, items: list[_Item], cursor: str | None) -> None:
         super().__init__(items)
         self.cursor = cursor
 
+    def __repr__(self) -> str:
+        return f"<Page: {len(self)} items{', and there is more' if self.cursor else ''}>"
 
-class Position(NamedTuple):
-    """Where a page ends: the time and the session IRI of what is last there, and the index of the turn, where that is one."""
-
-    time: datetime
-    session_iri: str
-    turn: int = 0
+    def table(self) -> PlainTable:
+        """Return the page as a table: a row for each of what it holds, a column for each of its fields."""
+        return of_items(self)
 
 
 def checked_limit(limit: int) -> int:
@@ -38,45 +38,28 @@ def checked_limit(limit: int) -> int:
     return limit
 
 
-def list_cursor(key: int, tie: int) -> str:
-    """Return the cursor of a page of sessions, which ends after what the last is sorted by and what decides between equals.
+def cursor_of(*numbers: int) -> str:
+    """Return the cursor that stands for where a page ended: what the last is sorted by, and what tells it from its equals.
 
-    >>> place_in_list(list_cursor(12, 7))
-    (12, 7)
+    >>> places_of(cursor_of(-12, 7), 2)
+    (-12, 7)
     """
-    packed = key.to_bytes(8, signed=True) + tie.to_bytes(6)
+    packed = b"".join(number.to_bytes(_BYTES, signed=True) for number in numbers)
     return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
 
 
-def place_in_list(cursor: str) -> tuple[int, int]:
-    """Return where the page of sessions ended that gave a cursor; raise `InvalidInput` for a cursor that no page gave."""
+def places_of(cursor: str, count: int) -> tuple[int, ...]:
+    """Return the numbers, `count` of them, that a cursor stands for; raise `InvalidInput` for one that no page gave."""
+    text = str(cursor)
     try:
-        packed = base64.b64decode(f"{cursor}=", altchars=b"-_", validate=True)
+        packed = base64.b64decode(f"{text}{'=' * (-len(text) % 4)}", altchars=b"-_", validate=True)
     except ValueError:
         packed = b""
-    if len(packed) != _PACKED:
+    if len(packed) != count * _BYTES:
         raise InvalidInput(f"{cursor!r} is no cursor; use the `cursor` of the page before")
-    return int.from_bytes(packed[:8], signed=True), int.from_bytes(packed[8:])
+    return tuple(int.from_bytes(packed[at : at + _BYTES], signed=True) for at in range(0, len(packed), _BYTES))
 
 
-def session_cursor(time: datetime, session_iri: str) -> str:
-    """Return the cursor of a page that ends with a session."""
-    return f"{time.isoformat()} {session_iri}"
-
-
-def turn_cursor(last: Position) -> str:
-    """Return the cursor of a page that ends with a turn."""
-    return f"{session_cursor(last.time, last.session_iri)} {last.turn}"
-
-
-def position(cursor: str, *, of_turn: bool) -> Position:
-    """Return where the page ended that gave a cursor; raise `InvalidInput` for a cursor that no page gave."""
-    fields = str(cursor).split(" ")
-    try:
-        time, session_iri, index = fields if of_turn else [*fields, "0"]
-        found = Position(validate.time(datetime.fromisoformat(time)), session_iri, int(index))
-    except ValueError as error:
-        raise InvalidInput(f"{cursor!r} is no cursor; use the `cursor` of the page before") from error
-    if not iris.is_session(session_iri) or found.turn < 0:
-        raise InvalidInput(f"{cursor!r} is no cursor; use the `cursor` of the page before")
-    return found
+def tie(session_id: str) -> int:
+    """Return a short number that stands for a session where a page ends, among those that are sorted by the same."""
+    return int.from_bytes(hashlib.sha256(session_id.encode()).digest()[:_TIE])

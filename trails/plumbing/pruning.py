@@ -69,6 +69,8 @@ def prune(
         raise InvalidInput(
             "prune needs to know what may go: an age (older_than), a number (keep_count) or a size (keep_bytes)"
         )
+    if older_than is not None and not isinstance(older_than, timedelta):
+        raise InvalidInput(f"older_than is a timedelta, as timedelta(days=30), not {older_than!r:.80}")
     if older_than is not None and older_than < timedelta(0):
         raise InvalidInput(f"older_than must not be negative, and is {older_than}")
     found = candidates(store, reader)

@@ -6,7 +6,7 @@ It goes by what the store holds, and not by what sessions are known to say: ever
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode, Quad
@@ -15,6 +15,7 @@ from trails import iris, lineage, vocab
 from trails.model import Value
 from trails.plumbing import bundle, names
 from trails.plumbing.workspace import Workspace
+from trails.progress import Progress, moving
 from trails.secrets import Found, ScannedPlace, detector
 
 _TURN_PART: Final = re.compile(r"urn:trails:session:[^/]+/([0-9]+)-[0-9a-f]+(?:/|$)")
@@ -52,11 +53,17 @@ def scan(workspace: Workspace, session: str) -> Scan:
     return Scan(sessions=1, found=tuple(sorted(found, key=_order)))
 
 
-def scan_all(workspace: Workspace, progress: Callable[[int, int, str], None] | None = None) -> Scan:
+def scan_all(workspace: Workspace, progress: Progress | bool | None = None) -> Scan:
     """Return the secrets in a whole store: in every graph, those of sessions that are being deleted too, and the catalog.
 
-    A turn that several sessions share is named once, in the session that owns it.
+    A turn that several sessions share is named once, in the session that owns it. `progress` is a function that is called
+    with how many graphs are done, how many there are, and which is next, or True for a bar.
     """
+    with moving(progress, "scanning") as move:
+        return _scan_all(workspace, move)
+
+
+def _scan_all(workspace: Workspace, progress: Progress | None) -> Scan:
     store = workspace.store
     graphs = [row[0].value for row in workspace.reader.select("graphs")]
     found: list[Found] = []

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from itertools import chain, islice
+from typing import Any, Final, NamedTuple
 
-from pyoxigraph import Literal, NamedNode, QuerySolution
+from pyoxigraph import Literal, NamedNode
 
 from trails import iris, lineage, parts, validate, vocab
 from trails.decoding import decodes
 from trails.errors import InvalidInput
 from trails.model import Value
-from trails.plumbing import actors, names
-from trails.plumbing.pages import Page, Position, checked_limit, position, turn_cursor
-from trails.plumbing.reader import FAR_FUTURE, FAR_PAST
+from trails.plumbing import actors, names, pages
+from trails.plumbing.index import rows, texts
+from trails.plumbing.index.texts import Found, folded
+from trails.plumbing.pages import Page, checked_limit
+from trails.plumbing.reader import FAR_FUTURE
 from trails.plumbing.workspace import Workspace
 from trails.records.terms import parse_time
 from trails.store.contract import QuadStore
 
 _MOST_ROWS: Final = 4000
 """How many rows are read at once where most of them turn out to be none of those looked for."""
-_START: Final = Position(FAR_FUTURE, "")
+_FIRST_ROWS: Final = 64
 _AROUND: Final = 60
 """How many characters of a turn are shown on each side of what was found."""
 
@@ -43,6 +47,8 @@ class Hit(Value):
     """The names of the tools that the turn calls, in order."""
     snippet: str
     """What stands around the text that was found; where none was asked for, the tool's call or the start of the turn."""
+    matches: tuple[tuple[int, int], ...] = ()
+    """Where the text stands in the snippet: (start, end) for each time; nothing where none was asked for."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the hit as plain values, ready for JSON."""
@@ -69,58 +75,141 @@ def search(workspace: Workspace, wanted: Wanted, *, limit: int, cursor: str | No
     if text is not None and not validate.text(text, "the text"):
         raise InvalidInput("the text to look for is empty; leave it out to find every turn")
     checked_limit(limit)
-    name = "search_text" if tool is None else "search_tool"
-    criteria: dict[str, Any] = {
-        "text": [""] if text is None else list(dict.fromkeys([text, *_written(text)])),
-        "role": None if role is None else validate.role(role),
-        "author": None if author is None else _authors(author),
-    }
-    if tool is not None:
-        criteria["tool"] = validate.name(tool, "a tool's name")
     runs: dict[str, lineage.Segment] = {}
     if wanted.session is not None:
-        chain = names.lineage(workspace, wanted.session)
-        runs = {run.record.iri: run for run in lineage.segments(chain)}
-        criteria["sessions"] = [run.record.id for run in runs.values()]
-    place = _START if cursor is None else position(cursor, of_turn=True)
-    found = _rows(workspace, name, criteria, wanted, runs=runs, place=place, count=limit + 1)
-    hits = [_hit(workspace.store, row, wanted) for row in found[:limit]]
-    return Page(hits, turn_cursor(_place(found[limit - 1])) if len(found) > limit else None)
+        of_session = names.lineage(workspace, wanted.session)
+        runs = {run.record.id: run for run in lineage.segments(of_session)}
+    asked = _Asked(
+        text=text,
+        tool=None if tool is None else validate.name(tool, "a tool's name"),
+        role=None if role is None else validate.role(role),
+        authors=() if author is None else tuple(_authors(author)),
+        session_ids=tuple(runs),
+    )
+    after = None if cursor is None else _Place(*pages.places_of(cursor, len(_Place._fields)))
+
+    def hits(found: Iterator[Found]) -> Page[Hit]:
+        stored = _stored(workspace.store, _after(found, after), runs, wanted)
+        first = list(islice(stored, limit + 1))
+        last = first[limit - 1].found if len(first) > limit else None
+        return Page(
+            [_hit(workspace.store, each, wanted) for each in first[:limit]], None if last is None else _cursor(last)
+        )
+
+    until = None if after is None else after.time
+    if workspace.index.has_texts:
+        return workspace.index.texts(lambda file: hits(texts.candidates(file, until=until, **asked._asdict())))
+    return hits(_scanned(workspace, asked, until))
+
+
+class _Asked(NamedTuple):
+    """What is looked for, in the index's and the queries' terms."""
+
+    text: str | None
+    tool: str | None
+    role: str | None
+    authors: tuple[str, ...]
+    session_ids: tuple[str, ...]
+
+
+class _Place(NamedTuple):
+    """Where a page ends: its last turn's time, its session in short, and its index."""
+
+    time: int
+    session: int
+    turn: int
+
+
+def _end_at(found: Found) -> _Place:
+    return _Place(found.time, pages.tie(found.session_id), found.place)
+
+
+def _cursor(last: Found) -> str:
+    return pages.cursor_of(*_end_at(last))
+
+
+def _after(found: Iterator[Found], place: _Place | None) -> Iterator[Found]:
+    """Yield what comes after a place; where what stood there is gone, all of its time, so that nothing is left out."""
+    if place is None:
+        yield from found
+        return
+    same: list[Found] = []
+    for each in found:
+        if each.time > place.time:
+            continue
+        if each.time < place.time:
+            yield from chain(same, [each], found)
+            return
+        same = [] if _end_at(each) == place else [*same, each]
+    yield from same
 
 
 @decodes
-def _rows(
-    workspace: Workspace,
-    name: str,
-    criteria: Mapping[str, Any],
-    wanted: Wanted,
-    *,
-    runs: Mapping[str, lineage.Segment],
-    place: Position,
-    count: int,
-) -> list[QuerySolution]:
-    """Return up to `count` rows after a place; with `runs`, only those of the transcript that they make up.
+def _scanned(workspace: Workspace, asked: _Asked, until: int | None) -> Iterator[Found]:
+    """Yield the turns that may be those looked for, by the queries: the way without an index, which reads every text."""
+    criteria: dict[str, Any] = {
+        "text": [""] if asked.text is None else list(dict.fromkeys([asked.text, *_written(asked.text)])),
+        "role": asked.role,
+        "author": asked.authors or None,
+        "sessions": asked.session_ids or None,
+    }
+    name = "search_text" if asked.tool is None else "search_tool"
+    if asked.tool is not None:
+        criteria["tool"] = asked.tool
+    moment = FAR_FUTURE if until is None else rows.moment(until)
+    limits: dict[str, Any] = {"before": moment, "last": "", "below": 0, "limit": _FIRST_ROWS}
+    while True:
+        page = workspace.reader.select(
+            name, **{key: value for key, value in (criteria | limits).items() if value is not None}
+        )
+        for row in page:
+            time = rows.micros(parse_time(row["when"].value)) or 0
+            yield Found(time, iris.session_id(row["session"].value), int(row["index"].value), row["turn"].value)
+        if len(page) < limits["limit"]:
+            return
+        last = page[-1]
+        limits = {
+            "before": parse_time(last["when"].value),
+            "last": last["session"].value,
+            "below": int(last["index"].value),
+            "limit": min(2 * limits["limit"], _MOST_ROWS),
+        }
 
-    Without, copies of a turn that is found elsewhere are left out, and always rows that hold the text in their JSON
-    and not in what was said: few pages hold any, and SPARQL would ask for each row.
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A turn as the store has it."""
+
+    found: Found
+    turn: NamedNode
+    graph: NamedNode
+    said: Mapping[NamedNode, Any]
+
+    def text(self, predicate: NamedNode) -> str:
+        """Return what the turn says under a predicate; nothing where it says none."""
+        return str(getattr(self.said.get(predicate), "value", ""))
+
+
+@decodes
+def _stored(
+    store: QuadStore, candidates: Iterator[Found], runs: Mapping[str, lineage.Segment], wanted: Wanted
+) -> Iterator[_Stored]:
+    """Yield those candidates that the store has and that are looked for; with `runs`, of the transcript that they make up.
+
+    Without, copies of a turn that is found elsewhere are left out; and always turns that hold the text in their JSON and
+    not in what was said.
     """
-    store = workspace.store
-    found: list[QuerySolution] = []
-    size = count
-    while len(found) < count:
-        limits = {"before": place.time, "last": place.session_iri, "below": place.turn, "limit": size}
-        rows = workspace.reader.select(name, **criteria, **limits)
-        for row in rows:
-            if runs:
-                counts = _is_in(runs[row["session"].value], int(row["index"].value))
-            else:
-                counts = not _is_found_elsewhere(store, row["turn"], row["session"], row["digest"])
-            if counts and _says(store, row, wanted):
-                found.append(row)
-        if len(rows) < size:
-            break
-        place, size = _place(rows[-1]), min(2 * size, _MOST_ROWS)
-    return found[:count]
+    for found in candidates:
+        turn, graph = NamedNode(found.iri), NamedNode(iris.session(found.session_id))
+        stored = _Stored(found, turn, graph, {q.predicate: q.object for q in store.quads((turn, None, None, graph))})
+        if vocab.VALUE not in stored.said:
+            continue
+        if runs:
+            counts = _is_in(runs[found.session_id], found.place)
+        else:
+            counts = not _is_found_elsewhere(store, turn, graph, stored.said.get(vocab.DIGEST))
+        if counts and _says(store, stored, wanted):
+            yield stored
 
 
 def _is_in(run: lineage.Segment, index: int) -> bool:
@@ -152,15 +241,6 @@ def _authors(author: str) -> list[str]:
 # --- upper and lower case, and text within JSON
 
 
-def folded(text: str) -> str:
-    """Return text in which upper and lower case are alike, as the queries have it: `UCASE(LCASE(...))`.
-
-    >>> folded("Straße") == folded("STRASSE"), folded("ὁδός") == folded("ὉΔΌΣ")
-    (True, True)
-    """
-    return text.lower().upper()
-
-
 def _place_of(text: str, wanted: str) -> int:
     """Return where a text holds another one, which is folded; -1 where it does not."""
     at = folded(text).find(wanted)
@@ -180,73 +260,44 @@ def _written(text: str) -> tuple[str, str]:
 
 
 @decodes
-def _says(store: QuadStore, row: QuerySolution, wanted: Wanted) -> bool:
+def _says(store: QuadStore, stored: _Stored, wanted: Wanted) -> bool:
     """Tell whether a turn that holds the text somewhere holds it in what was said, or in the calls looked for."""
     if wanted.text is None:
         return True
-    text, content = folded(wanted.text), row["content"]
-    said = [content.value] if content.datatype != vocab.JSON else _strings(json.loads(content.value))
+    text, content = folded(wanted.text), stored.said[vocab.VALUE]
+    said = [content.value] if content.datatype != vocab.JSON else rows.strings(json.loads(content.value))
     if any(text in folded(each) for each in said):
         return True
     return any(
-        text in folded(arguments) or any(text in folded(each) for each in _of_json(arguments))
-        for name, arguments in _calls(store, row["turn"], row["session"])
+        text in folded(arguments) or any(text in folded(each) for each in rows.of_json(arguments))
+        for name, arguments in _calls(store, stored.turn, stored.graph)
         if wanted.tool in (None, name)
     )
-
-
-def _of_json(text: str) -> Iterator[str]:
-    try:
-        return _strings(json.loads(text), keys=True)
-    except (ValueError, RecursionError):  # arguments that a model wrote, and that are no JSON
-        return iter(())
-
-
-def _strings(value: Any, *, keys: bool = False) -> Iterator[str]:
-    """Yield the texts and numbers within a JSON value; of keys only where asked, and not what type a part is."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, Mapping):
-            yield from each if keys else ()
-            waiting += [held for key, held in each.items() if keys or key != "type"]
-        elif isinstance(each, list):
-            waiting += each
-        elif isinstance(each, str):
-            yield each
-        elif isinstance(each, int | float) and not isinstance(each, bool):
-            yield json.dumps(each)
-
-
-# --- where a page ends
-
-
-@decodes
-def _place(row: QuerySolution) -> Position:
-    return Position(parse_time(row["when"].value), row["session"].value, int(row["index"].value))
 
 
 # --- what is shown of a turn
 
 
 @decodes
-def _hit(store: QuadStore, row: QuerySolution, wanted: Wanted) -> Hit:
-    session_iri, turn, content = row["session"].value, row["turn"], row["content"]
-    when = parse_time(row["when"].value)
-    calls = _calls(store, turn, NamedNode(session_iri))
+def _hit(store: QuadStore, stored: _Stored, wanted: Wanted) -> Hit:
+    found, content = stored.found, stored.said[vocab.VALUE]
+    calls = _calls(store, stored.turn, stored.graph)
     asked = [f"{name} {arguments}" for name, arguments in calls if wanted.tool in (None, name)]
     structured = content.datatype == vocab.JSON
     said = parts.plain_text(json.loads(content.value) if structured else content.value)
+    snippet, matches = _snippet(asked if wanted.tool and wanted.text is None else [said, *asked], wanted.text)
+    when = stored.said.get(vocab.TIME)
     return Hit(
-        session_id=iris.session_id(session_iri),
-        index=int(row["index"].value),
-        role=row["role"].value,
-        author=iris.author_name(row["author"].value),
-        time=None if when == FAR_PAST else when,
-        digest="" if row["digest"] is None else row["digest"].value,
-        iri=turn.value,
+        session_id=found.session_id,
+        index=found.place,
+        role=stored.text(vocab.ROLE),
+        author=iris.author_name(stored.text(vocab.ATTRIBUTED_TO)),
+        time=None if when is None else parse_time(when.value),
+        digest=stored.text(vocab.DIGEST),
+        iri=found.iri,
         tools=tuple(name for name, _ in calls),
-        snippet=_snippet(asked if wanted.tool and wanted.text is None else [said, *asked], wanted.text),
+        snippet=snippet,
+        matches=matches,
     )
 
 
@@ -266,17 +317,39 @@ def _literal(store: QuadStore, subject: NamedNode, predicate: NamedNode, graph: 
     return ""
 
 
-def _snippet(texts: list[str], wanted: str | None) -> str:
-    """Return one line of what stands around a text, in the first of some texts that has it.
+def _snippet(found_in: list[str], wanted: str | None) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Return one line of what stands around a text, in the first of some texts that has it, and where it stands in that.
 
     >>> _snippet(["We take the train to Zermatt."], "TRAIN")
-    'We take the train to Zermatt.'
+    ('We take the train to Zermatt.', ((12, 17),))
     """
     forms = [""] if wanted is None else [folded(form) for form in (wanted, *_written(wanted))]
-    for text in texts:
+    for text in found_in:
         at = max(_place_of(text, form) for form in forms)
         if at >= 0 and text:
             start, end = max(0, at - _AROUND), at + len(wanted or "") + _AROUND
             line = " ".join(text[start:end].split())
-            return f"{'…' if start else ''}{line}{'…' if end < len(text) else ''}"
-    return _snippet(texts, None) if wanted is not None and any(texts) else ""
+            shown = f"{'…' if start else ''}{line}{'…' if end < len(text) else ''}"
+            return shown, () if wanted is None else _matches(shown, [" ".join(form.split()) for form in forms])
+    return _snippet(found_in, None) if wanted is not None and any(found_in) else ("", ())
+
+
+def _matches(line: str, forms: list[str]) -> tuple[tuple[int, int], ...]:
+    """Return where a line holds one of some folded texts: (start, end) for each place, in order, none within another.
+
+    >>> _matches("Alps, ALPS", ["ALPS"])
+    ((0, 4), (6, 10))
+    """
+    whole, ends = "", [0]
+    for character in line:
+        whole += folded(character)
+        ends.append(len(whole))
+    found: list[tuple[int, int]] = []
+    for form in dict.fromkeys(filter(None, forms)):
+        at = whole.find(form)
+        while at >= 0:
+            found.append((bisect_right(ends, at) - 1, bisect_left(ends, at + len(form))))
+            at = whole.find(form, at + len(form))
+        if found:
+            break
+    return tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from pyoxigraph import NamedNode
@@ -13,14 +13,12 @@ from trails import iris, tables, validate
 from trails.errors import InvalidInput
 from trails.model import SessionRecord, Value
 from trails.plumbing import conversations, pages
-from trails.plumbing.index import figures
+from trails.plumbing.index import figures, rows
 from trails.plumbing.index.figures import SORTS, Asked, Sort
 from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.pages import Page
 from trails.plumbing.workspace import Workspace
 from trails.tables import Kind, PlainTable
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SessionSummary(Value):
@@ -154,7 +152,7 @@ def _rows(workspace: Workspace, wanted: Wanted, limit: int, cursor: str | None) 
     pages.checked_limit(limit)
     if wanted.sort not in SORTS:
         raise InvalidInput(f"sort is one of {', '.join(SORTS)}, not {wanted.sort!r}")
-    after = None if cursor is None else pages.place_in_list(cursor)
+    after = None if cursor is None else pages.places_of(cursor, 2)
     asked = conditions(wanted)
     if wanted.label is not None:
         found = workspace.reader.labelled(validate.label(wanted.label))
@@ -167,7 +165,7 @@ def _rows(workspace: Workspace, wanted: Wanted, limit: int, cursor: str | None) 
             row["models"] = models[row["id"]]
             if row["prompt"] is None:
                 row["prompt"] = figures.inherited_prompt(file, row["parent"], row["starts_at"])
-        return Page(rows, None if end is None else pages.list_cursor(*end))
+        return Page(rows, None if end is None else pages.cursor_of(*end))
 
     return workspace.index.figures(ask)
 
@@ -202,4 +200,4 @@ def _summary(workspace: Workspace, row: Mapping[str, Any]) -> SessionSummary:
 
 
 def _moment(micros: int | None) -> datetime | None:
-    return None if micros is None else _EPOCH + timedelta(microseconds=micros)
+    return None if micros is None else rows.moment(micros)

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from pydantic import ValidationError
-
 from trails import validate
+from trails.decoding import InvalidFields
 from trails.errors import InvalidInput
 from trails.model import Call, ContextUsed, ToolResult
 from trails.plumbing import actors
@@ -80,9 +79,8 @@ def _result(given: ToolResult | Mapping[str, Any]) -> ToolResult:
             raise InvalidInput(f"a tool result has no {unknown[0]!r}; it has {', '.join(sorted(_FIELDS))}")
         try:
             given = ToolResult(**given)
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise InvalidInput(f"a tool result's {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        except InvalidFields as error:
+            raise InvalidInput(f"a tool result cannot be kept: {error}") from error
     if not isinstance(given, ToolResult):
         raise InvalidInput(f"a tool result must be a mapping or a ToolResult, not {type(given).__name__}")
     call_id = validate.name(given.call_id, "a tool result's call_id")

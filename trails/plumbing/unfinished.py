@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -39,6 +40,23 @@ def end(store: QuadStore, marks: Iterable[Quad]) -> None:
 def is_mark(quad: Quad) -> bool:
     """Tell whether a quad says that its subject's graph waits to be swept, or that turns are being copied there."""
     return quad.predicate == vocab.PENDING_SWEEP or quad.object == vocab.UNFINISHED_COPY
+
+
+def marks(store: QuadStore) -> set[Quad]:
+    """Return all marks that a store holds, whoever put them there."""
+    sweeps = store.quads((None, vocab.PENDING_SWEEP, None, vocab.CATALOG))
+    return {*sweeps, *store.quads((None, None, vocab.UNFINISHED_COPY, vocab.CATALOG))}
+
+
+@contextmanager
+def believed(store: QuadStore, found: Iterable[Quad]) -> Iterator[None]:
+    """Take marks for honest for a while."""
+    taken = list(found)
+    begin(store, taken)
+    try:
+        yield
+    finally:
+        end(store, taken)
 
 
 def is_known(store: QuadStore, quad: Quad) -> bool:

@@ -8,7 +8,7 @@ other graph is walked quad by quad and held against what its own turns would be 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from pyoxigraph import NamedNode, Quad
@@ -25,6 +25,7 @@ from trails.plumbing import copies, former, kinds, logged, redaction_records, sl
 from trails.plumbing.kind import Checks, Evidence
 from trails.plumbing.leaves import Row, redactions, row_of
 from trails.plumbing.reader import Reader
+from trails.progress import Progress
 from trails.records.deeds import author_type
 from trails.records.sessions import decode_records, prompt_quads, session_quads
 from trails.records.terms import parse_time
@@ -37,8 +38,6 @@ _PLAIN = 9
 """How many quads a plain turn has, beside its time, which may be unknown."""
 _DIGITS = 16
 """Of a turn's digest, as many stand in its IRI."""
-Progress = Callable[[int, int, str], None]
-"""Called with (sessions done, all sessions, "") as a verification goes on."""
 _SHOWN = frozenset({vocab.SUMMARY_SHOWN, vocab.USED_PROMPT, vocab.KEPT_PROMPT})
 _LINKS = frozenset({vocab.GENERATED_BY.value, vocab.TOOL_RESULT_OF.value, vocab.ANSWERS_COPY.value})
 
@@ -295,7 +294,7 @@ class _Audit:
         try:
             expected = self._expected(subject, quads, types)
         except (TrailsError, ValueError) as error:
-            self._add("bad-row", iris.session_id(subject) if iris.is_session(subject) else None, str(error))
+            self._add("bad-row", iris.session_id(subject) if iris.is_session(subject) else None, f"{error}")
             self._named.add(subject)
             return
         if set(quads) != expected:
@@ -375,7 +374,7 @@ class _Audit:
         try:
             lineage(record.id, self._records)
         except TrailsError as error:
-            self._add("bad-lineage", record.id, str(error))
+            self._add("bad-lineage", record.id, f"{error}")
         if record.spawned_by is not None and record.spawned_by not in self._records:
             self._add("bad-lineage", record.id, f"{record.spawned_by!r}, which spawned it, is not in the store")
 

@@ -26,7 +26,7 @@ from trails.routing.directory import HeldKey, Keyring, new_id
 from trails.routing.inbound import TRIES, Arrivals
 from trails.routing.settings import RouterSettings
 from trails.routing.visibility import View
-from trails.session import Repository, Session
+from trails.session import Repository, Session, opened
 from trails.store.contract import Result
 from trails.usage import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES, tokens_of
 
@@ -37,7 +37,7 @@ _NOBODY: Final = "\0"
 """No session's key."""
 
 
-class Router(Handle):
+class Router(Handle, public=True):
     """The sessions of a store, by key.
 
     A key names a conversation: the session that messages go to now, and those before a reset. All that is kept about it
@@ -72,6 +72,7 @@ class Router(Handle):
 
         Raises `InvalidInput` for what is wrong in the configuration, with its path.
         """
+        opened(store, "Router")
         self._settings = RouterSettings.from_json(config, zone=zone, fold_case=fold_case)
         self._repository = store
         self._now = partial(time_of, clock)

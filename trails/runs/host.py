@@ -49,6 +49,9 @@ class Step:
         self.cancelled = threading.Event()
         """Set once its time is up: the agent should stop."""
 
+    def __repr__(self) -> str:
+        return f"<Step {self.session_key[:60]!r}: {len(self.messages)} messages>"
+
     @property
     def session(self) -> Session:
         """The session, with the messages as its last turns."""

@@ -24,13 +24,14 @@ from trails.runs.runs_json import Imported
 from trails.runs.sending import DEFAULT_TIMEOUT, SendRequest, Sent
 from trails.runs.spawning import Spawned
 from trails.runs.upkeep import Ticked, Upkeep
-from trails.session import Repository
+from trails.session import Repository, opened
+from trails.ticking import Ticking, Wait
 
 Phase = Literal["start", "end", "error"]
 """What an event of a run's life tells."""
 
 
-class Runs(Handle):
+class Runs(Handle, public=True):
     """Sub-agents' runs over a store: started, followed, announced to whoever asked for them, and cleaned up.
 
     All of it is stored and survives the process. The host supplies the model (`agent`) and the clock, and says when to
@@ -84,6 +85,7 @@ class Runs(Handle):
         """
         if interrupted not in ("fail", "retry", "refuse"):
             raise InvalidInput(f'interrupted is "fail", "retry" or "refuse", not {interrupted!r}')
+        opened(store, "Runs")
         settings = Settings.from_json(config)
         limits: dict[Lane, int] = dict(lanes or {})
         if settings.spawn.defaults.max_concurrent is not None:
@@ -242,6 +244,19 @@ class Runs(Handle):
     def tick(self) -> Ticked:
         """Do what is due by the clock: time-outs, news of other processes, and every 60 seconds `sweep`."""
         return self._upkeep.tick()
+
+    def ticking(self, every: float = 1.0, *, wait: Wait | None = None) -> Ticking:
+        """Return a `with` block in which the runs tick on a thread of their own, every so many seconds (more than 0).
+
+        Time-outs hold then without a host that calls `tick`; see `Tree.ticking`, which works the same way.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     runs = trails.Runs(store, agent=lambda step: "Done.")
+        ...     with runs.ticking(every=5):
+        ...         answer = runs.spawn("agent:main:main", "How often do trains go?"); done = runs.work()
+        """
+        return Ticking(self.tick, lambda: self._engine.repository.workspace.closed, every, wait)
 
     def sweep(self) -> Ticked:
         """Try again to announce what could not be announced, and archive what is due, now."""

@@ -109,6 +109,8 @@ def pick(
     who = workspace.who(by)
     if isinstance(source, str):
         name, turns = source, workspace.reader.turns(names.lineage(workspace, source))
+    elif not isinstance(source, Worktree):
+        raise InvalidInput(f"turns are picked from a session: give a Session or a name of one, not {source!r:.80}")
     elif source.workspace is not workspace:
         raise InvalidInput(f"session {source.id!r} is of another store; import an export of it here first")
     else:

@@ -9,6 +9,7 @@ from trails.files import as_path
 from trails.handles import Handle
 from trails.plumbing import deletion, sweep
 from trails.plumbing.workspace import Workspace
+from trails.progress import Progress, moving
 from trails.store import dumping, view
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
@@ -17,7 +18,7 @@ from trails.store.reading import EngineReader
 from trails.store.view import ViewStore
 
 
-class Maintenance(Handle):
+class Maintenance(Handle, public=True):
     """The upkeep of a store: `store.maintenance`."""
 
     def __init__(self, workspace: Workspace, owner: object) -> None:
@@ -31,12 +32,13 @@ class Maintenance(Handle):
 
         Takes as much free space again as the store has; other threads read on meanwhile. Backups, dumps and exports
         that were made before still hold the text. In memory there is nothing to do. What is derived beside the store (the
-        index of figures and texts) is thrown away: the next one who asks has it made anew.
+        index of figures and texts) is made anew, too.
         """
-        self._index.empty()
         deletion.sweep_pending(self._store)
         sweep.sweep_names(self._store)
-        return embedded(self._store, "vacuum").vacuum()
+        done = embedded(self._store, "vacuum").vacuum()
+        self._index.rebuild()
+        return done
 
     def backup(self, destination: str | os.PathLike[str]) -> None:
         """Write a whole copy of the store as it is now into a new folder, while other threads go on.
@@ -47,17 +49,20 @@ class Maintenance(Handle):
         embedded(self._store, "back up").backup(as_path(destination, "the place of a backup"))
 
     def dump(
-        self, file: str | os.PathLike[str], *, replace: bool = False, progress: dumping.Progress | None = None
+        self, file: str | os.PathLike[str], *, replace: bool = False, progress: Progress | bool | None = None
     ) -> int:
         """Write everything to a gzip file of sorted N-Quads and return how many; equal stores give equal files.
 
         `trails.session.restore.load` makes a store of it. The log is not in it: see `backup`. Raises `InvalidInput`
         where the file is there and `replace` is False, or cannot be there, and `TrailsError` where the disk is full.
+        `progress` is called with how much is done, how much there is, and what is worked on; True draws a bar, in a notebook
+        or on a terminal's stderr.
         """
         place = as_path(file, "the file of a dump")
         if not isinstance(self._store, EngineReader):
             raise InvalidInput(f"{self._store.location} is no store of this process: dump it where it is kept")
-        return dumping.dump(self._store, place, progress, replace=replace)
+        with moving(progress, "dumping") as move:
+            return dumping.dump(self._store, place, move, replace=replace)
 
 
 def embedded(store: QuadStore, what: str) -> EmbeddedStore:

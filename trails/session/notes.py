@@ -21,7 +21,7 @@ from trails.session import unmarking
 _Notes = list[Note]  # inside the class, `list` is the method
 
 
-class Notes(Handle):
+class Notes(Handle, public=True):
     """The notes of a store: `store.notes`.
 
     A note is about one turn, and is seen from every session whose transcript has that turn or a copy of it: forks that

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
 
-from trails.errors import InvalidInput
+from pyoxigraph import Quad
+
+from trails.errors import InvalidInput, StoreFailed
 from trails.handles import Handle
 from trails.integrity.note import verifier_key
 from trails.integrity.proofs import ConsistencyProof, TurnProof
 from trails.integrity.timestamps import stamped_if_asked
 from trails.integrity.witnesses import cosignatures
 from trails.model import VerifyReport
-from trails.plumbing import checkpoints, log_events, names, signatures, verify
+from trails.plumbing import checkpoints, log_events, names, signatures, unfinished, verify
+from trails.plumbing.reader import Reader
 from trails.plumbing.workspace import Workspace
+from trails.progress import Progress, moving
+from trails.store.contract import QuadStore
 from trails.store.view import ViewStore
 
+_PATIENCE: Final = 10.0
+"""Seconds that an owner's unfinished work is waited for,"""
+_LOOK: Final = 0.05
+"""with as many between two looks."""
 
-class Proofs(Handle):
+
+class Proofs(Handle, public=True):
     """What can be proved of a store: `store.proofs`."""
 
     def __init__(self, workspace: Workspace, owner: object) -> None:
@@ -36,6 +50,7 @@ class Proofs(Handle):
         authorities: Iterable[str] = (),
         signers: Iterable[str] = (),
         require_signed: bool = False,
+        progress: Progress | bool | None = None,
     ) -> VerifyReport:
         """Check digests, indices and lineage of one session (with its ancestors) or of all, and report what is wrong.
 
@@ -49,7 +64,8 @@ class Proofs(Handle):
         that none covers, of those by the public keys in `signers` where any are given; with `require_signed`, such turns are
         findings. Raises `IntegrityError` where none of the keys signed the checkpoint, too few
         witnesses did, or the token does not hold. Of a store that was opened to be read, while it is open elsewhere, what is
-        checked is what was seen: `up_to` in the report is the number of the last commit of it.
+        checked is what was seen: `up_to` in the report is the number of the last commit of it. `progress` is called with how
+        many sessions are done and how many there are; True draws a bar, in a notebook or on a terminal's stderr.
         """
         store, reader = self._workspace.store, self._workspace.reader
         wanted = None if session is None else names.record(self._workspace, session).id
@@ -63,12 +79,8 @@ class Proofs(Handle):
         stamped = stamped_if_asked(checkpoint, timestamp, list(authorities))
         rewritten = [] if kept is None else checkpoints.findings(store, kept)
         since = None if kept is None else kept.size
-        report = verify.verify(store, reader, wanted, since=since)
-        if not report.ok:
-            with store.hold():  # half of what another thread was writing looks like damage: what stays is real
-                report = verify.verify(store, reader, wanted, since=since)
-        if isinstance(store, ViewStore) and store.is_beside_owner:
-            report = report.model_copy(update={"up_to": store.number})
+        with moving(progress, "verifying") as move:
+            report = _verified(store, reader, wanted, since, move)
         report = self._with_unsigned(report, wanted, signers, required=require_signed)
         if kept is None:
             return report
@@ -116,3 +128,47 @@ class Proofs(Handle):
     def growth(self, old_note: str, new_note: str) -> ConsistencyProof:
         """Return the proof that between two checkpoints the log only grew: nothing that the old one covers was changed."""
         return checkpoints.prove_growth(self._workspace.store, old_note, new_note)
+
+
+def _verified(
+    store: QuadStore, reader: Reader, wanted: str | None, since: int | None, move: Progress | None
+) -> VerifyReport:
+    report = verify.verify(store, reader, wanted, since=since, progress=move)
+    if isinstance(store, ViewStore):
+        report = report if report.ok else _judged_beside(store, reader, wanted, since, report)
+        return report.model_copy(update={"up_to": store.number}) if store.is_beside_owner else report
+    if not report.ok:
+        with store.hold():  # half of what another thread was writing looks like damage: what stays is real
+            report = verify.verify(store, reader, wanted, since=since)
+    return report
+
+
+def _judged_beside(
+    store: ViewStore, reader: Reader, wanted: str | None, since: int | None, report: VerifyReport
+) -> VerifyReport:
+    """Return what stays of a report once it is known which marks of unfinished work are the owner's own: those that go.
+
+    Raises `StoreFailed` where all depends on marks that stay: no verdict is better than a wrong one.
+    """
+    marks = unfinished.marks(store)
+    if not marks:
+        return report
+    with unfinished.believed(store, marks):
+        found = verify.verify(store, reader, wanted, since=since)
+    if not found.ok or _have_gone(marks, store):
+        return found
+    raise StoreFailed(
+        f"the store {store.location} cannot be judged: a deletion, or a copy of turns, was begun in it and is not finished. "
+        "Verify it again later where it is open; where nobody has it open, open it once to write, and that is finished"
+    )
+
+
+def _have_gone(marks: set[Quad], store: ViewStore) -> bool:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        with closing(ViewStore(Path(store.location))) as later:
+            if not marks & unfinished.marks(later):
+                return True
+            if not later.is_beside_owner or time.monotonic() > deadline:
+                return False
+        time.sleep(_LOOK)

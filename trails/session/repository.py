@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import atexit
+import os
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Final, Self, overload
 from uuid import uuid4
 
+from pyoxigraph import Triple
+
 from trails import iris, queries, query_guard, validate
-from trails.errors import HasChildren, InvalidInput, SessionNotFound
+from trails.errors import InvalidInput
 from trails.handles import Handle
 from trails.model import SessionRecord, VerifyReport
 from trails.plumbing import (
     deletion,
     detach,
+    forest,
     labels,
     names,
+    pages,
     pruning,
     redact_matching,
     redaction,
@@ -29,6 +34,7 @@ from trails.plumbing import (
     statistics,
     summaries,
 )
+from trails.plumbing.forest import Forest
 from trails.plumbing.index.figures import By, Sort
 from trails.plumbing.names import Name
 from trails.plumbing.pages import Page
@@ -42,15 +48,16 @@ from trails.plumbing.summaries import Summaries
 from trails.plumbing.transaction import check_free_names
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree, new_prompt
-from trails.records.deeds import Deed
+from trails.progress import Progress
 from trails.records.sessions import DEFAULT_AGENT, DEFAULT_PRINCIPAL
-from trails.session import agreeing
+from trails.session import agreeing, deleting, forms
+from trails.session.deleting import Children
 from trails.session.maintenance import Maintenance
 from trails.session.notes import Notes
 from trails.session.proofs import Proofs
 from trails.session.session import Session, flatten, load, place, replay, window
 from trails.session.tags import Tags
-from trails.store.contract import QuadStore, Result
+from trails.store.contract import QuadStore, Result, Solutions
 from trails.store.embedded import EmbeddedStore
 from trails.store.view import ViewStore
 
@@ -62,8 +69,8 @@ if TYPE_CHECKING:
     from trails.graph import GraphView, StoreView
     from trails.plumbing.watch import Callback, Changes, Feed, Subscription
 
-Children = Literal["refuse", "cascade", "detach"]
 _Ids = list[str]  # inside the class, `list` is the method
+_Triples = list[Triple]
 
 
 _OPEN: Final[weakref.WeakSet[Repository]] = weakref.WeakSet()
@@ -76,11 +83,15 @@ def _close_at_exit() -> None:
         repository.close()
 
 
-class Repository(Handle):
+class Repository(Handle, public=True):
     """A store of sessions. Get one from `trails.open`, and close it with `with` or `close`."""
 
     def __init__(self, store: QuadStore, *, actor: str | None = None, record_reads: bool = False) -> None:
         """Wrap a store of quads; `trails.open` does this for the stores that ship, and gives the IRI of its `actor`."""
+        if isinstance(store, str | os.PathLike) or not hasattr(store, "commit"):
+            raise InvalidInput(
+                f"a Repository is not made of {store!r:.80}: trails.open(path) opens the store in a folder"
+            )
         self.workspace = Workspace(store, actor, record_reads=record_reads)
         """The store as the other parts of this package work on it (internal)."""
         self.reader = self.workspace.reader
@@ -104,6 +115,15 @@ class Repository(Handle):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __aenter__(self):
+            """Say which store an event loop takes."""
+            raise InvalidInput("this store is not for `async with`: use `async with trails.aio.open(...) as store`")
+
+        async def __aexit__(self, *_):
+            """Never reached."""
 
     def close(self) -> None:
         """Close the store. Turns that were appended and not persisted warn (`PendingTurnsWarning`); they are not written."""
@@ -283,6 +303,21 @@ class Repository(Handle):
         """
         return load(self.workspace, session, window(max_tokens, pinned_count, counter))
 
+    def forest(self, session: Name | None = None) -> Forest:
+        """Return the forest of forks and spawned sessions, all of it or a session's own tree; two queries, no transcript.
+
+        `session` is any name of it, see `resolve`. A notebook draws it, `print` too; `to_pandas` has a row a session.
+
+        Raises `SessionNotFound`.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="plan"); _ = s.append("user", "Go"); _ = s.fork(id="other").persist()
+        ...     [(twig.depth, twig.node.id, twig.node.turns) for twig in store.forest()]
+        [(0, 'plan', 1), (1, 'other', 1)]
+        """
+        return forest.grow(self.reader, None if session is None else self.resolve(session))
+
     def replay(self, session: Name, *, up_to_index: int | None = None) -> list[dict[str, Any]]:
         """Return a session's stored transcript as plain dicts with role, content, index and branch; write nothing.
 
@@ -295,13 +330,40 @@ class Repository(Handle):
         session_id = self.workspace.session_id(names.text_of(session))
         return session_id in self.reader.records([session_id])
 
+    def __getitem__(self, session: Name) -> Session:
+        """Return the session with this id (or IRI), as `load` does; other names it takes from `load` alone.
+
+        Raises `SessionNotFound`, which is a `KeyError`.
+        """
+        if session not in self:
+            raise names.no_id(self.workspace, names.text_of(session))
+        return self.load(session)
+
+    def __iter__(self) -> Iterator[SessionRecord]:
+        """Yield the records of all sessions, newest first, page by page."""
+        cursor: str | None = None
+        while True:
+            page = self.list(limit=pages.MAX_PAGE, cursor=cursor)
+            yield from page
+            if page.cursor is None:
+                return
+            cursor = page.cursor
+
+    def __len__(self) -> int:
+        """Return how many sessions are stored."""
+        return len(self.reader.ids())
+
+    def __bool__(self) -> bool:
+        """A store is there, also without sessions."""
+        return True
+
     def record(self, session: Name) -> SessionRecord:
         """Return a session's record without its turns; raise `SessionNotFound` where there is none."""
         return names.record(self.workspace, session)
 
-    def branches(self, session: Name) -> list[SessionRecord]:
-        """Return the records of a session's direct forks, oldest first."""
-        return self.reader.branches(self.record(session).id)
+    def branches(self, session: Name) -> Page[SessionRecord]:
+        """Return the records of a session's direct forks, oldest first, all on one page."""
+        return Page(self.reader.branches(self.record(session).id), None)
 
     def resolve(self, name: Name, *, exact: bool = False) -> str:
         """Return the id of the session that a name stands for: an id, IRI, label or tag, or the beginning of an id.
@@ -412,29 +474,8 @@ class Repository(Handle):
         and the `rule` where a program deletes by one. Deleted text stays in the store's files until `vacuum`, and in
         backups.
         """
-        if children not in ("refuse", "cascade", "detach"):
-            raise InvalidInput(f'children is "refuse", "cascade" or "detach", not {children!r}')
-        record = self.reader.record(self.resolve(session, exact=True))
-        deed = self.workspace.deed(by, reason, None if rule is None else validate.text(rule, "rule"))
-        with self.workspace.index.erasing():
-            return self._delete(record, children, by, deed)
-
-    def _delete(self, record: SessionRecord, children: Children, by: str | None, deed: Deed) -> _Ids:
-        while True:
-            if children == "detach":
-                deletion.refuse_tagged(self.store, record.id)
-                for branch in self.reader.branches(record.id):
-                    with suppress(SessionNotFound):  # deleted meanwhile
-                        self.detach(branch.id, by=by)
-            try:
-                deleted = deletion.delete(self.store, self.reader, record.id, deed=deed, cascade=children == "cascade")
-                break
-            except HasChildren:
-                if children != "detach" or not self.reader.branches(record.id):
-                    raise  # else another fork was made meanwhile
-        deletion.sweep_pending(self.store)
-        self.workspace.rewrites += 1
-        return deleted
+        wanted = self.resolve(session, exact=True)
+        return deleting.delete(self.workspace, wanted, children=children, by=by, reason=reason, rule=rule)
 
     def detach(self, session: Name, *, by: str | None = None) -> None:
         """Copy to a fork what it inherits and cut it loose from its parent; a root is left as it is. `by` is as for `delete`."""
@@ -451,7 +492,7 @@ class Repository(Handle):
         """Return a new root session with a copy of a session's whole transcript; `by` is as for `delete`."""
         return flatten(self.workspace, session, id=id, label=label, by=by)
 
-    def diff(self, a: Session | str, b: Session | str) -> Diff:
+    def diff(self, a: Session | SessionRecord | str, b: Session | SessionRecord | str) -> Diff:
         """Return what differs between two sessions: the prefix that they share, and their tails aligned turn by turn.
 
         `a` and `b` are names, see `resolve` (a tag: its turns), or such a name with `@` and an exclusive end: "plan@5" is
@@ -715,6 +756,24 @@ class Repository(Handle):
             text, lambda: self.store.query(text, union=union and not query_guard.names_graphs(text))
         )
 
+    def select(self, text: str, /, *, union: bool = True, **parameters: Any) -> Solutions:
+        """Return the rows of a SELECT, as `query` does; raise `InvalidInput` for any other form, naming its method.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     store.select("SELECT ?s { ?s a trails:Session }").to_dicts(), store.ask("ASK { ?s a trails:Session }")
+        ([], False)
+        """
+        return forms.solutions(self.query(text, union=union, **parameters))
+
+    def ask(self, text: str, /, *, union: bool = True, **parameters: Any) -> bool:
+        """Return the answer of an ASK, as `query` does; raise `InvalidInput` for any other form, naming its method."""
+        return forms.answer(self.query(text, union=union, **parameters))
+
+    def construct(self, text: str, /, *, union: bool = True, **parameters: Any) -> _Triples:
+        """Return the triples of a CONSTRUCT or DESCRIBE, as `query` does; raise `InvalidInput` for any other form."""
+        return forms.triples(self.query(text, union=union, **parameters))
+
     @overload
     def graph(self) -> StoreView: ...
     @overload
@@ -863,6 +922,7 @@ class Repository(Handle):
         authorities: Iterable[str] = (),
         signers: Iterable[str] = (),
         require_signed: bool = False,
+        progress: Progress | bool | None = None,
     ) -> VerifyReport:
         """Check digests, indices and lineage of one session or of all, and report what is wrong: see `Proofs.verify`."""
         return self.proofs.verify(
@@ -875,6 +935,7 @@ class Repository(Handle):
             authorities=authorities,
             signers=signers,
             require_signed=require_signed,
+            progress=progress,
         )
 
     def info(self) -> dict[str, Any]:
@@ -888,3 +949,12 @@ class Repository(Handle):
         older = self.store.older if isinstance(self.store, EmbeddedStore | ViewStore) else None
         told = {} if older is None else {"older": older}
         return {"location": self.store.location, "quads": len(self.store), **row, **told}
+
+
+def opened(store: object, what: str) -> Repository:
+    """Return a store that something works on; raise `InvalidInput` for what is none, saying how to get one."""
+    if isinstance(store, Repository):
+        return store
+    raise InvalidInput(
+        f"a {what} works on an open store, not on {store!r:.80}: open one first, store = trails.open(path)"
+    )

@@ -10,9 +10,9 @@ from trails.errors import IntegrityError, InvalidInput
 from trails.files import as_path, in_words
 from trails.model import Finding, VerifyReport
 from trails.plumbing import leaves
+from trails.progress import Progress, moving
 from trails.session.repository import Repository
 from trails.store import dumping, maintenance, marker
-from trails.store.dumping import Progress
 from trails.store.embedded import EmbeddedStore
 
 _SHOWN: Final = 3
@@ -45,16 +45,17 @@ def _restore(backup: Path, destination: Path) -> VerifyReport:
 
 
 def load(
-    file: str | os.PathLike[str], destination: str | os.PathLike[str], progress: Progress | None = None
+    file: str | os.PathLike[str], destination: str | os.PathLike[str], progress: Progress | bool | None = None
 ) -> VerifyReport:
     """Make a store from a dump and return what `verify` says of it; `destination` may be a store that is empty.
 
     Raises `InvalidInput` for a file that is no whole dump or a place that is not empty, `IntegrityError` where `verify`
     finds anything in what was loaded; nothing is left at `destination` then, or the empty store that was there.
+    `progress` is as for `Maintenance.dump`.
     """
     source, place = as_path(file, "the dump"), as_path(destination, "the place of the store")
-    with in_words(place, "written"):
-        return _load(source, place, progress)
+    with in_words(place, "written"), moving(progress, "loading") as move:
+        return _load(source, place, move)
 
 
 def _load(file: Path, destination: Path, progress: Progress | None) -> VerifyReport:

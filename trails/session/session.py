@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time as clocks
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 from uuid import uuid4
 
-from trails import lineage, replies, validate
-from trails.errors import InvalidInput
+from trails import html, lineage, replies, validate
+from trails.errors import InvalidInput, NoSuchName
 from trails.handles import Handle
 from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
 from trails.plumbing import detach, draft, labels, names, signatures
+from trails.plumbing.pages import Page
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
-from trails.session import bisect, blame, cherry_pick, signing
+from trails.session import bisect, blame, cherry_pick, deleting, sequence, showing, signing
+from trails.tables import PlainTable, Tabular
 
 if TYPE_CHECKING:
     from prov.model import ProvDocument
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 
-class Session(Handle):
+class Session(Handle, Tabular, public=True):
     """A session: an editable chain of immutable turns. Made by `Repository.create`, `Repository.load` and `fork`.
 
     What is appended stays in memory until `persist` writes it, all in one commit. Used with `with`, it is persisted where
@@ -43,6 +45,10 @@ class Session(Handle):
 
     def __init__(self, worktree: Worktree, *, autopersist: bool = False) -> None:
         """Not for callers: `Repository.create`, `Repository.load` and `fork` make sessions."""
+        if not isinstance(worktree, Worktree):
+            raise InvalidInput(
+                "a Session is not made by its class: store.create(...) makes one, store.load(id) gives a stored one"
+            )
         self.worktree = worktree
         """The session as the other parts of this package work on it (internal)."""
         self.autopersist = autopersist
@@ -64,6 +70,17 @@ class Session(Handle):
             error.add_note(f"Besides, what was appended to session {self.id!r} is not stored: {failure}")
             failure.__context__ = error.__context__
             error.__context__ = failure
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Refuse what would be lost: nothing of a session is changed by setting it but its principal."""
+            if name not in ("worktree", "principal", "autopersist") and not name.startswith("_"):
+                raise NoSuchName(
+                    f"a session's {name!r} cannot be set; set_label() and set_system() change a session, "
+                    "create(meta=...) and fork(meta=...) say more of a new one"
+                )
+            super().__setattr__(name, value)
 
     # --- what it is
 
@@ -131,8 +148,44 @@ class Session(Handle):
         """All turns of the transcript, those inherited from ancestors first, pending ones last."""
         return self.worktree.all_turns()
 
+    # --- as a sequence of turns
+
     def __len__(self) -> int:
         return len(self.worktree.turns)
+
+    def __iter__(self) -> Iterator[Turn]:
+        """Yield the turns, as they are now: what is appended meanwhile is not among them."""
+        return iter(self.turns)
+
+    def __reversed__(self) -> Iterator[Turn]:
+        return reversed(self.turns)
+
+    @overload
+    def __getitem__(self, index: int) -> Turn: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Turn, ...]: ...
+    def __getitem__(self, index: int | slice) -> Turn | tuple[Turn, ...]:
+        """Return the turn at an index, counted from the end where it is negative, or the turns of a slice.
+
+        Raises `TurnNotFound`, an `IndexError`, for an index past an end.
+        """
+        return sequence.at(self.worktree.turns, index, self.id)
+
+    def __contains__(self, turn: object) -> bool:
+        """Tell whether the transcript has a turn: the same message at the same place, by its digest, copies included."""
+        return isinstance(turn, Turn) and sequence.has(self.worktree.turns, turn)
+
+    def tail(self, count: int = 10) -> tuple[Turn, ...]:
+        """Return the last `count` turns (0 or more; all where there are fewer), and read no others where none was read yet.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(); turns = [s.append("user", text) for text in ("a", "b", "c")]; written = s.persist()
+        ...     [turn.content for turn in s.tail(2)], s[-1].content, [turn.content for turn in s[:2]], turns[0] in s
+        (['b', 'c'], 'c', ['a', 'b'], True)
+        """
+        last = validate.index(count, "count")
+        return tuple(self.worktree.turns[max(0, len(self) - last) :])
 
     def __bool__(self) -> bool:
         """A session is there, also without turns."""
@@ -141,6 +194,14 @@ class Session(Handle):
     def __repr__(self) -> str:
         pending = f", {self.pending} pending" if self.pending else ""
         return f"<Session {self.id!r} {self.branch}: {len(self)} turns{pending}>"
+
+    def table(self) -> PlainTable:
+        """Return the transcript as a table, a row a turn: its place, who said what, when, and what it cost."""
+        return showing.table(self.turns)
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        return showing.transcript(self.worktree)
 
     @property
     def pending(self) -> int:
@@ -205,6 +266,8 @@ class Session(Handle):
         ...     turn.index, turn.role, turn.content, s.persist()
         (0, 'user', 'Plan a trip', 1)
         """
+        if type(is_error) is not bool:
+            raise InvalidInput(f"is_error is True or False, not {is_error!r:.80}")
         options = {
             "author": author,
             "time": time,
@@ -445,11 +508,11 @@ class Session(Handle):
             made.record = made.record.model_copy(update={"system_version": prompt.version})
         return Session(made)
 
-    def branches(self) -> list[SessionRecord]:
-        """Return the records of the direct forks of this session, oldest first."""
-        return self.worktree.workspace.reader.branches(self.id)
+    def branches(self) -> Page[SessionRecord]:
+        """Return the records of the direct forks of this session, oldest first, all on one page."""
+        return Page(self.worktree.workspace.reader.branches(self.id), None)
 
-    def diff(self, other: Session | str) -> Diff:
+    def diff(self, other: Session | SessionRecord | str) -> Diff:
         """Return what differs between this session and another: the prefix they share, and their tails turn by turn.
 
         `other` is a session, or a reference as for `Repository.diff`. Pending turns count; nothing is written.
@@ -464,6 +527,20 @@ class Session(Handle):
         from trails.session.diff import diff_of  # noqa: PLC0415 - only those who compare need it
 
         return diff_of(self.worktree.workspace, self.worktree, place(other))
+
+    def delete(
+        self, *, children: deleting.Children = "refuse", by: str | None = None, reason: str | None = None
+    ) -> list[str]:
+        """Delete the stored session, as `Repository.delete` does; return the ids of all sessions that were deleted.
+
+        Turns that are pending here go with it. Raises `HasChildren` where others depend on it and `children` is "refuse":
+        nothing is changed then, here neither. A session that was never persisted raises `InvalidInput`.
+        """
+        if not self.worktree.stored:
+            raise InvalidInput(f"session {self.id!r} was never persisted, so there is nothing to delete: let go of it")
+        gone = deleting.delete(self.worktree.workspace, self.id, children=children, by=by, reason=reason)
+        self.discard_pending()
+        return gone
 
     def detach(self, *, by: str | None = None) -> Session:
         """Copy the inherited turns into this fork and cut it loose from its parent; return the fork itself.
@@ -511,7 +588,7 @@ class Session(Handle):
 
     def cherry_pick(
         self,
-        source: Session | str,
+        source: Session | SessionRecord | str,
         indexes: int | Iterable[int],
         *,
         whole_calls: bool = False,
@@ -677,8 +754,10 @@ class Session(Handle):
         return cast("_Answer", compaction.run(steps))
 
 
-def place(given: Session | str) -> Worktree | str:
+def place(given: Session | SessionRecord | str) -> Worktree | str:
     """Return what the parts below take in the place of a session: what is worked on, or the reference as it is."""
+    if isinstance(given, SessionRecord):
+        return given.iri
     return given.worktree if isinstance(given, Session) else given
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trails import validate
 from trails.errors import InvalidInput
 from trails.integrity.head_signatures import HeadSignature, sign_head
 from trails.integrity.note import verifier_of
@@ -20,7 +21,7 @@ def persist_signed(tree: Worktree, signer: str) -> tuple[int, HeadSignature]:
     tree.check_free()
     if not len(tree.turns):
         raise InvalidInput(f"session {tree.id!r} has no turns, so there is no head to sign: append one first")
-    key, index = verifier_of(signer), len(tree.turns) - 1
+    key, index = verifier_of(validate.text(signer, "a principal's secret key")), len(tree.turns) - 1
     if tree.stored and not tree.pending:  # a new head was never signed
         for known in signatures.read(tree.workspace.store, tree.id):
             if (known.key, known.index, known.head) == (key, index, tree.head):

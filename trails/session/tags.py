@@ -25,7 +25,7 @@ from trails.store.contract import PreconditionFailed
 _Tags = list[Tag]  # inside the class, `list` is the method
 
 
-class Tags(Handle):
+class Tags(Handle, public=True):
     """The tags of a store: `store.tags`.
 
     A tag names the first turns of a session's transcript, up to an index, with the digest of the last of them. It is

@@ -11,13 +11,14 @@ from typing import Any, Final, Literal, Protocol, overload
 
 import pyoxigraph as ox
 
-from trails import tables, vocab
+from trails import html, tables, vocab
 from trails.errors import TrailsError
 from trails.integrity.leaves import Leaf
+from trails.legible import count
 from trails.store.leaflog import LeafLog
 from trails.store.pattern import Pattern, matches
 from trails.store.preview import Preview
-from trails.tables import Kind, PlainTable
+from trails.tables import Kind, PlainTable, Tabular
 
 Durability = Literal["disk", "process"]
 """`disk`: a commit returns when it survives a power cut. `process`: when it survives the death of this process."""
@@ -75,7 +76,7 @@ class PreconditionFailed(TrailsError):
         self.present = present
 
 
-class Solutions(Sequence[ox.QuerySolution]):
+class Solutions(Sequence[ox.QuerySolution], Tabular):
     """The materialised rows of a SELECT; each row gives its RDF terms by name (`row["turn"]`) or position (`row[0]`)."""
 
     def __init__(self, variables: tuple[str, ...], rows: list[ox.QuerySolution]) -> None:
@@ -115,23 +116,29 @@ class Solutions(Sequence[ox.QuerySolution]):
             [dict(zip(self.variables, row, strict=True)) for row in cells],
         )
 
-    def to_pandas(self) -> Any:
-        """Return a `pandas.DataFrame` with a column for each variable, typed as `table` says; missing cells stay missing.
+    @html.safe
+    def _repr_html_(self) -> str:
+        first = Solutions(self.variables, self._rows[: html.MOST_ROWS]).table()
+        right = [name for name, kind in first.kinds.items() if kind in tables.NUMERIC]
+        rows = [[tables.text(row[name], kind) for name, kind in first.kinds.items()] for row in first.rows]
+        return html.box(count(len(self), "row"), [html.table(self.variables, rows, right=right, total=len(self))])
 
-        Needs pandas: raises `TrailsError` that names the extra without it.
-        """
-        return tables.to_pandas(self.table())
 
-    def to_arrow(self) -> Any:
-        """Return a `pyarrow.Table` with a column for each variable, typed as `table` says; JSON is JSON text.
+class Triples(list[ox.Triple], Tabular):
+    """The triples of a CONSTRUCT or DESCRIBE, materialised."""
 
-        Needs pyarrow: raises `TrailsError` that names the extra without it.
-        """
-        return tables.to_arrow(self.table())
+    def __repr__(self) -> str:
+        return f"<Triples: {len(self)}>"
+
+    def table(self) -> PlainTable:
+        """Return the triples as a table of three columns of text; a literal as its text alone."""
+        names = ("subject", "predicate", "object")
+        rows = [{name: getattr(term := getattr(triple, name), "value", str(term)) for name in names} for triple in self]
+        return PlainTable(dict.fromkeys(names, "text"), rows)
 
 
 Result = Solutions | bool | list[ox.Triple]
-"""SELECT gives solutions, ASK a bool, CONSTRUCT and DESCRIBE a list of triples."""
+"""SELECT gives solutions, ASK a bool, CONSTRUCT and DESCRIBE a list of triples (`Triples`)."""
 
 
 def to_python(term: Term | None) -> Any:

@@ -22,7 +22,7 @@ import pyoxigraph as ox
 from trails.errors import StoreFailed, StoreLocked
 from trails.files import as_path, in_words
 from trails.integrity import leaves
-from trails.store import commitlog, maintenance, marker, staging
+from trails.store import capture, commitlog, maintenance, marker, staging
 from trails.store.lockfile import describe_holder, unlocked
 
 _FILES: Final = 1024
@@ -110,6 +110,7 @@ def _files(folder: Path) -> Iterator[Check]:
     yield _space(folder)
     yield _permissions(folder)
     yield _leftovers(folder)
+    yield _readers(folder)
 
 
 def _format(folder: Path) -> Check:
@@ -117,7 +118,7 @@ def _format(folder: Path) -> Check:
         marker.check(folder)
     except StoreFailed as error:
         return Check(
-            "format", False, str(error), "trails upgrade, or another version of Trails, or a backup: as it says"
+            "format", False, f"{error}", "trails upgrade, or another version of Trails, or a backup: as it says"
         )
     return Check("format", True, f"format {marker.FORMAT}, which this version reads and writes")
 
@@ -170,6 +171,15 @@ def _leftovers(folder: Path) -> Check:
     return Check("leftovers", True, "nothing was cut short")
 
 
+def _readers(folder: Path) -> Check:
+    """Look for links to the store's files, or copies, that readers keep beside it: what is redacted stays in them."""
+    found = [str(each) for each in capture.readers_beside(folder)]
+    if found:
+        what = f"readers have what they saw of the store in {', '.join(found)}, text that was redacted since included"
+        return Check("readers", False, what, "close them there; `trails vacuum` removes what killed ones have left")
+    return Check("readers", True, "no reader has a copy of the store's text on disk")
+
+
 # --- a store that nobody has open
 
 
@@ -185,7 +195,7 @@ def _opens(folder: Path) -> Check:
         try:
             next(iter(ox.Store.read_only(str(folder / maintenance.QUADS))), None)
         except (OSError, RuntimeError) as error:
-            trouble = str(error)
+            trouble = f"{error}"
     if trouble is not None:
         return Check("opens", False, f"the engine cannot open the store: {trouble}", remedy)
     return Check("opens", True, "the engine can open the store; `trails verify` checks what is in it")
@@ -197,7 +207,7 @@ def _log(folder: Path) -> Check:
     try:
         waiting = commitlog.unflushed(folder / maintenance.COMMITS, marker.store_id(folder))
     except StoreFailed as error:
-        return Check("log", False, str(error), "restore a backup (`trails restore`), or load a dump (`trails load`)")
+        return Check("log", False, f"{error}", "restore a backup (`trails restore`), or load a dump (`trails load`)")
     if waiting:
         what = (
             f"the store was not closed in good order (the process ended, or the power went); {waiting:,} commits are in "

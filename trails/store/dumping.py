@@ -8,13 +8,14 @@ import heapq
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from trails.errors import InvalidInput
 from trails.files import in_words
+from trails.progress import Progress
 from trails.store.embedded import EmbeddedStore
 from trails.store.reading import EngineReader
 from trails.store.staging import scratch
@@ -27,8 +28,6 @@ _PIECE: Final = 64 * 1024 * 1024
 _READ: Final = 1024 * 1024
 """Bytes that are read at once."""
 
-Progress = Callable[[int, int, str], None]
-"""Called with (done, total, what) as the work goes on."""
 
 _CHUNK: Final = 64 * 1024 * 1024
 """Bytes of lines that are sorted in memory at once."""

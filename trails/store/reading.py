@@ -14,7 +14,7 @@ from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.handles import Handle
 from trails.store import engines, tsv
 from trails.store.committing import matching
-from trails.store.contract import Result, Solutions
+from trails.store.contract import Result, Solutions, Triples
 from trails.store.gate import Gate
 from trails.store.pattern import Pattern
 
@@ -61,7 +61,7 @@ class EngineReader(Handle):
                 )
                 if isinstance(result, ox.QuerySolutions):
                     return Solutions(tuple(variable.value for variable in result.variables), query_guard.rows(result))
-                return bool(result) if isinstance(result, ox.QueryBoolean) else query_guard.rows(result)
+                return bool(result) if isinstance(result, ox.QueryBoolean) else Triples(query_guard.rows(result))
 
     @engines.let_go
     def table(self, text: str) -> list[list[str]]:

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 import pyoxigraph as ox
 
 from trails.errors import StoreFailed, StoreReadOnly
-from trails.store import embedded, engines, maintenance, marker, position
+from trails.store import embedded, engines, lockfile, maintenance, marker, position
 from trails.store.commitlog import NAMES
 from trails.store.contract import Change
 from trails.store.gate import Gate
@@ -65,6 +65,11 @@ class ViewStore(EngineReader):
     def is_beside_owner(self) -> bool:
         """Whether the store was open elsewhere when it was looked at, so that there may be more by now."""
         return not self._held().told.is_closed
+
+    @property
+    def has_living_owner(self) -> bool:
+        """Whether somebody may have had the store open when it was looked at: True wherever that cannot be told."""
+        return self.is_beside_owner and lockfile.may_live(self._path / maintenance.LOCK)
 
     @property
     def older(self) -> dict[str, Any] | None:

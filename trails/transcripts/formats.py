@@ -14,11 +14,12 @@ from trails.errors import InvalidInput
 from trails.files import as_path, in_words
 from trails.plumbing import imports, reads, scan
 from trails.plumbing.imports import Importing
+from trails.progress import Progress, moving
 from trails.session import Repository
 from trails.transcripts import chatgpt, gemini, rdf, swe_agent
 from trails.transcripts.claude_code import projects
 from trails.transcripts.codex import rollout
-from trails.transcripts.merge import Growing, Progress, Read, importing, merge
+from trails.transcripts.merge import Growing, Read, importing, merge
 from trails.transcripts.openclaw import folder
 from trails.transcripts.otel import otlp
 from trails.transcripts.pi import export, session_file
@@ -78,7 +79,7 @@ def import_path(
     redact_secrets: bool = False,
     final: bool | None = None,
     allow_outside: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     by: str | None = None,
 ) -> ImportReport:
     """Import a file, or every transcript in a folder and below, and return what was done.
@@ -96,12 +97,14 @@ def import_path(
     the report says so (`turns_held`), while the file was written to less than `RESTED` seconds ago, and what it ends with
     was said then: a new copy of an old file is finished, unless it ends with a thought or a call that goes on.
     `final=True` takes it at once, `final=False` leaves it out however old the file is.
-    Each session that is new or grown says who imported it (`by` is as for `Repository.delete`), when, and from which file.
+    `progress` is called with how much is done, how much there is, and the file that is read; True draws a bar, in a notebook or
+    on a terminal's stderr. Each session that is new or grown says who imported it (`by` is as for `Repository.delete`), when,
+    and from which file.
     """
     if format is not None and format not in IMPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to import; there are: {', '.join(IMPORT_FORMATS)}")
     place = as_path(path, "what to import")
-    with in_words(place, "read"):
+    with in_words(place, "read"), moving(progress, "importing") as move:
         return _import_path(
             repository,
             place,
@@ -110,7 +113,7 @@ def import_path(
             redact_secrets=redact_secrets,
             final=final,
             allow_outside=allow_outside,
-            progress=progress,
+            progress=move,
             by=by,
         )
 
@@ -196,7 +199,7 @@ def _import_path(
         except InvalidInput as error:
             if path.is_file():
                 raise
-            report.problems.append(FileProblem(file=str(files[0]), line=0, reason=str(error), text=""))
+            report.problems.append(FileProblem(file=str(files[0]), line=0, reason=f"{error}", text=""))
         report.files += len(files)
     if progress:
         progress(total, total, "")

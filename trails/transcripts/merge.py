@@ -23,6 +23,7 @@ from trails.model import Compaction, Turn
 from trails.plumbing import imports
 from trails.plumbing.imports import Importing
 from trails.plumbing.transaction import Transaction
+from trails.progress import Progress
 from trails.records.acts import SourceFile
 from trails.secrets import Found, shown_id
 from trails.session import Repository, Session
@@ -32,8 +33,6 @@ from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
 from trails.transcripts.withholding import SESSION_ID, Withholding, says_the_same
 
-Progress = Callable[[int, int, str], None]
-"""Called with (done, total, what) as an import goes on."""
 Growing = Callable[[str, datetime | None], bool]
 """Called with the name of a file, and when what may not be whole was said, if known: whether it may still be written."""
 

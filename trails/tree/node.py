@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trails.context.tokens import Counter
 
 
-class Node(Handle):
+class Node(Handle, public=True):
     """A session of the tree. Made by `Tree.main`, `Tree.spawn` and `Tree.get`; two handles on one session are equal.
 
     What a session is never changes, and its state is looked up each time.

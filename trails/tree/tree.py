@@ -17,7 +17,8 @@ from trails.model import Turn, Value
 from trails.plumbing.watch import Notice, Subscription
 from trails.records.entries import Event
 from trails.records.tree_entries import ENDED, Cancellation
-from trails.session import Repository
+from trails.session import Repository, opened
+from trails.ticking import Ticking, Wait
 from trails.tree import outcomes, recovery, spawning, standing
 from trails.tree.lifecycle import Lifecycle
 from trails.tree.limits import GRACE, Limits
@@ -37,7 +38,7 @@ class Tick(Value):
     """The file that the store was written to; None where it was not time."""
 
 
-class Tree(Handle):
+class Tree(Handle, public=True):
     """The session tree of a store: mains that talk to people, branches and workers that they spawn for parts of the work.
 
     Nothing flows between sessions but what is said: a task and a summary down, a result up. All states, tasks and results
@@ -76,7 +77,7 @@ class Tree(Handle):
         compressed where its name ends in `.gz`.
         """
         self._lifecycle = Lifecycle(
-            store,
+            opened(store, "Tree"),
             clock=clock,
             limits=Limits() if limits is None else limits,
             agent_limits=agent_limits or {},
@@ -252,6 +253,21 @@ class Tree(Handle):
         at = self._lifecycle.now(now)
         ended = self.sweep(at)
         return Tick(ended=tuple(ended), exported=None if self._exporter is None else self._exporter.tick(at))
+
+    def ticking(self, every: float = 1.0, *, wait: Wait | None = None) -> Ticking:
+        """Return a `with` block in which the tree ticks on a thread of its own, every so many seconds (more than 0).
+
+        The first tick comes at once. Times to live hold then without a host that calls `tick`. What a tick raises warns at
+        once, and is raised where the block ends, which waits for a tick that is under way and no longer. `wait` waits in
+        place of the thread: called with the seconds and an event that ends the waiting.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     tree = trails.Tree(store)
+        ...     with tree.ticking():
+        ...         main = tree.main("planner", "chat")
+        """
+        return Ticking(self.tick, lambda: self.store.workspace.closed, every, wait)
 
     # --- between parent and child
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from trails.cli.diff.blocks import blocks_of, count_rows, marked, place, runs, summary, title
+from trails.cli.diff.counts import count_rows, summary
 from trails.cli.terminal import clean, count, one_line
+from trails.diff.blocks import blocks_of, marked, place, runs, title
 
 if TYPE_CHECKING:
     from trails.diff import Diff, Entry

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Final, Literal
 
-from trails.cli.diff.blocks import Block, blocks_of, count_rows, place, runs, summary, title
+from trails.cli.diff.counts import count_rows, summary
 from trails.cli.terminal import clean, count, one_line
+from trails.diff.blocks import Block, blocks_of, place, runs, title
 
 if TYPE_CHECKING:
     from trails.diff import Diff, Entry, Span

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from trails.cli.diff.blocks import CONTEXT, readable, title
 from trails.cli.terminal import clean, one_line
 from trails.diff import sequences
+from trails.diff.blocks import CONTEXT, readable, title
 
 if TYPE_CHECKING:
     from trails.diff import Diff, Entry

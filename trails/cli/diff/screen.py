@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from trails.cli import render
-from trails.cli.diff.blocks import Block, blocks_of, count_rows, marked, place, runs, summary, title
+from trails.cli.diff.counts import count_rows, summary
 from trails.cli.terminal import clean, count, one_line, shorten
+from trails.diff.blocks import Block, blocks_of, marked, place, runs, title
 from trails.diff.words import Span
 
 if TYPE_CHECKING:

@@ -8,5 +8,6 @@ up to which it holds, and whatever is in doubt is thrown away and made again.
     changes     which sessions lines of the log tell of
     figures     the figures: a row a session, a turn and a model call; lists and statistics
     texts       the texts: which turns may hold a text
+    offers      names out of the figures for those who type, as they are, without the engine
     keeper      both of them, for one open store: brought up to date when somebody asks
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any, Final, Literal
 
 from trails.plumbing.index.rows import CallRow, SessionRow, TurnRow, micros
 from trails.plumbing.index.sidefile import SideFile
+from trails.plumbing.pages import tie
 from trails.plumbing.reader import FAR_PAST
 
 SCHEMA: Final = """
@@ -46,6 +46,7 @@ CREATE TABLE calls (
 CREATE INDEX calls_holder ON calls (holder);
 CREATE INDEX calls_digest ON calls (digest);
 CREATE INDEX calls_home ON calls (home);
+CREATE TABLE tags (name TEXT NOT NULL);
 """
 _SHORT: Final = 15
 """Hex digits of a digest that are kept, as a number: enough to tell a copy from another turn."""
@@ -53,11 +54,6 @@ _DAY: Final = 86_400_000_000
 _FAR_PAST: Final = micros(FAR_PAST) or 0
 Sort = Literal["created", "activity", "turns", "tokens"]
 SORTS: Final[tuple[Sort, ...]] = ("created", "activity", "turns", "tokens")
-
-
-def tie(session_id: str) -> int:
-    """Return a short number that stands for a session where a page ends, among those sorted by the same."""
-    return int.from_bytes(hashlib.sha256(session_id.encode()).digest()[:6])
 
 
 # --- writing
@@ -119,6 +115,11 @@ class Writer:
             "INSERT INTO meta VALUES (?, ?, ?)", [(number, key, _json(value)) for key, value in meta.items()]
         )
         self._homes[row.id] = None
+
+    def tags(self, names: Iterable[str]) -> None:
+        """Write which tags there are."""
+        self._database.execute("DELETE FROM tags")
+        self._database.executemany("INSERT INTO tags VALUES (?)", [(name,) for name in names])
 
     def add(self, row: SessionRow, turns: Sequence[TurnRow]) -> None:
         """Add turns to those of a session that is here."""
@@ -263,7 +264,7 @@ PAGE_COLUMNS: Final = (
 
 
 def page(
-    figures: SideFile, asked: Asked, sort: Sort, after: tuple[int, int] | None, limit: int
+    figures: SideFile, asked: Asked, sort: Sort, after: tuple[int, ...] | None, limit: int
 ) -> tuple[list[dict[str, Any]], tuple[int, int] | None]:
     """Return up to `limit` sessions, the greatest first, after a place (what the last is sorted by, and its tie), and the
     place where the page ends; None for that at the end."""
@@ -281,6 +282,15 @@ def page(
     )
     found = [dict(zip(PAGE_COLUMNS, row[2:], strict=True)) for row in rows[:limit]]
     return found, (rows[limit - 1][0], rows[limit - 1][1]) if len(rows) > limit else None
+
+
+def neighbours(figures: SideFile, session_id: str) -> list[str]:
+    """Return the ids that come before and after one, in order of text, where there are any."""
+    (row,) = figures.ask(
+        "SELECT (SELECT max(id) FROM sessions WHERE id < ?), (SELECT min(id) FROM sessions WHERE id > ?)",
+        (session_id, session_id),
+    )
+    return [each for each in row if each is not None]
 
 
 def models(figures: SideFile, session_ids: Collection[str]) -> dict[str, list[str]]:

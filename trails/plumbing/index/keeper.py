@@ -2,35 +2,78 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from trails import iris, vocab
-from trails.errors import StoreFailed
-from trails.plumbing.index import changes, figures, sidefile
-from trails.plumbing.index.rows import all_turns, session_row, turns_from
+from trails.errors import StoreFailed, TrailsError
+from trails.plumbing.index import changes, figures, sidefile, texts
+from trails.plumbing.index.rows import SessionRow, TurnRow, all_turns, session_row, turns_from
 from trails.plumbing.index.sidefile import SideFile
 from trails.store import maintenance
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.leaflog import NOTHING
+from trails.store.view import ViewStore
 
-FIGURES: Final = "figures.db"
-_AT_ONCE: Final = 500
-"""Sessions that one transaction brings in."""
 _SEALED_AT_ONCE: Final = 32 << 20
 """Bytes up to which a file is sealed after each change; a greater one when it is closed."""
+_LITTLE: Final = 200
+"""Lines of the log that whoever asks next reads himself, in well under a tenth of a second."""
+_MUCH: Final = 25_000
+"""Lines that others wrote and that closing a store reads for them, in some ten seconds."""
+_NOTHING: Final = (vocab.RUN, None, None, vocab.CATALOG)
 _Answer = TypeVar("_Answer")
+
+
+class Writer(Protocol):
+    """Brings sessions into one file of the index, within one transaction."""
+
+    def known(self, session_id: str) -> int | None:
+        """Return how many turns of its own a session has here; None where it is not here."""
+        ...
+
+    def remove(self, session_id: str) -> None:
+        """Take out all that is here of a session."""
+        ...
+
+    def put(self, row: SessionRow) -> None:
+        """Write what the catalog says of a session, new or changed."""
+        ...
+
+    def add(self, row: SessionRow, turns: Sequence[TurnRow]) -> None:
+        """Add turns to those of a session that is here."""
+        ...
+
+    def settle(self) -> None:
+        """Do what is left to do once all are in."""
+        ...
+
+
+class Part(NamedTuple):
+    """One file of the index: its name, what is in it, and who writes it."""
+
+    name: str
+    schema: str
+    writer: Callable[[sqlite3.Connection], Writer]
+
+
+FIGURES: Final = Part("figures.db", figures.SCHEMA, figures.Writer)
+TEXTS: Final = Part("texts.db", texts.SCHEMA, texts.Writer)
+PARTS: Final = (FIGURES, TEXTS)
 
 
 def index_of(store: QuadStore) -> Index:
     """Return the index of a store: beside its files where it has any, else in memory."""
-    if isinstance(store, EmbeddedStore) and store.location != ":memory:":
-        return Index(store, Path(store.location))
+    if isinstance(store, EmbeddedStore | ViewStore) and store.location != ":memory:":
+        return Index(store, Path(store.location), borrowed=isinstance(store, ViewStore))
     return Index(store, None)
 
 
@@ -45,56 +88,76 @@ class Index:
         self._lock = threading.RLock()
         self._erasing = 0
         """How many are taking something out of the store just now: nothing is sealed meanwhile."""
-        self._figures: SideFile | None = None
+        self._files: dict[Part, SideFile] = {}
+        self._began = store.log.reached
+        self._pid = os.getpid()
+        _OPENED.add(self)
 
-    # --- figures
+    # --- asking
 
-    def figures(self, ask: Callable[[SideFile], _Answer]) -> _Answer:
-        """Return what a function finds in the figures, which hold all that was committed before this call."""
+    def ask(self, part: Part, ask: Callable[[SideFile], _Answer]) -> _Answer:
+        """Return what a function finds in a file, which holds all that was committed before this call."""
+        self._store.quads(_NOTHING)  # raises where the store is not to be used: closed, or another process's
         with self._lock:
             try:
-                return ask(self._up_to_date())
+                return ask(self._up_to_date(part))
             except sqlite3.Error:  # damaged while it was open
-                self._opened().empty()
-                return ask(self._up_to_date())
+                self._opened(part).empty()
+                return ask(self._up_to_date(part))
 
-    def _caught_up(self) -> None:
-        try:
-            self._up_to_date()
-        except sqlite3.Error:
-            self._opened().empty()
+    def figures(self, ask: Callable[[SideFile], _Answer]) -> _Answer:
+        """Return what a function finds in the figures; it must not hand out anything that is read later."""
+        return self.ask(FIGURES, ask)
 
-    def _opened(self) -> SideFile:
-        if self._figures is None:
-            path = None if self._folder is None else self._folder / FIGURES
-            self._figures = SideFile(path, figures.SCHEMA, borrowed=self._borrowed)
-        return self._figures
+    def texts(self, ask: Callable[[SideFile], _Answer]) -> _Answer:
+        """Return what a function finds in the texts, as `figures` does. `has_texts` tells whether there are any."""
+        return self.ask(TEXTS, ask)
 
-    def _up_to_date(self) -> SideFile:
-        file = self._opened()
+    @property
+    def has_texts(self) -> bool:
+        """Whether this machine's SQLite can keep texts so that they are found."""
+        return _has_trigrams()
+
+    # --- keeping it up to date
+
+    def _path(self, part: Part) -> Path | None:
+        return None if self._folder is None else self._folder / part.name
+
+    def _opened(self, part: Part) -> SideFile:
+        if part not in self._files:
+            self._files[part] = SideFile(self._path(part), part.schema, borrowed=self._borrowed)
+        return self._files[part]
+
+    def _up_to_date(self, part: Part) -> SideFile:
+        file = self._opened(part)
         log = self._store.log
         if not log.holds(file.place):
             file.empty()
         if file.place != log.reached:
-            self._store.quads((vocab.RUN, None, None, vocab.CATALOG))  # raises where the store is not to be used
-            lines, reached = log.since(file.place)
-            wanted = changes.of_lines(lines) if file.place != NOTHING else None
-            if wanted is None:
-                if file.place != NOTHING:
-                    file.empty()
-                wanted = dict.fromkeys(self._session_ids(), "anew")
-            with file.writing(reached) as database:
-                self._bring_in(database, wanted)
-            if not self._erasing:
-                file.seal(most=_SEALED_AT_ONCE)
+            try:
+                self._bring_up(part, file)
+            except texts.TooMuchTaken:
+                file.empty()
+                self._bring_up(part, file)
         return file
+
+    def _bring_up(self, part: Part, file: SideFile) -> None:
+        lines, reached = self._store.log.since(file.place)
+        wanted = changes.of_lines(lines) if file.place != NOTHING else None
+        if wanted is None:
+            if file.place != NOTHING:
+                file.empty()
+            wanted = dict.fromkeys(self._session_ids(), "anew")
+        with file.writing(reached) as database:
+            self._bring_in(part.writer(database), wanted)
+        if not self._erasing:
+            file.seal(most=_SEALED_AT_ONCE)
 
     def _session_ids(self) -> list[str]:
         rows = self._store.quads((None, vocab.TYPE, vocab.SESSION, vocab.CATALOG))
         return [iris.session_id(quad.subject.value) for quad in rows]  # type: ignore[union-attr] # IRIs
 
-    def _bring_in(self, database: sqlite3.Connection, wanted: dict[str, changes.Extent]) -> None:
-        writer = figures.Writer(database)
+    def _bring_in(self, writer: Writer, wanted: Mapping[str, changes.Extent]) -> None:
         for session_id, extent in wanted.items():
             known = None if extent == "anew" else writer.known(session_id)
             row = session_row(self._store, session_id)
@@ -108,6 +171,8 @@ class Index:
                 all_turns(self._store, row) if known is None else turns_from(self._store, row, row.starts_at + known)
             )
             writer.add(row, turns)
+        tags = self._store.quads((None, vocab.TYPE, vocab.TAG, vocab.CATALOG))
+        writer.tags(iris.tag_name(quad.subject.value) or "" for quad in tags)  # type: ignore[union-attr] # IRIs
         writer.settle()
 
     # --- upkeep
@@ -120,39 +185,89 @@ class Index:
         """
         with self._lock, self._in_words():
             self._erasing += 1
-            if self._is_there():
-                self._opened().break_seal()
+            for part in self._there():
+                self._opened(part).break_seal()
         try:
             yield
         finally:
             with self._lock, self._in_words():
                 self._erasing -= 1
-                if self._is_there():
-                    self._caught_up()
+                for part in self._there():
+                    self._caught_up(part)
                     if not self._erasing:
-                        self._opened().seal(sync=True)
+                        self._opened(part).seal(sync=True)
+
+    def _caught_up(self, part: Part) -> None:
+        """Bring a file up to date, or throw it away where it is too far behind, too great or damaged: it is not waited for."""
+        file = self._opened(part)
+        try:
+            log = self._store.log
+            if file.place == NOTHING or not log.holds(file.place) or changes.of_lines(log.since(file.place)[0]) is None:
+                file.empty()
+            else:
+                self._bring_up(part, file)
+        except (sqlite3.Error, texts.TooMuchTaken):
+            file.empty()
 
     def sweep(self) -> None:
         """Throw away files that have no seal: whoever wrote them was killed, maybe while something was taken out."""
         if self._folder is not None and not self._borrowed:
-            with suppress(OSError):  # where nothing may be written, nothing is read either
-                sidefile.sweep(self._folder / FIGURES)
+            for part in PARTS:
+                with suppress(OSError):  # where nothing may be written, nothing is read either
+                    sidefile.sweep(self._folder / part.name)
 
     def empty(self) -> None:
         """Throw all of it away; it is made again when somebody asks."""
         with self._lock, self._in_words():
-            if self._is_there():
-                self._opened().empty()
+            for part in self._there():
+                self._opened(part).empty()
+
+    def rebuild(self) -> None:
+        """Make anew what there is of it."""
+        with self._lock, self._in_words():
+            for part in self._there():
+                self._opened(part).empty()
+                self._up_to_date(part)
+
+    def behind(self, part: Part) -> int:
+        """Return how many lines of the log came since a file of the index was brought up to date."""
+        path = self._path(part)
+        file = self._files.get(part)
+        place = NOTHING if path is None else sidefile.sealed_place(path) if file is None else file.place
+        return self._store.log.reached.lines - (place.lines if self._store.log.holds(place) else 0)
 
     def close(self) -> None:
-        """Let go of the files. What was committed since somebody last asked is brought in by the next one who asks."""
-        with self._lock, suppress(sqlite3.Error):
-            if self._figures is not None:
-                self._figures.close()
-                self._figures = None
+        """Let go of the files, once what this process committed is in them: readers beside the next owner have it then.
 
-    def _is_there(self) -> bool:
-        return self._figures is not None or (self._folder is not None and (self._folder / FIGURES).exists())
+        A little is left to whoever asks next, and so is much that others committed.
+        """
+        if os.getpid() != self._pid:
+            return
+        with self._lock, suppress(sqlite3.Error, OSError, TrailsError):
+            if self._folder is not None and not self._borrowed:
+                self._bring_up_at_end()
+        with self._lock, suppress(sqlite3.Error):
+            for file in self._files.values():
+                file.close()
+            self._files.clear()
+
+    def _bring_up_at_end(self) -> None:
+        written = self._store.log.reached.lines - self._began.lines
+        for part in PARTS if written else ():
+            if _LITTLE <= self.behind(part) <= written + _MUCH and (part is not TEXTS or self.has_texts):
+                self._up_to_date(part)
+
+    def abandon(self) -> None:
+        """Leave the files, in a forked child, to the parent: a child that closed them could write to them."""
+        for file in self._files.values():
+            file.leak()
+
+    def _there(self) -> list[Part]:
+        if self._borrowed:
+            return list(self._files)
+        return [
+            part for part in PARTS if part in self._files or ((path := self._path(part)) is not None and path.exists())
+        ]
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
@@ -163,3 +278,24 @@ class Index:
                 f"the index of the store {self._store.location} cannot be changed ({error}), and would keep what is taken "
                 f"out; remove the folder {self._folder}: it is made again"
             ) from error
+
+
+_OPENED: Final[weakref.WeakSet[Index]] = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    for index in list(_OPENED):
+        index.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_all)
+
+
+@cache
+def _has_trigrams() -> bool:
+    with closing(sqlite3.connect(":memory:")) as database:
+        try:
+            database.executescript(texts.SCHEMA)
+        except sqlite3.Error:
+            return False
+        return True

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import product
 from typing import Any, Final
 
@@ -92,6 +92,11 @@ def micros(time: datetime | None) -> int | None:
         return None
     since = time - _EPOCH
     return (since.days * 86400 + since.seconds) * _MICROSECOND + since.microseconds
+
+
+def moment(micros: int) -> datetime:
+    """Return the time that so many microseconds since 1970 are."""
+    return _EPOCH + timedelta(microseconds=micros)
 
 
 @decodes

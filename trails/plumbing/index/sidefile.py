@@ -8,6 +8,7 @@ erasure, which is synced before it is acknowledged.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sqlite3
@@ -21,9 +22,11 @@ from trails.store.commitlog import Leaves
 from trails.store.leaflog import NOTHING
 from trails.store.syncing import sync_data, sync_folder
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Rises with every change of what an index holds; a file of another one is made anew."""
 _STEP: Final = 1 << 20
+_SUMS: Final = 3
+"""How much of a seal is about the file's bytes."""
 _SETTINGS: Final = (
     "PRAGMA journal_mode = MEMORY",
     "PRAGMA synchronous = OFF",
@@ -67,7 +70,7 @@ class SideFile:
         with suppress(OSError, ValueError, sqlite3.Error):
             seal = _seal_of(path)
             data = path.read_bytes()
-            if seal == _seal(len(data), zlib.crc32(data)):
+            if seal[:_SUMS] == _sums(len(data), zlib.crc32(data)):
                 made = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
                 made.deserialize(data)
                 made.execute("SELECT * FROM place").fetchone()
@@ -136,8 +139,8 @@ class SideFile:
         if self._sealed or (most is not None and path.stat().st_size > most):
             return
         new = path.with_suffix(".seal.new")
-        new.write_text(_seal(*_sum_of(path)), encoding="ascii")
-        new.chmod(0o600)
+        new.touch(mode=0o600)
+        new.write_text(json.dumps([*_sums(*_sum_of(path)), *self.place]), encoding="ascii")
         new.rename(_seal_name(path))
         self._sealed = True
 
@@ -150,6 +153,10 @@ class SideFile:
         self._sealed = False
         self._database = self._made(":memory:" if self._path is None else str(self._path))
         self.place = NOTHING
+
+    def leak(self) -> None:
+        """Let nothing in this process ever close the file: not even the end of it."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._database))
 
     def close(self) -> None:
         """Seal the file and let go of it."""
@@ -170,12 +177,23 @@ def _seal_name(path: Path) -> Path:
     return path.with_suffix(".seal")
 
 
-def _seal(size: int, checksum: int) -> str:
-    return json.dumps({"format": FORMAT, "bytes": size, "crc32": checksum})
+def _sums(size: int, checksum: int) -> list[int]:
+    return [FORMAT, size, checksum]
 
 
-def _seal_of(path: Path) -> str:
-    return _seal_name(path).read_text(encoding="ascii")
+def _seal_of(path: Path) -> list[Any]:
+    """Return what the seal of a file says: format, bytes, checksum, and how far the log reached; OSError, ValueError."""
+    found = json.loads(_seal_name(path).read_text(encoding="ascii"))
+    return found if isinstance(found, list) else []
+
+
+def sealed_place(path: Path) -> Leaves:
+    """Return how far the log reached when a file was sealed, as its seal says; the beginning where there is none."""
+    try:
+        _, _, _, lines, size, link = _seal_of(path)
+        return Leaves(int(lines), int(size), str(link))
+    except (OSError, ValueError, TypeError):
+        return NOTHING
 
 
 def _sum_of(path: Path) -> tuple[int, int]:
@@ -189,7 +207,7 @@ def _sum_of(path: Path) -> tuple[int, int]:
 
 def _is_as_sealed(path: Path) -> bool:
     try:
-        return path.is_file() and not path.is_symlink() and _seal_of(path) == _seal(*_sum_of(path))
+        return path.is_file() and not path.is_symlink() and _seal_of(path)[:_SUMS] == _sums(*_sum_of(path))
     except (OSError, ValueError):
         return False
 

@@ -29,6 +29,7 @@ from trails.plumbing import imports, leaves
 from trails.plumbing.imports import Importing
 from trails.plumbing.transaction import Transaction
 from trails.policy.run import RunRecord, read_runs
+from trails.progress import Progress
 from trails.records.acts import SourceFile
 from trails.records.run import Run
 from trails.records.sessions import session_quads
@@ -36,7 +37,7 @@ from trails.runs import Runs, runs_json
 from trails.runs.registry import Registry
 from trails.session import Repository
 from trails.store.contract import PreconditionFailed
-from trails.transcripts.merge import Progress, Read, compare, imported_id, importing, merge
+from trails.transcripts.merge import Read, compare, imported_id, importing, merge
 from trails.transcripts.openclaw import files
 from trails.transcripts.openclaw.bindings import Binder
 from trails.transcripts.openclaw.files import Folder, FolderLayout, Named, find, listed

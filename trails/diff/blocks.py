@@ -1,21 +1,43 @@
-"""What a diff shows, whatever it is written as: an entry's blocks, its place, and what is summed up above them."""
+"""What a diff shows, whatever it is written as: an entry's blocks, its place, and which entries are far from any difference."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol, TypeVar
 
 from trails import parts
-from trails.cli.terminal import count, one_line
+from trails.diff.structures import Edit
+from trails.diff.values import CallChange, Detail, End, Kind
 from trails.diff.words import Span
-
-if TYPE_CHECKING:
-    from trails.diff import CallChange, Diff, Edit, End, Entry
-    from trails.model import Turn
+from trails.legible import count, one_line
+from trails.model import Turn
 
 CONTEXT: Final = 3
 """How many lines of a patch stand before and after a difference, and equal turns elsewhere, as in git."""
+
+
+class Aligned(Protocol):
+    """What an entry of a diff has, as far as it is shown."""
+
+    @property
+    def kind(self) -> Kind:
+        """Whether both sides have it, and how."""
+
+    @property
+    def left(self) -> Turn | None:
+        """The left side's turn."""
+
+    @property
+    def right(self) -> Turn | None:
+        """The right side's turn."""
+
+    @property
+    def detail(self) -> Detail:
+        """What differs inside a changed one."""
+
+
+_Entry = TypeVar("_Entry", bound=Aligned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +48,7 @@ class Block:
     spans: tuple[Span, ...]
 
 
-def blocks_of(entry: Entry) -> tuple[Block, ...]:
+def blocks_of(entry: Aligned) -> tuple[Block, ...]:
     """Return what an entry shows: a turn's text on one side, or all that differs between the two."""
     if entry.kind == "changed":
         return tuple(_changes(entry))
@@ -49,7 +71,7 @@ def readable(turn: Turn) -> str:
     return "\n".join(filter(None, (parts.plain_text(content), *calls)))
 
 
-def _changes(entry: Entry) -> Iterator[Block]:
+def _changes(entry: Aligned) -> Iterator[Block]:
     detail = entry.detail
     if detail.withheld:
         yield Block("redacted, so not compared", _sides(*(_state(turn) for turn in (entry.left, entry.right))))
@@ -66,7 +88,7 @@ def _changes(entry: Entry) -> Iterator[Block]:
         yield Block("form", _sides(*forms))
 
 
-def _text_block(entry: Entry, text: tuple[Span, ...]) -> Iterator[Block]:
+def _text_block(entry: Aligned, text: tuple[Span, ...]) -> Iterator[Block]:
     """Yield the word diff, or the text that both turns have: what else differs is easier to read below it."""
     if not text and entry.left is not None:
         content = entry.left.content
@@ -107,40 +129,10 @@ def _call_blocks(call: CallChange) -> Iterator[Block]:
         yield Block(title, (Span(call.kind, left or right or ""),))
 
 
-def place(entry: Entry) -> str:
+def place(entry: Aligned) -> str:
     """Return an entry's indices: `4` where both sides have the same one, `4/6` where not."""
     indices = [turn.index for turn in (entry.left, entry.right) if turn is not None]
     return "/".join(str(index) for index in dict.fromkeys(indices))
-
-
-def summary(diff: Diff) -> list[str]:
-    """Return what the two sides share and how their tails compare, in one or two sentences."""
-    ancestor = diff.ancestor
-    shared = "they share no turns"
-    if ancestor:
-        last = f"the last is turn {ancestor.turns - 1} of {ancestor.session_id}, {ancestor.digest[:8]}"
-        shared = f"they share {count(ancestor.turns, 'turn')} by {ancestor.found_by}; {last}"
-    kinds = diff.kinds
-    if not diff.entries:
-        return [shared, "nothing differs"]
-    words = {"equal": "equal", "changed": "changed", "left": "only left", "right": "only right"}
-    counted = ", ".join(f"{number} {words[kind]}" for kind, number in kinds.items() if number)
-    return [shared, f"after that: {counted}" if diff else f"nothing differs: {counted}"]
-
-
-def count_rows(diff: Diff) -> list[tuple[str, str, str]]:
-    """Return what is counted in each tail: a name, the left side's number, the right side's; tools by name."""
-    left, right = diff.left.counts, diff.right.counts
-    rows = [("turns", f"{left.turns:,}", f"{right.turns:,}")]
-    if left.input_tokens or right.input_tokens or left.output_tokens or right.output_tokens:
-        rows.append(("input tokens", f"{left.input_tokens:,}", f"{right.input_tokens:,}"))
-        rows.append(("output tokens", f"{left.output_tokens:,}", f"{right.output_tokens:,}"))
-    if left.cost or right.cost:
-        rows.append(("cost", f"{left.cost:f}", f"{right.cost:f}"))
-    mine, other = left.tools, right.tools
-    return rows + [
-        (f"calls {name}", str(mine.get(name, 0)), str(other.get(name, 0))) for name in sorted({*mine, *other})
-    ]
 
 
 def title(end: End) -> str:
@@ -149,7 +141,7 @@ def title(end: End) -> str:
     return one_line(f"{end.name} ({count(end.turns, 'turn')}{head})")
 
 
-def runs(entries: Sequence[Entry]) -> Iterator[tuple[Entry, ...] | int]:
+def runs(entries: Sequence[_Entry]) -> Iterator[tuple[_Entry, ...] | int]:
     """Yield entries in order, one a tuple; a number stands for equal turns that are far from any difference."""
     differ = [number for number, entry in enumerate(entries) if entry.kind != "equal"]
     near = {close for number in differ for close in range(number - CONTEXT, number + CONTEXT + 1)}

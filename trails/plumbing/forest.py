@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Final, Literal
 
-from trails import iris
-
-if TYPE_CHECKING:
-    from trails.plumbing.reader import Reader
+from trails import html, iris
+from trails.legible import count
+from trails.plumbing.reader import Reader
+from trails.tables import PlainTable, Tabular, of_items
 
 Status = Literal["stored", "deleted", "missing"]
 
@@ -55,6 +55,20 @@ class Twig:
     again: bool = False
     children: list[Twig] = field(default_factory=list)
 
+    @property
+    def line(self) -> str:
+        """What a drawing says of it: where it leaves its parent, its label and id, its turns and its head."""
+        node = self.node
+        where = f"@{node.forked_at} " if node.relation == "fork" else "spawned " if node.relation == "spawned" else ""
+        name = f"{node.label} ({node.id})" if node.label else node.id
+        if node.status != "stored":
+            return f"{where}{name}  {node.status}"
+        own = f", {node.own_turns} own" if node.forked_at else ""
+        head = node.head[:8] if node.head else "-" if node.turns else "empty"
+        above = f"  of {node.parent or node.spawner}" if self.depth == 0 and node.relation != "root" else ""
+        again = "  (drawn above already)" if self.again else ""
+        return f"{where}{name}  {count(node.turns, 'turn')}{own}  {head}{above}{again}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the node as plain values, ready for JSON; the order of such rows is that of the drawing."""
         node = self.node
@@ -73,6 +87,47 @@ class Twig:
             "depth": self.depth,
             "again": self.again,
         }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Forest(Tabular):
+    """The trees of forks and spawned sessions, the oldest root first; get one from `Repository.forest`.
+
+    Iterating gives all nodes in the order of the drawing. It keeps nothing open and follows no later change.
+    """
+
+    trees: tuple[Twig, ...]
+
+    def __iter__(self) -> Iterator[Twig]:
+        return iter(walk(list(self.trees)))
+
+    def __len__(self) -> int:
+        return len(walk(list(self.trees)))
+
+    def __repr__(self) -> str:
+        return f"<Forest: {count(len(self.trees), 'tree')}, {count(len(self), 'session')}>"
+
+    def __str__(self) -> str:
+        return "\n".join(f"{'  ' * twig.depth}{twig.line}" for twig in self)
+
+    def table(self) -> PlainTable:
+        """Return the forest as a table, a row a node in the order of the drawing."""
+        return of_items(self)
+
+    @html.safe
+    def _repr_html_(self) -> str:
+        nodes = walk(list(self.trees))
+        drawn = [html.tree([(twig.depth, html.inline(twig.line, limit=300))]) for twig in nodes[:_MOST]]
+        more = [html.note(f"{count(len(nodes) - _MOST, 'more session')}")] if len(nodes) > _MOST else []
+        return html.box(f"{count(len(self.trees), 'tree')}, {count(len(nodes), 'session')}", [*drawn, *more])
+
+
+_MOST: Final = 200
+
+
+def grow(reader: Reader, top: str | None = None) -> Forest:
+    """Return the forest of a store, or with `top` (the id of a stored session) that session's own tree: two queries."""
+    return Forest(tuple(plant(read(reader), top)))
 
 
 def read(reader: Reader) -> dict[str, ForestNode]:

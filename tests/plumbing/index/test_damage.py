@@ -1,0 +1,326 @@
+"""Whatever happens to the files of the index, an answer is right, and nothing that was taken out stays in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trails
+from trails import Repository
+from trails.plumbing.index import keeper, sidefile, texts
+from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS
+from trails.store import maintenance
+
+MARKED = "Qxzvkw"
+"""Three letters of it in a row stand nowhere else."""
+
+
+def fill(place: Path, *names: str) -> None:
+    with trails.open(place, create=True, durability="process") as store:
+        for name in names:
+            session = store.create(id=name, meta={"title": f"about {name}"})
+            session.append("user", f"I am {name}")
+            session.persist()
+        store.summaries()
+        store.search("am")
+
+
+def answers(store: Repository) -> Any:
+    found = [(each.id, each.turns, each.first_prompt) for each in store.summaries()]
+    return found, [(hit.session_id, hit.index) for hit in store.search("i am")], store.stats().total.turns
+
+
+def told(place: Path) -> Any:
+    with trails.open(place) as store:
+        return answers(store)
+
+
+def expected(*names: str) -> Any:
+    newest_first = list(reversed(names))
+    return (
+        [(name, 1, f"I am {name}") for name in newest_first],
+        [(name, 0) for name in newest_first],
+        len(names),
+    )
+
+
+def index_of(place: Path) -> Path:
+    return place / maintenance.INDEX
+
+
+def test_the_index_stands_beside_the_store_for_its_owner_alone(place: Path) -> None:
+    fill(place, "a")
+    files = {file.name: file.stat().st_mode & 0o777 for file in index_of(place).iterdir()}
+    assert files == dict.fromkeys(("figures.db", "figures.seal", "texts.db", "texts.seal"), 0o600)
+    assert index_of(place).stat().st_mode & 0o777 == 0o700
+
+
+def _flip(file: Path, at: int) -> None:
+    data = bytearray(file.read_bytes())
+    data[at] ^= 1
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
+def test_a_byte_that_flipped_gives_no_wrong_answer(place: Path, part: keeper.Part, share: float) -> None:
+    fill(place, "a", "b")
+    file = index_of(place) / part.name
+    _flip(file, int(share * (file.stat().st_size - 1)))
+    assert told(place) == expected("a", "b")
+    assert sidefile.is_sealed(file)
+
+
+def _folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "no seal": lambda file: file.with_suffix(".seal").unlink(),
+    "no file": lambda file: file.unlink(),
+    "an empty seal": lambda file: file.with_suffix(".seal").write_text(""),
+    "a seal of another kind": lambda file: file.with_suffix(".seal").write_text("[9, 0, 0]"),
+    "half of it": lambda file: os.truncate(file, file.stat().st_size // 2),
+    "another file": lambda file: file.write_text("SQLite format 3 it is not"),
+    "a folder": _folder,
+    "another version": lambda file: _of_version(file, sidefile.FORMAT + 1),
+}
+
+
+def _of_version(file: Path, version: int) -> None:
+    seal = file.with_suffix(".seal")
+    seal.write_text(json.dumps([version, *json.loads(seal.read_text())[1:]]))
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+@pytest.mark.parametrize("damage", DAMAGE, ids=str)
+def test_a_damaged_file_is_made_anew(place: Path, part: keeper.Part, damage: str) -> None:
+    fill(place, "a", "b")
+    DAMAGE[damage](index_of(place) / part.name)
+    with trails.open(place, read_only=True) as view:
+        assert answers(view) == expected("a", "b")
+    assert told(place) == expected("a", "b")
+
+
+def test_the_index_of_another_store_is_not_believed(place: Path, tmp_path: Path) -> None:
+    fill(place, "a")
+    fill(tmp_path / "other", "b", "c")
+    shutil.rmtree(index_of(place))
+    shutil.copytree(index_of(tmp_path / "other"), index_of(place))
+    assert told(place) == expected("a")
+
+
+def test_a_restored_backup_beside_a_newer_index_is_read_anew(place: Path, tmp_path: Path) -> None:
+    fill(place, "a")
+    with trails.open(place) as store:
+        store.maintenance.backup(tmp_path / "backup")
+    assert not index_of(tmp_path / "backup").exists()
+    fill(place, "b")
+    shutil.copytree(index_of(place), index_of(tmp_path / "backup"))
+    assert told(tmp_path / "backup") == expected("a")
+    with trails.open(tmp_path / "backup") as store:  # it goes another way from there
+        session = store.create(id="c")
+        session.append("user", "I am c")
+        session.persist()
+        assert answers(store) == expected("a", "c")
+
+
+def test_an_older_index_is_brought_up_to_date(place: Path, tmp_path: Path) -> None:
+    fill(place, "a")
+    shutil.copytree(index_of(place), tmp_path / "older")
+    fill(place, "b")
+    shutil.rmtree(index_of(place))
+    shutil.copytree(tmp_path / "older", index_of(place))
+    with trails.open(place, read_only=True) as view:
+        assert answers(view) == expected("a", "b")
+    assert told(place) == expected("a", "b")
+
+
+def test_a_file_that_is_damaged_while_it_is_open_is_made_anew(place: Path) -> None:
+    fill(place, "a")
+    with trails.open(place) as store:
+        store.summaries()
+        with closing(sqlite3.connect(index_of(place) / FIGURES.name)) as other:
+            other.execute("DROP TABLE calls")
+            other.execute("DROP TABLE sessions")
+            other.commit()
+        assert answers(store) == expected("a")
+
+
+def test_a_folder_that_cannot_be_written_to_leaves_the_answers_right(place: Path) -> None:
+    fill(place, "a")
+    shutil.rmtree(index_of(place))
+    index_of(place).write_text("no folder")
+    assert told(place) == expected("a")
+
+
+_KILLED = """
+import os, sys, trails
+from trails.plumbing.index import figures, texts, sidefile
+store = trails.open(sys.argv[1], durability="process")
+step = int(sys.argv[2])
+def count(function):
+    def counted(*arguments, **named):
+        global step
+        step -= 1
+        if step == 0:
+            os.kill(os.getpid(), 9)
+        return function(*arguments, **named)
+    return counted
+for owner in (figures.Writer, texts.Writer):
+    for name in ("remove", "put", "add", "settle"):
+        setattr(owner, name, count(getattr(owner, name)))
+for name in ("break_seal", "seal", "close"):
+    setattr(sidefile.SideFile, name, count(getattr(sidefile.SideFile, name)))
+session = store.create(id="b")
+session.append("user", "I am b")
+session.persist()
+store.summaries(); store.search("am")
+store.delete("a")
+store.close()
+"""
+
+
+def test_a_kill_at_any_step_of_bringing_it_up_to_date_gives_no_wrong_answer(place: Path, size: str) -> None:
+    steps = {"quick": (1, 4, 9, 14), "all": range(1, 20), "long": range(1, 20)}[size]
+    for step in steps:
+        shutil.rmtree(place, ignore_errors=True)
+        fill(place, "a")
+        subprocess.run([sys.executable, "-c", _KILLED, str(place), str(step)], check=False)
+        with trails.open(place) as store:
+            there = ["a"] * ("a" in store) + ["b"] * ("b" in store)
+            assert answers(store) == expected(*there)
+
+
+# --- what was taken out
+
+
+def _raw(place: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(index_of(place).iterdir()))
+
+
+def _grams(place: Path) -> set[str]:
+    with closing(sqlite3.connect(index_of(place) / TEXTS.name)) as database:
+        database.execute("CREATE VIRTUAL TABLE temp.grams USING fts5vocab(main, texts, row)")
+        return {term for (term,) in database.execute("SELECT term FROM temp.grams")}
+
+
+ERASING: dict[str, Callable[[Repository], object]] = {
+    "redact": lambda store: store.redact("s", 0),
+    "redact_matching": lambda store: store.redact_matching(MARKED),
+    "delete": lambda store: store.delete("s"),
+    "prune": lambda store: store.prune(keep_count=1),
+}
+
+
+@pytest.mark.parametrize("erasing", ["redact", "redact_matching", "delete", "prune"])
+@pytest.mark.parametrize("asked_before", [True, False])
+def test_what_is_taken_out_is_in_no_file_of_the_index_once_that_is_acknowledged(
+    place: Path, erasing: str, asked_before: bool
+) -> None:
+    with trails.open(place, create=True) as store:
+        session = store.create(id="s")
+        session.append("user", f"My name is {MARKED}")
+        session.persist()
+        other = store.create(id="other")
+        other.append("user", "Hello there")
+        other.persist()
+        store.search("there")
+        store.summaries()
+    for text in (MARKED.encode(), texts.folded(MARKED).encode()):
+        assert text in _raw(place)
+    assert {"QXZ", "VKW"} <= _grams(place)
+    with trails.open(place) as store:
+        if asked_before:
+            store.search("there")
+            store.summaries()
+        ERASING[erasing](store)
+        raw = _raw(place)
+        assert MARKED.encode() not in raw
+        assert texts.folded(MARKED).encode() not in raw
+        assert not {"QXZ", "XZV", "ZVK", "VKW"} & _grams(place)
+        assert store.search(MARKED) == []
+        assert [(hit.session_id, hit.index) for hit in store.search("there")] == [("other", 0)]
+
+
+def test_an_index_too_great_to_be_written_anew_is_thrown_away(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "REWRITTEN_UP_TO", 0)
+    fill(place, "a", MARKED)
+    with trails.open(place) as store:
+        store.delete(MARKED)
+        assert texts.folded(MARKED).encode() not in _raw(place)
+        assert answers(store) == expected("a")
+
+
+def test_what_a_kill_left_unsealed_is_gone_once_the_store_is_opened(place: Path) -> None:
+    fill(place, MARKED)
+    for part in PARTS:
+        (index_of(place) / part.name).with_suffix(".seal").unlink()
+    trails.open(place).close()
+    assert list(index_of(place).iterdir()) == []
+
+
+def test_reads_beside_an_owner_use_its_index_and_write_nothing(place: Path) -> None:
+    fill(place, "a")
+    with trails.open(place) as owner:
+        session = owner.create(id="b")
+        session.append("user", "I am b")
+        session.persist()
+        before = {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in index_of(place).iterdir()}
+        with trails.open(place, read_only=True) as view:
+            assert answers(view) == expected("a", "b")
+            third = owner.load("b")
+            third.append("user", "I am here, too")
+            third.persist()
+            assert answers(view) == expected("a", "b")
+            owner.summaries()
+            view.refresh()
+            assert answers(view)[2] == 3
+        assert before.keys() == dict.fromkeys(index_of(place).iterdir()).keys()
+
+
+def test_a_view_of_an_older_moment_does_not_believe_a_newer_index(place: Path) -> None:
+    fill(place, "a")
+    with trails.open(place) as owner, trails.open(place, read_only=True) as view:
+        session = owner.create(id="b")
+        session.append("user", "I am b")
+        session.persist()
+        assert answers(owner) == expected("a", "b")
+        assert answers(view) == expected("a")
+
+
+def test_closing_brings_the_index_up_to_date_where_much_was_committed(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "_LITTLE", 3)
+    with trails.open(place, create=True) as store:
+        store.create(id="a").persist()
+    assert not index_of(place).exists()
+    with trails.open(place) as store:
+        for name in ("b", "c"):
+            store.create(id=name).persist()
+    with trails.open(place) as store:
+        assert [store.workspace.index.behind(part) for part in PARTS] == [0, 0]
+
+
+def test_a_vacuum_makes_the_index_anew(place: Path) -> None:
+    fill(place, "a")
+    with trails.open(place) as store:
+        with closing(sqlite3.connect(index_of(place) / FIGURES.name)) as other:
+            other.execute("CREATE TABLE mine (a)")
+        store.maintenance.vacuum()
+        with closing(sqlite3.connect(index_of(place) / FIGURES.name)) as other:
+            assert not other.execute("SELECT * FROM sqlite_master WHERE name = 'mine'").fetchall()
+        assert answers(store) == expected("a")
+    assert all(sidefile.is_sealed(index_of(place) / part.name) for part in PARTS)
