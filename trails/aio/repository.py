@@ -52,6 +52,7 @@ class AsyncRepository(Twin[Repository]):
     # --- sessions
 
     create = in_thread(Repository.create, session_of)
+    session = in_thread(Repository.session, session_of)
     load = in_thread(Repository.load, session_of)
     flatten = in_thread(Repository.flatten, session_of)
     replay = in_thread(Repository.replay)

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 
 from trails.aio.workers import Twin, here, in_thread
 from trails.model import SessionRecord, SystemPrompt, Turn
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from trails.context import CompactionPolicy, Context, TokenWindow
     from trails.diff import Diff
     from trails.session.compaction import IsOverflow, Steps, Summarise
+    from trails.session.streaming import Streaming
 
 _Answer = TypeVar("_Answer")
 _Result = TypeVar("_Result")
@@ -147,7 +149,22 @@ class AsyncSession(Twin[Session]):
         return self.sync.window
 
     append = here(Session.append)
+    append_message = here(Session.append_message)
+    extend = in_thread(Session.extend)
     discard_pending = here(Session.discard_pending)
+
+    def streaming(self, role: str, **options: Any) -> AsyncStreaming:
+        """Return a turn to write piece by piece in an `async with` block, as `Session.streaming` does, with its options."""
+        return AsyncStreaming(self, self.sync.streaming(role, **options))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Persist what is new, also where the block raises, as `with` does for a `Session`."""
+        await self.call(lambda: self.sync.__exit__(kind, error, trace))
 
     # --- what the store is asked
 
@@ -250,3 +267,21 @@ def _outcome(advance: Callable[[], Callable[[], Any]]) -> Callable[[], Any] | _D
         return advance()
     except StopIteration as done:
         return _Done(done.value)
+
+
+class AsyncStreaming:
+    """A turn in the making, in an event loop: `write` is not awaited, and costs microseconds."""
+
+    def __init__(self, session: AsyncSession, sync: Streaming) -> None:
+        """Not for callers: `AsyncSession.streaming` makes it."""
+        self._session = session
+        self.sync = sync
+        """The turn that is written: its `usage` and the like are assigned there too."""
+
+    async def __aenter__(self) -> Streaming:
+        return await self._session.call(self.sync.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._session.call(lambda: self.sync.__exit__(kind, error, trace))
