@@ -135,6 +135,7 @@ def test_a_process_killed_right_after_it_stored_the_turn_leaves_it_once(tmp_path
     with trails.open(tmp_path / "s") as store:
         chat = store.load("chat")
         assert (contents(chat)[1:], stop_reason(chat)) == ([("assistant", "Take the train")], None)
+        assert chat.branches() == []
     assert left(tmp_path / "s") == []
 
 
