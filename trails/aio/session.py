@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 from anyio import CancelScope
 
 from trails.aio.workers import Twin, here, in_thread
-from trails.errors import ContextOverflow
 from trails.model import SessionRecord, SystemPrompt, Turn
 from trails.session import compaction
 from trails.session.session import Session
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from trails.context import CompactionPolicy, Context, TokenWindow
     from trails.diff import Diff
     from trails.session.compaction import IsOverflow, Steps, Summarise
+    from trails.session.streaming import Streaming
 
 _Answer = TypeVar("_Answer")
 _Result = TypeVar("_Result")
@@ -170,8 +170,21 @@ class AsyncSession(Twin[Session]):
 
     append = here(Session.append)
     append_message = here(Session.append_message)
-    extend = here(Session.extend)
+    extend = in_thread(Session.extend)
     discard_pending = here(Session.discard_pending)
+
+    def streaming(self, role: str, **options: Any) -> AsyncStreaming:
+        """Return a turn to write piece by piece in an `async with` block, as `Session.streaming` does, with its options."""
+        return AsyncStreaming(self, self.sync.streaming(role, **options))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Persist what is new, also where the block raises, as `with` does for a `Session`."""
+        await self.call(lambda: self.sync.__exit__(kind, error, trace))
 
     # --- what the store is asked
 
@@ -239,7 +252,7 @@ class AsyncSession(Twin[Session]):
         *,
         query: object = None,
         policy: CompactionPolicy | None = None,
-        overflow: IsOverflow = ContextOverflow,
+        overflow: IsOverflow | None = None,
         max_tokens: int | None = None,
         **options: Any,
     ) -> _Answer:
@@ -282,3 +295,21 @@ def _outcome(advance: Callable[[], Callable[[], Any]]) -> Callable[[], Any] | _D
         return advance()
     except StopIteration as done:
         return _Done(done.value)
+
+
+class AsyncStreaming:
+    """A turn in the making, in an event loop: `write` is not awaited, and costs microseconds."""
+
+    def __init__(self, session: AsyncSession, sync: Streaming) -> None:
+        """Not for callers: `AsyncSession.streaming` makes it."""
+        self._session = session
+        self.sync = sync
+        """The turn that is written: its `usage` and the like are assigned there too."""
+
+    async def __aenter__(self) -> Streaming:
+        return await self._session.call(self.sync.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._session.call(lambda: self.sync.__exit__(kind, error, trace))

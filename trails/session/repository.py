@@ -101,9 +101,17 @@ class Repository(Handle, public=True):
             if not self.read_only:
                 self.workspace.index.sweep()
                 deletion.sweep_pending(store)
+                self._recover_streams()
         except BaseException:  # an interrupt too: nobody else could close it
             self.close()
             raise
+
+    def _recover_streams(self) -> None:
+        place = self.store.location
+        if place != ":memory:" and os.path.isdir(os.path.join(place, "streams")):  # noqa: PTH112, PTH118 - at every opening
+            from trails.session import streaming  # noqa: PLC0415 - only where a stream was
+
+            streaming.recover(self.workspace)
 
     def __repr__(self) -> str:
         return f"<Repository {self.store.location}>"
