@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 def strange(error: Exception) -> IntegrityError:
     """Return the error for what Trails never writes."""
     return IntegrityError(
-        f"the store holds values that Trails never writes ({type(error).__name__}: {str(error)[:200]}): it was altered; "
+        f"the store holds values that Trails never writes ({type(error).__name__}: {f'{error}'[:200]}): it was altered; "
         "`trails verify` names them; restore the session from an export or a backup"
     )
 

@@ -1,8 +1,41 @@
-"""Every error that Trails raises on purpose. A message says what happened, to which session, and what to do about it."""
+"""Every error that Trails raises on purpose. A message says what happened, to which session, and what to do about it.
+
+Each class has a page in the guide, which the text names at its end: `trails guide errors/head-conflict`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
 
 
-class TrailsError(Exception):
-    """The root of all errors raised on purpose by this package."""
+class _WithPage:
+    """What has a page in the guide: an error or a warning, by the name of its public class."""
+
+    page: ClassVar[str]
+    """The page's name: `errors/head-conflict`."""
+
+    def __init_subclass__(cls) -> None:
+        """Name the page after the class; one that is not public has that of the class above it."""
+        super().__init_subclass__()
+        if cls.__module__ == __name__ and not cls.__name__.startswith("_"):
+            cls.page = "errors/" + re.sub(r"(?<=.)(?=[A-Z])", "-", cls.__name__).lower()
+
+    @property
+    def message(self) -> str:
+        """What happened, without the page's name at the end."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        return f"{self.message} (trails guide {self.page})".lstrip()
+
+
+class TrailsError(_WithPage, Exception):
+    """The root of all errors raised on purpose by this package. `message` is its text without the page of the guide."""
+
+    def __format__(self, spec: str) -> str:
+        """In a text that quotes it, an error is its message alone: that one names a page of its own."""
+        return format(self.message, spec)
 
 
 class InvalidInput(TrailsError, ValueError):
@@ -25,12 +58,15 @@ class RequestRefused(InvalidInput):
     """A rule of sessions refuses a request. `code` is its kind, and the text is what the systems of session keys answer.
 
     `code` is INVALID_REQUEST (the request is wrong), FORBIDDEN (it is right, and not allowed) or UNAVAILABLE (it cannot
-    be answered now).
+    be answered now). The text has no page at its end, since hosts pass it on as it is: `page` names it.
     """
 
     def __init__(self, message: str, *, code: str = "INVALID_REQUEST") -> None:
         super().__init__(message)
         self.code = code
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class SessionNotFound(TrailsError, KeyError):
@@ -118,11 +154,11 @@ class StoreFailed(TrailsError):
     """The store cannot go on (a write failed, it is closed, or this process does not own it)."""
 
 
-class PendingTurnsWarning(UserWarning):
+class PendingTurnsWarning(_WithPage, UserWarning):
     """A store was closed while turns were appended to one of its sessions and not persisted; they are not written."""
 
 
-class SharedSessionWarning(UserWarning):
+class SharedSessionWarning(_WithPage, UserWarning):
     """Another person than before writes to a main session, where all direct chats meet: each sees the other's messages."""
 
 

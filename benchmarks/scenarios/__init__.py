@@ -14,11 +14,13 @@ from benchmarks.scenarios import (
     depth,
     diff,
     durable,
+    event_loop,
     forks,
     ledger,
     listing,
     load,
     prov,
+    readers,
     startup,
     tree,
 )
@@ -32,11 +34,13 @@ SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "branches": branches.run,
     "compare": compare.run,
     "listing": listing.run,
+    "readers": readers.run,
     "startup": startup.run,
     "diff": diff.run,
     "tree": tree.run,
     "context": context.run,
     "ledger": ledger.run,
+    "event-loop": event_loop.run,
     "prov": prov.run,
 }
 """Every scenario by the name that `--only` takes."""

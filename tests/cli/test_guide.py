@@ -17,7 +17,7 @@ from click.testing import Result
 from tests.support.commands import invoke
 from tests.support.places import IMPORTED
 from trails.cli import main
-from trails.cli.guide import FOLDER, PAGES, read_page, with_commands
+from trails.cli.guide import FOLDER, PAGES, error_pages, read_page, with_commands
 
 
 def guide(*arguments: str) -> Result:
@@ -51,11 +51,12 @@ def _read(terminal: int) -> bytes:
 
 
 def test_the_pages_are_those_in_the_folder() -> None:
-    assert sorted(PAGES) == sorted(file.stem for file in FOLDER.iterdir())
-    assert all(file.suffix == ".md" for file in FOLDER.iterdir())
+    assert sorted(PAGES) == sorted(file.stem for file in FOLDER.iterdir() if file.is_file())
+    assert {file.suffix for file in FOLDER.rglob("*") if file.is_file() and file.parent.name != "notebooks"} == {".md"}
+    assert {file.suffix for file in (FOLDER / "notebooks").iterdir()} == {".ipynb"}
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, *error_pages()])
 def test_a_page_opens_with_a_title_a_line_and_an_example(name: str) -> None:
     title, blank, summary, after, *rest = read_page(name).text.splitlines()
     assert title.startswith("# ")
@@ -68,6 +69,8 @@ def test_a_page_opens_with_a_title_a_line_and_an_example(name: str) -> None:
 def test_links_to_pages_become_commands() -> None:
     assert with_commands("see [proofs](proofs.md)") == "see `trails guide proofs`"
     assert with_commands("[how to delete](redaction.md).") == "how to delete (`trails guide redaction`)."
+    assert with_commands("[keys](../keys.md)") == "`trails guide keys`"
+    assert with_commands("[`IndexGap`](errors/index-gap.md)") == "`IndexGap` (`trails guide errors/index-gap`)"
     assert with_commands("[a log](https://example.com)") == "[a log](https://example.com)"
 
 
@@ -114,7 +117,7 @@ def test_an_unknown_page_is_refused_with_the_pages_there_are(given: str, nearest
     assert (done.exit_code, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"error: the guide has no page {given!r}")
-    assert line.endswith(f"its pages are: {', '.join(PAGES)}")
+    assert f"its pages are: {', '.join(PAGES)}, and those that `trails guide errors` lists" in line
     assert line.count("did you mean") == (nearest is not None)
     assert nearest is None or f"(did you mean {nearest!r}?)" in line
 
@@ -122,7 +125,8 @@ def test_an_unknown_page_is_refused_with_the_pages_there_are(given: str, nearest
 def test_a_shell_completes_the_names_of_pages() -> None:
     shell = ShellComplete(main, {}, "trails", "_TRAILS_COMPLETE")
     assert [item.value for item in shell.get_completions(["guide"], "pro")] == ["provenance", "proofs"]
-    assert [item.value for item in shell.get_completions(["guide"], "")] == list(PAGES)
+    assert [item.value for item in shell.get_completions(["guide"], "")] == [*PAGES, "errors"]
+    assert [item.value for item in shell.get_completions(["guide"], "errors/head")] == ["errors/head-conflict"]
 
 
 def test_the_guide_needs_no_store_and_no_engine(tmp_path: Path) -> None:

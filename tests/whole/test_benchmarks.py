@@ -20,6 +20,7 @@ RESULTS_OF = {
     "branches": ["branches"],
     "compare": ["compare"],
     "listing": ["listing"],
+    "readers": ["readers"],
     "startup": ["startup"],
     "diff": ["diff"],
     "tree": ["tree"],

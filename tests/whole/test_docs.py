@@ -25,13 +25,13 @@ from tests.support.machines import Size
 from tests.support.places import IMPORTED, ROOT
 from tests.support.query_rules import lint
 from trails import errors, queries, vocab
-from trails.cli.guide import PAGES, read_page
+from trails.cli.guide import PAGES, error_pages, read_page
 from trails.transcripts.formats import TRANSCRIPTS
 
 README = (ROOT / "README.md").read_text("utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
-GUIDE = {name: read_page(name).text for name in PAGES}
+GUIDE = {name: read_page(name).text for name in (*PAGES, *error_pages())}
 SHOWN = {"README": README, **GUIDE}
 """The documents whose examples run, each by itself, from its first example to its last."""
 DOCUMENTS = {"README": README, "CONTRIBUTING": CONTRIBUTING, "CHANGELOG": CHANGELOG, **GUIDE}
@@ -84,7 +84,7 @@ def test_a_python_block_has_nothing_that_is_not_run(document: str) -> None:
     assert "```py\n" not in SHOWN[document]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", GUIDE)
 def test_a_page_has_no_block_that_is_not_tested(page: str) -> None:
     fences = re.findall(r"^```(.*)$", GUIDE[page], re.MULTILINE)
     assert set(fences[::2]) <= {"python", "console", *(["trig"] if page == "graph" else [])}
@@ -279,13 +279,18 @@ def rows_of(title: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
+def listed_errors() -> list[str]:
+    """Return the errors of the table, which link to their pages."""
+    return [row[0].partition("]")[0].strip("[`") for row in rows_of("Errors")]
+
+
 def test_the_page_on_python_lists_every_error() -> None:
     raised = {
         name
         for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, Exception) and not issubclass(value, Warning)
     }
-    listed = [row[0].strip("`") for row in rows_of("Errors")]
+    listed = listed_errors()
     assert sorted(listed) == sorted(raised)
 
 
@@ -297,9 +302,7 @@ def test_dir_lists_the_public_names_in_order_before_any_is_used() -> None:
 
 def test_the_page_on_python_lists_every_public_name() -> None:
     listed = [name for row in rows_of("Public names") for name in re.findall(r"`(\w+)`", row[0])]
-    told = {name for name in trails.__all__ if name.endswith("Warning")} | {
-        row[0].strip("`") for row in rows_of("Errors")
-    }
+    told = {name for name in trails.__all__ if name.endswith("Warning")} | {*listed_errors()}
     assert sorted(listed) == sorted(set(trails.__all__) - told)
     assert all(f"`{name}`" in GUIDE["python"] for name in told)
 
@@ -367,7 +370,7 @@ def linked(document: str, target: str) -> Path:
     """Return the file that a document links to: pages and the ontology may stand in an installed package."""
     package = Path(trails.__file__).parent
     if document in GUIDE:
-        return package / "guide" / target
+        return (package / "guide" / document).parent / target
     if target.startswith("trails/"):
         return package.parent / target
     return queries.folder().parent / target if target.startswith("ontology/") else ROOT / target

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.places import ROOT
 from trails import queries
-from trails.cli.guide import PAGES
+from trails.cli.guide import PAGES, error_pages
 
 NEEDED = {
     *("pyproject.toml", "Makefile", "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "PKG-INFO"),
@@ -68,7 +68,7 @@ def test_the_wheel_has_every_page_of_the_guide_and_every_query(tmp_path: Path) -
     (built,) = wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     with zipfile.ZipFile(built) as archive:
         names = archive.namelist()
-    pages = {f"trails/guide/{page}.md" for page in PAGES}
+    pages = {f"trails/guide/{page}.md" for page in (*PAGES, *error_pages())}
     assert {name for name in names if name.endswith(".md")} == {*pages, "trails/_data/ontology/README.md"}
     asked = {f"trails/_data/queries/{each.folder}/{each.name}.rq" for each in queries.load_all().values()}
     assert {name for name in names if name.endswith(".rq")} == asked

@@ -178,7 +178,7 @@ class AsyncSession(Twin[Session]):
     replay = in_thread(Session.replay)
     prov = in_thread(Session.prov)
     blame = in_thread(Session.blame)
-    bisect = in_thread(Session.bisect)
+    bisect = in_thread(Session.bisect, apart=True)
     context = in_thread(Session.context)
 
     async def diff(self, other: AsyncSession | Session | str) -> Diff:

@@ -33,8 +33,9 @@ _Given = TypeVar("_Given")
 _Sync = TypeVar("_Sync")
 
 
-AT_A_TIME: Final = 2
-"""Calls at a time on worker threads, and as many questions that may take long: few, so that the loop has its turn."""
+CALLS: Final = 1
+QUESTIONS: Final = 2
+"""Calls at a time on worker threads, and questions that may take long: few, so that the loop has its turn."""
 
 
 class Workers:
@@ -45,8 +46,8 @@ class Workers:
 
     def __init__(self) -> None:
         """Nothing is started: threads come with calls, and anyio keeps them for the next ones."""
-        self._calls = CapacityLimiter(AT_A_TIME)
-        self._questions = CapacityLimiter(AT_A_TIME)
+        self._calls = CapacityLimiter(CALLS)
+        self._questions = CapacityLimiter(QUESTIONS)
         self._locks: WeakKeyDictionary[Any, Lock] = WeakKeyDictionary()
         self._going: set[_Call[Any]] = set()
 
@@ -199,7 +200,7 @@ class Twin(Handle, Generic[_Sync]):
 
         What it gives is not wrapped: a `Session` stays one.
         """
-        return await self.call(lambda: work(self.sync))
+        return await self.call(lambda: work(self.sync), apart=True)
 
     async def call(self, work: Callable[[], _Result], *, leave: bool = False, apart: bool = False) -> _Result:
         """Return what a function gives on a worker thread (internal); see `Workers.run`."""

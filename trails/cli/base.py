@@ -229,7 +229,7 @@ def open_store(*, create: bool = False, reading: bool = False, recorded: bool = 
             return open_to_read(place, actor=actor)
         return trails.open(place, create=create, actor=actor)
     except trails.InvalidInput as error:
-        said = str(error).replace(" (create=True)", "")
+        said = error.message.replace(" (create=True)", "")
         has_create = any(each.name == "create" for each in click.get_current_context().command.params)
         makes = "--create or `trails init` makes one" if has_create else "`trails init` makes one"
         hint = f"--store PATH or TRAILS_STORE names the store, {makes}"

@@ -141,6 +141,6 @@ def delete(*, session: str, children: str, reason: str | None, yes: bool) -> Non
         try:
             deleted: Sequence[str] = store.delete(session_id, children=children, reason=reason)  # type: ignore[arg-type] # one of the choices
         except HasChildren as error:
-            advice = str(error).replace('children="cascade"', "--children cascade")
+            advice = f"{error}".replace('children="cascade"', "--children cascade")
             raise HasChildren(advice.replace('children="detach"', "--children detach")) from error
     echo_each(deleted)

@@ -17,14 +17,16 @@ from trails.nearest import did_you_mean
 
 FOLDER: Final = Path(__file__).parent.parent / "guide"
 PAGES: Final = (
-    *("python", "command-line", "branches", "context"),
-    *("messages", "agents", "keys"),
+    *("python", "command-line", "branches", "notebooks", "context"),
+    *("messages", "agents", "keys", "async"),
     *("graph", "provenance", "transcripts", "proofs", "audit", "redaction", "durability"),
 )
 """In the order in which one would read them."""
+ERRORS: Final = "errors"
+"""What the pages of errors have in common: `errors/head-conflict`; by itself, it lists them."""
 _WIDTH: Final = 120
 """No line of a page is wider: longer ones are hard to read."""
-_LINK: Final = re.compile(r"\[([^\]]+)\]\(([a-z-]+)\.md\)")
+_LINK: Final = re.compile(r"\[([^\]]+)\]\((?:\.\./)?((?:errors/)?[a-z-]+)\.md\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,19 @@ class GuidePage:
         return self.text.split("\n", 3)[2]
 
 
+def error_pages() -> tuple[str, ...]:
+    """Return the names of the pages of errors and warnings, in alphabetical order."""
+    return tuple(sorted(f"{ERRORS}/{file.stem}" for file in (FOLDER / ERRORS).glob("*.md")))
+
+
 def read_page(name: str) -> GuidePage:
     """Return a page by its name, or raise `InvalidInput` with the names there are and the nearest of them."""
-    if name not in PAGES:
-        near = did_you_mean(name, PAGES, most=1, cutoff=0.5)
-        raise InvalidInput(f"the guide has no page {name!r}{near}; its pages are: {', '.join(PAGES)}")
+    if name not in PAGES and name not in error_pages():
+        near = did_you_mean(name, (*PAGES, *error_pages()), most=1, cutoff=0.5)
+        raise InvalidInput(
+            f"the guide has no page {name!r}{near}; its pages are: {', '.join(PAGES)}, and those that "
+            f"`trails guide {ERRORS}` lists"
+        )
     return GuidePage(name, (FOLDER / f"{name}.md").read_text("utf-8"))
 
 
@@ -69,7 +79,8 @@ def _as_command(link: re.Match[str]) -> str:
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in PAGES if name.startswith(incomplete)]
+    names = error_pages() if incomplete.startswith(f"{ERRORS}/") else (*PAGES, ERRORS)
+    return [name for name in names if name.startswith(incomplete)]
 
 
 @click.command("guide")
@@ -78,12 +89,14 @@ def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 def guide(page: str | None, as_json: bool) -> None:
     """Show a page of the guide, or list the pages.
 
-    A page is about one task, with examples. On a terminal it is laid out for reading; in a pipe it is Markdown.
+    A page is about one task, with examples; each error has one too, which its message names, and `trails guide errors`
+    lists those. On a terminal a page is laid out for reading; in a pipe it is Markdown.
     """
-    if page is None:
-        pages = [read_page(name) for name in PAGES]
+    if page is None or page == ERRORS:
+        pages = [read_page(name) for name in (PAGES if page is None else error_pages())]
         value = {"pages": [_described(each) for each in pages]}
-        answer(value, pages, _draw_pages, said="`trails guide PAGE` shows a page", as_json=as_json)
+        said = f"`trails guide PAGE` shows a page, `trails guide {ERRORS}` lists those of errors"
+        answer(value, pages, _draw_pages, said=said, as_json=as_json)
     else:
         found = read_page(page)
         answer(_described(found) | {"text": found.text}, found, _draw_page, as_json=as_json)

@@ -81,7 +81,7 @@ def _notice(line: str) -> Notice | None:
     try:
         leaf, _ = leaves.parse(line)
     except IntegrityError as error:
-        note(str(error))
+        note(f"{error}")
         return None
     return notice_of(leaf) if is_told(leaf) else None
 

@@ -135,7 +135,7 @@ def check_links(lines: Sequence[str]) -> list[tuple[int, str]]:
         try:
             parse(line)
         except IntegrityError as error:
-            wrong.append((number, str(error)))
+            wrong.append((number, f"{error}"))
         else:
             if not follows(line, before):
                 wrong.append(

@@ -225,7 +225,7 @@ def violations_in(path: Path, format: str | None = None) -> tuple[Violation, ...
     try:
         quads = list(ox.parse(read_whole(path), format=rdf.FORMATS[chosen]))
     except (SyntaxError, ValueError, MemoryError) as error:
-        raise InvalidInput(f"{path} is not {rdf.FORMATS[chosen].name}: {str(error)[:300]}") from error
+        raise InvalidInput(f"{path} is not {rdf.FORMATS[chosen].name}: {f'{error}'[:300]}") from error
     return violations(quads)
 
 

@@ -245,7 +245,7 @@ def _contents(store: QuadStore, iri: str, owned: Iterable[NamedNode]) -> Iterato
     try:
         file_of(store, document)
     except IntegrityError as error:
-        yield "digest-mismatch", str(error)
+        yield "digest-mismatch", f"{error}"
 
 
 def _short(iri: str) -> str:

@@ -167,7 +167,7 @@ def check(
             entry = entries.decode(session_id, iri, properties)
         except TrailsError as error:
             expected |= {quad for quad in actual if quad.subject == NamedNode(iri)}
-            yield "bad-row", str(error)
+            yield "bad-row", f"{error}"
         else:
             found[entry.number] = entry
             expected |= set(entries.quads(entry))

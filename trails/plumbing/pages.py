@@ -23,12 +23,12 @@ class Page(list[_Item], Tabular):
         super().__init__(items)
         self.cursor = cursor
 
+    def __repr__(self) -> str:
+        return f"<Page: {len(self)} items{', and there is more' if self.cursor else ''}>"
+
     def table(self) -> PlainTable:
         """Return the page as a table: a row for each of what it holds, a column for each of its fields."""
         return of_items(self)
-
-    def __repr__(self) -> str:
-        return f"<Page: {len(self)} items{', and there is more' if self.cursor else ''}>"
 
 
 def checked_limit(limit: int) -> int:

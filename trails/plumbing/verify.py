@@ -294,7 +294,7 @@ class _Audit:
         try:
             expected = self._expected(subject, quads, types)
         except (TrailsError, ValueError) as error:
-            self._add("bad-row", iris.session_id(subject) if iris.is_session(subject) else None, str(error))
+            self._add("bad-row", iris.session_id(subject) if iris.is_session(subject) else None, f"{error}")
             self._named.add(subject)
             return
         if set(quads) != expected:
@@ -374,7 +374,7 @@ class _Audit:
         try:
             lineage(record.id, self._records)
         except TrailsError as error:
-            self._add("bad-lineage", record.id, str(error))
+            self._add("bad-lineage", record.id, f"{error}")
         if record.spawned_by is not None and record.spawned_by not in self._records:
             self._add("bad-lineage", record.id, f"{record.spawned_by!r}, which spawned it, is not in the store")
 

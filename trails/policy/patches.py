@@ -245,7 +245,7 @@ def _resolved(text: str, models: ModelHost) -> ModelRef:
     except RequestRefused:
         raise
     except InvalidInput as refused:
-        raise RequestRefused(str(refused)) from refused
+        raise RequestRefused(f"{refused}") from refused
 
 
 def _check_xhigh(entry: Entry, wanted: Entry, models: ModelHost) -> None:

@@ -205,7 +205,7 @@ def _stated(document: Document, document_iri: str) -> Iterable[ox.Quad]:
             for quad in ox.parse(out.getvalue(), format=ox.RdfFormat.TRIG)
         ]
     except (SyntaxError, ValueError, MemoryError) as error:
-        raise InvalidInput(f"it cannot be kept as RDF: {str(error)[:300]}") from error
+        raise InvalidInput(f"it cannot be kept as RDF: {f'{error}'[:300]}") from error
 
 
 def _is_sayable(statement: Statement) -> bool:

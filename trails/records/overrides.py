@@ -196,7 +196,7 @@ def faults(session_id: str, found: Iterable[Quad]) -> Iterable[str]:
     try:
         expected = set(quads(decode(session_id, actual)))
     except (IntegrityError, ValueError) as error:
-        yield str(error)
+        yield f"{error}"
         return
     yield from (f"a quad that belongs to nothing: {quad}" for quad in actual - expected)
     yield from (f"a quad is missing: {quad}" for quad in expected - actual)

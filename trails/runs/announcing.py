@@ -232,8 +232,8 @@ class Announcer:
         except SessionNotFound:
             return None
         except HasChildren as refused:
-            self.kept[run.run_id] = str(refused)
-            return str(refused)
+            self.kept[run.run_id] = f"{refused}"
+            return f"{refused}"
         return None
 
     def archive(self, run: Run, now: datetime) -> str | None:

@@ -129,7 +129,7 @@ def send(engine: Engine, requester: str | None, request: SendRequest) -> Sent:
     try:
         target_key = _target(engine, requester_key, asking, request)
     except _RefusedError as refused:
-        return Sent(run_id=run_id, status=refused.status, error=str(refused), session_key=refused.key)
+        return Sent(run_id=run_id, status=refused.status, error=f"{refused}", session_key=refused.key)
     shown = engine.places.shown(target_key)
     if requester_key is not None and asking is None:
         engine.places.ensure(requester_key)  # it is answered there
@@ -197,7 +197,7 @@ def _by_label(engine: Engine, requester_key: str | None, label: str, agent_id: s
     except RequestRefused as refused:
         if restricted:
             raise _RefusedError("forbidden", f"{_HIDDEN}.") from refused
-        raise _RefusedError("error", str(refused)) from refused
+        raise _RefusedError("error", f"{refused}") from refused
 
 
 def _check_agents(engine: Engine, requester_key: str | None, target: str, *, shown: str | None = None) -> None:

@@ -54,7 +54,7 @@ def spawn(engine: Engine, requester: str, request: SpawnRequest, origin: Mapping
     try:
         target = spawn_target(key, request.agent_id, settings=engine.settings.spawn)
     except RequestRefused as refused:
-        return Spawned(status="forbidden", error=str(refused))
+        return Spawned(status="forbidden", error=f"{refused}")
     child_key = keys.subagent_key(target, engine.host.new_id())
     now = engine.now()
     try:
@@ -62,7 +62,7 @@ def spawn(engine: Engine, requester: str, request: SpawnRequest, origin: Mapping
         model = engine.settings.spawn.model_for(target, request.model)
         entry, warning = _entry(engine, key, child_key, model, _thinking(engine, target, request))
     except RequestRefused as refused:
-        return Spawned(status="error", error=str(refused))
+        return Spawned(status="error", error=f"{refused}")
     run = _run(engine, key, child_key, request, origin=origin, now=now, target=target)
     run = run.model_copy(update={"model": _model_in(entry), "thinking": entry.get("thinkingLevel")})
     engine.prompt(run)  # a builder that fails does so before anything is written
@@ -97,9 +97,9 @@ def _entry(
     try:
         return apply_patch({}, child_key, wanted, now=now, new_id="", models=engine.models), None
     except RequestRefused as refused:
-        if not model or not any(each in str(refused) for each in _MODEL_REFUSALS):
+        if not model or not any(each in f"{refused}" for each in _MODEL_REFUSALS):
             raise
-        return apply_patch({}, child_key, plain, now=now, new_id="", models=engine.models), str(refused)
+        return apply_patch({}, child_key, plain, now=now, new_id="", models=engine.models), f"{refused}"
 
 
 def _model_in(entry: Mapping[str, Any]) -> str | None:

@@ -131,9 +131,9 @@ class Proofs(Handle, public=True):
 
 
 def _verified(
-    store: QuadStore, reader: Reader, wanted: str | None, since: int | None, progress: Progress | None
+    store: QuadStore, reader: Reader, wanted: str | None, since: int | None, move: Progress | None
 ) -> VerifyReport:
-    report = verify.verify(store, reader, wanted, since=since, progress=progress)
+    report = verify.verify(store, reader, wanted, since=since, progress=move)
     if isinstance(store, ViewStore):
         report = report if report.ok else _judged_beside(store, reader, wanted, since, report)
         return report.model_copy(update={"up_to": store.number}) if store.is_beside_owner else report

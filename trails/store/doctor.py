@@ -117,7 +117,7 @@ def _format(folder: Path) -> Check:
         marker.check(folder)
     except StoreFailed as error:
         return Check(
-            "format", False, str(error), "trails upgrade, or another version of Trails, or a backup: as it says"
+            "format", False, f"{error}", "trails upgrade, or another version of Trails, or a backup: as it says"
         )
     return Check("format", True, f"format {marker.FORMAT}, which this version reads and writes")
 
@@ -185,7 +185,7 @@ def _opens(folder: Path) -> Check:
         try:
             next(iter(ox.Store.read_only(str(folder / maintenance.QUADS))), None)
         except (OSError, RuntimeError) as error:
-            trouble = str(error)
+            trouble = f"{error}"
     if trouble is not None:
         return Check("opens", False, f"the engine cannot open the store: {trouble}", remedy)
     return Check("opens", True, "the engine can open the store; `trails verify` checks what is in it")
@@ -197,7 +197,7 @@ def _log(folder: Path) -> Check:
     try:
         waiting = commitlog.unflushed(folder / maintenance.COMMITS, marker.store_id(folder))
     except StoreFailed as error:
-        return Check("log", False, str(error), "restore a backup (`trails restore`), or load a dump (`trails load`)")
+        return Check("log", False, f"{error}", "restore a backup (`trails restore`), or load a dump (`trails load`)")
     if waiting:
         what = (
             f"the store was not closed in good order (the process ended, or the power went); {waiting:,} commits are in "

@@ -340,7 +340,7 @@ class EmbeddedStore(EngineReader):
                 self._write(batch)
                 self._post_applied(batch.last)
             except BaseException as error:  # noqa: BLE001 - whoever uses the store next is told; the log has the commit
-                self._failed = str(error)
+                self._failed = f"{error}"
 
     def _post_applied(self, number: int | None = None) -> None:
         """Tell those who read beside this store what its engine has by now: by default all that is recorded."""
@@ -362,7 +362,7 @@ class EmbeddedStore(EngineReader):
                 engine.extend(add)
 
     def _fail(self, error: Exception, settled: Sequence[Settled]) -> None:
-        self._failed = str(error)
+        self._failed = f"{error}"
         for each in settled:
             if not each.waiting.done:
                 each.waiting.error = self._has_failed()
@@ -418,7 +418,7 @@ class EmbeddedStore(EngineReader):
         try:
             yield
         except (OSError, RuntimeError, MemoryError) as error:
-            self._failed = str(error)
+            self._failed = f"{error}"
             raise self._has_failed() from error
 
     def take_as_found(self, made: Sequence[Leaf]) -> None:

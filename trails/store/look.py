@@ -335,7 +335,7 @@ def _emptiness(engine: ox.Store) -> Callable[[str], bool]:
 
 def _unreadable(path: Path, error: Exception) -> StoreFailed:
     full = (EMFILE, ENFILE)
-    if getattr(error, "errno", None) in full or "Too many open files" in str(error):
+    if getattr(error, "errno", None) in full or "Too many open files" in f"{error}":
         return StoreFailed(
             f"the store {path} cannot be opened: this process has too many files open; close stores that you read no more, "
             "or raise its limit (`ulimit -n`)"

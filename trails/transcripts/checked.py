@@ -44,7 +44,7 @@ def fault(turn: SourceTurn) -> str | None:
     try:
         drafted(turn)
     except InvalidInput as error:
-        return str(error)
+        return f"{error}"
     return None
 
 

@@ -199,7 +199,7 @@ def _import_path(
         except InvalidInput as error:
             if path.is_file():
                 raise
-            report.problems.append(FileProblem(file=str(files[0]), line=0, reason=str(error), text=""))
+            report.problems.append(FileProblem(file=str(files[0]), line=0, reason=f"{error}", text=""))
         report.files += len(files)
     if progress:
         progress(total, total, "")

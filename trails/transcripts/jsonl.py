@@ -43,7 +43,7 @@ def read_lines(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Prob
             whole, rest, reason = _glued(line)
             objects += [(number, each) for each in whole]
             if not whole:
-                problems.append(problem(number, str(error), line))
+                problems.append(problem(number, f"{error}", line))
             elif rest:
                 problems.append(problem(number, f"{reason}, after {len(whole)} record(s) on its line", rest))
     return objects, problems
@@ -68,7 +68,7 @@ def read_object(data: bytes) -> dict[str, Any] | Problem:
     try:
         return _object(data.removeprefix(BOM_UTF8))
     except _UnusableError as error:
-        return problem(0, str(error), b"")
+        return problem(0, f"{error}", b"")
 
 
 def read_values(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Problem]]:
@@ -107,7 +107,7 @@ def read_values(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Pro
             try:
                 objects.append((line, _checked(value, text, at, end)))
             except _UnusableError as error:
-                problems.append(problem(line, str(error), text[at:end]))
+                problems.append(problem(line, f"{error}", text[at:end]))
         at = _after(_BETWEEN if in_array else _BLANK, text, end)
     if in_array:
         problems.append(problem(line, "is an array that has no end: the file is cut", ""))
@@ -177,7 +177,7 @@ def _why(error: Exception) -> str:
         return _TOO_DEEP
     if isinstance(error, ValueError):  # an integer of more digits than Python reads
         return f"is not JSON that can be read: {error}"
-    return str(error)
+    return f"{error}"
 
 
 def _checked(value: Any, text: str, start: int, end: int) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def _beside_turns(session: SourceSession, problems: list[str]) -> SourceSession:
         try:
             validate.to_json(value, what)
         except InvalidInput as error:
-            problems.append(f"session {session.id!r}: {_cannot(str(error))}")
+            problems.append(f"session {session.id!r}: {_cannot(f'{error}')}")
             return True
         return False
 

@@ -193,7 +193,7 @@ def _load(target: Repository, quads: Sequence[Quad], *, restore: bool) -> _File:
         file = Repository(scratch)
         report = file.verify()
     except (ValueError, AttributeError) as error:
-        raise _refused([str(error)]) from error
+        raise _refused([f"{error}"]) from error
     if not report.ok:
         raise _refused([finding.message for finding in report.findings])
     scratch.commit(Change(add=[quad for quad in quads if quad.predicate == vocab.SPAWNED_BY]))

@@ -50,7 +50,7 @@ def json_object(data: bytes, what: str) -> dict[str, Any]:
             f"the document is not JSON at line {error.lineno}, column {error.colno}: {error.msg}"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"the {what} document cannot be read: {str(error)[:200]}") from error
+        raise InvalidInput(f"the {what} document cannot be read: {f'{error}'[:200]}") from error
     if not isinstance(value, dict):
         raise InvalidInput(f"the {what} document is no JSON object")
     return value

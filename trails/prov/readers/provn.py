@@ -301,4 +301,4 @@ class _Parser:
         try:
             return scope.iri(_NAME_ESCAPE.sub(r"\1", name) if "\\" in name else name)
         except InvalidInput as error:
-            raise self._refused(place, str(error)) from error
+            raise self._refused(place, f"{error}") from error

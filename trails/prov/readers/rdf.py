@@ -42,7 +42,7 @@ def read(data: bytes, format: str, terms: Terms | None = None) -> Document:  # n
             facts = graphs.setdefault(name, defaultdict(list))
             facts[quad.predicate.value].append((_node(quad.subject), _object(quad.object)))
     except (SyntaxError, ValueError, MemoryError) as error:
-        raise InvalidInput(f"the document is not {FORMATS[format].name}: {str(error)[:300]}") from error
+        raise InvalidInput(f"the document is not {FORMATS[format].name}: {f'{error}'[:300]}") from error
     known = plain_terms() if terms is None else terms
     bundles = [Bundle(name, statements(facts, known)) for name, facts in graphs.items()]
     return Document(bundles, dict(parser.prefixes))

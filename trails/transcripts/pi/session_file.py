@@ -219,7 +219,7 @@ def _entries(numbered: Iterable[tuple[int, _Json]], file: _SessionFile) -> dict[
         try:
             validate.to_json(data, "the entry")
         except InvalidInput as error:
-            file.refuse(line, str(error), data)
+            file.refuse(line, f"{error}", data)
             continue
         if kind == "session":
             if position > 0:
@@ -315,7 +315,7 @@ def _path(
             try:
                 made[entry.id] = read_entry(entry.data, before, places, turns)
             except InvalidInput as error:
-                file.refuse(entry.line, str(error), entry.data)
+                file.refuse(entry.line, f"{error}", entry.data)
                 made[entry.id] = None
             _note_compaction(made[entry.id], entry.line, file)
         found = made[entry.id]
