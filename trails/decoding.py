@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
-from trails.errors import IntegrityError, InvalidFields, TrailsError
+from trails.errors import IntegrityError, InvalidInput, TrailsError
 
 _STRANGE: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError)
 """What reading values raises that are not of the kind, the shape or the size that they should be of."""
@@ -26,6 +26,10 @@ def strange(error: Exception) -> IntegrityError:
         f"the store holds values that Trails never writes ({type(error).__name__}: {f'{error}'[:200]}): it was altered; "
         "`trails verify` names them; restore the session from an export or a backup"
     )
+
+
+class InvalidFields(InvalidInput):
+    """A value's fields are not as they must be. Where what is stored is read, that becomes an `IntegrityError`."""
 
 
 def decodes(function: Callable[_P, _T]) -> Callable[_P, _T]:

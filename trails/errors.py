@@ -50,10 +50,6 @@ class NoSuchName(InvalidInput, AttributeError):
     """There is no such attribute, or none that can be set; the message says what there is."""
 
 
-class InvalidFields(InvalidInput):
-    """A value's fields are not as they must be. Where what is stored is read, that becomes an `IntegrityError`."""
-
-
 class RequestRefused(InvalidInput):
     """A rule of sessions refuses a request. `code` is its kind, and the text is what the systems of session keys answer.
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trails import html, iris, reprs
-from trails.decoding import json_object, json_value
-from trails.errors import InvalidFields, NoSuchName
+from trails.decoding import InvalidFields, json_object, json_value
+from trails.errors import NoSuchName
 from trails.nearest import did_you_mean
 from trails.usage import INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES, cost_of, tokens_of
 

@@ -187,5 +187,5 @@ def _part_text(part: Any) -> str:
     return plain_text(texts[0]) if texts else f"[{kind or part.get('content_type') or 'part'}]"
 
 
-_TEXT_KEYS = ("text", "thinking", "content", "description", "result")
+_TEXT_KEYS = ("text", "refusal", "thinking", "content", "description", "result")
 _NESTED_KEYS = ("parts", "thoughts", "content", "summary")  # ChatGPT's content, OpenAI's reasoning

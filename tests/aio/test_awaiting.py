@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import itertools
 import sys
 import threading
 from collections.abc import Awaitable, Callable
@@ -196,6 +197,22 @@ def test_tasks_that_use_one_session_at_once_take_turns() -> None:
     assert play(work) == (51, True)
 
 
+def test_a_call_on_a_session_waits_for_the_one_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(store: AsyncRepository) -> tuple[int, int]:
+        session = await one_turn(store)
+        held = Held(monkeypatch)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.persist)
+            await held.until_begun()
+            tasks.start_soon(session.run, partial(_add, text="two"))  # on another thread, it would be refused there
+            await anyio.sleep(0.01)
+            assert len(session) == 1
+            held.go_on.set()
+        return len(session), session.pending
+
+    assert play(work) == (2, 1)
+
+
 def test_appending_while_another_tasks_call_is_under_way_is_refused_and_loses_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -304,8 +321,7 @@ def test_a_cancelled_query_ends_with_its_next_row() -> None:
         def rows() -> Any:
             yield 1
             asked.set()
-            while True:  # for ever, but for whoever has left
-                yield 1
+            yield from itertools.repeat(1, 20_000_000)  # as good as for ever, but for whoever has left
 
         from trails import query_guard
 
@@ -365,7 +381,7 @@ def test_cancelling_work_cancels_its_coroutines_and_begins_no_other() -> None:
     async def agent(step: Any) -> str:
         seen.append("begun")
         try:
-            await anyio.sleep_forever()
+            await anyio.sleep(WAIT)
         except BaseException:
             seen.append("cancelled")
             raise

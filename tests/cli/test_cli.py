@@ -188,9 +188,8 @@ def test_without_any_word_of_it_the_store_is_dot_trails_here(tmp_path: Path) -> 
 
 def test_list_prints_a_line_a_session_newest_first(run: Run) -> None:
     lines = ok(run("list")).splitlines()
-    assert [line.split()[0] for line in lines[2:]] == ["s3", "s2", "s1"]
-    assert "plan@1" in lines[3]
-    assert "by plan" in lines[2]
+    assert [line.split()[:2] for line in lines[1:]] == [["s3", "1"], ["s2", "3"], ["s1", "3"]]
+    assert [line.split("  ")[-1] for line in lines[1:]] == ["Find a map", "alt: A week", "plan: Plan a trip"]
 
 
 @pytest.mark.parametrize(
@@ -212,18 +211,33 @@ def test_a_page_of_the_list_says_how_to_get_the_next_one(run: Run) -> None:
     assert "s1" not in [line.split()[0] for line in ok(first).splitlines()]
     command = first.stderr.partition("there is more: trails ")[2].strip()
     lines = ok(run(*shlex.split(command))).splitlines()
-    assert [line.split()[0] for line in lines[2:]] == ["s1"]
+    assert [line.split()[0] for line in lines[1:]] == ["s1"]
+    assert [line.split()[0] for line in ok(run("list", "-n", "1", "--page", "2")).splitlines()[1:]] == ["s2"]
+    assert "there is no page 4: the list ends with page 3" in error_line(run("list", "-n", "1", "--page", "4"), 2)
 
 
 def test_the_list_as_json_holds_records_and_a_cursor(run: Run, opened: Repository) -> None:
     expected = [record.to_dict() for record in opened.list()]
     opened.close()
-    assert ok_json(run("list", "--json")) == {"sessions": expected, "cursor": None}
+    found = ok_json(run("list", "--json"))
+    assert found["cursor"] is None
+    assert [
+        {name: each[name] for name in record} for each, record in zip(found["sessions"], expected, strict=True)
+    ] == expected
+    assert [(each["first_prompt"], each["turns"]) for each in found["sessions"][1:]] == [
+        ("A week", 3),
+        ("Plan a trip", 3),
+    ]
 
 
 def test_a_time_without_a_zone_is_refused(run: Run) -> None:
     assert "has no time zone; write 2026-05-01T12:00Z" in error_line(run("list", "--since", "2026-05-01T12:00"), 2)
-    assert "is no time" in error_line(run("list", "--since", "yesterday"), 2)
+    assert "is no time; write 2026-05-01, " in error_line(run("list", "--since", "tomorrow"), 2)
+
+
+@pytest.mark.parametrize(("when", "expected"), [("1h", 3), ("today", 3), ("7d", 3), ("0m", 0)])
+def test_a_time_may_be_how_long_ago(run: Run, when: str, expected: int) -> None:
+    assert len(ok_json(run("list", "--since", when, "--json"))["sessions"]) == expected
 
 
 def test_show_prints_the_transcript_and_names_the_owner_of_inherited_turns(run: Run) -> None:

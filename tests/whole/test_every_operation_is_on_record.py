@@ -405,6 +405,9 @@ OPERATIONS |= {
     "Router.query": Reads(lambda w: w.router.query(w.kim, "ASK { ?s ?p ?o }"), lambda w: w.router),
     "Router.check": Reads(lambda w: w.router.check(w.kim), lambda w: w.router),
     "Router.delete": Changes(lambda w: w.router.delete(key=w.kim, force=True), lambda w: w.router),
+    "View.select": Reads(lambda w: w.router.view(w.kim).select("SELECT * { ?s ?p ?o }"), lambda w: w.router),
+    "View.ask": Reads(lambda w: w.router.view(w.kim).ask("ASK { ?s ?p ?o }"), lambda w: w.router),
+    "View.construct": Reads(lambda w: w.router.view(w.kim).construct("DESCRIBE <urn:x>"), lambda w: w.router),
     "View.query": Reads(lambda w: w.router.view(w.kim).query("ASK { ?s ?p ?o }"), lambda w: w.router),
     # --- Runs
     "Runs.get": Reads(lambda w: w.runs.get(w.run_id), lambda w: w.runs),

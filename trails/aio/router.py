@@ -19,6 +19,9 @@ class AsyncView(Twin[View]):
         return self.sync.sessions
 
     query = in_thread(View.query, leave=True)
+    select = in_thread(View.select, leave=True)
+    ask = in_thread(View.ask, leave=True)
+    construct = in_thread(View.construct, leave=True)
 
 
 def _view(twin: Twin[Any], made: View) -> AsyncView:

@@ -17,7 +17,7 @@ _TOPICS = {
         "append": "create.append",
     },
     "Look": {
-        "list": "show.list_sessions",
+        "list": "listing.list_sessions",
         "show": "show.show",
         "tree": "tree.tree",
         "branches": "show.branches",
@@ -69,6 +69,8 @@ _TOPICS = {
         "queries": "query.list_queries",
         "verify": "verify.verify",
         "validate": "validate.validate",
+        "stats": "cost.stats",
+        "cost": "cost.cost",
         "info": "store.info",
     },
     "Prove": {

@@ -24,6 +24,7 @@ from trails.errors import InvalidInput, SessionNotFound, TrailsError
 
 if TYPE_CHECKING:
     from trails import Repository
+    from trails.plumbing.pages import Page
 
 DEFAULT_STORE: Final = "./.trails"
 STORE: Final = "trails.store"
@@ -36,6 +37,7 @@ BROKEN_PIPE: Final = 141
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Shown = TypeVar("_Shown")
+_Page = TypeVar("_Page", bound="Page[Any]")
 
 
 class OnDemand(MutableMapping[str, click.Command]):
@@ -242,6 +244,9 @@ EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 IN_OLDER_COPIES: Final = "older backups, dumps and exports still hold it"
 
+tsv_option = click.option(
+    "--tsv", "as_tsv", is_flag=True, help="Print tab-separated values, whole, with a line of names."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text for people.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 by_option = click.option(
@@ -296,6 +301,27 @@ def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], clic
 
 
 # --- answers
+
+
+def page_options(function: _Command) -> _Command:
+    """Add `--limit`, `--page` and `--cursor`: which part of a list is shown."""
+    function = click.option("--cursor", metavar="TEXT", help="Go on where the page before ended.")(function)
+    page = click.option(
+        "--page", type=click.IntRange(1, 1000), default=1, metavar="N", help="The Nth page of the list."
+    )
+    return limit_option()(page(function))
+
+
+def paged(ask: Callable[[str | None], _Page], page: int, cursor: str | None) -> _Page:
+    """Return a page that `ask` gives for a cursor: the one after a cursor, or the Nth from the beginning."""
+    if page > 1 and cursor is not None:
+        refuse("--page counts from the beginning, and --cursor goes on from elsewhere; give one")
+    found = ask(cursor)
+    for number in range(1, page):
+        if found.cursor is None:
+            refuse(f"there is no page {page}: the list ends with page {number}")
+        found = ask(found.cursor)
+    return found
 
 
 def answer(
@@ -397,23 +423,17 @@ def limit_option(default: int | None = 50, most: int = 1000) -> Callable[[_Comma
 
 
 def time_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
-    """Add an option that takes a moment: ISO 8601 with a time zone, or a plain date, which is its midnight in UTC."""
+    """Add an option that takes a moment, as `trails.cli.times` reads it: ISO 8601, a date, or how long ago."""
     return click.option(name, metavar="TIME", callback=_parse_time, help=help_text)
 
 
 def _parse_time(ctx: click.Context, parameter: click.Parameter, value: str | None) -> datetime | None:
-    if value is None:
-        return None
+    from trails.cli.times import moment_of
+
     try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        raise click.BadParameter(
-            f"{value!r} is no time; write 2026-05-01 or 2026-05-01T12:00Z", ctx, parameter
-        ) from None
-    if moment.tzinfo is None and len(value) > len("2026-05-01"):
-        remedy = f"write {value}Z for UTC, or an offset as in {value}+02:00"
-        raise click.BadParameter(f"{value!r} has no time zone; {remedy}", ctx, parameter)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return None if value is None else moment_of(value, datetime.now(UTC))
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from None
 
 
 def read_stdin() -> str:
@@ -445,6 +465,12 @@ def one_format(format_: str | None, *, as_json: bool) -> str | None:
     if as_json and format_ not in (None, "json"):
         refuse(f"--json and --format {format_} are two formats; give one")
     return "json" if as_json else format_
+
+
+def one_of(as_tsv: bool, as_json: bool) -> None:
+    """End the command as wrong usage where two formats are asked for."""
+    if as_tsv and as_json:
+        refuse("--tsv and --json are two formats; give one")
 
 
 def decoded(data: bytes, source: str) -> str:

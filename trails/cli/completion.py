@@ -56,7 +56,7 @@ _FIXED: Final = {
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that completes commands, options and names in a shell.
+    """Print the script that completes commands and names in a shell.
 
     \b
     bash:  eval "$(trails completion bash)"      in ~/.bashrc

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trails.cli.base import answer, command, end, json_option, limit_option, open_store, there_is_more
-from trails.cli.terminal import clean, one_line
+from trails.cli import columns
+from trails.cli.base import (
+    answer,
+    command,
+    end,
+    json_option,
+    open_store,
+    page_options,
+    paged,
+    there_is_more,
+    tsv_option,
+)
+from trails.cli.terminal import one_line
 
 if TYPE_CHECKING:
     from trails.plumbing.search import Hit
+
+FIELDS: Final = ("session", "index", "role", "author", "time", "digest", "tools", "snippet")
+"""The columns of tab-separated values."""
+_INDENT: Final = "    "
 
 
 @command("search")
@@ -20,8 +37,8 @@ if TYPE_CHECKING:
 @click.option("--session", metavar="SESSION", help="Only the transcript of this session.")
 @click.option("--role", metavar="ROLE", help="Only turns in this role.")
 @click.option("--author", metavar="NAME", help="Only turns by this principal or agent; agent:NAME for an agent.")
-@limit_option()
-@click.option("--cursor", metavar="TEXT", help="Go on where the page before ended.")
+@page_options
+@tsv_option
 @json_option
 def search(
     *,
@@ -31,37 +48,74 @@ def search(
     role: str | None,
     author: str | None,
     limit: int,
+    page: int,
     cursor: str | None,
+    as_tsv: bool,
     as_json: bool,
 ) -> None:
     """Find turns by text, tool, role or author, newest first.
 
     TEXT is looked for as it is, upper and lower case alike, in what was said and in the arguments of tool calls. A turn
-    that was copied is found once. The exit code is 1 where nothing is found, as grep's is.
+    that was copied is found once. A hit takes two lines: the session that owns the turn, the turn's index, who spoke and
+    when; and what stands around the text. The exit code is 1 where nothing is found, as grep's is.
     """
     with open_store(reading=True) as store:
         session_id = None if session is None else store.resolve(session)
-        page = store.search(text, tool=tool, session=session_id, role=role, author=author, limit=limit, cursor=cursor)
+        asked: dict[str, Any] = {"tool": tool, "session": session_id, "role": role, "author": author, "limit": limit}
+        found = paged(lambda after: store.search(text, **asked, cursor=after), page, cursor)
     options = {"tool": tool, "session": session, "role": role, "author": author}
-    more = there_is_more(page.cursor, "search", text, **options, limit=None if limit == 50 else str(limit))
-    answer({"turns": page, "cursor": page.cursor}, page, _draw_hits, empty="nothing found", said=more, as_json=as_json)
-    if not page:
+    more = there_is_more(found.cursor, "search", text, **options, limit=None if limit == 50 else str(limit))
+    if as_tsv:
+        columns.tsv(FIELDS, ([each[name] for name in FIELDS] for each in map(_plain, found)))
+    else:
+        value = {"turns": found, "cursor": found.cursor}
+        answer(value, found, lambda hits: _draw_hits(hits, text), empty="nothing found", said=more, as_json=as_json)
+    if not found:
         end(1)
 
 
-def _draw_hits(hits: Sequence[Hit]) -> None:
-    from rich.text import Text
+def _plain(hit: Hit) -> dict[str, Any]:
+    return hit.to_dict() | {"tools": " ".join(hit.tools)}
 
-    from trails.cli import render
 
-    made = render.table("session", "turn", "role", "author", "time (UTC)", "text", fold=("text",), right=("turn",))
+def _draw_hits(hits: Sequence[Hit], text: str | None) -> None:
+    width, colours = columns.room(), columns.coloured()
     for hit in hits:
-        made.add_row(
-            Text(clean(hit.session_id), style="cyan"),
-            str(hit.index),
-            Text(clean(hit.role), style=render.role_style(hit.role)),
-            Text(clean(hit.author)),
-            render.moment(hit.time),
-            Text(one_line(hit.snippet)),
-        )
-    render.screen().print(made)
+        moment = "-" if hit.time is None else hit.time.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+        facts = [hit.role, moment, one_line(hit.author), *(f"calls {one_line(tool)}" for tool in hit.tools)]
+        head = f"{one_line(hit.session_id)}  {hit.index}"
+        rest = columns.fitted(" · ".join(facts), max(1, width - columns.width_of(head) - 2))
+        shown = columns.painted(one_line(hit.session_id), "cyan", colours=colours)
+        index = columns.painted(str(hit.index), "bold", colours=colours)
+        columns.put(f"{shown}  {index}  {columns.painted(rest, 'dim', colours=colours)}")
+        columns.put(_INDENT + highlighted(hit.snippet, text, width - len(_INDENT), colours=colours))
+
+
+def highlighted(snippet: str, text: str | None, width: int, *, colours: bool) -> str:
+    """Return one line of a snippet around the first place where a text stands in it, each such place in colour.
+
+    >>> highlighted("We went to the Alps by train", "alps", 16, colours=False)
+    '…the Alps by t…'
+    """
+    line = one_line(snippet)
+    wanted = re.compile(re.escape(one_line(text or "")) or r"(?!)", re.IGNORECASE)
+    first = wanted.search(line)
+    if columns.width_of(line) > width:
+        start, end = first.span() if first else (0, 0)
+        line = _window(line, start, end, width)
+    return wanted.sub(lambda found: columns.painted(found[0], "bold red", colours=colours), line)
+
+
+def _window(line: str, start: int, end: int, width: int) -> str:
+    """Return the part of a line that has what stands between two places in its middle, with ellipses where it was cut."""
+    left, right = start, min(end, start + width)
+    taken = columns.width_of(line[left:right]) + 2
+    while taken < width and (left > 0 or right < len(line)):
+        if left > 0 and (right >= len(line) or start - left <= right - end):
+            left -= 1
+            taken += columns.width_of(line[left])
+        else:
+            right += 1
+            taken += columns.width_of(line[right - 1])
+    before, after = "…" if left > 0 else "", "…" if right < len(line) else ""
+    return columns.fitted(f"{before}{line[left:right].strip()}{after}", width)

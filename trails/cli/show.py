@@ -1,9 +1,8 @@
-"""Commands that show sessions: list, show, branches, replay."""
+"""Commands that show sessions: show, branches, replay."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,56 +11,12 @@ from trails.cli.base import (
     answer,
     command,
     json_option,
-    limit_option,
     open_store,
     session_argument,
-    there_is_more,
-    time_option,
 )
 
 if TYPE_CHECKING:
     from trails.model import SessionRecord, Turn
-
-
-@command("list")
-@click.option("--principal", metavar="NAME", help="Only sessions that run for this principal.")
-@click.option("--agent", metavar="NAME", help="Only sessions that this agent runs.")
-@click.option("--label", metavar="LABEL", help="Only the session with this label.")
-@time_option("--since", "Only those created at this time or later.")
-@time_option("--until", "Only those created before this time.")
-@limit_option()
-@click.option("--cursor", metavar="TEXT", help="Go on where the page before ended.")
-@json_option
-def list_sessions(
-    *,
-    principal: str | None,
-    agent: str | None,
-    label: str | None,
-    since: datetime | None,
-    until: datetime | None,
-    limit: int,
-    cursor: str | None,
-    as_json: bool,
-) -> None:
-    """List sessions, newest first.
-
-    A TIME is ISO 8601 with a time zone, or a plain date (midnight in UTC).
-    """
-    with open_store(reading=True) as store:
-        page = store.list(
-            principal=principal, agent=agent, label=label, since=since, until=until, limit=limit, cursor=cursor
-        )
-    more = there_is_more(
-        page.cursor,
-        "list",
-        principal=principal,
-        agent=agent,
-        since=None if since is None else since.isoformat(),
-        until=None if until is None else until.isoformat(),
-        limit=None if limit == 50 else str(limit),
-    )
-    value = {"sessions": page, "cursor": page.cursor}
-    answer(value, page, _draw_sessions, empty="no sessions found", said=more, as_json=as_json)
 
 
 def _draw_sessions(records: Sequence[SessionRecord]) -> None:

@@ -28,8 +28,11 @@ from trails.errors import InvalidInput, SessionNotFound
 from trails.model import SessionRecord
 from trails.nearest import nearest
 from trails.plumbing import marks
+from trails.plumbing.index import figures
 from trails.plumbing.workspace import Workspace
 
+_SHOWN: Final = 8
+"""So many are shown, as they are of digests."""
 SHORTEST: Final = 4
 """So many digits of an id that was made up must be given, as in git."""
 _MADE_UP: Final = re.compile(
@@ -167,6 +170,26 @@ def may_be_short_for(beginning: str, session_id: str) -> bool:
         made.start() + SHORTEST <= len(beginning) < made.end() and any(letter in "abcdef" for letter in made[0])
         for made in _MADE_UP.finditer(session_id)
     )
+
+
+def short(workspace: Workspace, session_id: str) -> str:
+    """Return the beginning of an id that may stand for it, of 8 made-up digits and more; the id itself where there is none.
+
+    No other id begins so at this time. Read from the index.
+    """
+    near = workspace.index.figures(lambda file: figures.neighbours(file, session_id))
+    common = max((len(_shared(session_id, other)) for other in near), default=0)
+    for made in _MADE_UP.finditer(session_id):
+        end = max(made.start() + _SHOWN, common + 1)
+        beginning = session_id[: end + 1] if session_id[end - 1 : end] == "-" else session_id[:end]
+        if may_be_short_for(beginning, session_id):
+            return beginning
+    return session_id
+
+
+def _shared(one: str, other: str) -> str:
+    ends = (number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return one[: next(ends, min(len(one), len(other)))]
 
 
 def _is_whole(name: str) -> bool:

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from trails import validate
-from trails.errors import InvalidFields, InvalidInput
+from trails.decoding import InvalidFields
+from trails.errors import InvalidInput
 from trails.model import Call, ContextUsed, ToolResult
 from trails.plumbing import actors
 

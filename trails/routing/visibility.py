@@ -15,7 +15,7 @@ from trails import iris, keys, queries, query_guard, validate, vocab
 from trails.errors import InvalidInput, TrailsError
 from trails.handles import Handle
 from trails.plumbing import bundle, conversations
-from trails.session import Repository
+from trails.session import Repository, forms
 from trails.store.contract import Result, Solutions
 
 _SPAWNED_BY_KEY: Final = vocab.ENTRY_FIELDS["spawnedBy"]
@@ -93,6 +93,18 @@ class View(Handle, public=True):
         if parameters:
             raise InvalidInput("parameters go with queries of the catalogue; write the values into a text of your own")
         return query_guard.answer(text, lambda: self._run(text, union=union))
+
+    def select(self, text: str, /, *, union: bool = True, **parameters: Any) -> Solutions:
+        """Return the rows of a SELECT over what can be seen; raise `InvalidInput` for any other form, naming its method."""
+        return forms.solutions(self.query(text, union=union, **parameters))
+
+    def ask(self, text: str, /, *, union: bool = True, **parameters: Any) -> bool:
+        """Return the answer of an ASK over what can be seen; raise `InvalidInput` for any other form."""
+        return forms.answer(self.query(text, union=union, **parameters))
+
+    def construct(self, text: str, /, *, union: bool = True, **parameters: Any) -> list[ox.Triple]:
+        """Return the triples of a CONSTRUCT or DESCRIBE over what can be seen; raise `InvalidInput` for any other form."""
+        return forms.triples(self.query(text, union=union, **parameters))
 
     def _run(self, text: str, *, union: bool) -> Result:
         default: list[NamedNode | ox.DefaultGraph | ox.BlankNode] = [vocab.CATALOG, *(self._graphs if union else [])]

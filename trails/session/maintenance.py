@@ -34,7 +34,6 @@ class Maintenance(Handle, public=True):
         that were made before still hold the text. In memory there is nothing to do. What is derived beside the store (the
         index of figures and texts) is made anew, too.
         """
-        self._index.empty()
         deletion.sweep_pending(self._store)
         sweep.sweep_names(self._store)
         done = embedded(self._store, "vacuum").vacuum()

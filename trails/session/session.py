@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 from uuid import uuid4
 
-from trails import html, lineage, validate
+from trails import html, lineage, replies, validate
 from trails.errors import ContextOverflow, InvalidInput, NoSuchName
 from trails.handles import Handle
 from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from trails.context.tokens import Counter
     from trails.diff import Diff
     from trails.integrity.head_signatures import HeadSignature
+    from trails.replies import Dumped
     from trails.session.bisect import Bisection, Predicate
     from trails.session.blame import Blame
     from trails.session.compaction import IsOverflow, Summarise
@@ -222,14 +223,14 @@ class Session(Handle, Tabular, public=True):
     def append(
         self,
         role: str,
-        content: str | Sequence[Any],
+        content: str | Sequence[Any] | Mapping[str, Any] | Dumped | None = None,
         *,
         author: str | None = None,
         time: datetime | None = None,
         model: str | None = None,
-        usage: Mapping[str, Any] | None = None,
+        usage: Mapping[str, Any] | Dumped | None = None,
         stop_reason: str | None = None,
-        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
+        tool_calls: Iterable[ToolCall | Mapping[str, Any] | Dumped] | None = (),
         tool_call_id: str | None = None,
         is_error: bool = False,
         tool_results: Iterable[ToolResult | Mapping[str, Any]] = (),
@@ -239,11 +240,13 @@ class Session(Handle, Tabular, public=True):
     ) -> Turn:
         """Add a turn at the end and return it; nothing is stored until `persist`.
 
-        `content` is text or a list of parts (mappings or strings). Parts that call a tool or answer a call are found in
-        Anthropic's, OpenAI's, pi's and OpenTelemetry's shapes; for plain text, `tool_calls` gives the calls and
-        `tool_call_id` (with `is_error`) the call that is answered. `tool_results` (`ToolResult` values, or mappings of their
-        fields) tells more of the calls that are answered: when they ran, how they came out, who let them run, on which
-        server; `call` the same of the model call, and which turns the model was shown. `author` defaults to the principal
+        `content` is text, a list of parts (mappings, strings, an SDK's objects), or what a model's SDK returned, as
+        `append_message` takes it: `role` must be its role then. None is no content, as beside tool calls. Parts that call a
+        tool or answer a call are found in Anthropic's, OpenAI's, pi's and OpenTelemetry's shapes; for plain text,
+        `tool_calls` gives the calls and `tool_call_id` (with `is_error`) the call that is answered. `tool_results`
+        (`ToolResult` values, or mappings of their fields) tells more of the calls that are answered: when they ran, how they
+        came out, who let them run, on which server; `call` the same of the model call, and which turns the model was shown.
+        `author` defaults to the principal
         for the roles "user" and "human", for the role "tool" to the tool that is answered for, where it is one, and to the
         agent for all others; `agent:NAME` names another agent. `time` is aware; it defaults to when the model call or the
         tool ended, where that is told, else to now. `usage` is kept as reported; token counts and cost are queryable under
@@ -265,31 +268,113 @@ class Session(Handle, Tabular, public=True):
         """
         if type(is_error) is not bool:
             raise InvalidInput(f"is_error is True or False, not {is_error!r:.80}")
-        validate.usage_counts(usage)
-        made = draft.make(
-            role,
-            content,
-            author=author,
-            time=time,
-            model=model,
-            usage=usage,
-            stop_reason=stop_reason,
-            tool_calls=tool_calls,
-            tool_call_id=tool_call_id,
-            is_error=is_error,
-            tool_results=tool_results,
-            call=call,
-            compaction=compaction,
-            meta=meta,
-        )
+        options = {
+            "author": author,
+            "time": time,
+            "model": model,
+            "usage": usage,
+            "stop_reason": stop_reason,
+            "tool_calls": tool_calls,
+            "tool_call_id": tool_call_id,
+            "is_error": is_error,
+            "tool_results": tool_results,
+            "call": call,
+            "compaction": compaction,
+            "meta": meta,
+        }
+        if not isinstance(content, str) or tool_calls != () or usage is not None:
+            content, options = replies.taken(role, content, options)
+        return self._append_all([self._checked(role, content, options)])[0]
+
+    def append_message(
+        self,
+        message: object,
+        *,
+        author: str | None = None,
+        time: datetime | None = None,
+        model: str | None = None,
+        call: Call | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Turn:
+        """Add one message as a turn: a whole reply of OpenAI's or Anthropic's SDK, a message of it, or one of a history.
+
+        A chat completion, a response or an Anthropic message gives content, tool calls, model, usage and stop reason; a
+        response's items are the turn's parts. What a turn has no place for (ids, annotations, unknown fields) is kept in its
+        metadata under `api`. The options are those of `append` and stand before what the message says.
+
+        Raises `InvalidInput` for what is no message, for several choices, and for a system message before the first turn,
+        which is the session's system prompt; else as `append`.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store, store.create() as s:
+        ...     asked = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+        ...     turn = s.append_message({"role": "assistant", "content": None, "tool_calls": [asked]})
+        ...     turn.role, turn.content, turn.tool_calls[0].name
+        ('assistant', '', 'weather')
+        """
+        given = replies.read(message)
+        if given.role in replies.SYSTEM_ROLES and not len(self):
+            raise InvalidInput(
+                f"the system prompt is session {self.id!r}'s own: give it to create() or set_system(), or hand the whole "
+                "history to extend()"
+            )
+        said = {"author": author, "time": time, "model": model, "call": call, "meta": meta}
+        return self._append_all([self._checked(given.role, given.content, replies.merged(given.options, said))])[0]
+
+    def extend(self, messages: Iterable[object]) -> tuple[Turn, ...]:
+        """Add a history, each message as one turn, and return the turns: all of them, or none where one is refused.
+
+        `messages` are those of OpenAI's chat, of Anthropic's messages, or the items of OpenAI's responses, a response's
+        `output` too; each as `append_message` takes it. A system message at the beginning is the session's system prompt: it
+        is set where the session has neither one nor turns, and must say the same as the one in force elsewhere.
+
+        Raises `InvalidInput` for another system prompt than the one in force, and for a message that cannot be kept, naming
+        its place.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store, store.create() as s:
+        ...     turns = s.extend([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Plan a trip"}])
+        ...     s.system, [turn.content for turn in s.turns]
+        ('Be brief.', ['Plan a trip'])
+        """
+        given = replies.history(messages)
+        prompt = None
+        while given and given[0].role in replies.SYSTEM_ROLES:
+            prompt = "\n".join(filter(None, (prompt, replies.prompt_of(given.pop(0)))))
+        in_force = self.system
+        if prompt is not None and prompt != in_force and (in_force is not None or len(self)):
+            raise InvalidInput(
+                f"the history's system prompt is not that of session {self.id!r}: leave it out, or change the session's with "
+                "set_system() first"
+            )
+        made = [self._checked(*each) for each in given]
+        if prompt is not None and in_force is None:
+            self.set_system(prompt)
+        return self._append_all(made)
+
+    def _checked(self, role: str, content: Any, options: Mapping[str, Any]) -> draft.Draft:
+        """Return a turn that may be appended; raise `InvalidInput` for what cannot be kept, and for an empty one."""
+        validate.usage_counts(options.get("usage"))
+        made = draft.make(role, content, **options)
         if made.says_nothing(content):
             raise InvalidInput(
                 f"the turn for session {self.id!r} is empty: give it a text, parts, or the tool calls that it makes"
             )
-        turn = self.worktree.append(made)
+        return made
+
+    def _append_all(self, made: Iterable[draft.Draft]) -> tuple[Turn, ...]:
+        """Append turns, all or none, and store them where the session stores at once."""
+        turns: list[Turn] = []
+        try:
+            for each in made:
+                turns.append(self.worktree.append(each))  # noqa: PERF401 - those before one that is refused are taken back
+        except BaseException:
+            for _ in turns:
+                self.worktree.take_back()
+            raise
         if self.autopersist:
             self.worktree.store_news()
-        return turn
+        return tuple(turns)
 
     def discard_pending(self) -> int:
         """Forget the turns that were appended and not persisted; return how many."""

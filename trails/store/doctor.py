@@ -22,7 +22,7 @@ import pyoxigraph as ox
 from trails.errors import StoreFailed, StoreLocked
 from trails.files import as_path, in_words
 from trails.integrity import leaves
-from trails.store import commitlog, maintenance, marker, staging
+from trails.store import capture, commitlog, maintenance, marker, staging
 from trails.store.lockfile import describe_holder, unlocked
 
 _FILES: Final = 1024
@@ -110,6 +110,7 @@ def _files(folder: Path) -> Iterator[Check]:
     yield _space(folder)
     yield _permissions(folder)
     yield _leftovers(folder)
+    yield _readers(folder)
 
 
 def _format(folder: Path) -> Check:
@@ -168,6 +169,15 @@ def _leftovers(folder: Path) -> Check:
         what = f"a backup, restore, load or dump that was killed left {', '.join(beside)}"
         return Check("leftovers", False, what, "the next such command in that folder clears it away; or remove it")
     return Check("leftovers", True, "nothing was cut short")
+
+
+def _readers(folder: Path) -> Check:
+    """Look for links to the store's files, or copies, that readers keep beside it: what is redacted stays in them."""
+    found = [str(each) for each in capture.readers_beside(folder)]
+    if found:
+        what = f"readers have what they saw of the store in {', '.join(found)}, text that was redacted since included"
+        return Check("readers", False, what, "close them there; `trails vacuum` removes what killed ones have left")
+    return Check("readers", True, "no reader has a copy of the store's text on disk")
 
 
 # --- a store that nobody has open

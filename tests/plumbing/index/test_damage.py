@@ -21,7 +21,7 @@ from trails.plumbing.index import keeper, sidefile, texts
 from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS
 from trails.store import maintenance
 
-SECRET = "Qxzvkw"
+MARKED = "Qxzvkw"
 """Three letters of it in a row stand nowhere else."""
 
 
@@ -81,6 +81,11 @@ def test_a_byte_that_flipped_gives_no_wrong_answer(place: Path, part: keeper.Par
     assert sidefile.is_sealed(file)
 
 
+def _folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "no seal": lambda file: file.with_suffix(".seal").unlink(),
     "no file": lambda file: file.unlink(),
@@ -88,7 +93,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "a seal of another kind": lambda file: file.with_suffix(".seal").write_text("[9, 0, 0]"),
     "half of it": lambda file: os.truncate(file, file.stat().st_size // 2),
     "another file": lambda file: file.write_text("SQLite format 3 it is not"),
-    "a folder": lambda file: (file.unlink(), file.mkdir()),
+    "a folder": _folder,
     "another version": lambda file: _of_version(file, sidefile.FORMAT + 1),
 }
 
@@ -213,7 +218,7 @@ def _grams(place: Path) -> set[str]:
 
 ERASING: dict[str, Callable[[Repository], object]] = {
     "redact": lambda store: store.redact("s", 0),
-    "redact_matching": lambda store: store.redact_matching(SECRET),
+    "redact_matching": lambda store: store.redact_matching(MARKED),
     "delete": lambda store: store.delete("s"),
     "prune": lambda store: store.prune(keep_count=1),
 }
@@ -226,14 +231,14 @@ def test_what_is_taken_out_is_in_no_file_of_the_index_once_that_is_acknowledged(
 ) -> None:
     with trails.open(place, create=True) as store:
         session = store.create(id="s")
-        session.append("user", f"My name is {SECRET}")
+        session.append("user", f"My name is {MARKED}")
         session.persist()
         other = store.create(id="other")
         other.append("user", "Hello there")
         other.persist()
         store.search("there")
         store.summaries()
-    for text in (SECRET.encode(), texts.folded(SECRET).encode()):
+    for text in (MARKED.encode(), texts.folded(MARKED).encode()):
         assert text in _raw(place)
     assert {"QXZ", "VKW"} <= _grams(place)
     with trails.open(place) as store:
@@ -242,24 +247,24 @@ def test_what_is_taken_out_is_in_no_file_of_the_index_once_that_is_acknowledged(
             store.summaries()
         ERASING[erasing](store)
         raw = _raw(place)
-        assert SECRET.encode() not in raw
-        assert texts.folded(SECRET).encode() not in raw
+        assert MARKED.encode() not in raw
+        assert texts.folded(MARKED).encode() not in raw
         assert not {"QXZ", "XZV", "ZVK", "VKW"} & _grams(place)
-        assert store.search(SECRET) == []
+        assert store.search(MARKED) == []
         assert [(hit.session_id, hit.index) for hit in store.search("there")] == [("other", 0)]
 
 
 def test_an_index_too_great_to_be_written_anew_is_thrown_away(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "REWRITTEN_UP_TO", 0)
-    fill(place, "a", SECRET)
+    fill(place, "a", MARKED)
     with trails.open(place) as store:
-        store.delete(SECRET)
-        assert texts.folded(SECRET).encode() not in _raw(place)
+        store.delete(MARKED)
+        assert texts.folded(MARKED).encode() not in _raw(place)
         assert answers(store) == expected("a")
 
 
 def test_what_a_kill_left_unsealed_is_gone_once_the_store_is_opened(place: Path) -> None:
-    fill(place, SECRET)
+    fill(place, MARKED)
     for part in PARTS:
         (index_of(place) / part.name).with_suffix(".seal").unlink()
     trails.open(place).close()

@@ -79,7 +79,7 @@ def test_pages_in_every_order_lose_and_double_nothing_while_sessions_are_made(st
     for sort in ("created", "activity", "turns", "tokens"):
         found, cursor = list[str](), None
         while True:
-            page = store.list(sort=sort, limit=2, cursor=cursor)  # type: ignore[arg-type] # one of them
+            page = store.list(sort=sort, limit=2, cursor=cursor)
             found += [record.id for record in page if record.id.startswith("s")]
             store.create(id=f"{sort}-{len(found)}", created=START + timedelta(days=1)).persist()
             if (cursor := page.cursor) is None:

@@ -284,6 +284,15 @@ def page(
     return found, (rows[limit - 1][0], rows[limit - 1][1]) if len(rows) > limit else None
 
 
+def neighbours(figures: SideFile, session_id: str) -> list[str]:
+    """Return the ids that come before and after one, in order of text, where there are any."""
+    (row,) = figures.ask(
+        "SELECT (SELECT max(id) FROM sessions WHERE id < ?), (SELECT min(id) FROM sessions WHERE id > ?)",
+        (session_id, session_id),
+    )
+    return [each for each in row if each is not None]
+
+
 def models(figures: SideFile, session_ids: Collection[str]) -> dict[str, list[str]]:
     """Return by session id the models that were called in sessions, in order of name."""
     found: dict[str, list[str]] = {}

@@ -223,12 +223,11 @@ class Index:
                 self._opened(part).empty()
 
     def rebuild(self) -> None:
-        """Make all of it anew."""
+        """Make anew what there is of it."""
         with self._lock, self._in_words():
-            for part in PARTS if self._folder is not None and not self._borrowed else list(self._files):
-                if part is not TEXTS or self.has_texts:
-                    self._opened(part).empty()
-                    self._up_to_date(part)
+            for part in self._there():
+                self._opened(part).empty()
+                self._up_to_date(part)
 
     def behind(self, part: Part) -> int:
         """Return how many lines of the log came since a file of the index was brought up to date."""

@@ -30,8 +30,10 @@ CREATE VIRTUAL TABLE texts USING fts5 (text, tokenize = 'trigram case_sensitive 
 REWRITTEN_UP_TO: Final = 100_000
 """Turns up to which the index is written anew without what was taken out; a greater one is thrown away."""
 _GRAM: Final = 3
-_GRAMS: Final = 40
-"""Of a long text, so many runs of characters narrow down where it may stand."""
+_GRAMS: Final = 6
+"""So many runs of characters, those that look rarest, narrow down where a text may stand: each takes as long as the others."""
+_FREQUENT: Final = " ETAOINSRHLDCUMFPGWYBVKXJQZ"
+"""The characters that stand nearly everywhere, the most frequent first."""
 _SECOND: Final = 1_000_000
 _BITS: Final = 24
 """A turn's number is the second it is of and, in so many bits, which one of that second: the newest has the greatest."""
@@ -157,41 +159,41 @@ def candidates(
         values.extend(more)
 
     wanted = None if text is None else folded(text)
+    session_ids, authors = list(session_ids), list(authors)
+    tables = _tables(has_text=wanted is not None, has_tool=tool is not None, of_sessions=bool(session_ids))
     if wanted is not None:
-        if len(wanted) >= _GRAM:
+        if len(wanted) >= _GRAM and not session_ids:
             where("texts MATCH ?", _grams(wanted))
         where("instr(t.text, ?) > 0", wanted)
     if tool is not None:
         where("c.name = ?", tool)
     if role is not None:
         where("d.role = ?", role)
-    for column, some in (("d.author", list(authors)), ("s.id", list(session_ids))):
+    for column, some in (("d.author", authors), ("s.id", session_ids)):
         if some:
             where(f"{column} IN ({', '.join('?' * len(some))})", *some)
-    key = "t.rowid" if wanted is not None else "c.doc" if tool is not None else "d.doc"
+    key = {"texts t": "t.rowid", "tools c": "c.doc"}.get(tables[0], "d.doc")
     if until is not None:
         where(f"{key} < ?", (until // _SECOND - _FAR_PAST // _SECOND + 1) << _BITS)
-    tables = " CROSS JOIN ".join(_tables(wanted is not None, tool is not None))
     rows = texts.each(
-        f"SELECT d.doc >> {_BITS}, d.time, s.id, d.place, d.tail FROM {tables}"  # noqa: S608 - our own names
-        f" WHERE {' AND '.join([*_joined(wanted is not None, tool is not None), *conditions])} ORDER BY {key} DESC",
+        f"SELECT d.doc >> {_BITS}, d.time, s.id, d.place, d.tail FROM {' CROSS JOIN '.join(tables)}"  # noqa: S608 - our own
+        f" WHERE {' AND '.join([*_joined(tables), *conditions])} ORDER BY {key} DESC",
         values,
     )
     yield from _in_order(rows, until)
 
 
-def _tables(has_text: bool, has_tool: bool) -> list[str]:
-    """Return the tables to look in, in the order in which they are gone through."""
+def _tables(*, has_text: bool, has_tool: bool, of_sessions: bool) -> list[str]:
+    """Return the tables to look in, in the order in which they are gone through: of few sessions, all turns are looked at."""
     named = ["texts t"] if has_text else []
     named += ["tools c"] if has_tool else []
-    return [*named, "docs d", "sessions s"]
+    return ["sessions s", "docs d", *named] if of_sessions else [*named, "docs d", "sessions s"]
 
 
-def _joined(has_text: bool, has_tool: bool) -> list[str]:
+def _joined(tables: Sequence[str]) -> list[str]:
     found = ["s.number = d.session"]
-    found += ["d.doc = t.rowid"] if has_text else []
-    found += ["c.doc = d.doc"] if has_tool and not has_text else []
-    return [*found, "c.doc = t.rowid"] if has_tool and has_text else found
+    found += ["d.doc = t.rowid"] if "texts t" in tables else []
+    return [*found, "c.doc = d.doc"] if "tools c" in tables else found
 
 
 def _in_order(rows: Iterable[tuple[int, int, str, int, str]], until: int | None) -> Iterator[Found]:
@@ -212,7 +214,12 @@ def _sorted(group: list[Found]) -> list[Found]:
 
 
 def _grams(wanted: str) -> str:
-    """Return the query for all runs of three characters of a text, or for some of a long one."""
-    runs = list(dict.fromkeys(wanted[at : at + _GRAM] for at in range(len(wanted) - _GRAM + 1)))
-    step = -(-len(runs) // _GRAMS)
-    return " AND ".join('"' + run.replace('"', '""') + '"' for run in runs[::step])
+    """Return the query for those runs of three characters of a text that look rarest."""
+    runs = dict.fromkeys(wanted[at : at + _GRAM] for at in range(len(wanted) - _GRAM + 1))
+    rarest = sorted(runs, key=lambda run: -sum(_rarity(character) for character in run))
+    return " AND ".join('"' + run.replace('"', '""') + '"' for run in rarest[:_GRAMS])
+
+
+def _rarity(character: str) -> int:
+    found = _FREQUENT.find(character)
+    return len(_FREQUENT) if found < 0 else found

@@ -1,0 +1,143 @@
+"""Lists that fit a width, hits that show what was found, and what was done and cost, on the command line."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import trails
+from tests.support.commands import Run, ok, ok_json
+from tests.support.terminals import on_terminal
+from trails.cli.search import highlighted
+from trails.plumbing import names
+
+MADE_UP = "7f3a9c1e-5b2d-48f6-a0c4-e8d2b6f1a3c5"
+NEAR_IT = "7f3a9c1e-5b2e-48f6-a0c4-e8d2b6f1a3c5"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Two sessions whose ids begin alike for 12 digits, and one with a name; calls of two models, one with its cost."""
+    path = tmp_path / "store"
+    when = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    with trails.open(path, create=True, durability="process") as store:
+        for session_id, title in (
+            (MADE_UP, "Fix the parser, which takes a comma for the end of the line"),
+            (NEAR_IT, None),
+        ):
+            session = store.create(id=session_id, meta={"project": "/src/parser"} | ({"title": title} if title else {}))
+            session.append("user", "Where does the Wanderweg begin, and " + "how far is it " * 20, time=when)
+            session.append(
+                "assistant", "In Zermatt.", model="m-1", usage={"input_tokens": 1500, "output_tokens": 50}, time=when
+            )
+            session.persist()
+        plan = store.create(id="plan", label="trip", principal="alice", meta={"topic": "alps"})
+        plan.append(
+            "assistant", "By train", model="m-2", usage={"input_tokens": 5, "output_tokens": 1, "cost": 0.25}, time=when
+        )
+        plan.persist()
+    return path
+
+
+@pytest.mark.parametrize(("width", "ids"), [("80", ["7f3a9c1e-5b2d", "7f3a9c1e-5b2e"]), ("160", [MADE_UP, NEAR_IT])])
+def test_ids_are_whole_where_there_is_room_and_else_a_beginning_that_no_other_has(
+    place: Path, width: str, ids: list[str], run: Run
+) -> None:
+    shown = on_terminal(place, "list", COLUMNS=width, NO_COLOR="1")[1].splitlines()
+    assert [line.split()[0] for line in shown[1:]] == ["plan", *reversed(ids)]
+    assert max(map(len, shown)) <= int(width)
+    for short, whole in zip(ids, (MADE_UP, NEAR_IT), strict=True):
+        assert ok_json(run("show", short, "--json"))["session"]["id"] == whole
+
+
+def test_a_chosen_id_is_never_shortened(place: Path) -> None:
+    with trails.open(place) as store:
+        assert names.short(store.workspace, "plan") == "plan"
+
+
+def test_a_list_tells_what_each_session_is_about(run: Run) -> None:
+    lines = [line.split("  ")[-1] for line in ok(run("list")).splitlines()[1:]]
+    assert lines[0] == "trip"
+    assert lines[1].startswith("Where does the Wanderweg begin, and how far")
+    assert lines[2] == "Fix the parser, which takes a comma for the end of the line"
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--project", "parser"], [NEAR_IT, MADE_UP]),
+        (["--meta", "topic=alps"], ["plan"]),
+        (["--meta", "topic=sea"], []),
+        (["--sort", "tokens", "-n", "1"], [NEAR_IT]),
+        (["--label", "trip"], ["plan"]),
+    ],
+)
+def test_a_list_is_filtered_and_sorted(run: Run, options: list[str], found: list[str]) -> None:
+    assert [each["id"] for each in ok_json(run("list", "--json", *options))["sessions"]] == found
+    rows = ok(run("list", "--tsv", *options)).splitlines()
+    assert [row.split("\t")[0] for row in rows] == ["id", *found]
+
+
+def test_tab_separated_values_are_whole(run: Run) -> None:
+    header, *rows = (line.split("\t") for line in ok(run("list", "--tsv")).splitlines())
+    (row,) = [dict(zip(header, row, strict=True)) for row in rows if row[0] == MADE_UP]
+    assert row["title"] == "Fix the parser, which takes a comma for the end of the line"
+    assert (row["project"], row["turns"], row["label"]) == ("/src/parser", "2", "")
+    assert row["last_activity"] == "2026-05-01T12:00:00+00:00"
+    assert run("list", "--tsv", "--json").exit_code == 2
+
+
+@pytest.mark.parametrize("width", ["60", "80", "100"])
+def test_a_hit_shows_its_session_whole_and_what_was_found_at_any_width(place: Path, width: str) -> None:
+    code, shown = on_terminal(place, "search", "WANDERWEG", COLUMNS=width)
+    first, second, third, _ = shown.splitlines()
+    assert code == 0
+    assert {line.partition("  ")[0].removeprefix("\x1b[36m").removesuffix("\x1b[0m") for line in (first, third)} == {
+        NEAR_IT,
+        MADE_UP,
+    }
+    assert "\x1b[1;31mWanderweg\x1b[0m" in second
+    bare = on_terminal(place, "search", "WANDERWEG", COLUMNS=width, NO_COLOR="1")[1]
+    assert max(map(len, bare.splitlines())) <= int(width)
+
+
+@pytest.mark.parametrize("start", [0, 7, 40, 113])
+def test_what_was_found_stays_in_view_wherever_it_stands(start: int) -> None:
+    line = highlighted("x" * start + " needle " + "y" * (113 - start), "Needle", 30, colours=False)
+    assert "needle" in line
+    assert len(line) <= 30
+
+
+def test_what_was_done_is_counted_by_what_is_asked_for(run: Run) -> None:
+    found = ok_json(run("stats", "--by", "project", "--json"))
+    assert {row["group"]: (row["sessions"], row["turns"], row["calls"]) for row in found["rows"]} == {
+        "/src/parser": (2, 4, 2),
+        None: (1, 1, 1),
+    }
+    lines = [line.split() for line in ok(run("stats")).splitlines()]
+    assert lines == [
+        ["day", "sessions", "turns", "calls", "input", "output", "cached"],
+        ["2026-05-01", "3", "5", "3", "3.0k", "101", "-"],
+    ]
+
+
+def test_a_call_without_a_price_is_said_so_and_prices_may_be_given(run: Run, tmp_path: Path) -> None:
+    bare = run("cost")
+    assert [line.split() for line in ok(bare).splitlines()[1:]] == [
+        ["m-1", "2", "3.0k", "100", "-", "-", "0", "2"],
+        ["m-2", "1", "5", "1", "-", "0.25", "0", "0"],
+        ["total", "3", "3.0k", "101", "-", "0.25", "0", "2"],
+    ]
+    assert bare.stderr == "2 calls without a price, in no sum: m-1; --prices FILE gives one\n"
+    table = tmp_path / "prices.json"
+    table.write_text(json.dumps({"m-*": {"input": 1000, "output": 10_000}}))
+    priced = run("cost", "--prices", str(table))
+    assert [line.split()[5:] for line in ok(priced).splitlines()[1:]] == [
+        ["4.00", "2", "0"],  # 3,000 read at 0.001 and 100 written at 0.01
+        ["0.25", "0", "0"],
+        ["4.25", "2", "0"],
+    ]
+    assert priced.stderr == ""
