@@ -131,7 +131,7 @@ def test_a_forest_is_drawn_as_deep_as_it_is(store: Repository) -> None:
     assert "@3 other" in check(found._repr_html_())
 
 
-def test_a_long_session_is_cut_and_its_middle_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_session_is_cut_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with trails.open(tmp_path / "s", create=True, durability="process") as store:
         made = store.create(id="long")
         for number in range(300):
