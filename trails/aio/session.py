@@ -177,15 +177,6 @@ class AsyncSession(Twin[Session]):
         """Return a turn to write piece by piece in an `async with` block, as `Session.streaming` does, with its options."""
         return AsyncStreaming(self, self.sync.streaming(role, **options))
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Persist what is new, also where the block raises, as `with` does for a `Session`."""
-        await self.call(lambda: self.sync.__exit__(kind, error, trace))
-
     # --- what the store is asked
 
     tail = in_thread(Session.tail)

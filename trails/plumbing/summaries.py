@@ -81,14 +81,6 @@ class Summaries(Page[SessionSummary]):
         """Return each session as a dict of Python values."""
         return [each.model_dump() for each in self]
 
-    def to_pandas(self) -> Any:
-        """Return a `pandas.DataFrame` with a row for each session; raises `TrailsError` without pandas."""
-        return tables.to_pandas(self.table())
-
-    def to_arrow(self) -> Any:
-        """Return a `pyarrow.Table` with a row for each session; raises `TrailsError` without pyarrow."""
-        return tables.to_arrow(self.table())
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
