@@ -103,7 +103,7 @@ class Commands(click.Group):
     ) -> Any:
         """Run a command line; with `standalone_mode`, exit the process with its code."""
         if _COMPLETING in os.environ:
-            import_module("trails.cli.completion")  # its classes are what the shells' scripts talk to
+            _completion()  # its classes are what the shells' scripts talk to
         run = partial(super().main, args, prog_name, standalone_mode=False, **extra)
         if standalone_mode:
             sys.exit(_exit_code(run))
@@ -271,9 +271,13 @@ class Named(click.types.StringParamType):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[click.shell_completion.CompletionItem]:
         """Return the names that go on from what was typed."""
-        from trails.cli.completion import offered
+        made: list[click.shell_completion.CompletionItem] = _completion().offered(ctx, self.kind, incomplete)
+        return made
 
-        return offered(ctx, self.kind, incomplete)
+
+def _completion() -> Any:
+    """Return the module of completion, which stands above this one."""
+    return import_module("trails.cli.completion")
 
 
 _KINDS: Final = {
