@@ -25,7 +25,7 @@ def _draw_sessions(records: Sequence[SessionRecord]) -> None:
     render.sessions(render.screen(), records)
 
 
-@command("show")
+@command("show", pager=True)
 @click.argument("ref", metavar="REF")
 @click.option("--full", is_flag=True, help="Whole texts, tool arguments and digests.")
 @json_option
@@ -53,7 +53,7 @@ def show(ref: str, full: bool, as_json: bool) -> None:
     answer({"session": record, "system": system, "turns": turns}, turns, draw, as_json=as_json)
 
 
-@command("branches")
+@command("branches", pager=True)
 @session_argument
 @json_option
 def branches(session: str, as_json: bool) -> None:
@@ -68,7 +68,7 @@ def branches(session: str, as_json: bool) -> None:
     answer({"session": session_id, "branches": records}, records, _draw_sessions, empty=empty, as_json=as_json)
 
 
-@command("replay")
+@command("replay", pager=True)
 @click.argument("ref", metavar="REF")
 @click.option("--up-to", type=click.IntRange(min=0), metavar="INDEX", help="Stop before the turn with this index.")
 @json_option
