@@ -21,8 +21,10 @@ STATE_MACHINES := $(addprefix tests/,session/test_state_machine.py tree/test_tre
 SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
 
 .DEFAULT_GOAL := help
-.PHONY: help ontology demo test test-all long state-machines lint style types layers wheel-test bench clean
+.PHONY: help ontology demo test test-all long state-machines lint style types pyright layers wheel-test bench clean
 .DELETE_ON_ERROR:
+
+EXAMPLES = .mypy_cache/examples
 
 help:
 	@echo "make demo        install into $(VENV) and show in a minute what Trails does"
@@ -60,6 +62,13 @@ style: $(VENV)/.dev
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
+	$(BIN)/python -m tests.support.typed_programs $(EXAMPLES)
+	$(BIN)/mypy --strict $(EXAMPLES)/page_*.py
+
+# It fetches its engine from the network the first time.
+pyright: $(VENV)/.dev
+	$(BIN)/python -m tests.support.typed_programs $(EXAMPLES)
+	$(BIN)/pyright --pythonpath $(BIN)/python $(EXAMPLES)
 
 layers: $(VENV)/.dev
 	$(BIN)/lint-imports

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from trails.compare.arms import ArmTest
     from trails.compare.comparison import Comparison
     from trails.context.assembling import Context
     from trails.context.compacting import CompactionPolicy
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
         VerifyReport,
     )
     from trails.opening import open  # noqa: A004 - trails.open, as io.open
+    from trails.plumbing.forest import Forest
     from trails.plumbing.pages import Page
     from trails.plumbing.statistics import Statistics
     from trails.plumbing.summaries import SessionSummary
@@ -133,7 +135,9 @@ _HOMES = {
     "trails.runs": ("Runs", "Sent", "Spawned", "Step"),
     "trails.records.entries": ("Delivery", "Event", "Exchange"),
     "trails.plumbing.watch": ("Notice",),
+    "trails.compare.arms": ("ArmTest",),
     "trails.compare.comparison": ("Comparison",),
+    "trails.plumbing.forest": ("Forest",),
     "trails.plumbing.pages": ("Page",),
     "trails.plumbing.statistics": ("Statistics",),
     "trails.plumbing.summaries": ("SessionSummary",),
@@ -148,6 +152,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "MAX_FORK_DEPTH",
+    "ArmTest",
     "Call",
     "ClockWarning",
     "Compaction",
@@ -161,6 +166,7 @@ __all__ = [
     "Event",
     "Exchange",
     "ExchangeInterrupted",
+    "Forest",
     "ForkCycle",
     "ForkDepthExceeded",
     "HasChildren",

@@ -24,7 +24,7 @@ class _WithPage:
     @property
     def message(self) -> str:
         """What happened, without the page's name at the end."""
-        return super().__str__()
+        return BaseException.__str__(self)  # type: ignore[arg-type] # not a KeyError's own: it quotes
 
     def __str__(self) -> str:
         return f"{self.message} (trails guide {self.page})".lstrip()
@@ -67,8 +67,6 @@ class RequestRefused(InvalidInput):
 
 class SessionNotFound(TrailsError, KeyError):
     """No session has the name that was asked for (it may be deleted: the message says so)."""
-
-    __str__ = Exception.__str__  # a KeyError's own shows its text quoted
 
 
 class TurnNotFound(InvalidInput, IndexError):
@@ -158,7 +156,7 @@ class SharedSessionWarning(_WithPage, UserWarning):
     """Another person than before writes to a main session, where all direct chats meet: each sees the other's messages."""
 
 
-class ClockWarning(UserWarning):
+class ClockWarning(_WithPage, UserWarning):
     """A tick of a clock on its own thread failed (`Tree.ticking`, `Runs.ticking`); it is raised where its block ends, too."""
 
 

@@ -231,19 +231,21 @@ def _message(value: Mapping[str, Any]) -> Given:
 
 
 def _calls(given: Any) -> tuple[list[Any], list[Any], dict[str, Any]]:
-    """Return calls of functions, those of custom tools as parts, and what else is said of calls, by their ids."""
-    calls, customs, extras = [], [], {}
+    """Return calls of functions, or all calls as parts where one is of a custom tool, and what else is said of each, by id."""
+    calls, as_parts, extras, custom = [], [], {}, False
     for call in given:
         if not isinstance(call, Mapping):
             raise InvalidInput(f"a tool call must be a mapping, not {type(call).__name__}")
-        if isinstance(custom := call.get("custom"), Mapping):
-            customs.append({"type": "custom_tool_call", "call_id": call.get("id"), **custom})
+        if isinstance(call.get("custom"), Mapping):
+            custom = True
+            as_parts.append({"type": "custom_tool_call", "call_id": call.get("id"), **call["custom"]})
             continue
         calls.append(call)
+        as_parts.append({"type": "function_call", "call_id": call.get("id"), **(call.get("function") or {})})
         extra = {key: each for key, each in call.items() if key not in ("id", "type", "function", "index") and each}
         if extra and "function" in call:
             extras[str(call.get("id"))] = extra
-    return calls, customs, extras
+    return ([], as_parts, extras) if custom else (calls, [], extras)
 
 
 def _options(said: Mapping[str, Any], model: Any, usage: Any, stop_reason: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import itertools
 import sys
 import threading
@@ -144,6 +145,25 @@ def test_what_stands_on_top_is_awaited_too() -> None:
     play(work)
 
 
+def test_leaving_a_session_stores_what_was_appended_also_when_it_is_cancelled() -> None:
+    async def work(store: AsyncRepository) -> list[str]:
+        async def agent() -> None:
+            async with await store.session("chat", principal="alice") as chat:
+                chat.append("user", "Plan a trip")
+                await anyio.sleep(WAIT)
+
+        task = asyncio.create_task(agent())
+        while not await store.contains("chat"):
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return [turn.content for turn in await store.load("chat")]
+
+    assert play(work) == ["Plan a trip"]
+
+
 # --- the loop, the threads
 
 
@@ -169,6 +189,27 @@ def test_context_variables_go_along() -> None:
         return await store.run(lambda _: who.get())
 
     assert play(work) == "alice"
+
+
+def test_no_thread_hands_out_a_coroutine_which_trio_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_sync = to_thread.run_sync
+
+    async def checked(call: Callable[[], Any], **options: Any) -> Any:
+        found = await run_sync(call, **options)
+        assert not inspect.iscoroutine(found)
+        return found
+
+    async def summarise(_: Any) -> str:
+        await anyio.sleep(0)
+        return "short"
+
+    async def work(store: AsyncRepository) -> str:
+        session = await one_turn(store)
+        session.append("assistant", "two")
+        return (await session.compact(summarise, keep_turns=1)).text
+
+    monkeypatch.setattr(to_thread, "run_sync", checked)
+    assert play(work) == "short"
 
 
 # --- one at a time

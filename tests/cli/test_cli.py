@@ -96,22 +96,8 @@ def test_the_first_screen_shows_what_people_use_most_and_fits_a_terminal() -> No
     lines = ok(invoke("--help")).splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
-    listed = [line.split()[0] for line in lines if re.match(r"  [a-z]+ {2,}[A-Z]", line)]
-    assert listed == [
-        "init",
-        "import",
-        "create",
-        "append",
-        "list",
-        "show",
-        "log",
-        "search",
-        "fork",
-        "diff",
-        "compare",
-        "query",
-        "verify",
-    ]
+    listed = " ".join(line.split()[0] for line in lines if re.match(r"  [a-z]+ {2,}[A-Z]", line))
+    assert listed == "init import create append list show log search fork diff compare query verify"
     assert "inbox, runs, keys, proof, store" in " ".join(lines)
 
 
@@ -143,13 +129,13 @@ def test_every_example_of_a_command_fits_it(name: str, tmp_path: Path, monkeypat
         line.strip() for line in ok(invoke(*name.split(), "--help")).partition("Examples:")[2].splitlines() if line
     ]
     assert len(shown) >= 2
-    for example in shown:
-        words = shlex.split(re.sub(r" < \S+$", "", example))
+    for line in shown:
+        words = shlex.split(re.sub(r" < \S+$", "", line))
         start = words[3:] if words[1] == "--store" else words[1:]
         assert start[: len(name.split())] == name.split()
         context = click.Context(command, info_name=name)
         _, rest, _ = command.make_parser(context).parse_args(start[len(name.split()) :])
-        assert rest == [] or isinstance(command, click.Group), example
+        assert rest == [] or isinstance(command, click.Group), line
 
 
 @pytest.mark.parametrize("name", COMMANDS)

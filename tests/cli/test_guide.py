@@ -52,7 +52,8 @@ def _read(terminal: int) -> bytes:
 
 def test_the_pages_are_those_in_the_folder() -> None:
     assert sorted(PAGES) == sorted(file.stem for file in FOLDER.iterdir() if file.is_file())
-    assert all(file.suffix == ".md" for file in FOLDER.rglob("*") if file.is_file())
+    assert {file.suffix for file in FOLDER.rglob("*") if file.is_file() and file.parent.name != "notebooks"} == {".md"}
+    assert {file.suffix for file in (FOLDER / "notebooks").iterdir()} == {".ipynb"}
 
 
 @pytest.mark.parametrize("name", [*PAGES, *error_pages()])

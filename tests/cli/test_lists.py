@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import trails
+import trails.opening
 from tests.support.commands import Run, ok, ok_json
 from tests.support.terminals import on_terminal
 from trails.cli.search import highlighted
-from trails.plumbing import names
+from trails.plumbing.index import alone
 
 MADE_UP = "7f3a9c1e-5b2d-48f6-a0c4-e8d2b6f1a3c5"
 NEAR_IT = "7f3a9c1e-5b2e-48f6-a0c4-e8d2b6f1a3c5"
@@ -39,6 +40,7 @@ def place(tmp_path: Path) -> Path:
             "assistant", "By train", model="m-2", usage={"input_tokens": 5, "output_tokens": 1, "cost": 0.25}, time=when
         )
         plan.persist()
+        store.summaries(limit=1)  # brings the index up to date
     return path
 
 
@@ -51,11 +53,6 @@ def test_ids_are_whole_where_there_is_room_and_else_a_beginning_that_no_other_ha
     assert max(map(len, shown)) <= int(width)
     for short, whole in zip(ids, (MADE_UP, NEAR_IT), strict=True):
         assert ok_json(run("show", short, "--json"))["session"]["id"] == whole
-
-
-def test_a_chosen_id_is_never_shortened(place: Path) -> None:
-    with trails.open(place) as store:
-        assert names.short(store.workspace, "plan") == "plan"
 
 
 def test_a_list_tells_what_each_session_is_about(run: Run) -> None:
@@ -141,3 +138,54 @@ def test_a_call_without_a_price_is_said_so_and_prices_may_be_given(run: Run, tmp
         ["4.25", "2", "0"],
     ]
     assert priced.stderr == ""
+
+
+def test_a_range_of_turns_is_shown_by_its_indices(run: Run, place: Path) -> None:
+    with trails.open(place) as store:
+        session = store.create(id="long")
+        for number in range(6):
+            session.append("user", f"turn {number}")
+        session.persist()
+    for text, expected in (("2:4", [2, 3]), ("5", [5]), ("4:", [4, 5]), ("0,3:5", [0, 3, 4])):
+        assert [turn["index"] for turn in ok_json(run("show", "long", "--range", text, "--json"))["turns"]] == expected
+    shown = ok(run("show", "long@4", "--range", "3:"))
+    assert ("turn 3" in shown, "turn 2" in shown, "turn 4" in shown) == (True, False, False)
+    assert "there are no turns '5:9'" in run("show", "long", "--range", "5:9").stderr
+
+
+def test_a_list_needs_no_engine_where_the_index_is_sure_to_be_whole(
+    run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ok(run("list"))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the store was opened")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(trails.opening, "open_to_read", refuse)
+        assert ok(run("list")) == first
+        assert len(ok(run("list", "-n", "1", "--page", "2")).splitlines()) == 2
+    with trails.open(place) as store:
+        store.create(id="newer").persist()
+    assert ok(run("list")).splitlines()[1].startswith("newer")
+
+
+@pytest.mark.parametrize("what", ["log", "position", "index/figures.db", "index/figures.seal", "quads/CURRENT"])
+def test_where_anything_is_in_doubt_the_store_is_asked(place: Path, what: str) -> None:
+    file = place / what
+    data = file.read_bytes()
+    assert alone.figures_of(place) is not None
+    middle = {"log": len(data) - 9, "position": 10}.get(what, len(data) // 2)  # a link, and the id of the store
+    file.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+    if what == "quads/CURRENT":
+        file.unlink()
+    assert alone.figures_of(place) is None
+    file.write_bytes(data)
+    assert alone.figures_of(place) is not None
+
+
+def test_what_a_crash_of_the_system_may_have_lost_is_in_doubt(place: Path) -> None:
+    file = place / "position"
+    data = file.read_bytes()
+    file.write_bytes(data[:24] + b"another boot of " + data[40:])
+    assert alone.figures_of(place) is None

@@ -90,6 +90,9 @@ VALUES: dict[str, Shown] = {
     "triples": lambda store: store.query("CONSTRUCT { ?s ?p ?o } { ?s ?p ?o }"),
     "forest": lambda store: store.forest(),
     "verdict": lambda store: store.verify(),
+    "summaries": lambda store: store.summaries(),
+    "stats": lambda store: store.stats(),
+    "arms": lambda store: store.compare("plan", arms=["o*", "*"]),
 }
 
 
@@ -97,7 +100,7 @@ VALUES: dict[str, Shown] = {
 def test_what_is_shown_is_harmless(store: Repository, name: str) -> None:
     said = check(VALUES[name](store)._repr_html_())
     assert "it cannot be shown" not in said
-    assert "alert(1)" in said or name in ("verdict", "forest", "page", "branches")
+    assert "alert(1)" in said or name in ("verdict", "forest", "page", "branches", "stats", "arms")
 
 
 def test_a_session_shows_roles_texts_and_where_it_was_forked(store: Repository) -> None:
@@ -128,7 +131,7 @@ def test_a_forest_is_drawn_as_deep_as_it_is(store: Repository) -> None:
     assert "@3 other" in check(found._repr_html_())
 
 
-def test_a_long_session_is_cut_and_its_middle_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_session_is_cut_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with trails.open(tmp_path / "s", create=True, durability="process") as store:
         made = store.create(id="long")
         for number in range(300):
@@ -170,7 +173,7 @@ def test_what_cannot_be_shown_is_named_and_raises_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["session", "page", "branches", "hits", "diff", "context", "rows", "triples", "forest"]
+    "name", ["session", "page", "summaries", "branches", "hits", "diff", "context", "rows", "triples", "forest"]
 )
 def test_what_is_tabular_comes_as_a_data_frame_and_as_arrow(store: Repository, name: str) -> None:
     value = VALUES[name](store)

@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
+from tests.support.machines import Size
 from trails.errors import InvalidInput, StoreFailed, StoreReadOnly
 from trails.integrity.leaves import Leaf
 from trails.store import capture, lockfile, look, maintenance, marker, position
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
+from trails.store.replay import drop_engine_log
 from trails.store.view import ViewStore
 from trails.testing import StoreConformance
 
@@ -392,11 +394,11 @@ def forced(play: Play, event: str, step: tuple[Any, str], patch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_whatever_the_owner_does_between_two_steps_the_view_is_of_one_moment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str, size: Size
 ) -> None:
     play = Play(tmp_path / "store")
     play.several()
-    for step in STEPS:
+    for step in STEPS[::3] if (event, size) == ("bulk", "quick") else STEPS:
         if event == "end":
             play.owner.close()
             play.owner = EmbeddedStore(play.path)
@@ -406,6 +408,113 @@ def test_whatever_the_owner_does_between_two_steps_the_view_is_of_one_moment(
         assert seen(view) == play.states[view.number], step
         assert [line.split()[2] for line in view.log.lines()] == [str(n) for n in range(view.number)], step
         view.close()
+    play.owner.close()
+
+
+def in_two_parts(
+    play: Play,
+    patch: pytest.MonkeyPatch,
+    step: tuple[Any, str],
+    first: Callable[[], object],
+    rest: Callable[[], object],
+) -> ViewStore:
+    """Look while the first part of something is done after a step, and the rest only once that look was given up."""
+    module, name = step
+    real_step, real_look = getattr(module, name), look._look_once
+    done: list[str] = []
+
+    def step_then_first(*args: Any, **kwargs: Any) -> Any:
+        result = real_step(*args, **kwargs)
+        if not done:
+            done.append("first")
+            first()
+        return result
+
+    def look_after_rest(*args: Any) -> look.Moment:
+        if done == ["first"]:
+            done.append("rest")
+            rest()
+        return real_look(*args)
+
+    with patch.context() as patched:
+        patched.setattr(module, name, step_then_first)
+        patched.setattr(look, "_look_once", look_after_rest)
+        view = ViewStore(play.path)
+    assert done == ["first", "rest"], "the look was not given up"
+    return view
+
+
+def test_a_recovery_that_has_dropped_the_engines_log_and_not_begun_a_new_one_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = Play(tmp_path / "store")
+    play.several()
+    play.owner._settle()
+    play.owner._drop_engine()
+    play.owner._release()  # as after a kill
+
+    def begin() -> None:
+        position.Posted(play.path / maintenance.POSITION, marker.store_id(play.path), 4).close()
+        drop_engine_log(play.path / maintenance.QUADS)
+
+    def finish() -> None:
+        play.owner = EmbeddedStore(play.path)
+
+    view = in_two_parts(play, monkeypatch, (capture, "copy_list"), begin, finish)
+    assert (view.number, seen(view)) == (4, play.states[4])
+    view.close()
+    play.owner.close()
+
+
+def test_half_of_what_the_bulk_loader_brings_in_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play(tmp_path / "store")
+    play.several()
+    half, go = threading.Event(), threading.Event()
+
+    def load_in_two(work: Callable[[], None]) -> None:
+        assert play.owner._store is not None
+        play.owner._store.bulk_extend([quad(play.next - 1)])
+        half.set()
+        assert go.wait(20)
+        work()
+
+    def begin() -> None:
+        monkeypatch.setattr(play.owner._gate, "alone", load_in_two)
+        play.bulk()
+        assert half.wait(20)
+
+    view = in_two_parts(play, monkeypatch, (look, "_engine_folder"), begin, go.set)
+    assert (view.number, seen(view)) == (5, play.states[5])
+    view.close()
+    monkeypatch.undo()
+    play.owner.close()
+
+
+def test_a_record_whose_lines_are_not_in_the_log_yet_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = Play(tmp_path / "store")
+    play.several()
+    recorded, go = threading.Event(), threading.Event()
+    real = play.owner._log.append
+
+    def append_later(*args: Any) -> None:
+        recorded.set()
+        assert go.wait(20)
+        real(*args)
+
+    only_leaves = Change(leaves=lambda _: [Leaf("turns", "a", 4, "00" * 32)])
+    writer = threading.Thread(target=play.owner.commit, args=(only_leaves,))
+
+    def begin() -> None:
+        monkeypatch.setattr(play.owner._log, "append", append_later)
+        writer.start()
+        assert recorded.wait(20)
+
+    view = in_two_parts(play, monkeypatch, (look, "_engine_folder"), begin, go.set)
+    writer.join()
+    assert len(view.log.lines()) == view.number
+    view.close()
     play.owner.close()
 
 

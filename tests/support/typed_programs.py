@@ -1,6 +1,7 @@
-"""The Python examples of the README and the guide as programs, one a page, for type checkers.
+"""The Python examples of the guide as programs, one a page, for type checkers.
 
-`python -m tests.support.typed_programs FOLDER` writes them; `make types` has mypy (strict) and pyright check them.
+`python -m tests.support.typed_programs FOLDER` writes them; `make types` has mypy (strict) check them,
+and `make pyright` pyright.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "trails" / "guide").rglob("*.md")))
+PAGES: Final = tuple(sorted((ROOT / "trails" / "guide").glob("*.md")))
+"""The pages for tasks: those about errors show what is wrong, some of it for a type checker, too."""
 _BLOCK: Final = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 

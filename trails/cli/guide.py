@@ -17,7 +17,7 @@ from trails.nearest import did_you_mean
 
 FOLDER: Final = Path(__file__).parent.parent / "guide"
 PAGES: Final = (
-    *("python", "command-line", "branches", "context"),
+    *("python", "command-line", "branches", "notebooks", "context"),
     *("messages", "agents", "keys", "async"),
     *("graph", "provenance", "transcripts", "proofs", "audit", "redaction", "durability"),
 )

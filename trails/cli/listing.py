@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
@@ -19,6 +20,7 @@ from trails.cli.base import (
     page_options,
     paged,
     pairs,
+    store_location,
     there_is_more,
     time_option,
     tsv_option,
@@ -28,12 +30,13 @@ from trails.cli.times import ago
 
 if TYPE_CHECKING:
     from trails import Repository
-    from trails.plumbing.pages import Page
     from trails.plumbing.summaries import SessionSummary
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _ROOMY: Final = 110
 """From this width on, times are written out."""
+_SHORT: Final = 12
+"""Ids of so many characters are never cut."""
 _SORTS: Final = ("created", "activity", "turns", "tokens")
 FIELDS: Final = (
     *("id", "label", "title", "first_prompt", "turns", "own_turns", "calls", "input_tokens", "output_tokens", "cost"),
@@ -91,13 +94,20 @@ def list_sessions(
     one_of(as_tsv, as_json)
     asked: dict[str, Any] = {"principal": principal, "agent": agent, "project": project, "label": label, "sort": sort}
     asked |= {"meta": dict(pairs(meta, "--meta")) or None, "active_since": since, "active_until": until, "limit": limit}
-    with open_store() as store:
-        found = paged(lambda after: store.summaries(**asked, cursor=after), page, cursor)
-        value = {"sessions": _whole(store, found), "cursor": found.cursor} if as_json else None
-        shown = {} if as_json or as_tsv else _shown_ids(store, found, columns.room())
-    if as_tsv:
-        columns.tsv(FIELDS, ([each.to_dict()[name] for name in FIELDS] for each in found))
-        return
+    found = None if as_json or as_tsv else _at_once(asked, page, cursor)
+    value: Any = None
+    if found is None:
+        from trails.plumbing import names
+
+        with open_store(reading=True) as store:
+            summaries = paged(lambda after: store.summaries(**asked, cursor=after), page, cursor)
+            if as_json:
+                value = {"sessions": _whole(store, summaries), "cursor": summaries.cursor}
+            near = {} if as_json or as_tsv else {each.id: names.near(store.workspace, each.id) for each in summaries}
+            found = _Lines([_line_of(each) for each in summaries], summaries.cursor, near)
+        if as_tsv:
+            columns.tsv(FIELDS, ([each.to_dict()[name] for name in FIELDS] for each in summaries))
+            return
     more = there_is_more(
         found.cursor,
         "list",
@@ -110,7 +120,7 @@ def list_sessions(
         sort=None if sort == "created" else sort,
         limit=None if limit == 50 else str(limit),
     )
-    answer(value, found, lambda page: _draw(page, shown), empty="no sessions found", said=more, as_json=as_json)
+    answer(value, found.lines, lambda _: _draw(found), empty="no sessions found", said=more, as_json=as_json)
 
 
 def _whole(store: Repository, found: Sequence[SessionSummary]) -> list[dict[str, Any]]:
@@ -119,18 +129,79 @@ def _whole(store: Repository, found: Sequence[SessionSummary]) -> list[dict[str,
     return [records[each.id].to_dict() | each.to_dict() for each in found if each.id in records]
 
 
-def _shown_ids(store: Repository, found: Sequence[SessionSummary], width: int) -> Mapping[str, str]:
-    """Return what to call sessions by their ids: these whole where there is room for them."""
-    from trails.plumbing import names
+class _Line(NamedTuple):
+    """What is shown of a session."""
 
-    longest = max((len(each.id) for each in found), default=0)
-    if width >= _ROOMY + longest or longest <= 12:
-        return {}
-    return {each.id: names.short(store.workspace, each.id) for each in found}
+    id: str
+    label: str | None
+    told: str | None
+    turns: int
+    tokens: int
+    project: str | None
+    active: datetime | None
+    parent: str | None
 
 
-def _draw(found: Page[SessionSummary], shown: Mapping[str, str]) -> None:
+class _Lines(NamedTuple):
+    """A page of the list, its cursor, and by session the ids next to its own in order of text."""
+
+    lines: Sequence[_Line]
+    cursor: str | None
+    near: Mapping[str, Sequence[str]]
+
+
+def _line_of(each: SessionSummary) -> _Line:
+    told, tokens = each.title or each.first_prompt, each.input_tokens + each.output_tokens
+    return _Line(each.id, each.label, told, each.turns, tokens, each.project, each.last_activity, each.parent)
+
+
+def _at_once(asked: Mapping[str, Any], page: int, cursor: str | None) -> _Lines | None:
+    """Return a page without opening the store; None where it must be opened, to know for sure or for what is asked."""
+    given = {name for name, value in asked.items() if value is not None}
+    if given - {"sort", "limit", "active_since", "active_until"}:
+        return None
+    from trails.plumbing.index import alone, figures
+
+    file = alone.figures_of(Path(store_location() or ""))
+    if file is None:
+        return None
+    times = {name: asked[name] for name in ("active_since", "active_until")}
+    for number in range(page):
+        found = alone.page(file, asked["sort"], asked["limit"], cursor, **times)
+        if (
+            found is None
+            or (number + 1 < page and found[1] is None)
+            or (page > 1 and number == 0 and cursor is not None)
+        ):
+            return None  # what is wrong is said there
+        rows, cursor = found
+    return _Lines(
+        [_line_of_row(row) for row in rows], cursor, {row["id"]: figures.neighbours(file, row["id"]) for row in rows}
+    )
+
+
+def _line_of_row(row: Mapping[str, Any]) -> _Line:
+    from trails.plumbing.index.moments import moment
+
+    active = row["created"] if row["activity"] is None else row["activity"]
+    return _Line(
+        row["id"],
+        row["label"],
+        row["title"] or row["prompt"],
+        row["starts_at"] + row["own_turns"],
+        row["input"] + row["output"],
+        row["project"],
+        None if active is None else moment(active),
+        row["parent"],
+    )
+
+
+def _draw(found: _Lines) -> None:
+    from trails.plumbing.shortening import short
+
     now, width = datetime.now(UTC), columns.room()
+    longest = max(len(each.id) for each in found.lines)
+    is_narrow = width < _ROOMY + longest and longest > _SHORT
     made = [
         Column("session", style="cyan"),
         Column("turns", right=True),
@@ -141,14 +212,14 @@ def _draw(found: Page[SessionSummary], shown: Mapping[str, str]) -> None:
     ]
     cells = [
         [
-            shown.get(each.id, each.id),
+            short(each.id, found.near.get(each.id, ())) if is_narrow else each.id,
             f"{each.turns:,}",
-            short_number(each.input_tokens + each.output_tokens),
-            ago(each.last_activity, now) if width < _ROOMY else _written(each.last_activity),
+            short_number(each.tokens),
+            ago(each.active, now) if width < _ROOMY else _written(each.active),
             (each.project or "-").rstrip("/").rpartition("/")[2] if width < columns.ENDLESS else each.project or "-",
             _about(each),
         ]
-        for each in found
+        for each in found.lines
     ]
     kept = [
         number
@@ -162,10 +233,9 @@ def _written(moment: datetime | None) -> str:
     return "-" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def _about(each: SessionSummary) -> str:
-    told = each.title or each.first_prompt or ""
+def _about(each: _Line) -> str:
     fork = f"fork of {each.parent}" if each.parent else ""
-    return ": ".join(_parts(each.label, fork if not each.label else "", told)) or "-"
+    return ": ".join(_parts(each.label, fork if not each.label else "", each.told)) or "-"
 
 
 def _parts(*texts: str | None) -> Iterator[str]:

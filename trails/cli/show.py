@@ -14,6 +14,7 @@ from trails.cli.base import (
     open_store,
     session_argument,
 )
+from trails.cli.ranges import indexes
 
 if TYPE_CHECKING:
     from trails.model import SessionRecord, Turn
@@ -27,14 +28,15 @@ def _draw_sessions(records: Sequence[SessionRecord]) -> None:
 
 @command("show", pager=True)
 @click.argument("ref", metavar="REF")
+@click.option("--range", "turns_", metavar="TURNS", help="Only these turns: 4, 3:7 (7 is left out), 5:, :2, or 1,3:5.")
 @click.option("--full", is_flag=True, help="Whole texts, tool arguments and digests.")
 @json_option
-def show(ref: str, full: bool, as_json: bool) -> None:
+def show(ref: str, turns_: str | None, full: bool, as_json: bool) -> None:
     """Show a session's transcript for reading.
 
-    REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it. Turns that come
-    from an ancestor name the session that owns them. Long texts and tool arguments are shortened without --full; JSON is
-    always whole.
+    REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it; --range picks turns
+    by their indices out of these. Turns that come from an ancestor name the session that owns them. Long texts and tool
+    arguments are shortened without --full; JSON is always whole.
     """
     from trails.plumbing import refs
 
@@ -42,15 +44,16 @@ def show(ref: str, full: bool, as_json: bool) -> None:
         place = refs.place(store.workspace, ref)
         loaded = store.load(place.session_id)
         record, turns, system = loaded.record, loaded.turns[: place.end], loaded.system
+    chosen = turns if turns_ is None else [turns[index] for index in indexes(turns_, len(turns))]
 
-    def draw(turns: Sequence[Turn]) -> None:
+    def draw(chosen: Sequence[Turn]) -> None:
         from trails.cli import render
 
         console = render.screen()
         render.session_head(console, record, turns, system, full=full)
-        render.transcript(console, record.id, turns, full=full)
+        render.transcript(console, record.id, chosen, full=full)
 
-    answer({"session": record, "system": system, "turns": turns}, turns, draw, as_json=as_json)
+    answer({"session": record, "system": system, "turns": chosen}, chosen, draw, as_json=as_json)
 
 
 @command("branches", pager=True)

@@ -2,6 +2,7 @@
 
 from trails.context.assembling import Context, assemble
 from trails.context.compacting import CompactionPolicy, Summary, SummaryRequest, needs_compaction
+from trails.context.overflowing import is_overflow
 from trails.context.tokens import estimate
 from trails.context.window import TokenWindow, Window
 
@@ -14,5 +15,6 @@ __all__ = [
     "Window",
     "assemble",
     "estimate",
+    "is_overflow",
     "needs_compaction",
 ]

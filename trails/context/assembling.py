@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NotRequired, TypedDict, cast
 
 from trails import html, validate
 from trails.context import api_shapes
@@ -63,6 +63,24 @@ class Part(NamedTuple):
 
 def _content(turn: Spoken) -> Any:
     return ShownTurn(turn.index, turn.role, turn.text, turn.structured).content
+
+
+if TYPE_CHECKING:
+    from anthropic.types import MessageParam
+    from openai.types.chat import ChatCompletionMessageParam
+    from openai.types.responses import ResponseInputItemParam
+
+    class AnthropicRequest(TypedDict):
+        """What Anthropic's messages API is asked with, as `client.messages.create(**context.anthropic(), ...)`."""
+
+        messages: list[MessageParam]
+        system: NotRequired[str]
+
+    class ResponsesRequest(TypedDict):
+        """What OpenAI's responses API is asked with, as `client.responses.create(**context.responses(), ...)`."""
+
+        input: list[ResponseInputItemParam]
+        instructions: NotRequired[str]
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,13 +152,20 @@ class Context(Tabular):
 
     # --- as the model APIs want it
 
-    def openai(self) -> list[dict[str, Any]]:
-        """Return the messages for OpenAI's chat API, the system prompt among them."""
-        return api_shapes.openai(self.system, self.repair.paired)
+    def openai(self) -> list[ChatCompletionMessageParam]:
+        """Return the messages for OpenAI's chat API, the system prompt among them.
 
-    def anthropic(self) -> dict[str, Any]:
+        Type checkers see the SDK's own type where it is installed, any type where it is not; so for the two below.
+        """
+        return cast("list[ChatCompletionMessageParam]", api_shapes.openai(self.system, self.repair.paired))
+
+    def anthropic(self) -> AnthropicRequest:
         """Return `messages`, and `system` where there is a system prompt, for Anthropic's messages API."""
-        return api_shapes.anthropic(self.system, self.repair.paired)
+        return cast("AnthropicRequest", api_shapes.anthropic(self.system, self.repair.paired))
+
+    def responses(self) -> ResponsesRequest:
+        """Return `input`, and `instructions` where there is a system prompt, for OpenAI's responses API."""
+        return cast("ResponsesRequest", api_shapes.responses(self.system, self.repair.paired))
 
     def table(self) -> PlainTable:
         """Return what is in it as a table: its kind, index, role, tokens and text."""

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from trails import parts
 from trails.context.shown import Spoken
 from trails.context.tokens import IMAGE_TOKENS, MESSAGE_TOKENS, Counter, counted
 from trails.model import ToolCall
+from trails.replies import API
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -40,6 +42,16 @@ _ROLES: Final[dict[str, Role]] = {
 }
 _AS_IS: Final = frozenset({"user", "assistant"})
 _TEXT_TYPES: Final = frozenset({"text", "input_text", "output_text", "summary_text"})
+_BESIDE_TEXT: Final = ("citations", "cache_control")
+"""What Anthropic says of a text beside it."""
+_BLOCKS: Final = frozenset(
+    {
+        *("document", "search_result", "container_upload"),  # Anthropic
+        *("refusal", "file", "input_audio"),  # OpenAI's chat
+        *("message", "input_file", "compaction", "item_reference"),  # OpenAI's responses
+    }
+)
+"""The types of parts that are one provider's own, and shown to it as they are."""
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _SERVER_SIDE: Final = "server_tool_use"
 """Calls that the provider itself ran: they were answered in the same message, and are not repeated."""
@@ -52,6 +64,8 @@ class Picture:
     media_type: str | None = None
     data: str | None = None
     url: str | None = None
+    part: Mapping[str, Any] | None = None
+    """The part as its provider takes it, where that says more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +75,24 @@ class Thought:
     part: Mapping[str, Any]
 
 
-Piece = str | Picture | Thought
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part that one provider alone takes as it stands."""
+
+    part: Mapping[str, Any]
+    text: str = ""
+    """What the others are shown of it."""
+
+
+Piece = str | Picture | Thought | Block
+
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+def text_of(piece: Piece) -> str:
+    """Return what every model can be shown of a piece as text: nothing of a picture or a thought."""
+    return piece if isinstance(piece, str) else piece.text if isinstance(piece, Block) else ""
 
 
 class Message(NamedTuple):
@@ -76,11 +107,19 @@ class Message(NamedTuple):
     """The index of the turn that it comes from, where it comes from one."""
     synthetic: bool = False
     """Whether it was made up to answer a call that nothing answers."""
+    placed: tuple[int, ...] = ()
+    """How many pieces stand before each of its calls; empty where all calls come last."""
+    raw: Mapping[str, Mapping[str, Any]] = NOTHING
+    """The parts that make its calls or give its answer, as they are stored, by the call's id."""
+    fields: Mapping[str, Any] = NOTHING
+    """What the message that it was made from held beside (`replies.API`)."""
+    is_text: bool = False
+    """Whether all that it says was given as one text, not as parts."""
 
     @property
     def text(self) -> str:
         """Its texts, a line break between them."""
-        return "\n".join(piece for piece in self.pieces if isinstance(piece, str))
+        return "\n".join(filter(None, map(text_of, self.pieces)))
 
     def tokens(self, counter: Counter) -> int:
         """Return what it costs, by a counter of the tokens of a text."""
@@ -89,7 +128,7 @@ class Message(NamedTuple):
             if isinstance(piece, Picture):
                 pictures += 1
             else:
-                texts.append(_thought_text(piece) if isinstance(piece, Thought) else piece)
+                texts.append(_thought_text(piece) if isinstance(piece, Thought) else text_of(piece))
         texts += [f"{call.name} {call.arguments or '{}'}" for call in self.calls]
         return MESSAGE_TOKENS + counted(counter, "\n".join(texts)) + IMAGE_TOKENS * pictures
 
@@ -114,7 +153,8 @@ def messages_of(turn: Spoken) -> list[Message]:
     """
     facts = turn.facts
     if _is_plain(turn):  # nearly all turns
-        return [Message(_ROLES.get(turn.role, "user"), (turn.text,), turn_index=turn.index)] if turn.text else []
+        role = _ROLES.get(turn.role, "user")
+        return [Message(role, (turn.text,), turn_index=turn.index, is_text=True)] if turn.text else []
     if turn.role == DELIVERY:
         return []
     if turn.redacted:
@@ -126,9 +166,18 @@ def messages_of(turn: Spoken) -> list[Message]:
     if not turn.structured:
         extra = facts.tool_results
         if extra or _ROLES.get(turn.role) == "tool":
-            return [_plain_answer(turn, (turn.text,) if turn.text else ())]
-        return _shown(turn, [turn.text] if turn.text else [], list(facts.tool_calls))
-    return _structured(turn)
+            return [_plain_answer(turn, (turn.text,) if turn.text else ())._replace(is_text=True)]
+        made = _shown(turn, [turn.text] if turn.text else [], list(facts.tool_calls))
+        return [_with_fields(turn, each)._replace(is_text=not each.calls) for each in made]
+    return [_with_fields(turn, each) for each in _structured(turn)]
+
+
+def _with_fields(turn: Spoken, message: Message) -> Message:
+    """Return a message with what the one that its turn was made from held beside."""
+    if turn.facts.meta_json is None or f'"{API}"' not in turn.facts.meta_json or message.role == "tool":
+        return message
+    fields = json.loads(turn.facts.meta_json).get(API)
+    return message._replace(fields=fields) if isinstance(fields, dict) else message
 
 
 def _structured(turn: Spoken) -> list[Message]:
@@ -140,16 +189,43 @@ def _structured(turn: Spoken) -> list[Message]:
     answers: list[Message] = []
     said: list[Piece] = []
     calls: list[ToolCall] = []
+    placed: list[int] = []
+    raw: dict[str, Mapping[str, Any]] = {}
+    served = _served(content)
     for part in content:
         if isinstance(part, Mapping) and (found := parts.calls_in([part])):
-            calls += found if part.get("type") != _SERVER_SIDE else ()
+            if part.get("type") == _SERVER_SIDE:
+                said += [Block(part)] if part["id"] in served else []
+                continue
+            calls += found
+            placed += [len(said)] * len(found)
+            raw |= {call.id: part for call in found}
         elif isinstance(part, Mapping) and (results := parts.results_in([part])):
             body = _pieces(_body(part))
-            answers += [_answer(turn, each.call_id, tuple(body), is_error=each.is_error) for each in results]
+            answers += [_answer(turn, each.call_id, tuple(body), is_error=each.is_error, raw=part) for each in results]
+        elif isinstance(part, Mapping) and part.get("tool_use_id") in served:
+            said.append(Block(part))
         else:
             said += _pieces([part])
     spoken = _shown(turn, said, [*calls, *given_calls])
+    placed += [len(said)] * len(given_calls)
+    if calls and spoken and placed[0] < len(said):
+        spoken = [spoken[0]._replace(placed=tuple(placed))]
+    spoken = [each._replace(raw=raw) for each in spoken] if raw else spoken
     return [*spoken, *answers] if calls else [*answers, *spoken]  # some sources keep a call and its answer together
+
+
+def _served(content: Iterable[Any]) -> set[str]:
+    """Return the ids of the calls that the provider itself ran, and answered in the same message."""
+    typed = [part for part in content if isinstance(part, Mapping)]
+    asked = {part.get("id") for part in typed if part.get("type") == _SERVER_SIDE}
+    return {str(part["tool_use_id"]) for part in typed if is_served_result(part) and part.get("tool_use_id") in asked}
+
+
+def is_served_result(part: Mapping[str, Any]) -> bool:
+    """Tell whether a part is what a provider's own tool answered."""
+    kind = part.get("type")
+    return isinstance(kind, str) and kind.endswith("_tool_result")
 
 
 def _shown(turn: Spoken, pieces: list[Piece], calls: list[ToolCall]) -> list[Message]:
@@ -190,8 +266,19 @@ def _said(turn: Spoken, pieces: Iterable[Piece], calls: Iterable[ToolCall]) -> M
     return Message(role, tuple(pieces), asked, turn_index=turn.index)
 
 
-def _answer(turn: Spoken, call_id: str | None, pieces: tuple[Piece, ...], *, is_error: bool) -> Message:
-    return Message("tool", pieces, call_id=call_id, is_error=is_error, turn_index=turn.index)
+def _answer(
+    turn: Spoken,
+    call_id: str | None,
+    pieces: tuple[Piece, ...],
+    *,
+    is_error: bool,
+    raw: Mapping[str, Any] | None = None,
+) -> Message:
+    given = NOTHING if raw is None or call_id is None else {call_id: raw}
+    is_text = raw is not None and isinstance(raw.get("content"), str)
+    return Message(
+        "tool", pieces, call_id=call_id, is_error=is_error, turn_index=turn.index, raw=given, is_text=is_text
+    )
 
 
 def _plain_answer(turn: Spoken, pieces: tuple[Piece, ...]) -> Message:
@@ -221,13 +308,30 @@ def _piece(part: Any) -> Piece:
     if not isinstance(part, Mapping):
         return json.dumps(part, ensure_ascii=False)
     kind = part.get("type")
+    if kind == "text" and isinstance(part.get("text"), str) and any(part.get(name) for name in _BESIDE_TEXT):
+        return Block(dict(part), part["text"])
     if kind in _TEXT_TYPES:
         return str(part.get("text", part.get("content", "")))  # OpenTelemetry calls a text part's text `content`
     if kind in _THOUGHTS:
         return Thought(dict(part))
-    if isinstance(kind, str) and kind.endswith("_tool_result"):
-        return ""
-    return _picture(part) or parts.plain_text([part])
+    return "" if is_served_result(part) else _own_or_shown(part)
+
+
+def _own_or_shown(part: Mapping[str, Any]) -> Piece:
+    if part.get("type") in _BLOCKS:
+        return Block(dict(part), parts.plain_text([part]))
+    return _shown_picture(part) or parts.plain_text([part])
+
+
+def _shown_picture(part: Mapping[str, Any]) -> Piece | None:
+    found = _picture(part)
+    if found is not None:
+        return replace(found, part=dict(part))
+    return (
+        Block(dict(part), "[image]")
+        if part.get("type") == "image" and isinstance(part.get("source"), Mapping)
+        else None
+    )
 
 
 def _picture(part: Mapping[str, Any]) -> Picture | None:

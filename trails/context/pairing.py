@@ -8,11 +8,11 @@ and so is an answer to no call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from trails.context.messages import Message
+from trails.context.messages import Message, Piece
 
 MISSING: Final = "[no result was recorded for this call]"
 """What a made-up answer says."""
@@ -174,8 +174,16 @@ def _answered_after(messages: Sequence[Message], start: int) -> set[str]:
 
 
 def _one(run: Sequence[Message]) -> Message:
-    pieces = tuple(piece for message in run for piece in message.pieces)
-    return run[-1]._replace(pieces=pieces, calls=tuple(call for message in run for call in message.calls))
+    pieces: list[Piece] = []
+    placed: list[int] = []
+    raw: dict[str, Mapping[str, Any]] = {}
+    for message in run:
+        at = message.placed or [len(message.pieces)] * len(message.calls)
+        placed += [len(pieces) + place for place in at]
+        pieces += message.pieces
+        raw |= message.raw
+    calls = tuple(call for message in run for call in message.calls)
+    return run[-1]._replace(pieces=tuple(pieces), calls=calls, placed=tuple(placed), raw=raw, is_text=False)
 
 
 def _with_own_ids(messages: Iterable[Message]) -> list[Message]:

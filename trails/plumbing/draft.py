@@ -148,6 +148,17 @@ def make(
     )
 
 
+def checked(session_id: str, role: str, content: Any, options: Mapping[str, Any]) -> Draft:
+    """Return a turn that may be appended; raise `InvalidInput` for what cannot be kept, and for an empty one."""
+    validate.usage_counts(options.get("usage"))
+    made = make(role, content, **options)
+    if made.says_nothing(content):
+        raise InvalidInput(
+            f"the turn for session {session_id!r} is empty: give it a text, parts, or the tool calls that it makes"
+        )
+    return made
+
+
 def _model_call(
     model: str | None, usage: Mapping[str, Any] | None, stop_reason: str | None, call: Call | None
 ) -> ModelCall | None:

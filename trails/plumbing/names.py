@@ -29,15 +29,9 @@ from trails.model import SessionRecord
 from trails.nearest import nearest
 from trails.plumbing import marks
 from trails.plumbing.index import figures
+from trails.plumbing.shortening import MADE_UP, may_be_short_for
 from trails.plumbing.workspace import Workspace
 
-_SHOWN: Final = 8
-"""So many are shown, as they are of digests."""
-SHORTEST: Final = 4
-"""So many digits of an id that was made up must be given, as in git."""
-_MADE_UP: Final = re.compile(
-    r"(?<![0-9A-Za-z])(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16,})(?![0-9A-Za-z])"
-)
 _SHORTENED: Final = re.compile(r"(?:^|[^0-9A-Za-z])[0-9a-f][0-9a-f-]{3,}$")
 _UUID: Final = 32
 _ENOUGH: Final = 1_000
@@ -155,46 +149,14 @@ def shortened(workspace: Workspace, name: str) -> str | None:
     return found[0] if found else None
 
 
-def may_be_short_for(beginning: str, session_id: str) -> bool:
-    """Tell whether an id may be named by its beginning: that ends inside a part that was made up, 4 of its digits in.
-
-    >>> made = "7f3a9c1e5b2d48f6a0c4e8d2b6f1a3c5"
-    >>> [may_be_short_for(short, f"pi:{made}") for short in ("pi:7f3a", "pi:7f3", "pi:", f"pi:{made}")]
-    [True, False, False, False]
-    >>> may_be_short_for("user-1", "user-10"), may_be_short_for("claude", "claude-code:plan")
-    (False, False)
-    """
-    if not session_id.startswith(beginning):
-        return False
-    return any(
-        made.start() + SHORTEST <= len(beginning) < made.end() and any(letter in "abcdef" for letter in made[0])
-        for made in _MADE_UP.finditer(session_id)
-    )
-
-
-def short(workspace: Workspace, session_id: str) -> str:
-    """Return the beginning of an id that may stand for it, of 8 made-up digits and more; the id itself where there is none.
-
-    No other id begins so at this time. Read from the index.
-    """
-    near = workspace.index.figures(lambda file: figures.neighbours(file, session_id))
-    common = max((len(_shared(session_id, other)) for other in near), default=0)
-    for made in _MADE_UP.finditer(session_id):
-        end = max(made.start() + _SHOWN, common + 1)
-        beginning = session_id[: end + 1] if session_id[end - 1 : end] == "-" else session_id[:end]
-        if may_be_short_for(beginning, session_id):
-            return beginning
-    return session_id
-
-
-def _shared(one: str, other: str) -> str:
-    ends = (number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-    return one[: next(ends, min(len(one), len(other)))]
+def near(workspace: Workspace, session_id: str) -> list[str]:
+    """Return the ids before and after one, in order of text: what `shortening.short` must know. Read from the index."""
+    return workspace.index.figures(lambda file: figures.neighbours(file, session_id))
 
 
 def _is_whole(name: str) -> bool:
     """Tell whether a text ends in a whole UUID, so that no other id that was made up can begin with it."""
-    made = list(_MADE_UP.finditer(name))
+    made = list(MADE_UP.finditer(name))
     return bool(made) and made[-1].end() == len(name) and len(made[-1][0].replace("-", "")) == _UUID
 
 
@@ -223,7 +185,7 @@ def no_id(workspace: Workspace, name: str) -> SessionNotFound | InvalidInput:
 
 def near_names(workspace: Workspace, name: str) -> list[str]:
     """Return up to three labels, tags and ids that look like a name, the nearest first; none for an id that was made up."""
-    if _MADE_UP.search(name) is not None:
+    if MADE_UP.search(name) is not None:
         return []
     wanted = validate.text(name, "the name").strip()
     if len(wanted) < 2:

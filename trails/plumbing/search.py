@@ -17,7 +17,7 @@ from trails.decoding import decodes
 from trails.errors import InvalidInput
 from trails.model import Value
 from trails.plumbing import actors, names, pages
-from trails.plumbing.index import rows, texts
+from trails.plumbing.index import moments, rows, texts
 from trails.plumbing.index.texts import Found, folded
 from trails.plumbing.pages import Page, checked_limit
 from trails.plumbing.reader import FAR_FUTURE
@@ -156,14 +156,14 @@ def _scanned(workspace: Workspace, asked: _Asked, until: int | None) -> Iterator
     name = "search_text" if asked.tool is None else "search_tool"
     if asked.tool is not None:
         criteria["tool"] = asked.tool
-    moment = FAR_FUTURE if until is None else rows.moment(until)
+    moment = FAR_FUTURE if until is None else moments.moment(until)
     limits: dict[str, Any] = {"before": moment, "last": "", "below": 0, "limit": _FIRST_ROWS}
     while True:
         page = workspace.reader.select(
             name, **{key: value for key, value in (criteria | limits).items() if value is not None}
         )
         for row in page:
-            time = rows.micros(parse_time(row["when"].value)) or 0
+            time = moments.micros(parse_time(row["when"].value)) or 0
             yield Found(time, iris.session_id(row["session"].value), int(row["index"].value), row["turn"].value)
         if len(page) < limits["limit"]:
             return

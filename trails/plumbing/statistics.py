@@ -12,12 +12,12 @@ from trails import tables, validate
 from trails.errors import InvalidInput
 from trails.plumbing.index import figures
 from trails.plumbing.index.figures import Asked, By
-from trails.plumbing.index.rows import micros
+from trails.plumbing.index.moments import micros
 from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.prices import NO_PRICES, Prices
 from trails.plumbing.summaries import Wanted, conditions
 from trails.plumbing.workspace import Workspace
-from trails.tables import Kind, PlainTable
+from trails.tables import Kind, PlainTable, Tabular
 
 BY: Final[tuple[By, ...]] = get_args(By)
 _START: Final = date(1970, 1, 1).toordinal()
@@ -60,7 +60,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
 }  # fmt: skip
 
 
-class Statistics(Sequence[Row]):
+class Statistics(Sequence[Row], Tabular):
     """Rows by group, with their total: days in order, all else by tokens, the most first. A table, too."""
 
     def __init__(self, by: By, rows: Iterable[Row], total: Row) -> None:
@@ -86,14 +86,6 @@ class Statistics(Sequence[Row]):
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return each row as a dict of Python values; the group stands under what is grouped by."""
         return [{self.by if name == "group" else name: getattr(row, name) for name in _KINDS} for row in self._rows]
-
-    def to_pandas(self) -> Any:
-        """Return a `pandas.DataFrame` with a row for each group; raises `TrailsError` without pandas."""
-        return tables.to_pandas(self.table())
-
-    def to_arrow(self) -> Any:
-        """Return a `pyarrow.Table` with a row for each group; raises `TrailsError` without pyarrow."""
-        return tables.to_arrow(self.table())
 
 
 class _Calls(NamedTuple):

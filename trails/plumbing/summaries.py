@@ -13,7 +13,7 @@ from trails import iris, tables, validate
 from trails.errors import InvalidInput
 from trails.model import SessionRecord, Value
 from trails.plumbing import conversations, pages
-from trails.plumbing.index import figures, rows
+from trails.plumbing.index import figures, moments
 from trails.plumbing.index.figures import SORTS, Asked, Sort
 from trails.plumbing.index.sidefile import SideFile
 from trails.plumbing.pages import Page
@@ -80,14 +80,6 @@ class Summaries(Page[SessionSummary]):
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return each session as a dict of Python values."""
         return [each.model_dump() for each in self]
-
-    def to_pandas(self) -> Any:
-        """Return a `pandas.DataFrame` with a row for each session; raises `TrailsError` without pandas."""
-        return tables.to_pandas(self.table())
-
-    def to_arrow(self) -> Any:
-        """Return a `pyarrow.Table` with a row for each session; raises `TrailsError` without pyarrow."""
-        return tables.to_arrow(self.table())
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,4 +192,4 @@ def _summary(workspace: Workspace, row: Mapping[str, Any]) -> SessionSummary:
 
 
 def _moment(micros: int | None) -> datetime | None:
-    return None if micros is None else rows.moment(micros)
+    return None if micros is None else moments.moment(micros)

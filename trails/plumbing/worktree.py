@@ -274,6 +274,12 @@ class Worktree(Handle):
         if self.held is None and self.record.kind != "worker" and self.has_news:
             self.persist()
 
+    def note_unstored(self, error: BaseException, failure: Exception) -> None:
+        """Chain to the error that ends a block what kept its turns from being stored; it goes on as it is."""
+        error.add_note(f"Besides, what was appended to session {self.id!r} is not stored: {failure}")
+        failure.__context__ = error.__context__
+        error.__context__ = failure
+
     def check_free(self) -> None:
         """Raise `InvalidInput` while something else stores the turns of this handle in its own commit."""
         if self.held is not None:

@@ -20,6 +20,7 @@ from trails.context import compacting
 from trails.context.assembling import Context
 from trails.context.compacting import CompactionPolicy, Keep, MaxTokens, Plan, Summary, SummaryRequest
 from trails.context.messages import cost
+from trails.context.overflowing import is_overflow
 from trails.context.shown import ShownTurn
 from trails.context.tokens import Counter, counted, estimate
 from trails.errors import (
@@ -235,7 +236,7 @@ def call_model(
     max_tokens: int | None,
     *,
     policy: CompactionPolicy | None,
-    overflow: IsOverflow,
+    overflow: IsOverflow | None,
     **given: Any,
 ) -> Steps[Any]:
     """Yield the call of the model with the session's context, compacting before it where due and after it on overflow."""
@@ -276,7 +277,9 @@ def call_model(
         raise _overflow(tree, what, context) from error
 
 
-def _is_overflow(error: Exception, overflow: IsOverflow) -> bool:
+def _is_overflow(error: Exception, overflow: IsOverflow | None) -> bool:
+    if overflow is None:
+        return is_overflow(error)
     if isinstance(overflow, type | tuple):
         return isinstance(error, overflow)
     return bool(overflow(error))

@@ -18,6 +18,7 @@ from trails.integrity.timestamps import stamped_if_asked
 from trails.integrity.witnesses import cosignatures
 from trails.model import VerifyReport
 from trails.plumbing import checkpoints, log_events, names, signatures, unfinished, verify
+from trails.plumbing.index import checks as index_checks
 from trails.plumbing.reader import Reader
 from trails.plumbing.workspace import Workspace
 from trails.progress import Progress, moving
@@ -81,6 +82,9 @@ class Proofs(Handle, public=True):
         since = None if kept is None else kept.size
         with moving(progress, "verifying") as move:
             report = _verified(store, reader, wanted, since, move)
+        if wanted is None:
+            found = index_checks.findings(self._workspace.index)
+            report = report.model_copy(update={"findings": (*report.findings, *found)})
         report = self._with_unsigned(report, wanted, signers, required=require_signed)
         if kept is None:
             return report

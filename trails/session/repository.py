@@ -101,9 +101,17 @@ class Repository(Handle, public=True):
             if not self.read_only:
                 self.workspace.index.sweep()
                 deletion.sweep_pending(store)
+                self._recover_streams()
         except BaseException:  # an interrupt too: nobody else could close it
             self.close()
             raise
+
+    def _recover_streams(self) -> None:
+        place = self.store.location
+        if place != ":memory:" and os.path.isdir(os.path.join(place, "streams")):  # noqa: PTH112, PTH118 - at every opening
+            from trails.session import streaming  # noqa: PLC0415 - only where a stream was
+
+            streaming.recover(self.workspace)
 
     def __repr__(self) -> str:
         return f"<Repository {self.store.location}>"
@@ -825,7 +833,7 @@ class Repository(Handle, public=True):
                 )
         finally:
             self.workspace.rewrites += 1  # after the commit: what was read before it is told from what is read now
-            self.store.flush()  # the record of the commit says what it took out
+            self._flush_redaction()
 
     def redact_matching(
         self, text: str, *, dry_run: bool = False, by: str | None = None, reason: str | None = None
@@ -866,7 +874,13 @@ class Repository(Handle, public=True):
         finally:
             self.workspace.rewrites += 1
             if not dry_run:
-                self.store.flush()  # the record of the commit says what it took out
+                self._flush_redaction()
+
+    def _flush_redaction(self) -> None:
+        """Let go of the record of the commit, which says what it took out, and of what readers who were killed have left."""
+        self.store.flush()
+        if isinstance(self.store, EmbeddedStore):
+            self.store.sweep_readers()
 
     def prune(
         self,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 from uuid import uuid4
 
 from trails import html, lineage, replies, validate
-from trails.errors import ContextOverflow, InvalidInput, NoSuchName
+from trails.errors import InvalidInput, NoSuchName
 from trails.handles import Handle
 from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
 from trails.plumbing import detach, draft, labels, names, signatures
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trails.session.bisect import Bisection, Predicate
     from trails.session.blame import Blame
     from trails.session.compaction import IsOverflow, Summarise
+    from trails.session.streaming import Streaming
 
 _Answer = TypeVar("_Answer")
 
@@ -67,20 +68,16 @@ class Session(Handle, Tabular, public=True):
         try:
             self.worktree.store_news()
         except Exception as failure:  # noqa: BLE001 - the block's own error is the one that its caller waits for
-            error.add_note(f"Besides, what was appended to session {self.id!r} is not stored: {failure}")
-            failure.__context__ = error.__context__
-            error.__context__ = failure
+            self.worktree.note_unstored(error, failure)
 
-    if not TYPE_CHECKING:  # type checkers know what there is
-
-        def __setattr__(self, name: str, value: object) -> None:
-            """Refuse what would be lost: nothing of a session is changed by setting it but its principal."""
-            if name not in ("worktree", "principal", "autopersist") and not name.startswith("_"):
-                raise NoSuchName(
-                    f"a session's {name!r} cannot be set; set_label() and set_system() change a session, "
-                    "create(meta=...) and fork(meta=...) say more of a new one"
-                )
-            super().__setattr__(name, value)
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse what would be lost: nothing of a session is changed by setting it but its principal."""
+        if name not in ("worktree", "principal", "autopersist") and not name.startswith("_"):
+            raise NoSuchName(
+                f"a session's {name!r} cannot be set; set_label() and set_system() change a session, "
+                "create(meta=...) and fork(meta=...) say more of a new one"
+            )
+        super().__setattr__(name, value)
 
     # --- what it is
 
@@ -266,6 +263,10 @@ class Session(Handle, Tabular, public=True):
         ...     turn.index, turn.role, turn.content, s.persist()
         (0, 'user', 'Plan a trip', 1)
         """
+        if isinstance(role, Mapping):
+            raise InvalidInput(
+                "a message as an API has it is appended with append_message(message), not append(message)"
+            )
         if type(is_error) is not bool:
             raise InvalidInput(f"is_error is True or False, not {is_error!r:.80}")
         options = {
@@ -284,7 +285,7 @@ class Session(Handle, Tabular, public=True):
         }
         if not isinstance(content, str) or tool_calls != () or usage is not None:
             content, options = replies.taken(role, content, options)
-        return self._append_all([self._checked(role, content, options)])[0]
+        return self._append_all([draft.checked(self.id, role, content, options)])[0]
 
     def append_message(
         self,
@@ -319,7 +320,9 @@ class Session(Handle, Tabular, public=True):
                 "history to extend()"
             )
         said = {"author": author, "time": time, "model": model, "call": call, "meta": meta}
-        return self._append_all([self._checked(given.role, given.content, replies.merged(given.options, said))])[0]
+        return self._append_all(
+            [draft.checked(self.id, given.role, given.content, replies.merged(given.options, said))]
+        )[0]
 
     def extend(self, messages: Iterable[object]) -> tuple[Turn, ...]:
         """Add a history, each message as one turn, and return the turns: all of them, or none where one is refused.
@@ -347,20 +350,45 @@ class Session(Handle, Tabular, public=True):
                 f"the history's system prompt is not that of session {self.id!r}: leave it out, or change the session's with "
                 "set_system() first"
             )
-        made = [self._checked(*each) for each in given]
+        made = [draft.checked(self.id, *each) for each in given]
         if prompt is not None and in_force is None:
             self.set_system(prompt)
         return self._append_all(made)
 
-    def _checked(self, role: str, content: Any, options: Mapping[str, Any]) -> draft.Draft:
-        """Return a turn that may be appended; raise `InvalidInput` for what cannot be kept, and for an empty one."""
-        validate.usage_counts(options.get("usage"))
-        made = draft.make(role, content, **options)
-        if made.says_nothing(content):
-            raise InvalidInput(
-                f"the turn for session {self.id!r} is empty: give it a text, parts, or the tool calls that it makes"
-            )
-        return made
+    def streaming(
+        self,
+        role: str,
+        *,
+        author: str | None = None,
+        time: datetime | None = None,
+        model: str | None = None,
+        call: Call | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Streaming:
+        """Return a turn to write piece by piece in a `with` block, which stores it as one turn where the block ends.
+
+        Pending turns are persisted first. Until it ends, a store on disk keeps what is written in a file beside its engine:
+        where the process is killed, the next to open the store finds it as a turn with the stop reason `failed-partial`.
+        An error in the block makes it one at once, and goes on. What a power cut takes is what the system had not written
+        yet. `usage`, `model`, `stop_reason` and `tool_calls` can be assigned before the end, or `finish` takes the SDK's
+        whole reply. The options are those of `append`. Where another writer was quicker, the turn stays pending
+        (`HeadConflict`), and what is recovered becomes a fork.
+
+        Raises `InvalidInput` for what `append` does not take, at once; where nothing was written, at the end.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store, store.session("chat") as s:
+        ...     with s.streaming("assistant", model="m-1") as turn:
+        ...         for chunk in ("Take ", "the train."):
+        ...             turn.write(chunk)
+        ...         turn.usage = {"input_tokens": 12, "output_tokens": 4}
+        ...     turn.turn.content, s.pending
+        ('Take the train.', 0)
+        """
+        from trails.session.streaming import Streaming  # noqa: PLC0415 - only those who stream need it
+
+        said = {"author": author, "time": time, "model": model, "call": call, "meta": meta}
+        return Streaming(self.worktree, role, {name: value for name, value in said.items() if value is not None})
 
     def _append_all(self, made: Iterable[draft.Draft]) -> tuple[Turn, ...]:
         """Append turns, all or none, and store them where the session stores at once."""
@@ -731,15 +759,16 @@ class Session(Handle, Tabular, public=True):
         *,
         query: object = None,
         policy: CompactionPolicy | None = None,
-        overflow: IsOverflow = ContextOverflow,
+        overflow: IsOverflow | None = None,
         max_tokens: int | None = None,
         **options: Any,
     ) -> _Answer:
         """Call a model with the session's context and return its answer, compacting where that is needed to fit.
 
         `call` gets the context (with `query`). Where `policy` says that a compaction is due, it comes first. Where the
-        call raises what `overflow` names (types of errors, or a function of an error), the session is compacted, and
-        the same message is tried once more. `options` are those of `compact`; with a policy's window, what is kept is at
+        call raises what `overflow` names (types of errors, or a function of an error; the default is `ContextOverflow` and
+        what OpenAI's and Anthropic's SDKs raise, see `trails.context.is_overflow`), the session is compacted, and the same
+        message is tried once more. `options` are those of `compact`; with a policy's window, what is kept is at
         most half of it. Nothing but the summary is written: append the answer yourself.
 
         Raises `ContextOverflow` where the second try overflows too or nothing is left to summarise; any other error of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, Final
 
 from trails import html, parts
@@ -73,12 +74,11 @@ def transcript(tree: Worktree) -> str:
 
 def _turns(tree: Worktree) -> Iterator[str]:
     total = len(tree.turns)
-    cut = total > _FIRST + _LAST
-    for index in range(total):
-        if cut and _FIRST <= index < total - _LAST:
-            if index == _FIRST:
-                yield html.note(f"{count(total - _FIRST - _LAST, 'turn')} not shown")
-            continue
+    hidden = max(0, total - _FIRST - _LAST)
+    first = min(_FIRST, total) if hidden else total
+    for index in chain(range(first), range(first + hidden, total)):
+        if hidden and index == first + hidden:
+            yield html.note(f"{count(hidden, 'turn')} not shown")
         turn = tree.turns[index]
         if 0 < tree.record.starts_at == index:
             yield html.note(f"forked here: the turns above are those of {tree.record.parent_session_id}")

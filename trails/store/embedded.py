@@ -513,8 +513,13 @@ class EmbeddedStore(EngineReader):
             self._gate.alone(lambda: self._swap_engine(path))
             self._flush(self._engine())
             maintenance.drop_old(path)
-            capture.clear_beside(path)
+            self.sweep_readers()
             return Vacuumed(count, before, maintenance.size_of(path))
+
+    def sweep_readers(self) -> None:
+        """Remove the links and copies that readers who were killed have left beside the store."""
+        if self._path is not None:
+            capture.clear_beside(self._path)
 
     def _sync_records(self) -> None:
         """Bring all records to disk, before something is done that brings the engine's files there."""

@@ -281,7 +281,7 @@ def _opened(attempt: _Attempt, store_id: bytes, found: Told, keeper: Keeper) -> 
         raise Moved from _unreadable(attempt.path, error)
     try:
         keeper.opened()
-        number = reached(frames, applied, _having(engine), _emptiness(engine))
+        number = reached(frames, applied, _having(engine), _sizing(engine))
         if number < attempt.wanted:
             raise Moved
         log = _log_up_to(attempt.path, base, frames, number, believe=found.is_closed)
@@ -329,8 +329,8 @@ def _having(engine: ox.Store) -> Callable[[Sequence[bytes]], list[bool]]:
     return has
 
 
-def _emptiness(engine: ox.Store) -> Callable[[str], bool]:
-    return lambda graph: next(iter(engine.quads_for_pattern(None, None, None, ox.NamedNode(graph))), None) is None
+def _sizing(engine: ox.Store) -> Callable[[str], int]:
+    return lambda graph: sum(1 for _ in engine.quads_for_pattern(None, None, None, ox.NamedNode(graph)))
 
 
 def _unreadable(path: Path, error: Exception) -> StoreFailed:

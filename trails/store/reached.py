@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from trails.store.frames import BULK, CommitRecord, Frame
 
@@ -15,25 +15,25 @@ def reached(
     frames: Sequence[Frame],
     applied: int,
     has: Callable[[Sequence[bytes]], Sequence[bool]],
-    is_empty: Callable[[str], bool],
+    size: Callable[[str], int],
 ) -> int:
     """Return the last record up to which quads go that have all records up to `applied`, and maybe some of `frames`.
 
     The quads are those after one of the records, whichever: a copy never has half of one. `has` tells of quads, as lines of
-    N-Quads, whether they are there; `is_empty` tells it of a graph. Where the quads are the same after several records, it
-    is the last of these.
+    N-Quads, whether they are there; `size` tells how many a graph has. Where the quads are the same after several records,
+    it is the last of these.
     """
     later = [frame for frame in frames if frame.number > applied]
     if not later:
         return applied
-    steps, emptied = _steps(later)
+    steps = _steps(later)
     last = later[-1].number
     refuted: set[int] = set()
-    for (_, known), there in zip(steps.items(), has(list(steps)), strict=True):
+    for known, there in zip(steps.values(), has(list(steps)), strict=True):
         refuted |= _refuted(known, last, there=there)
-    for graph, number, until in emptied:
-        if not is_empty(graph):
-            refuted |= set(range(number, (last if until is None else until - 1) + 1))
+    for graph, since in _dropped(later).items():
+        found, sizes = size(graph), _sizes(graph, since, last, steps)
+        refuted |= {number for number, expected in sizes.items() if expected != found}
     return next(number for number in range(last, applied - 1, -1) if number not in refuted)
 
 
@@ -47,26 +47,45 @@ def quads_in(record: CommitRecord) -> int:
     return record.add.count(b"\n") + record.remove.count(b"\n")
 
 
-def _steps(later: Sequence[Frame]) -> tuple[dict[bytes, list[_Step]], list[tuple[str, int, int | None]]]:
-    """Return what becomes of each quad, record by record; and the graphs that are dropped, when, and when they are used again."""
+def _steps(later: Sequence[Frame]) -> dict[bytes, list[_Step]]:
+    """Return what becomes of each quad that a record speaks of, record by record."""
     steps: dict[bytes, list[_Step]] = defaultdict(list)
-    emptied: list[tuple[str, int, int | None]] = []
     for frame in later:
         for graph in frame.record.drop:
-            end = f"<{graph}> .".encode()
             for line, known in steps.items():
-                if line.endswith(end):
+                if line.endswith(_end_of(graph)):
                     known.append((frame.number, False))
-            emptied.append((graph, frame.number, _used_again(graph, frame.number, later)))
         for lines, kept in ((frame.record.remove, False), (frame.record.add, True)):
             for line in lines.split(b"\n")[:-1]:
                 steps[line].append((frame.number, kept))
-    return steps, emptied
+    return steps
 
 
-def _used_again(graph: str, number: int, later: Sequence[Frame]) -> int | None:
-    end = f"<{graph}> .\n".encode()
-    return next((each.number for each in later if each.number >= number and end in each.record.add), None)
+def _dropped(later: Sequence[Frame]) -> dict[str, int]:
+    """Return the graphs that are dropped, each with the first record that drops it: from then on all of it is known."""
+    found: dict[str, int] = {}
+    for frame in later:
+        for graph in frame.record.drop:
+            found.setdefault(graph, frame.number)
+    return found
+
+
+def _sizes(graph: str, since: int, last: int, steps: Mapping[bytes, Sequence[_Step]]) -> dict[int, int]:
+    """Return how many quads a graph has after each record from the one on that drops it."""
+    sizes = dict.fromkeys(range(since, last + 1), 0)
+    for line, known in steps.items():
+        if not line.endswith(_end_of(graph)):
+            continue
+        for place, (number, kept) in enumerate(known):
+            until = known[place + 1][0] if place + 1 < len(known) else last + 1
+            for each in range(max(number, since), until) if kept else ():
+                sizes[each] += 1
+    return sizes
+
+
+def _end_of(graph: str) -> bytes:
+    """Return how a line of N-Quads ends whose quad is in a graph."""
+    return f"<{graph}> .".encode()
 
 
 def _refuted(known: Sequence[_Step], last: int, *, there: bool) -> set[int]:

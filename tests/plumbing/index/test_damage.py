@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +21,7 @@ from trails import Repository
 from trails.plumbing.index import keeper, sidefile, texts
 from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS
 from trails.store import maintenance
+from trails.store.applying import Applier
 
 MARKED = "Qxzvkw"
 """Three letters of it in a row stand nowhere else."""
@@ -84,6 +86,18 @@ def test_a_byte_that_flipped_gives_no_wrong_answer(place: Path, part: keeper.Par
 def _folder(file: Path) -> None:
     file.unlink()
     file.mkdir()
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_other_figures_and_other_texts_are_not_believed(place: Path, read_only: bool) -> None:
+    fill(place, "a", "b")
+    for part, old, new in ((FIGURES, b"I am a", b"I am x"), (TEXTS, b"I AM B", b"I AX B")):
+        file = index_of(place) / part.name
+        data = file.read_bytes()
+        assert old in data
+        file.write_bytes(data.replace(old, new))
+    with trails.open(place, read_only=read_only) as store:
+        assert answers(store) == expected("a", "b")
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -241,6 +255,7 @@ def test_what_is_taken_out_is_in_no_file_of_the_index_once_that_is_acknowledged(
     for text in (MARKED.encode(), texts.folded(MARKED).encode()):
         assert text in _raw(place)
     assert {"QXZ", "VKW"} <= _grams(place)
+    assert _raw(place).count(b"QXZ") > _raw(place).count(b"QXZVKW")  # beside the text, in the list of what is in which
     with trails.open(place) as store:
         if asked_before:
             store.search("there")
@@ -248,10 +263,35 @@ def test_what_is_taken_out_is_in_no_file_of_the_index_once_that_is_acknowledged(
         ERASING[erasing](store)
         raw = _raw(place)
         assert MARKED.encode() not in raw
-        assert texts.folded(MARKED).encode() not in raw
+        assert b"QXZ" not in raw
         assert not {"QXZ", "XZV", "ZVK", "VKW"} & _grams(place)
         assert store.search(MARKED) == []
         assert [(hit.session_id, hit.index) for hit in store.search("there")] == [("other", 0)]
+
+
+_KILLED_ERASING = """
+import os, sys, trails
+from trails.plumbing.index.keeper import Index
+store = trails.open(sys.argv[1], durability="process")
+store.summaries(); store.search("am")
+Index._caught_up = lambda *_: os.kill(os.getpid(), 9)
+store.redact("s", 0)
+"""
+
+
+def test_what_was_taken_out_just_before_a_kill_is_gone_once_the_store_is_opened(place: Path) -> None:
+    with trails.open(place, create=True) as store:
+        session = store.create(id="s")
+        session.append("user", f"My name is {MARKED}")
+        session.persist()
+        store.summaries()
+        store.search("name")
+    assert MARKED.encode() in _raw(place)
+    done = subprocess.run([sys.executable, "-c", _KILLED_ERASING, str(place)], check=False)
+    assert done.returncode == -9
+    with trails.open(place) as store:
+        assert store.load("s").turns[0].redacted
+        assert list(index_of(place).iterdir()) == []
 
 
 def test_an_index_too_great_to_be_written_anew_is_thrown_away(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,3 +364,66 @@ def test_a_vacuum_makes_the_index_anew(place: Path) -> None:
             assert not other.execute("SELECT * FROM sqlite_master WHERE name = 'mine'").fetchall()
         assert answers(store) == expected("a")
     assert all(sidefile.is_sealed(index_of(place) / part.name) for part in PARTS)
+
+
+# --- held against the store
+
+
+def test_verify_says_where_the_index_says_other_than_the_store(place: Path) -> None:
+    fill(place, "a", "b")
+    with trails.open(place) as store:
+        assert store.verify().ok
+        with closing(sqlite3.connect(index_of(place) / FIGURES.name)) as other:
+            other.execute("UPDATE sessions SET own_turns = 9 WHERE id = 'a'")
+            other.commit()
+        with closing(sqlite3.connect(index_of(place) / TEXTS.name)) as other:
+            other.execute("DELETE FROM docs WHERE session = (SELECT number FROM sessions WHERE id = 'b')")
+            other.commit()
+        found = [(finding.code, finding.session_id) for finding in store.verify().findings]
+        assert found == [("index-differs", "a"), ("index-differs", "b")]
+        store.maintenance.vacuum()
+        assert store.verify().ok
+
+
+def test_verify_finds_nothing_where_there_is_no_index_or_an_older_one(place: Path) -> None:
+    with trails.open(place, create=True) as store:
+        store.create(id="a").persist()
+        assert store.verify().ok
+        assert not index_of(place).exists()
+    fill(place, "b")
+    with trails.open(place) as store:
+        store.create(id="c").persist()
+        assert store.verify().ok
+
+
+def test_the_doctor_says_what_is_wrong_with_the_index(place: Path, run: Any) -> None:
+    def said() -> tuple[bool, str]:
+        checks = json.loads(run("doctor", "--json").stdout)["checks"]
+        return next((check["ok"], check["message"]) for check in checks if check["name"] == "index")
+
+    trails.open(place, create=True).close()
+    assert said() == (True, "there is none yet; who lists, counts or searches has it made")
+    fill(place, "a")
+    assert said()[1].startswith("as it was sealed: figures.db up to line ")
+    _flip(index_of(place) / TEXTS.name, 5000)
+    assert said() == (False, "texts.db of the index is not as it was sealed: damaged, or in use just now")
+
+
+def test_a_commit_that_the_engine_does_not_have_yet_is_waited_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, threads = Applier.put, list[threading.Thread]()
+
+    def put(self: Applier, batch: Any) -> None:
+        thread = threading.Thread(target=store.summaries)
+        threads.append(thread)
+        thread.start()
+        thread.join(0.1)  # it waits for this commit, so this ends first
+        plain(self, batch)
+
+    with trails.open(place, create=True) as store:
+        store.summaries()
+        with monkeypatch.context() as patched:
+            patched.setattr(Applier, "put", put)
+            store.create(id="a").persist()
+        for thread in threads:
+            thread.join()
+        assert [each.id for each in store.summaries()] == ["a"]

@@ -80,8 +80,8 @@ def test_pages_in_every_order_lose_and_double_nothing_while_sessions_are_made(st
         found, cursor = list[str](), None
         while True:
             page = store.list(sort=sort, limit=2, cursor=cursor)
-            found += [record.id for record in page if record.id.startswith("s")]
-            store.create(id=f"{sort}-{len(found)}", created=START + timedelta(days=1)).persist()
+            found += [record.id for record in page if len(record.id) == 2]
+            store.create(created=START + timedelta(days=1)).persist()
             if (cursor := page.cursor) is None:
                 break
             assert len(cursor) <= 22
@@ -137,6 +137,17 @@ def test_copies_count_once_also_when_their_original_is_gone(store: Repository) -
     assert (store.stats().total.turns, store.stats().total.calls) == (5, 2)
     assert {each.id: each.input_tokens for each in store.summaries()} == {"copy": 0, "fork": 7, "night": 0}
     assert {row.group: row.input_tokens for row in store.stats("session")}["plan"] == 10  # where the call was made
+
+
+def test_a_picked_call_counts_where_it_was_made_however_late_that_is_read(store: Repository) -> None:
+    fill(store)
+    picker = store.load("night")
+    picker.cherry_pick("plan", 1)
+    picker.persist()
+    store.summaries()
+    store.redact("plan", 0)  # all of plan is read anew, after the pick
+    assert {each.id: each.input_tokens for each in store.summaries()} == {"plan": 10, "fork": 7, "night": 0}
+    assert {row.group: row.calls for row in store.stats("principal")} == {"alice": 2, "bob": 0}
 
 
 # --- against the catalogue's queries

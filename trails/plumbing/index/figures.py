@@ -7,12 +7,14 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePath
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from trails.plumbing.index.rows import CallRow, SessionRow, TurnRow, micros
-from trails.plumbing.index.sidefile import SideFile
+from trails.plumbing.index.moments import FAR_PAST, micros
 from trails.plumbing.pages import tie
-from trails.plumbing.reader import FAR_PAST
+
+if TYPE_CHECKING:
+    from trails.plumbing.index.rows import CallRow, SessionRow, TurnRow
+    from trails.plumbing.index.sidefile import SideFile
 
 SCHEMA: Final = """
 CREATE TABLE sessions (
@@ -51,7 +53,6 @@ CREATE TABLE tags (name TEXT NOT NULL);
 _SHORT: Final = 15
 """Hex digits of a digest that are kept, as a number: enough to tell a copy from another turn."""
 _DAY: Final = 86_400_000_000
-_FAR_PAST: Final = micros(FAR_PAST) or 0
 Sort = Literal["created", "activity", "turns", "tokens"]
 SORTS: Final[tuple[Sort, ...]] = ("created", "activity", "turns", "tokens")
 
@@ -93,7 +94,7 @@ class Writer:
     def put(self, row: SessionRow) -> None:
         """Write what the catalog says of a session, new or changed; what is here of its turns stays."""
         name = None if row.project is None else PurePath(row.project).name or row.project
-        created = _FAR_PAST if row.created is None else row.created
+        created = FAR_PAST if row.created is None else row.created
         values = {
             "id": row.id, "tie": tie(row.id), "created": row.created, "principal": row.principal, "agent": row.agent,
             "branch": row.branch, "state": row.state, "kind": row.kind, "label": row.label, "key": row.key,

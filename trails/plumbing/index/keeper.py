@@ -142,7 +142,8 @@ class Index:
         return file
 
     def _bring_up(self, part: Part, file: SideFile) -> None:
-        lines, reached = self._store.log.since(file.place)
+        with self._store.hold():  # a line is in the log a moment before the engine has what it tells of
+            lines, reached = self._store.log.since(file.place)
         wanted = changes.of_lines(lines) if file.place != NOTHING else None
         if wanted is None:
             if file.place != NOTHING:
@@ -171,8 +172,9 @@ class Index:
                 all_turns(self._store, row) if known is None else turns_from(self._store, row, row.starts_at + known)
             )
             writer.add(row, turns)
-        tags = self._store.quads((None, vocab.TYPE, vocab.TAG, vocab.CATALOG))
-        writer.tags(iris.tag_name(quad.subject.value) or "" for quad in tags)  # type: ignore[union-attr] # IRIs
+        if isinstance(writer, figures.Writer):
+            tags = self._store.quads((None, vocab.TYPE, vocab.TAG, vocab.CATALOG))
+            writer.tags(iris.tag_name(quad.subject.value) or "" for quad in tags)  # type: ignore[union-attr] # IRIs
         writer.settle()
 
     # --- upkeep
@@ -185,14 +187,14 @@ class Index:
         """
         with self._lock, self._in_words():
             self._erasing += 1
-            for part in self._there():
+            for part in self.there():
                 self._opened(part).break_seal()
         try:
             yield
         finally:
             with self._lock, self._in_words():
                 self._erasing -= 1
-                for part in self._there():
+                for part in self.there():
                     self._caught_up(part)
                     if not self._erasing:
                         self._opened(part).seal(sync=True)
@@ -219,13 +221,13 @@ class Index:
     def empty(self) -> None:
         """Throw all of it away; it is made again when somebody asks."""
         with self._lock, self._in_words():
-            for part in self._there():
+            for part in self.there():
                 self._opened(part).empty()
 
     def rebuild(self) -> None:
         """Make anew what there is of it."""
         with self._lock, self._in_words():
-            for part in self._there():
+            for part in self.there():
                 self._opened(part).empty()
                 self._up_to_date(part)
 
@@ -262,12 +264,21 @@ class Index:
         for file in self._files.values():
             file.leak()
 
-    def _there(self) -> list[Part]:
+    def there(self) -> list[Part]:
+        """Return which files there are: in use, or beside the store."""
         if self._borrowed:
             return list(self._files)
         return [
             part for part in PARTS if part in self._files or ((path := self._path(part)) is not None and path.exists())
         ]
+
+    def both(self, part: Part, ask: Callable[[SideFile], _Answer]) -> tuple[_Answer, _Answer]:
+        """Return what a function finds in a file, brought up to date, and in one that is made anew in memory beside it."""
+        self._store.quads(_NOTHING)
+        with self._lock, self._store.hold():  # both are of the same commits
+            kept = ask(self._up_to_date(part))
+            fresh = Index(self._store, None)
+            return kept, ask(fresh._up_to_date(part))
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:

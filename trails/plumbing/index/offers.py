@@ -6,10 +6,10 @@ What is offered is a help and no answer: a name that is gone, or one that is not
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 MOST: Final = 100
 _FIGURES: Final = ("index", "figures.db")
@@ -26,35 +26,45 @@ _PLACES: Final[dict[str, Sequence[tuple[str, str]]]] = {
 }
 _LOOKED_AT: Final = 20_000
 """Rows in which names are looked for, the latest, where no index helps."""
+_SMALL: Final = 1 << 17
+"""Bytes of a log."""
 _AFTER_ALL: Final = chr(0x10FFFF)
 
 
-def offered(store: Path, kind: str, start: str, *, stale: bool = False) -> list[str] | None:
+def offered(store: Path, kind: str, start: str) -> list[str] | None:
     """Return names of a kind that begin with `start`, in order; None where the index is not there or behind the log.
 
-    With `stale`, an index that is behind will do. A kind is "session" (ids and labels), "ref" (tags too), "tag",
-    "principal", "agent", "project" or "model". Of each, `MOST` are returned at most, and the first and the last of all in
-    order: what these have in common all have in common.
+    A kind is "session" (ids and labels), "ref" (tags too), "tag", "principal", "agent", "project" or "model". Of each,
+    `MOST` are returned at most, and the first and the last of all in order: what these have in common all have in common.
     """
     file = store.joinpath(*_FIGURES)
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=0.05)) as database:
             (reached,) = database.execute("SELECT size FROM place").fetchone() or (-1,)
-            if not stale and reached != (store / _LOG).stat().st_size:
+            if reached != (store / _LOG).stat().st_size:
                 return None
-            found = {name for place in _PLACES[kind] for name in _names(database, *place, start)}
+            return names_in(lambda *asked: database.execute(*asked).fetchall(), kind, start)
     except (sqlite3.Error, OSError):
         return None
-    return sorted(found)
 
 
-def _names(database: sqlite3.Connection, table: str, column: str, start: str) -> set[str]:
+def is_small(store: Path) -> bool:
+    """Tell whether the names in a store without an index can be read while somebody waits."""
+    return store.joinpath(*_FIGURES).exists() or (store / _LOG).stat().st_size < _SMALL
+
+
+def names_in(ask: Callable[..., list[Any]], kind: str, start: str) -> list[str]:
+    """Return names as `offered` does, out of figures that `ask` asks."""
+    return sorted({name for place in _PLACES[kind] for name in _names(ask, *place, start)})
+
+
+def _names(ask: Callable[..., list[Any]], table: str, column: str, start: str) -> set[str]:
     """Return the latest of the names in a column that begin so, with the first and the last of them."""
     asked = f"FROM {table} WHERE {column} >= ? AND {column} < ? AND {column} <> ''"
     if column != "id":  # which alone has an index to look in
         asked += f" AND rowid > (SELECT max(rowid) - {_LOOKED_AT} FROM {table})"  # noqa: S608 - our own names
     bounds = (start, start + _AFTER_ALL)
-    ends = database.execute(f"SELECT min({column}), max({column}) {asked}", bounds).fetchone()
+    (ends,) = ask(f"SELECT min({column}), max({column}) {asked}", bounds)
     latest = "by_activity" if table == "sessions" else "rowid"
-    newest = database.execute(f"SELECT DISTINCT {column} {asked} ORDER BY {latest} DESC LIMIT {MOST}", bounds)
+    newest = ask(f"SELECT DISTINCT {column} {asked} ORDER BY {latest} DESC LIMIT {MOST}", bounds)
     return {name for (name,) in newest} | {name for name in ends if name is not None}

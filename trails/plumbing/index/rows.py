@@ -6,7 +6,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from itertools import product
 from typing import Any, Final
 
@@ -14,15 +13,13 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, parts, vocab
 from trails.decoding import decodes
-from trails.plumbing.reader import FAR_PAST
+from trails.plumbing.index.moments import micros
 from trails.records.sessions import decode_records
 from trails.records.terms import parse_time
 from trails.store.contract import Matching
 
 PROMPT_LENGTH: Final = 200
 """Characters of a first prompt that are kept."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=FAR_PAST.tzinfo)
-_MICROSECOND: Final = 1_000_000
 _TOKENS: Final = (vocab.INPUT_TOKENS, vocab.OUTPUT_TOKENS, vocab.CACHE_READ_TOKENS, vocab.CACHE_WRITE_TOKENS)
 _Tokens = tuple[int | None, int | None, int | None, int | None]
 _Said = Mapping[NamedNode, Sequence[Any]]
@@ -84,19 +81,6 @@ class TurnRow:
     """What was said in it and what its tool calls hand over, as far as a search finds it."""
     tools: tuple[str, ...]
     calls: tuple[CallRow, ...]
-
-
-def micros(time: datetime | None) -> int | None:
-    """Return a time as microseconds since 1970 in UTC, exactly."""
-    if time is None:
-        return None
-    since = time - _EPOCH
-    return (since.days * 86400 + since.seconds) * _MICROSECOND + since.microseconds
-
-
-def moment(micros: int) -> datetime:
-    """Return the time that so many microseconds since 1970 are."""
-    return _EPOCH + timedelta(microseconds=micros)
 
 
 @decodes

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from trails import iris
-from trails.plumbing.index.rows import SessionRow, TurnRow, micros
+from trails.plumbing.index.moments import FAR_PAST
+from trails.plumbing.index.rows import SessionRow, TurnRow
 from trails.plumbing.index.sidefile import SideFile
-from trails.plumbing.reader import FAR_PAST
 
 SCHEMA: Final = """
 CREATE TABLE sessions (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, turns INTEGER NOT NULL DEFAULT 0);
@@ -37,7 +37,6 @@ _FREQUENT: Final = " ETAOINSRHLDCUMFPGWYBVKXJQZ"
 _SECOND: Final = 1_000_000
 _BITS: Final = 24
 """A turn's number is the second it is of and, in so many bits, which one of that second: the newest has the greatest."""
-_FAR_PAST: Final = micros(FAR_PAST) or 0
 
 
 class TooMuchTaken(Exception):
@@ -104,7 +103,7 @@ class Writer:
         texts: list[tuple[int, str]] = []
         tools: list[tuple[str, int]] = []
         for turn in turns:
-            time = _FAR_PAST if turn.time is None else turn.time
+            time = FAR_PAST if turn.time is None else turn.time
             doc = self._doc(time // _SECOND)
             docs.append((doc, number, turn.index, time, turn.iri[start:], turn.role, turn.author))
             texts.append((doc, folded("\n".join(turn.texts))))
@@ -117,7 +116,7 @@ class Writer:
 
     def _doc(self, second: int) -> int:
         """Return the number of the next turn of a second; later ones are greater."""
-        first = (second - _FAR_PAST // _SECOND) << _BITS
+        first = (second - FAR_PAST // _SECOND) << _BITS
         if second not in self._next:
             row = self._database.execute(
                 "SELECT max(doc) FROM docs WHERE doc >= ? AND doc < ?", (first, first + (1 << _BITS))
@@ -174,7 +173,7 @@ def candidates(
             where(f"{column} IN ({', '.join('?' * len(some))})", *some)
     key = {"texts t": "t.rowid", "tools c": "c.doc"}.get(tables[0], "d.doc")
     if until is not None:
-        where(f"{key} < ?", (until // _SECOND - _FAR_PAST // _SECOND + 1) << _BITS)
+        where(f"{key} < ?", (until // _SECOND - FAR_PAST // _SECOND + 1) << _BITS)
     rows = texts.each(
         f"SELECT d.doc >> {_BITS}, d.time, s.id, d.place, d.tail FROM {' CROSS JOIN '.join(tables)}"  # noqa: S608 - our own
         f" WHERE {' AND '.join([*_joined(tables), *conditions])} ORDER BY {key} DESC",

@@ -1,0 +1,186 @@
+"""A store that is opened to be read, as its users see it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import trails
+from trails import InvalidInput, Repository, StoreFailed, StoreReadOnly
+from trails.integrity.note import new_key
+from trails.plumbing import deletion
+from trails.session import proofs
+from trails.store import embedded
+from trails.store.commitlog import CommitLog
+
+
+@pytest.fixture
+def owner(place: Path) -> Iterator[Repository]:
+    with trails.open(place, create=True) as store:
+        session = store.create(id="chat", label="front")
+        session.append("user", "Where is Paris?")
+        session.persist()
+        session.fork(id="branch").persist()
+        yield store
+
+
+@pytest.fixture
+def view(owner: Repository, place: Path) -> Iterator[Repository]:
+    with trails.open(place, read_only=True) as opened:
+        yield opened
+
+
+def test_a_view_says_that_it_is_one_and_sees_what_is_there(owner: Repository, view: Repository) -> None:
+    assert (view.read_only, owner.read_only) == (True, False)
+    assert view.load("chat").turns[0].content == "Where is Paris?"
+    assert view.resolve("front") == "chat"
+    assert view.info() == owner.info()
+    assert [record.id for record in view.list()] == [record.id for record in owner.list()]
+    assert [hit.session_id for hit in view.search("paris")] == ["chat"]
+
+
+def test_a_refresh_says_whether_there_is_something_new_and_an_owner_always_sees_everything(
+    owner: Repository, view: Repository
+) -> None:
+    assert view.refresh() is False
+    session = owner.load("chat")
+    session.append("assistant", "In France.")
+    session.persist()
+    assert len(view.load("chat").turns) == 1
+    assert (view.refresh(), len(view.load("chat").turns)) == (True, 2)
+    assert owner.refresh() is False
+
+
+def test_a_view_keeps_what_is_redacted_until_it_is_refreshed(owner: Repository, view: Repository) -> None:
+    owner.redact("chat", 0)
+    owner.maintenance.vacuum()
+    assert view.load("chat").turns[0].content == "Where is Paris?"
+    assert view.refresh()
+    assert view.load("chat").turns[0].content == ""
+    assert view.verify().findings == ()
+
+
+WRITES: dict[str, Callable[[Repository, Path], object]] = {
+    "create": lambda view, _: view.create(id="new").persist(),
+    "delete": lambda view, _: view.delete("branch"),
+    "detach": lambda view, _: view.detach("branch"),
+    "fork": lambda view, _: view.load("chat").fork(id="other").persist(),
+    "label": lambda view, _: view.set_label("chat", "newer"),
+    "redact": lambda view, _: view.redact("chat", 0),
+    "redact matching": lambda view, _: view.redact_matching("Paris"),
+    "prune": lambda view, _: view.prune(keep_count=0),
+    "tag": lambda view, _: view.tags.add("first", "chat@1"),
+    "vacuum": lambda view, _: view.maintenance.vacuum(),
+    "backup": lambda view, path: view.maintenance.backup(path / "backup"),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_whatever_writes_is_refused_and_changes_nothing(
+    owner: Repository, view: Repository, tmp_path: Path, name: str
+) -> None:
+    before = set(owner.store.quads((None, None, None, None)))
+    with pytest.raises(StoreReadOnly, match="read_only=True"):
+        WRITES[name](view, tmp_path)
+    assert set(owner.store.quads((None, None, None, None))) == before
+    assert not (tmp_path / "backup").exists()
+
+
+@pytest.mark.filterwarnings("ignore::trails.PendingTurnsWarning")
+def test_turns_that_are_appended_on_a_view_cannot_be_persisted(owner: Repository, view: Repository) -> None:
+    session = view.load("chat")
+    session.append("user", "more")
+    with pytest.raises(StoreReadOnly):
+        session.persist()
+    assert len(owner.load("chat").turns) == 1
+
+
+def test_what_cannot_be_read_so_is_refused(place: Path, owner: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInput, match="give one of the two"):
+        trails.open(place, read_only=True, create=True)
+    with pytest.raises(InvalidInput, match="in memory"):
+        trails.open(":memory:", read_only=True)
+    with pytest.raises(InvalidInput, match="reads are to be recorded"):
+        trails.open(place, read_only=True, record_reads=True)
+    monkeypatch.setenv("TRAILS_RECORD_READS", "1")
+    with pytest.raises(InvalidInput, match="reads are to be recorded"):
+        trails.open(place, read_only=True)
+    trails.open(place, read_only=True, record_reads=False).close()
+
+
+def test_a_dump_a_checkpoint_and_a_proof_can_be_made_of_a_view(
+    owner: Repository, view: Repository, tmp_path: Path
+) -> None:
+    secret, public = new_key("log.example/a")
+    note = view.proofs.checkpoint(secret)
+    assert view.proofs.turn("chat", 0, note).size == len(owner.store.log.lines())
+    assert owner.verify(checkpoint=note, verifiers=[public]).findings == ()
+    assert view.maintenance.dump(tmp_path / "view.gz") == owner.maintenance.dump(tmp_path / "owner.gz")
+    assert (tmp_path / "view.gz").read_bytes() == (tmp_path / "owner.gz").read_bytes()
+
+
+def test_a_deletion_that_the_owner_is_sweeping_is_no_finding(
+    owner: Repository, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(deletion, "sweep_pending", lambda _: 0)
+        owner.delete("chat", children="cascade")
+    with trails.open(place, read_only=True) as view:
+        real = proofs._have_gone
+
+        def swept_meanwhile(*arguments: object) -> bool:
+            deletion.sweep_pending(owner.store)
+            return real(*arguments)  # type: ignore[arg-type] # as they were given
+
+        monkeypatch.setattr(proofs, "_have_gone", swept_meanwhile)
+        assert view.verify().findings == ()
+
+
+def test_a_deletion_that_nobody_finishes_is_neither_accused_nor_passed_over(
+    owner: Repository, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proofs, "_PATIENCE", 0.1)
+    monkeypatch.setattr(deletion, "sweep_pending", lambda _: 0)
+    owner.delete("chat", children="cascade")
+    with trails.open(place, read_only=True) as view, pytest.raises(StoreFailed, match="is not finished"):
+        view.verify()
+
+
+def commits_of(owner: Repository) -> CommitLog:
+    assert isinstance(owner.store, embedded.EmbeddedStore)
+    assert owner.store._commits is not None
+    return owner.store._commits
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+
+
+def append(owner: Repository, turns: int) -> None:
+    session = owner.load("chat")
+    for number in range(turns):
+        session.append("user", str(number))
+    session.persist()
+
+
+def test_the_owner_flushes_when_5_000_quads_have_come(owner: Repository) -> None:
+    commits = commits_of(owner)
+    append(owner, 390)  # of ten quads each
+    assert (commits.base.lines, commits.is_empty) == (0, False)
+    append(owner, 130)
+    wait_for(lambda: commits.base.lines > 0)
+
+
+def test_the_owner_flushes_when_it_has_rested(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "_REST", 0.01)
+    with trails.open(place, create=True) as owner:
+        session = owner.create(id="chat")
+        for number in range(120):
+            session.append("user", str(number))
+        session.persist()
+        wait_for(lambda: commits_of(owner).is_empty)
