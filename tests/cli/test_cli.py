@@ -37,6 +37,7 @@ REQUIRED = {
     *("demo", "init", "import", "export", "list", "show", "tree", "branches", "replay"),
     *("fork", "label", "detach", "flatten", "delete", "query", "verify", "info"),
 }
+COMMANDS = sorted(main.every())
 CATALOG = vocab.CATALOG
 
 
@@ -91,27 +92,70 @@ def program(*arguments: str, cwd: Path, **changes: str) -> subprocess.CompletedP
 # --- help
 
 
-def test_the_help_lists_every_command() -> None:
-    text = ok(invoke("--help"))
-    listed = {line.split()[0] for line in text.splitlines() if line.startswith("  ") and line.strip()}
-    assert listed >= REQUIRED
-    assert set(main.commands) <= listed
+def test_the_first_screen_shows_what_people_use_most_and_fits_a_terminal() -> None:
+    lines = ok(invoke("--help")).splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    listed = " ".join(line.split()[0] for line in lines if re.match(r"  [a-z]+ {2,}[A-Z]", line))
+    assert listed == "init import create append list show log search fork diff compare query verify"
+    assert "inbox, runs, keys, proof, store" in " ".join(lines)
 
 
-@pytest.mark.parametrize("name", sorted(main.commands))
+def test_help_by_itself_lists_every_command() -> None:
+    text = ok(invoke("help"))
+    assert [name for name in COMMANDS if not re.search(rf"(?m)^  {name}  ", text)] == []
+    assert set(COMMANDS) >= REQUIRED
+
+
+def test_help_explains_a_command_as_its_own_option_does() -> None:
+    assert ok(invoke("help", "fork")) == ok(invoke("fork", "--help"))
+    assert ok(invoke("help", "inbox", "receive")) == ok(invoke("inbox", "receive", "--help"))
+    assert "no command 'frok' (did you mean 'fork'?)" in error_line(invoke("help", "frok"), 2)
+
+
+def test_a_command_that_is_in_a_group_now_works_by_its_old_name_and_says_where_it_went(place: Path, run: Run) -> None:
+    done = run("receive", "s3", "Hello")
+    assert (done.exit_code, done.stdout) == (0, "1\n")
+    assert done.stderr == "note: `trails receive` is now `trails inbox receive`\n"
+    assert "Hello" in ok(run("inbox", "list", "s3"))
+    assert "trails inbox has no command 's'; it has: list, receive" in error_line(run("inbox", "s"), 2)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_of_a_command_fits_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = main.every()[name]
+    shown = [
+        line.strip() for line in ok(invoke(*name.split(), "--help")).partition("Examples:")[2].splitlines() if line
+    ]
+    assert len(shown) >= 2
+    for line in shown:
+        words = shlex.split(re.sub(r" < \S+$", "", line))
+        start = words[3:] if words[1] == "--store" else words[1:]
+        assert start[: len(name.split())] == name.split()
+        context = click.Context(command, info_name=name)
+        _, rest, _ = command.make_parser(context).parse_args(start[len(name.split()) :])
+        assert rest == [] or isinstance(command, click.Group), line
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_and_every_option_has_help(name: str) -> None:
-    command = main.commands[name]
+    command = main.every()[name]
     assert command.help
-    assert ok(invoke(name, "--help")).startswith("Usage: ")
+    assert ok(invoke(*name.split(), "--help")).startswith("Usage: ")
     for parameter in command.params:
         assert not isinstance(parameter, click.Option) or parameter.help, parameter.name
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(main.commands) - {"audit", "completion", "cosign", "guide", "timestamp", "verify-proof"})
+    "name",
+    sorted(
+        set(COMMANDS)
+        - {"audit", "completion", "guide", "help", "keys policy", "proof check", "proof cosign", "proof timestamp"}
+    ),
 )
 def test_every_command_that_opens_a_store_takes_its_place(name: str) -> None:
-    assert "--store PATH" in ok(invoke(name, "--help"))
+    assert "--store PATH" in ok(invoke(*name.split(), "--help"))
 
 
 def test_the_help_of_import_and_export_names_every_format() -> None:

@@ -59,6 +59,6 @@ def test_the_next_page_is_a_command_that_can_be_pasted() -> None:
     assert said == """there is more: trails search 'it'"'"'s' --role user --cursor 'a;b'"""
 
 
-@pytest.mark.parametrize("name", sorted(main.commands))
+@pytest.mark.parametrize("name", sorted(main.every()))
 def test_the_help_has_one_line_for_a_command(name: str) -> None:
-    assert len(main.commands[name].get_short_help_str(limit=1000)) <= ONE_LINE
+    assert len(main.every()[name].get_short_help_str(limit=1000)) <= ONE_LINE

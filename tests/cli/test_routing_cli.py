@@ -1,4 +1,4 @@
-"""`trails sessions` and `trails policy check`: what they print of sessions by key."""
+"""`trails keys list` and `trails keys policy check`: what they print of sessions by key."""
 
 from __future__ import annotations
 

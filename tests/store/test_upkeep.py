@@ -721,7 +721,7 @@ def test_there_is_a_stored_database_of_every_format() -> None:
 def test_a_store_of_format_1_is_brought_up_and_has_all_that_was_put_in(tmp_path: Path) -> None:
     stored = unpacked(tmp_path, "format-1")
     before = (stored / "log").read_text()
-    with pytest.raises(StoreFailed, match=r"has format 1, .*trails upgrade --store"):
+    with pytest.raises(StoreFailed, match=r"has format 1, .*trails store upgrade --store"):
         trails.open(stored)
     report = upgrade(stored)
     assert (report.before, report.after, report.notes) == (1, 3, ())
@@ -866,7 +866,7 @@ def older(place: Path, number: int = 0) -> None:
 
 def test_a_store_of_an_older_format_is_refused_with_the_remedy(place: Path) -> None:
     older(place)
-    with pytest.raises(StoreFailed, match=r"has format 0, .*trails upgrade --store"):
+    with pytest.raises(StoreFailed, match=r"has format 0, .*trails store upgrade --store"):
         trails.open(place)
 
 
@@ -1069,7 +1069,7 @@ def test_a_vacuum_that_was_cut_short_is_found(place: Path) -> None:
 
 def test_an_older_format_is_found(place: Path) -> None:
     older(place)
-    assert "trails upgrade" in check(place, "format").message
+    assert "trails store upgrade" in check(place, "format").message
 
 
 def test_an_extra_that_is_not_installed_is_named_and_is_nothing_wrong(
@@ -1105,7 +1105,7 @@ def opened(place: Path) -> Iterator[Repository]:
 def test_redact_prints_the_turns_and_says_where_the_text_still_is(run: Run) -> None:
     done = run("redact", "the one", "0", "--yes", "--reason", "asked for")
     assert ok(done) == "kept 0\n"
-    assert "until `trails vacuum`; older backups, dumps and exports still hold it" in done.stderr
+    assert "until `trails store vacuum`; older backups, dumps and exports still hold it" in done.stderr
     again = run("redact", "kept", "0", "--yes", "--json")
     assert json.loads(ok(again))["turns"] == []
     assert "(redacted)" in ok(run("show", "kept"))
@@ -1194,7 +1194,7 @@ def test_a_restore_in_which_something_is_found_ends_with_1(run: Run, place: Path
     older(place)
     result = run("restore", str(place), "--store", str(tmp_path / "restored"))
     assert result.exit_code == 1
-    assert "trails upgrade" in result.stdout
+    assert "trails store upgrade" in result.stdout
 
 
 def test_upgrade_says_that_there_was_nothing_to_do(run: Run) -> None:

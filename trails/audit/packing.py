@@ -49,7 +49,7 @@ kept.checkpoint                       the checkpoint that the store was held aga
 kept.checkpoint.tsr                   the time-stamp token over it (RFC 3161), where one was given
 report.checkpoint                     the log's signed state, with the report's digest in it, where the log signed it
 growth.proof                          that the log only grew between the two
-proofs/                               for each session, that its last turn was in the log: trails verify-proof
+proofs/                               for each session, that its last turn was in the log: trails proof check
 manifest.json                         the SHA-256 of each file, as an in-toto statement
 manifest.note                         the SHA-256 of the manifest, signed by the log, where it signed the report
 

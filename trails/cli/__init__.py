@@ -5,12 +5,14 @@ from __future__ import annotations
 import click
 
 import trails
-from trails.cli.base import Commands, by_option, store_option
+from trails.cli.base import by_option, pager_option, store_option
+from trails.cli.program import Commands, Place
 
-_TOPICS = {
+_TOPICS: dict[str, dict[str, Place]] = {
     "Start": {
         "demo": "demo.demo",
         "guide": "guide.guide",
+        "help": "help.help_",
         "init": "store.init",
         "import": "import_export.import_files",
         "create": "create.create",
@@ -19,38 +21,22 @@ _TOPICS = {
     "Look": {
         "list": "listing.list_sessions",
         "show": "show.show",
-        "tree": "tree.tree",
-        "branches": "show.branches",
+        "log": "log.log",
+        "search": "search.search",
         "diff": "diff.command.diff",
         "compare": "compare.compare",
+        "tree": "tree.tree",
+        "branches": "show.branches",
+        "head": "events.head",
+        "tail": "tail.tail",
         "replay": "show.replay",
         "context": "context.show_context",
-        "log": "log.log",
         "blame": "blame.blame",
         "bisect": "bisect.bisect_turns",
         "tags": "tags.list_tags",
         "notes": "notes.list_notes",
-    },
-    "Follow": {
-        "head": "events.head",
-        "inbox": "events.inbox",
-        "exchanges": "events.exchanges",
-        "events": "events.events",
-        "tail": "tail.tail",
-        "spawn-tree": "spawn_tree.spawn_tree",
-        "runs": "runs.runs",
-    },
-    "Answer": {
-        "receive": "process.receive",
-        "process": "process.process",
-        "retry": "process.retry",
-        "fail": "process.fail",
-        "drop": "process.drop",
-        "delivered": "process.delivered",
-    },
-    "Route": {
-        "sessions": "sessions.list_keys",
-        "policy": "sessions.policy",
+        "stats": "cost.stats",
+        "cost": "cost.cost",
     },
     "Change": {
         "fork": "fork.fork",
@@ -64,38 +50,12 @@ _TOPICS = {
         "delete": "delete.delete",
     },
     "Ask": {
-        "search": "search.search",
         "query": "query.query",
         "queries": "query.list_queries",
         "verify": "verify.verify",
         "validate": "validate.validate",
-        "stats": "cost.stats",
-        "cost": "cost.cost",
-        "info": "store.info",
-    },
-    "Prove": {
         "audit": "audit.audit",
-        "checkpoint": "checkpoint.checkpoint",
-        "cosign": "cosign.cosign",
-        "timestamp": "timestamp.timestamp",
-        "sign": "sign.sign",
-        "proof": "checkpoint.proof",
-        "verify-proof": "verify.verify_proof",
-    },
-    "Erase": {
-        "scan": "scan.find_secrets",
-        "redact": "redact.redact",
-        "delete-document": "prov.delete_document",
-        "vacuum": "store.vacuum",
-        "prune": "delete.prune",
-    },
-    "Keep safe": {
-        "backup": "backup.backup",
-        "restore": "backup.restore_backup",
-        "dump": "backup.dump",
-        "load": "backup.load_dump",
-        "upgrade": "store.upgrade_store",
-        "doctor": "store.check_machine",
+        "info": "store.info",
     },
     "Take out": {
         "export": "import_export.export",
@@ -103,14 +63,111 @@ _TOPICS = {
         "documents": "prov.list_documents",
         "completion": "completion.completion",
     },
+    "Erase": {
+        "scan": "scan.find_secrets",
+        "redact": "redact.redact",
+        "delete-document": "prov.delete_document",
+    },
+    "Messages": {
+        "inbox": {
+            "": "Messages to sessions, the exchanges that answer them, and what was delivered.",
+            "list": "events.inbox",
+            "receive": "process.receive",
+            "process": "process.process",
+            "exchanges": "events.exchanges",
+            "events": "events.events",
+            "retry": "process.retry",
+            "fail": "process.fail",
+            "drop": "process.drop",
+            "delivered": "process.delivered",
+        },
+    },
+    "Agents": {
+        "runs": {
+            "": "Runs of sub-agents, and the tree of sessions that spawned others.",
+            "list": "runs.list_runs",
+            "show": "runs.show_run",
+            "tree": "spawn_tree.spawn_tree",
+        },
+        "keys": {
+            "": "Sessions by key, and what the policies of a configuration mean for them.",
+            "list": "sessions.list_keys",
+            "policy": "sessions.policy",
+        },
+    },
+    "Prove": {
+        "proof": {
+            "": "Checkpoints, signatures and proofs: what convinces others that nothing was altered.",
+            "checkpoint": "checkpoint.checkpoint",
+            "cosign": "cosign.cosign",
+            "timestamp": "timestamp.timestamp",
+            "sign": "sign.sign",
+            "make": "checkpoint.proof",
+            "check": "verify.verify_proof",
+        },
+    },
+    "Keep safe": {
+        "doctor": "store.check_machine",
+        "store": {
+            "": "Upkeep of the store: backups, dumps, upgrades, and room.",
+            "backup": "backup.backup",
+            "restore": "backup.restore_backup",
+            "dump": "backup.dump",
+            "load": "backup.load_dump",
+            "upgrade": "store.upgrade_store",
+            "vacuum": "store.vacuum",
+            "prune": "delete.prune",
+        },
+    },
 }
-"""The commands by topic: the name of each, and the module of `trails.cli` and the name in it that it is made by."""
+"""The commands by topic: the name of each, and the module of `trails.cli` and the name in it that it is made by.
+
+Of a group, the line under "" says what it is for.
+"""
+_FIRST = (
+    *("init", "import", "create", "append"),
+    *("list", "show", "log", "search", "fork", "diff", "compare", "query", "verify"),
+)
+"""What people use most: the first screen."""
+_MOVED = {
+    "receive": "inbox receive",
+    "process": "inbox process",
+    "exchanges": "inbox exchanges",
+    "events": "inbox events",
+    "retry": "inbox retry",
+    "fail": "inbox fail",
+    "drop": "inbox drop",
+    "delivered": "inbox delivered",
+    "spawn-tree": "runs tree",
+    "sessions": "keys list",
+    "policy": "keys policy",
+    "checkpoint": "proof checkpoint",
+    "cosign": "proof cosign",
+    "timestamp": "proof timestamp",
+    "sign": "proof sign",
+    "verify-proof": "proof check",
+    "backup": "store backup",
+    "restore": "store restore",
+    "dump": "store dump",
+    "load": "store load",
+    "upgrade": "store upgrade",
+    "vacuum": "store vacuum",
+    "prune": "store prune",
+}
+"""What was a command of its own before there were groups; it works on, and says where it went."""
 
 
-@click.group(cls=Commands, topics=_TOPICS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands,
+    topics=_TOPICS,
+    first=_FIRST,
+    moved=_MOVED,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(trails.__version__, prog_name="trails")
 @store_option(everywhere=True)
 @by_option
+@pager_option
 def main() -> None:
     """Git for agent sessions, kept as a knowledge graph.
 

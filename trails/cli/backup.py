@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def backup(folder: Path, as_json: bool) -> None:
     """Write a whole copy of the store into a new folder.
 
-    The copy is a store: `trails restore` brings it back. On the store's own disk it takes hardly any space or time.
+    The copy is a store: `trails store restore` brings it back. On the store's own disk it takes hardly any space or time.
     """
     with open_store() as store:
         store.maintenance.backup(folder)
@@ -62,7 +62,7 @@ def restore_backup(backup_folder: Path, as_json: bool) -> None:
 def dump(file: Path, force: bool, as_json: bool) -> None:
     """Write everything that the store holds to a file.
 
-    The file holds sorted N-Quads, compressed with gzip. `trails load` makes a store of it, in this version or another.
+    The file holds sorted N-Quads, compressed with gzip. `trails store load` makes a store of it, in this version or another.
     Equal stores give equal files. The log is not in it: only a backup can be held against older checkpoints.
     """
     from trails.cli import render

@@ -5,22 +5,20 @@ Only click is imported here, so that `trails --help` stays quick; commands impor
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
 import click
 
-from trails.cli.terminal import one_line, to_json
-from trails.errors import InvalidInput, SessionNotFound, TrailsError
+from trails.cli.pager import NO_PAGER, paging
+from trails.cli.terminal import is_utf8, one_line, to_json
 
 if TYPE_CHECKING:
     from trails import Repository
@@ -30,154 +28,9 @@ DEFAULT_STORE: Final = "./.trails"
 STORE: Final = "trails.store"
 _NAMED: Final = "trails.store.named"
 _ACTOR: Final = "trails.actor"
-_COMPLETING: Final = "_TRAILS_COMPLETE"
-INTERRUPTED: Final = 130
-BROKEN_PIPE: Final = 141
-"""As a shell reports a program that SIGINT or SIGPIPE ended."""
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Shown = TypeVar("_Shown")
 _Page = TypeVar("_Page", bound="Page[Any]")
-
-
-class OnDemand(MutableMapping[str, click.Command]):
-    """Commands by name, each imported when it is asked for: a run needs one of them, and importing all takes as long."""
-
-    def __init__(self, places: Mapping[str, str]) -> None:
-        self._places = dict(places)
-        self._made: dict[str, click.Command] = {}
-
-    def __getitem__(self, name: str) -> click.Command:
-        if name not in self._made:
-            module, _, made_by = self._places[name].rpartition(".")
-            self._made[name] = getattr(import_module(f"trails.cli.{module}"), made_by)
-        return self._made[name]
-
-    def __setitem__(self, name: str, command: click.Command) -> None:
-        self._places.setdefault(name, "")
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._places[name]
-        self._made.pop(name, None)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
-class Commands(click.Group):
-    """The group of all commands: lists them by topic, and ends every failed run with one line and no traceback.
-
-    Exit codes: 0 success; 1 a negative result (verify found something, nothing to import) or a failure in the store;
-    2 wrong usage or input that cannot be accepted, the name of something that is not there included; 130 interrupted;
-    141 the reader of the output went away.
-    """
-
-    def __init__(self, *args: Any, topics: Mapping[str, Mapping[str, str]], **extra: Any) -> None:
-        super().__init__(*args, **extra)
-        self._topics = topics
-        self.commands = OnDemand({name: place for topic in topics.values() for name, place in topic.items()})
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands, in the order of their topics."""
-        return list(self.commands)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands under their topics."""
-        width = max(map(len, self.list_commands(ctx)))
-        for topic, names in self._topics.items():
-            rows = [(f"{name:{width}}", self.commands[name].get_short_help_str(limit=100)) for name in names]
-            with formatter.section(topic):
-                formatter.write_dl(rows)
-
-    def main(  # type: ignore[override] # one signature for click's two overloads
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        *,
-        standalone_mode: bool = True,
-        **extra: Any,
-    ) -> Any:
-        """Run a command line; with `standalone_mode`, exit the process with its code."""
-        if _COMPLETING in os.environ:
-            _completion()  # its classes are what the shells' scripts talk to
-        run = partial(super().main, args, prog_name, standalone_mode=False, **extra)
-        if standalone_mode:
-            sys.exit(_exit_code(run))
-        return run()
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that was named, and let a reader that went away end it quietly."""
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            _silence_stdout()
-            ctx.exit(BROKEN_PIPE)
-        return result
-
-
-def _exit_code(run: Callable[[], Any]) -> int:
-    """Run a command line and return its exit code, with one line on stderr where it failed."""
-    _make_printable()
-    try:
-        if sys.stdout is None:  # a shell closes it with `>&-`
-            raise TrailsError("stdout is closed, so no answer could be seen; send it to a file or to /dev/null")
-        code = run()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _silence_stdout()
-        return BROKEN_PIPE
-    except (click.Abort, click.ClickException, TrailsError, OSError) as error:
-        return _failure(error)
-    return code if isinstance(code, int) else 0
-
-
-def _failure(error: Exception) -> int:
-    """Say what went wrong and return the exit code for it."""
-    code = 1
-    match error:
-        case click.Abort():
-            message, code = "interrupted", INTERRUPTED
-        case click.exceptions.NoArgsIsHelpError():
-            error.show()
-            return error.exit_code
-        case click.UsageError():
-            path = error.ctx.command_path if error.ctx else "trails"
-            message, code = f"{error.format_message().rstrip('.')}; see `{path} --help`", error.exit_code
-        case click.ClickException():
-            message, code = error.format_message(), error.exit_code
-        case OSError():
-            where = f"{error.filename}: " if error.filename else ""
-            message = f"{where}{error.strerror or error}; check the path, its permissions and the space on the disk"
-        case _:
-            message, code = str(error), 2 if isinstance(error, InvalidInput | SessionNotFound) else 1
-    with contextlib.suppress(OSError):  # where nobody reads the errors, the exit code still tells
-        click.echo(f"error: {one_line(message)}", err=True)
-    return code
-
-
-def _make_printable() -> None:
-    """Let a terminal that cannot show a character get an escape instead of ending the run; a closed stderr is none."""
-    if sys.stderr is None:  # a shell closes it with `2>&-`
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 # type: ignore[unreachable] # for the whole run
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure") and not _is_utf8(stream):
-            stream.reconfigure(errors="backslashreplace")
-
-
-def _is_utf8(stream: Any) -> bool:
-    return (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
-
-
-def _silence_stdout() -> None:
-    """Send what is still buffered nowhere: the interpreter would complain about it on exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
 
 
 # --- the store
@@ -256,6 +109,20 @@ by_option = click.option(
     callback=_remember_actor,
     help="Who does it, or agent:NAME; default: the environment's TRAILS_ACTOR, else unknown.",
 )
+
+
+def _remember_pager(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta[NO_PAGER] = True
+
+
+pager_option = click.option(
+    "--no-pager",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember_pager,
+    help="Never page; TRAILS_PAGER or PAGER name the pager, default: less.",
+)
 reason_option = click.option("--reason", metavar="TEXT", help="Why; it is kept.")
 meta_option = click.option("--meta", multiple=True, metavar="NAME=VALUE", help="A fact about it; may be given again.")
 session_argument = click.argument("session", metavar="SESSION")
@@ -289,12 +156,26 @@ _KINDS: Final = {
 """What parameters name, by what they are called in the command's function."""
 
 
-def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a command that opens a store: its function, with `--store` added last, and the names in it for completion."""
+def through_pager(function: _Command) -> _Command:
+    """Let what a command prints go through a pager where it is longer than the screen."""
+
+    @wraps(function)
+    def shown(*args: Any, **kwargs: Any) -> Any:
+        with paging(wanted=not click.get_current_context().meta.get(NO_PAGER)):
+            return function(*args, **kwargs)
+
+    return cast(_Command, shown)
+
+
+def command(name: str, *, pager: bool = False, **attributes: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a command that opens a store: its function, with `--store` added last, and the names in it for completion.
+
+    With `pager`, what it prints goes through a pager where it is longer than the screen.
+    """
 
     def wrap(function: Callable[..., Any]) -> click.Command:
         make: Callable[..., click.Command] = click.command(name, **attributes)
-        made = make(store_option()(function))
+        made = make(store_option()(through_pager(function) if pager else function))
         made.params.sort(key=lambda parameter: parameter.name == "store")
         for each in made.params:
             if each.type is click.STRING and each.name in _KINDS:
@@ -361,7 +242,7 @@ def echo_each(lines: Iterable[object]) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as indented JSON on stdout."""
-    click.echo(to_json(value, ascii_only=not _is_utf8(sys.stdout)))
+    click.echo(to_json(value, ascii_only=not is_utf8(sys.stdout)))
 
 
 def note(message: str) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TEXT: Final = 60
 
 
-@command("blame")
+@command("blame", pager=True)
 @click.argument("ref", metavar="REF")
 @click.option("--range", "turns", metavar="TURNS", help="Only these turns: an index (3) or a range (2:5).")
 @json_option

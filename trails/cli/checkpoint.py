@@ -61,7 +61,7 @@ def _read_note(ctx: click.Context, parameter: click.Parameter, value: Path | Non
     try:
         claimed_checkpoint(text)
     except IntegrityError as error:
-        what = f"{value} is no checkpoint ({error}); `trails checkpoint -o FILE` writes one"
+        what = f"{value} is no checkpoint ({error}); `trails proof checkpoint -o FILE` writes one"
         raise click.BadParameter(what, ctx, parameter) from error
     return text
 
@@ -141,7 +141,7 @@ def checkpoint(*, key: Path, name: str | None, output: Path | None, as_json: boo
     With a checkpoint that was kept elsewhere, `trails verify --checkpoint` finds anything that was rewritten since.
     Without one, whoever owns the disk can rewrite everything.
 
-    `trails checkpoint --new-key NAME --key FILE` makes the key first: the secret one in FILE, to be kept from others,
+    `trails proof checkpoint --new-key NAME --key FILE` makes the key first: the secret one in FILE, to be kept from others,
     and the public one in FILE.pub and on stdout, to be given to all who verify. NAME is the log's name for good, best
     like a URL without its scheme: example.com/trails.
     """
@@ -153,7 +153,7 @@ def checkpoint(*, key: Path, name: str | None, output: Path | None, as_json: boo
     from trails.integrity.note import claimed_checkpoint, to_base64
 
     if not key.is_file():
-        refuse(f"there is no key at {key}; make one with `trails checkpoint --new-key NAME --key {key}`")
+        refuse(f"there is no key at {key}; make one with `trails proof checkpoint --new-key NAME --key {key}`")
     refuse_existing(output)
     with open_store(reading=True) as store:
         made = store.proofs.checkpoint(decoded(read_whole(key), str(key)))
@@ -190,7 +190,7 @@ def write_key(name: str, path: Path, make: Callable[[str], tuple[str, str]], *, 
     answer(value, verifier, click.echo, said=said, as_json=as_json)
 
 
-@command("proof")
+@command("make")
 @click.argument("session", metavar="[SESSION]", required=False)
 @click.argument("index", metavar="[INDEX]", required=False, type=click.IntRange(min=0))
 @note_option("--checkpoint", "The checkpoint to prove against.  [required]")
@@ -212,12 +212,12 @@ def proof(
     """Prove a turn to others, or that the log only grew.
 
     \b
-    trails proof SESSION INDEX --checkpoint FILE
+    trails proof make SESSION INDEX --checkpoint FILE
         the turn was in the transcript when FILE was signed
-    trails proof --since OLD --checkpoint FILE
+    trails proof make --since OLD --checkpoint FILE
         what OLD covers is unchanged in FILE
 
-    SESSION is an id, an IRI or a label. The proof carries the checkpoint and all that `trails verify-proof` needs but
+    SESSION is an id, an IRI or a label. The proof carries the checkpoint and all that `trails proof check` needs but
     the public key. The other turns of the transcript stand in it as digests, with their roles, authors and times. With
     the content comes its salt: whoever has it can try guesses at the arguments of the turn's tool calls.
     """

@@ -20,7 +20,7 @@ _FORMATS: Final = click.Choice(["table", "csv", "json", "markdown", "latex"])
 _METHODS: Final = click.Choice(["welch", "mann-whitney"])
 
 
-@command("compare")
+@command("compare", pager=True)
 @click.argument("root", metavar="ROOT")
 @click.option(
     "--at", type=click.IntRange(min=0), metavar="INDEX", help="Only the branches that leave ROOT at this index."

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trails.context import Context
 
 
-@command("context")
+@command("context", pager=True)
 @session_argument
 @click.option("--query", metavar="TEXT", help="What is asked next; - reads it from stdin.")
 @click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="Leave out the oldest turns beyond this.")

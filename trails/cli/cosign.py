@@ -41,14 +41,14 @@ def cosign(
     No store is needed.
 
     \b
-    trails cosign CHECKPOINT --key FILE --verifier KEY
+    trails proof cosign CHECKPOINT --key FILE --verifier KEY
         add the witness's line to a checkpoint that the log signed
-    trails cosign CHECKPOINT --add LINES
+    trails proof cosign CHECKPOINT --add LINES
         add lines that witnesses gave
 
     A witness that cosigned a checkpoint of the log before gives it with --kept, and with --growth a proof that the log only
-    grew since (`trails proof --since`): without these, its line says when it saw the checkpoint, and no more.
-    `trails verify --witness` demands the lines. `trails cosign --new-key NAME --key FILE` makes a witness's key.
+    grew since (`trails proof make --since`): without these, its line says when it saw the checkpoint, and no more.
+    `trails verify --witness` demands the lines. `trails proof cosign --new-key NAME --key FILE` makes a witness's key.
     """
     if name is not None:
         if key is None or checkpoint is not None:

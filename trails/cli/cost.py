@@ -48,7 +48,7 @@ def _options(by: str) -> Callable[[_Command], _Command]:
     return wrap
 
 
-@command("stats")
+@command("stats", pager=True)
 @_options("day")
 def stats(**options: Any) -> None:
     """Count turns, calls and tokens by day, model or project.
@@ -61,7 +61,7 @@ def stats(**options: Any) -> None:
     _answer(found, _STATS, **_how(options))
 
 
-@command("cost")
+@command("cost", pager=True)
 @click.option(
     "--prices",
     type=EXISTING_FILE,

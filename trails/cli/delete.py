@@ -107,7 +107,7 @@ def prune(
         kept = count(len(report.needed), "session")
         note(f"kept all the same, as others depend on them or tags name them: {kept}")
     if report.sessions and not dry_run:
-        note(f"the text is in the store's files until `trails vacuum`; {IN_OLDER_COPIES}")
+        note(f"the text is in the store's files until `trails store vacuum`; {IN_OLDER_COPIES}")
 
 
 @command("delete")

@@ -52,7 +52,7 @@ def _draw_head(turn: Turn, moves: Sequence[HeadMove] | None) -> None:
         render.print_table(("turns", "from", "to", "when (UTC)", "exchange"), rows, right=("turns", "exchange"))
 
 
-@command("inbox")
+@command("list", pager=True)
 @session_argument
 @json_option
 def inbox(session: str, as_json: bool) -> None:
@@ -78,7 +78,7 @@ def _draw_inbox(events: Sequence[Event]) -> None:
     )
 
 
-@command("exchanges")
+@command("exchanges", pager=True)
 @session_argument
 @click.option(
     "--state",
@@ -109,7 +109,7 @@ def _draw_exchanges(found: Sequence[Exchange]) -> None:
     render.print_table(columns, rows, right=("entry",), fold=("what",))
 
 
-@command("events")
+@command("events", pager=True)
 @session_argument
 @json_option
 def events(session: str, as_json: bool) -> None:

@@ -59,7 +59,7 @@ def session_filters(function: _Command) -> _Command:
     return function
 
 
-@command("list")
+@command("list", pager=True)
 @session_filters
 @click.option("--label", metavar="LABEL", type=Named("session"), help="Only the session with this label.")
 @time_option("--since", "Only sessions that were active at this time or later, such as 7d for the last seven days.")

@@ -37,7 +37,7 @@ class _Listing:
     """How many notes there are on a turn, by its digest."""
 
 
-@command("log")
+@command("log", pager=True)
 @click.argument("ref", metavar="[REF]", required=False)
 @click.option("--graph", is_flag=True, help="Draw the forks: with REF, also what was forked from it.")
 @limit_option(most=10_000)

@@ -36,11 +36,11 @@ def write_note(*, session: str | None, index: int | None, text: str, gone: str |
         else:
             session_id = store.resolve(session or "")
             made = store.notes.add(session_id, index or 0, read_stdin() if text == "-" else text)
-    removed = "the note is removed; its text is in the store's files until `trails vacuum`, and in older backups"
+    removed = "the note is removed; its text is in the store's files until `trails store vacuum`, and in older backups"
     answer({"note": made}, made.id, click.echo, said=None if gone is None else removed, as_json=as_json)
 
 
-@command("notes")
+@command("notes", pager=True)
 @click.argument("session", metavar="SESSION")
 @click.argument("index", metavar="[INDEX]", type=click.IntRange(min=0), required=False)
 @json_option

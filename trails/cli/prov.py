@@ -33,7 +33,7 @@ FORMATS = ("provn", "json", "jsonld", "xml", "turtle", "trig")
 PICTURES = ("svg", "png", "mermaid")
 
 
-@command("prov")
+@command("prov", pager=True)
 @click.argument("session", metavar="[SESSION|TURN|DOCUMENT]", required=False)
 @click.option("--all", "whole", is_flag=True, help="Write everything that is stored.")
 @click.option("--format", "format_", type=click.Choice(FORMATS + PICTURES), required=True, help="The format to write.")
@@ -122,7 +122,7 @@ def import_documents(paths: tuple[Path, ...], format_: str, *, create: bool, kee
     answer({"documents": list(map(_plain, found))}, found, _draw, as_json=as_json)
 
 
-@command("documents")
+@command("documents", pager=True)
 @json_option
 def list_documents(as_json: bool) -> None:
     """List the PROV documents of others, the oldest first.

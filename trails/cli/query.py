@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _FORMATS = click.Choice(["table", "json", "csv", "tsv", "turtle", "ntriples"])
 
 
-@command("query")
+@command("query", pager=True)
 @click.argument("query", metavar="QUERY")
 @click.option(
     "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="A parameter's value; again for a list."
@@ -119,7 +119,7 @@ def _session_of(store: Repository, name: str) -> str:
     return store.resolve(name)
 
 
-@command("queries")
+@command("queries", pager=True)
 @click.argument("name", metavar="[NAME]", required=False, type=Named("query"))
 @json_option
 def list_queries(name: str | None, as_json: bool) -> None:

@@ -86,7 +86,7 @@ def _one_turn(session: str, index: int, *, reason: str | None, yes: bool, as_jso
     if not report.turns:
         note("it was redacted before; nothing was changed")
     _tell(report)
-    note(f"the text is in the store's files until `trails vacuum`; {IN_OLDER_COPIES}")
+    note(f"the text is in the store's files until `trails store vacuum`; {IN_OLDER_COPIES}")
 
 
 def _a_text(text: str, *, dry_run: bool, reason: str | None, yes: bool, as_json: bool) -> None:
@@ -106,7 +106,7 @@ def _a_text(text: str, *, dry_run: bool, reason: str | None, yes: bool, as_json:
     elif dry_run:
         note(f"{count(len(report.places), 'place')}; nothing was changed")
     else:
-        note(f"the text is in the store's files until `trails vacuum`; {IN_OLDER_COPIES}")
+        note(f"the text is in the store's files until `trails store vacuum`; {IN_OLDER_COPIES}")
     if report.left:
         end(1)
 

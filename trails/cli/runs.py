@@ -1,4 +1,4 @@
-"""The command that shows sub-agents' runs. It writes nothing."""
+"""The commands `runs list` and `runs show`: sub-agents' runs. They write nothing."""
 
 from __future__ import annotations
 
@@ -18,30 +18,38 @@ if TYPE_CHECKING:
 _CELL = 60
 
 
-@command("runs")
-@click.argument("run", metavar="[RUN]", required=False)
+@command("list", pager=True)
 @click.option("--active", is_flag=True, help="Only those that are not announced and done.")
 @click.option("--session", metavar="SESSION", help="Only those in this session, or asked for by it.")
 @json_option
-def runs(run: str | None, active: bool, session: str | None, as_json: bool) -> None:
-    """List the runs of sub-agents, or show one of them.
+def list_runs(active: bool, session: str | None, as_json: bool) -> None:
+    """List the runs of sub-agents.
 
-    One is shown with what happened around it. RUN is a run's id, and SESSION an id, an IRI, a label or a session key. A
-    run is running, ended, announcing (its requester is being told), or done. One that was cleaned up or archived is not
-    here any more.
+    SESSION is an id, an IRI, a label or a session key. A run is running, ended, announcing (its requester is being told),
+    or done. One that was cleaned up or archived is not here any more.
     """
     from trails.runs import Runs
 
     with open_store(reading=True) as store:
-        registry = Runs(store)
-        if run is not None:
-            found = registry.get(run)
-            events = list(_events(store, found))
-            plain = [each | {"time": each["time"] and each["time"].isoformat()} for each in events]
-            answer(found.to_dict() | {"events": plain}, found, lambda found: _draw_run(found, events), as_json=as_json)
-            return
-        every = registry.list(active=active, session=None if session is None else _session(store, session))
+        every = Runs(store).list(active=active, session=None if session is None else _session(store, session))
     answer({"runs": every}, every, _draw_runs, empty="no active runs" if active else "no runs", as_json=as_json)
+
+
+@command("show", pager=True)
+@click.argument("run", metavar="RUN")
+@json_option
+def show_run(run: str, as_json: bool) -> None:
+    """Show a run of a sub-agent, and what happened around it.
+
+    RUN is a run's id.
+    """
+    from trails.runs import Runs
+
+    with open_store(reading=True) as store:
+        found = Runs(store).get(run)
+        events = list(_events(store, found))
+        plain = [each | {"time": each["time"] and each["time"].isoformat()} for each in events]
+        answer(found.to_dict() | {"events": plain}, found, lambda found: _draw_run(found, events), as_json=as_json)
 
 
 def _draw_runs(every: Sequence[Run]) -> None:

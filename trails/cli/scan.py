@@ -21,7 +21,7 @@ def described(found: Found) -> str:
     return f"{found.kind:<18} {session}{turn}, {one_line(found.where)}: {one_line(found.hint)}{taken}"
 
 
-@command("scan")
+@command("scan", pager=True)
 @click.argument("session", metavar="[SESSION]", required=False)
 @click.option("--all", "whole", is_flag=True, help="Look through the whole store.")
 @json_option

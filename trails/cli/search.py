@@ -31,7 +31,7 @@ FIELDS: Final = ("session", "index", "role", "author", "time", "digest", "tools"
 _INDENT: Final = "    "
 
 
-@command("search")
+@command("search", pager=True)
 @click.argument("text", metavar="[TEXT]", required=False)
 @click.option("--tool", metavar="NAME", help="Only turns that call this tool; TEXT may be in the arguments too.")
 @click.option("--session", metavar="SESSION", help="Only the transcript of this session.")

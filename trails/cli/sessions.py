@@ -55,7 +55,7 @@ def _configuration(file: Path | None) -> dict[str, Any] | None:
     return found
 
 
-@command("sessions")
+@command("list", pager=True)
 @click.option("--active", type=Number(min=0), metavar="MIN", help="Only those with activity within MIN minutes.")
 @click.option("--label", metavar="LABEL", help="Only the one with this label.")
 @click.option("--spawned-by", metavar="KEY", help="Only those that the session of this key spawned.")
@@ -134,7 +134,7 @@ def policy() -> None:
 def check(key: str, *, config: Path | None, as_json: bool) -> None:
     """Say what would happen to a session now, and by which rule.
 
-    KEY is a session key, as `trails sessions` lists them, or a short name of one ("main"); it need not name a session
+    KEY is a session key, as `trails keys list` lists them, or a short name of one ("main"); it need not name a session
     yet. Without --config, the defaults hold. A rule is a field of the session's entry (entry.sendPolicy), a place in
     the configuration (session.resetByChannel.discord), or the default.
     """

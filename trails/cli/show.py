@@ -26,7 +26,7 @@ def _draw_sessions(records: Sequence[SessionRecord]) -> None:
     render.sessions(render.screen(), records)
 
 
-@command("show")
+@command("show", pager=True)
 @click.argument("ref", metavar="REF")
 @click.option("--range", "turns_", metavar="TURNS", help="Only these turns: 4, 3:7 (7 is left out), 5:, :2, or 1,3:5.")
 @click.option("--full", is_flag=True, help="Whole texts, tool arguments and digests.")
@@ -56,7 +56,7 @@ def show(ref: str, turns_: str | None, full: bool, as_json: bool) -> None:
     answer({"session": record, "system": system, "turns": chosen}, chosen, draw, as_json=as_json)
 
 
-@command("branches")
+@command("branches", pager=True)
 @session_argument
 @json_option
 def branches(session: str, as_json: bool) -> None:
@@ -71,7 +71,7 @@ def branches(session: str, as_json: bool) -> None:
     answer({"session": session_id, "branches": records}, records, _draw_sessions, empty=empty, as_json=as_json)
 
 
-@command("replay")
+@command("replay", pager=True)
 @click.argument("ref", metavar="REF")
 @click.option("--up-to", type=click.IntRange(min=0), metavar="INDEX", help="Stop before the turn with this index.")
 @json_option

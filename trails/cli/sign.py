@@ -24,7 +24,7 @@ def sign(*, session: str | None, key: Path, principal: str | None, as_json: bool
     where there are any, lists the turns that nobody signed; `trails verify --signers KEY` asks for those of principals whose
     keys you know. A head that the key signed before is not signed again.
 
-    `trails sign --new-key PRINCIPAL --key FILE` makes the key first: the secret one in FILE, the public one in FILE.pub and
+    `trails proof sign --new-key PRINCIPAL --key FILE` makes the key first: the secret one in FILE, the public one in FILE.pub and
     on stdout.
     """
     from trails.integrity.head_signatures import new_principal_key
@@ -38,7 +38,7 @@ def sign(*, session: str | None, key: Path, principal: str | None, as_json: bool
         return
     assert session is not None  # noqa: S101 - checked above
     if not key.is_file():
-        refuse(f"there is no key at {key}; make one with `trails sign --new-key PRINCIPAL --key {key}`")
+        refuse(f"there is no key at {key}; make one with `trails proof sign --new-key PRINCIPAL --key {key}`")
     with open_store() as store:
         made = store.load(store.resolve(session)).sign(decoded(read_whole(key), str(key)).strip())
     said = f"{one_line(made.principal)} signed {one_line(made.session_id)} through turn {made.index}"

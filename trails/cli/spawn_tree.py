@@ -18,7 +18,7 @@ _TOP = 10
 _STATES = {"active": "green", "suspended": "yellow", "completed": "dim", "failed": "red", "expired": "dim"}
 
 
-@command("spawn-tree")
+@command("tree", pager=True)
 @click.argument("session", required=False, metavar="[SESSION]")
 @click.option("--all", "ended", is_flag=True, help="Also the sessions that have ended.")
 @click.option(

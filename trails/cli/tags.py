@@ -59,7 +59,7 @@ def tag(*, name: str, ref: str | None, remove: bool, as_json: bool) -> None:
     answer({"tag": found}, shown, click.echo, said=said, as_json=as_json)
 
 
-@command("tags")
+@command("tags", pager=True)
 @click.argument("session", metavar="[SESSION]", required=False)
 @json_option
 def list_tags(session: str | None, as_json: bool) -> None:

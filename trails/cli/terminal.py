@@ -10,7 +10,18 @@ from typing import Any, BinaryIO, Final, cast
 
 from trails.legible import HARMLESS, PICTURES, STEERING, clean, count, one_line, shorten
 
-__all__ = ["Escaping", "clean", "clean_csv", "count", "escaped", "escaping", "one_line", "shorten", "to_json"]
+__all__ = [
+    "Escaping",
+    "clean",
+    "clean_csv",
+    "count",
+    "escaped",
+    "escaping",
+    "is_utf8",
+    "one_line",
+    "shorten",
+    "to_json",
+]
 
 _ESCAPES: Final = {code: f"\\u{code:04x}" for code in {*PICTURES, *STEERING} - {ord("\r")}}
 
@@ -69,3 +80,8 @@ class Escaping:
 def escaping(out: BinaryIO) -> BinaryIO:
     """Return a file that writes to `out` what means the same and steers no terminal; see `Escaping`."""
     return cast(BinaryIO, Escaping(out))
+
+
+def is_utf8(stream: Any) -> bool:
+    """Tell whether a stream takes every character."""
+    return (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"

@@ -18,9 +18,9 @@ def timestamp() -> None:
     """Let an authority say by when a checkpoint was there.
 
     \b
-    trails timestamp request CHECKPOINT -o note.tsq
+    trails proof timestamp request CHECKPOINT -o note.tsq
         write the request, to be sent to a time-stamp authority (RFC 3161)
-    trails timestamp add CHECKPOINT note.tsr --request note.tsq
+    trails proof timestamp add CHECKPOINT note.tsr --request note.tsq
         check its response, and keep it as CHECKPOINT.tsr
 
     No store is needed, and nothing is sent: `curl --data-binary @note.tsq -H "Content-Type: application/timestamp-query" URL`

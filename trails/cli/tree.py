@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trails.plumbing.forest import Twig
 
 
-@command("tree")
+@command("tree", pager=True)
 @click.argument("session", metavar="[SESSION]", required=False)
 @json_option
 def tree(session: str | None, as_json: bool) -> None:

@@ -64,7 +64,7 @@ def verify(
     With --witness, that many of the witnesses as --quorum says (all unless given) must have cosigned the checkpoint.
     With --timestamp and --tsa-cert, a time-stamp authority must have said that the checkpoint was there, and by when is shown.
 
-    Signatures of heads (`trails sign`) must hold. The turns that none covers are listed, with --signers of those by these
+    Signatures of heads (`trails proof sign`) must hold. The turns that none covers are listed, with --signers of those by these
     keys alone; with --require-signed they are findings.
     """
     from trails.cli import render
@@ -94,7 +94,7 @@ def answer_report(report: VerifyReport, *, as_json: bool) -> None:
         end(1)
 
 
-@click.command("verify-proof")
+@click.command("check")
 @click.argument("file", metavar="FILE", type=EXISTING_FILE)
 @verifier_option
 @witness_option
@@ -116,7 +116,7 @@ def verify_proof(
 ) -> None:
     """Check a proof, without any store.
 
-    FILE is what `trails proof` wrote. The exit code is 0 where the proof holds, 1 where it does not, 2 for wrong usage.
+    FILE is what `trails proof make` wrote. The exit code is 0 where the proof holds, 1 where it does not, 2 for wrong usage.
     A proof holds if the log's own key signed its checkpoint, and the checkpoint covers what is proven. It says nothing
     of whether the times and names that were recorded are true.
     """

@@ -83,7 +83,7 @@ def _principal_of(name: str) -> str:
     principal = unquote(name)
     if quote(principal, safe=_SAFE) != name:
         raise InvalidInput(
-            f"the key's name {name!r} is no principal's as keys bear them: make it with `trails sign --new-key`"
+            f"the key's name {name!r} is no principal's as keys bear them: make it with `trails proof sign --new-key`"
         )
     return principal
 

@@ -106,7 +106,7 @@ def _check_digest(answer: TimeStampResponse, note: bytes) -> None:
     imprint = answer.tst_info.message_imprint
     if imprint.hash_algorithm != ObjectIdentifier("2.16.840.1.101.3.4.2.1"):  # RFC 5754: SHA-256
         raise IntegrityError(
-            "the time-stamp token is over a digest that is not SHA-256: ask with `trails timestamp request`"
+            "the time-stamp token is over a digest that is not SHA-256: ask with `trails proof timestamp request`"
         )
     if imprint.message != sha256(note).digest():
         raise IntegrityError(
@@ -168,7 +168,9 @@ def _read_request(asked: bytes) -> TimeStampRequest:
     try:  # the package reads requests too, and has no public name for it
         found = library._rust.parse_timestamp_request(asked)
     except ValueError as wrong:
-        raise InvalidInput(f"this is no time-stamp request: {wrong}; `trails timestamp request` writes one") from None
+        raise InvalidInput(
+            f"this is no time-stamp request: {wrong}; `trails proof timestamp request` writes one"
+        ) from None
     return found  # type: ignore[no-any-return] # a module that is imported by need has no types
 
 

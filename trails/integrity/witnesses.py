@@ -150,7 +150,7 @@ def cosignatures(note: str | bytes, witnesses: Iterable[str], *, quorum: int | N
         missing = ", ".join(sorted(repr(key.name) for key in known.values() if key[:2] not in found))
         raise IntegrityError(
             f"{len(found)} of the given witnesses cosigned this checkpoint, and {needed} are needed (not {missing}): ask them "
-            "for their lines and add these with `trails cosign --add`"
+            "for their lines and add these with `trails proof cosign --add`"
         )
     return tuple(found.values())
 

@@ -22,7 +22,7 @@ _SHOWN: Final = 3
 def restore(backup: str | os.PathLike[str], destination: str | os.PathLike[str]) -> VerifyReport:
     """Copy a backup to a new store and return what `verify` says of it; the backup is only read.
 
-    A backup of an older format is copied as it is, and the report says that it needs `trails upgrade`. One in which
+    A backup of an older format is copied as it is, and the report says that it needs `trails store upgrade`. One in which
     `verify` finds something is restored all the same: it may be the only one there is.
 
     Raises `InvalidInput` where something stands at `destination` or the backup is none, `StoreFailed` for a backup that
@@ -39,7 +39,7 @@ def _restore(backup: Path, destination: Path) -> VerifyReport:
         maintenance.copy_store(backup, part)
         found = marker.read(part)["format"]
         if found < marker.OLDEST:
-            what = f"the backup has format {found}; run `trails upgrade` on the restored store"
+            what = f"the backup has format {found}; run `trails store upgrade` on the restored store"
             return VerifyReport(sessions=0, turns=0, findings=(Finding(code="old-format", message=what),))
         return _verified(part)
 

@@ -139,7 +139,7 @@ def _format(folder: Path) -> Check:
         marker.check(folder)
     except StoreFailed as error:
         return Check(
-            "format", False, f"{error}", "trails upgrade, or another version of Trails, or a backup: as it says"
+            "format", False, f"{error}", "trails store upgrade, or another version of Trails, or a backup: as it says"
         )
     return Check("format", True, f"format {marker.FORMAT}, which this version reads and writes")
 
@@ -197,7 +197,9 @@ def _readers(folder: Path) -> Check:
     found = [str(each) for each in capture.readers_beside(folder)]
     if found:
         what = f"readers have what they saw of the store in {', '.join(found)}, text that was redacted since included"
-        return Check("readers", False, what, "close them there; `trails vacuum` removes what killed ones have left")
+        return Check(
+            "readers", False, what, "close them there; `trails store vacuum` removes what killed ones have left"
+        )
     return Check("readers", True, "no reader has a copy of the store's text on disk")
 
 
@@ -210,7 +212,7 @@ def _closed(folder: Path) -> Iterator[Check]:
 
 
 def _opens(folder: Path) -> Check:
-    remedy = "restore a backup (`trails restore`), or load a dump (`trails load`)"
+    remedy = "restore a backup (`trails store restore`), or load a dump (`trails store load`)"
     trouble = maintenance.missing_files(folder)
     if trouble is None:
         try:
@@ -228,7 +230,9 @@ def _log(folder: Path) -> Check:
     try:
         waiting = commitlog.unflushed(folder / maintenance.COMMITS, marker.store_id(folder))
     except StoreFailed as error:
-        return Check("log", False, f"{error}", "restore a backup (`trails restore`), or load a dump (`trails load`)")
+        return Check(
+            "log", False, f"{error}", "restore a backup (`trails store restore`), or load a dump (`trails store load`)"
+        )
     if waiting:
         what = (
             f"the store was not closed in good order (the process ended, or the power went); {waiting:,} commits are in "

@@ -17,10 +17,10 @@ FORMAT: Final = 3
 Since format 3, who did a thing is who was named for it, and a copied turn has no activities of its own. Older versions would
 take such copies and acts for damage, so the number had to rise. What format 2 holds is read, verified and left as it is:
 such a store is opened without further ado, and its marker says 3, and how far its log was then, from the first commit on.
-So nothing that only reads keeps an older version out, and `trails upgrade` remains for those who want the backup first.
+So nothing that only reads keeps an older version out, and `trails store upgrade` remains for those who want the backup first.
 """
 OLDEST: Final = 2
-"""The oldest format that this version opens; for those before, there is `trails upgrade`."""
+"""The oldest format that this version opens; for those before, there is `trails store upgrade`."""
 NAME: Final = "trails.json"
 
 
@@ -88,7 +88,7 @@ def check(folder: Path, accept: int = FORMAT) -> None:
     if found < FORMAT:
         raise StoreFailed(
             f"the store {folder} has format {found}, and this version of Trails reads formats {OLDEST} to {FORMAT}; "
-            f"bring it up with `trails upgrade --store {folder}` (a backup is made first)"
+            f"bring it up with `trails store upgrade --store {folder}` (a backup is made first)"
         )
     if found > FORMAT:
         raise StoreFailed(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _FORMATS = ("text", "markdown", "html", "patch", "json")
 
 
-@command("diff")
+@command("diff", pager=True)
 @click.argument("left", metavar="A")
 @click.argument("right", metavar="B")
 @click.option("--side-by-side", "-y", is_flag=True, help="Both sides beside each other.")
