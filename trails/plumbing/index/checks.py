@@ -14,7 +14,7 @@ from trails.plumbing.index.sidefile import SideFile
 from trails.store import maintenance
 from trails.store.doctor import Check
 
-_MADE_ANEW: Final = "the next one who lists, counts or searches has it made anew; `trails vacuum` makes it now"
+_MADE_ANEW: Final = "the next one who lists, counts or searches has it made anew; `trails store vacuum` makes it now"
 _SESSION: Final = (
     "id, created, principal, agent, branch, state, kind, label, key, parent, starts_at, title, project, prompt"
 )
@@ -62,7 +62,7 @@ def _of_part(index: Index, part: Part) -> Iterator[Finding]:
     ):
         yield Finding(
             code="index-differs",
-            message=f"{part.name} of the index says other of it than the store does, which is right; `trails vacuum` makes "
+            message=f"{part.name} of the index says other of it than the store does, which is right; `trails store vacuum` makes "
             "the index anew",
             session_id=session_id,
         )
