@@ -116,9 +116,9 @@ def test_help_explains_a_command_as_its_own_option_does() -> None:
 def test_a_command_that_is_in_a_group_now_works_by_its_old_name_and_says_where_it_went(place: Path, run: Run) -> None:
     done = run("receive", "s3", "Hello")
     assert (done.exit_code, done.stdout) == (0, "1\n")
-    assert done.stderr == "note: `trails inbox receive` is now `trails inbox list receive`\n"
+    assert done.stderr == "note: `trails receive` is now `trails inbox receive`\n"
     assert "Hello" in ok(run("inbox", "list", "s3"))
-    assert "trails inbox list has no command 's'; it has: list, receive" in error_line(run("inbox", "s"), 2)
+    assert "trails inbox has no command 's'; it has: list, receive" in error_line(run("inbox", "s"), 2)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,4 +1,4 @@
-"""`trails runs list list`: what a person sees of sub-agents' runs."""
+"""`trails runs list`: what a person sees of sub-agents' runs."""
 
 from __future__ import annotations
 

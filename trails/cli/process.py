@@ -57,7 +57,7 @@ def receive(*, session: str, text: str, as_json: bool, **given: Any) -> None:
     """Put a message into a session's inbox.
 
     The number of its entry is printed. SESSION is an id, an IRI or a label. TEXT is the message; - reads it from stdin.
-    It waits until an exchange takes it up (`trails inbox list process`).
+    It waits until an exchange takes it up (`trails inbox process`).
     """
     content = read_stdin() if text == "-" else text
     with open_store() as store:
@@ -91,7 +91,7 @@ def process(
     SESSION is an id, an IRI or a label. COMMAND is run for one exchange at a time. On stdin it gets a JSON object with
     `session`, `exchange`, `events` (the messages) and `messages` (what a model is shown, in the shape of OpenAI's chat
     API); what it prints is the answer, and where it prints nothing, there is none. Where it ends with another code than
-    0, the exchange fails and keeps its messages for `trails inbox list retry`. The store is in use meanwhile.
+    0, the exchange fails and keeps its messages for `trails inbox retry`. The store is in use meanwhile.
     """
     with open_store() as store:
         done = _ledger(store).process(
@@ -146,7 +146,7 @@ def retry(*, session: str, entry: int, as_json: bool) -> None:
 def fail(*, session: str, entry: int, error: str | None, as_json: bool) -> None:
     """Note that an exchange failed which pends or was interrupted.
 
-    Its messages stay for `trails inbox list retry`. SESSION is an id, an IRI or a label; ENTRY is the exchange's number.
+    Its messages stay for `trails inbox retry`. SESSION is an id, an IRI or a label; ENTRY is the exchange's number.
     """
     with open_store() as store:
         why = {} if error is None else {"error": error}
@@ -195,14 +195,14 @@ def delivered(*, session: str, entry: int, text: str | None, as_json: bool, **gi
     """Note an attempt to send an answer out.
 
     The number of its entry is printed. SESSION is an id, an IRI or a label; ENTRY is the number of the answer among
-    `trails inbox list events`.
+    `trails inbox events`.
     """
     sent = read_stdin() if text == "-" else text
     with open_store() as store:
         session_id, ledger = store.resolve(session), _ledger(store)
         event = next((each for each in ledger.events(session_id) if each.number == entry), None)
         if event is None:
-            refuse(f"entry {entry} of the ledger of session {session_id!r} is no answer; see `trails inbox list events`")
+            refuse(f"entry {entry} of the ledger of session {session_id!r} is no answer; see `trails inbox events`")
         made = ledger.delivered(event, text=sent, **given)
     answer(made, made.number, click.echo, as_json=as_json)
 

@@ -64,7 +64,7 @@ def verify(
     With --witness, that many of the witnesses as --quorum says (all unless given) must have cosigned the checkpoint.
     With --timestamp and --tsa-cert, a time-stamp authority must have said that the checkpoint was there, and by when is shown.
 
-    Signatures of heads (`trails proof make sign`) must hold. The turns that none covers are listed, with --signers of those by these
+    Signatures of heads (`trails proof sign`) must hold. The turns that none covers are listed, with --signers of those by these
     keys alone; with --require-signed they are findings.
     """
     from trails.cli import render

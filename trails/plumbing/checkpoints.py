@@ -137,7 +137,7 @@ def _leaf_of(lines: Sequence[str], owner: str, index: int, checkpoint: Checkpoin
             return count, number
     raise InvalidInput(
         f"turn {index} of session {owner!r} was written after this checkpoint of {checkpoint.origin!r} "
-        f"({checkpoint.size} lines) was signed: make a new one with `trails proof make checkpoint`"
+        f"({checkpoint.size} lines) was signed: make a new one with `trails proof checkpoint`"
     )
 
 

@@ -87,7 +87,7 @@ class Registry:
         if run is None:
             gone = run_rows.was_removed(self._store, run_id)
             what = "was cleaned up or archived" if gone else "is not in the registry"
-            raise InvalidInput(f"the run {run_id!r} {what}; see `trails runs list list`")
+            raise InvalidInput(f"the run {run_id!r} {what}; see `trails runs list`")
         return run
 
     def all(self) -> list[Run]:
