@@ -535,19 +535,19 @@ def test_the_whole_life_of_a_proof_on_the_command_line(run: Run, tmp_path: Path)
     auditor.mkdir()
     for name in ("turn.proof", "growth.proof", "first"):
         shutil.copy(tmp_path / name, auditor)
-    turn = elsewhere(auditor, "verify-proof", "turn.proof", "--verifier", verifier, "--json")
+    turn = elsewhere(auditor, "proof", "check", "turn.proof", "--verifier", verifier, "--json")
     assert turn.returncode == 0, turn.stderr
     shown = json.loads(turn.stdout)
     assert (shown["valid"], shown["session"], shown["index"], shown["author"]) == (True, "plan", 0, "principal:alice")
     assert (shown["content"], shown["log"]) == ("Plan a trip \u00fc", LOG)
-    growth = elsewhere(auditor, "verify-proof", "growth.proof", "--kept", "first", "--verifier", verifier)
+    growth = elsewhere(auditor, "proof", "check", "growth.proof", "--kept", "first", "--verifier", verifier)
     assert growth.returncode == 0, growth.stderr
     assert growth.stdout.startswith("valid\n")
     assert sorted(path.name for path in auditor.iterdir()) == ["first", "growth.proof", "turn.proof"]
 
     proof = (auditor / "turn.proof").read_text("utf-8")
     (auditor / "turn.proof").write_text(proof.replace("Plan a trip", "Plan a war"), "utf-8")
-    forged = elsewhere(auditor, "verify-proof", "turn.proof", "--verifier", verifier)
+    forged = elsewhere(auditor, "proof", "check", "turn.proof", "--verifier", verifier)
     assert (forged.returncode, forged.stderr) == (1, "")
     assert forged.stdout.startswith("not valid: the content of turn 0")
 
@@ -655,7 +655,7 @@ def test_an_authority_stamps_a_checkpoint_and_its_token_is_demanded_on_the_comma
     failed(run("verify", *trust), 2, "none was given")
 
     ok(run("proof", "make", "plan", "0", "--checkpoint", "first", "-o", "turn"))
-    proven = ("verify-proof", "turn", "--verifier", "key.pub", "--json")
+    proven = ("proof", "check", "turn", "--verifier", "key.pub", "--json")
     assert json.loads(ok(run(*proven, *trust)))["timestamped"] == noon
     refused = run(*proven, "--timestamp", "first.tsr", "--tsa-cert", "other.pem")
     assert (refused.exit_code, json.loads(refused.stdout)["valid"]) == (1, False)

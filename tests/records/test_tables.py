@@ -318,7 +318,7 @@ def test_what_trails_never_writes_is_an_error_that_says_what_is_wrong(
     left += [Quad(quads[0].subject, predicate, Literal(value), quads[0].graph_name) for value in values]
     with pytest.raises(IntegrityError) as failure:
         read(made, left)
-    assert str(failure.value) == said
+    assert failure.value.message == said
 
 
 def test_nothing_is_written_of_a_field_without_a_value_and_it_comes_back_without_one() -> None:

@@ -973,7 +973,7 @@ def test_a_healthy_store_has_nothing_wrong_and_is_not_touched(place: Path) -> No
     checks = doctor(place)
     assert [each for each in checks if not each.ok and each.name not in ("space", "files")] == []
     assert set(found(checks)) == {
-        *("python", "engine", "files", "format", "space", "permissions", "leftovers", "lock", "opens", "log")
+        *("python", "engine", "files", "format", "space", "permissions", "leftovers", "lock", "opens", "log", "extras", "readers", "index")
     }
     assert tree(place) == before
 

@@ -229,6 +229,11 @@ def other_export() -> bytes:
 
 OPERATIONS: dict[str, Operation] = {
     # --- Repository
+    "Repository.session": Changes(lambda w: w.store.session("new")),
+    "Repository.refresh": Reads(lambda w: w.store.refresh()),
+    "Repository.summaries": Reads(lambda w: w.store.summaries()),
+    "Repository.stats": Reads(lambda w: w.store.stats()),
+    "Repository.cost": Reads(lambda w: w.store.cost()),
     "Repository.close": Exempt("it ends the handle; what it flushes was committed before"),
     "Repository.create": Reads(lambda w: w.store.create(id="new")),
     "Repository.load": Reads(lambda w: w.store.load("plan")),

@@ -242,6 +242,7 @@ def test_a_session_whose_store_is_closed_takes_no_turns(tmp_path: Path) -> None:
         new, stored = store.create(id="new"), store.create(id="stored")
         stored.append("user", "Plan a trip")
         stored.persist()
+        new.discard_pending()
         loaded = store.load("stored")
     for session in (new, stored, loaded):
         before = session.turns

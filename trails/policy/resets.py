@@ -173,9 +173,9 @@ def reset_policy(config: ResetConfig | None, kind: ResetType, *, override: Reset
     then the default; idle minutes also from the oldest setting. That setting alone makes the mode "idle".
 
     >>> reset_policy(ResetConfig.from_json({"idleMinutes": 240}), "dm")
-    ResetPolicy(mode='idle', at_hour=4, idle_minutes=240)
+    ResetPolicy(mode='idle', idle_minutes=240)
     >>> reset_policy(ResetConfig.from_json({"reset": {"mode": "idle"}}), "dm")
-    ResetPolicy(mode='idle', at_hour=4, idle_minutes=60)
+    ResetPolicy(mode='idle', idle_minutes=60)
     """
     known = config or ResetConfig()
     general = override or known.reset or ResetRule()

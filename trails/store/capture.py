@@ -70,7 +70,11 @@ class _Private:
         self._pid = os.getpid()
         while True:
             self.folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=parent))
-            descriptor = staging.held(self.folder, without_locks=True)
+            try:
+                descriptor = staging.held(self.folder, without_locks=True)
+            except BaseException:
+                self.folder.rmdir()
+                raise
             if descriptor is not None:
                 break
             with suppress(OSError):  # another reader took it for one that was left behind
@@ -119,11 +123,11 @@ class Held(_Private):
             os.close(self._memory.pop())
 
     def drop(self) -> None:
-        """Close everything."""
-        super().drop()
+        """Close everything, and that first: removing the folder takes a descriptor or two, and there may be no other."""
         self.opened()
         while self._tables:
             os.close(self._tables.pop())
+        super().drop()
 
 
 class Linked(_Private):

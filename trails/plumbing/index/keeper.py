@@ -133,7 +133,7 @@ class Index:
         log = self._store.log
         if not log.holds(file.place):
             file.empty()
-        if file.place != log.reached:
+        if file.place != log.reached or file.place == NOTHING:  # a log without lines tells nothing of what there is
             try:
                 self._bring_up(part, file)
             except texts.TooMuchTaken:
