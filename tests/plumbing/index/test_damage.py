@@ -385,6 +385,7 @@ def test_closing_after_one_commit_does_not_read_a_great_store_that_has_no_index(
         shutil.rmtree(index_of(place))
     monkeypatch.setattr(keeper, "_MUCH", 2)
     commit(place, "d")
+    assert index_of(place).exists() == damaged
     assert behind(place) == [4, 4]
     with trails.open(place) as store:
         assert [each.id for each in store.summaries()] == ["d", "c", "b", "a"]
