@@ -340,18 +340,63 @@ def test_a_view_of_an_older_moment_does_not_believe_a_newer_index(place: Path) -
         assert answers(view) == expected("a")
 
 
-def test_closing_brings_the_index_up_to_date_where_much_was_committed(
+def behind(place: Path) -> list[int]:
+    with trails.open(place) as store:
+        return [store.workspace.index.behind(part) for part in PARTS]
+
+
+def commit(place: Path, name: str) -> None:
+    with trails.open(place, create=True) as store:
+        store.create(id=name).persist()
+
+
+def test_closing_brings_the_index_up_to_date_for_a_single_commit(place: Path) -> None:
+    commit(place, "a")
+    assert behind(place) == [0, 0]
+    commit(place, "b")
+    assert behind(place) == [0, 0]
+
+
+def test_closing_a_store_with_a_great_index_leaves_a_little_to_whoever_asks_next(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    commit(place, "a")
+    monkeypatch.setattr(keeper, "_SMALL", 0)
     monkeypatch.setattr(keeper, "_LITTLE", 3)
-    with trails.open(place, create=True) as store:
-        store.create(id="a").persist()
+    commit(place, "b")
+    assert behind(place) == [1, 1]
+    commit(place, "c")
+    assert behind(place) == [2, 2]
+    commit(place, "d")
+    assert behind(place) == [0, 0]
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_closing_after_one_commit_does_not_read_a_great_store_that_has_no_index(
+    place: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
+) -> None:
+    for name in ("a", "b", "c"):
+        commit(place, name)
+    if damaged:
+        for part in PARTS:
+            with (index_of(place) / part.name).open("ab") as file:
+                file.write(b"more")
+    else:
+        shutil.rmtree(index_of(place))
+    monkeypatch.setattr(keeper, "_MUCH", 2)
+    commit(place, "d")
+    assert index_of(place).exists() == damaged
+    assert behind(place) == [4, 4]
+    with trails.open(place) as store:
+        assert [each.id for each in store.summaries()] == ["d", "c", "b", "a"]
+
+
+def test_closing_without_a_commit_writes_no_index(place: Path) -> None:
+    commit(place, "a")
+    shutil.rmtree(index_of(place))
+    with trails.open(place) as store:
+        store.load("a")
     assert not index_of(place).exists()
-    with trails.open(place) as store:
-        for name in ("b", "c"):
-            store.create(id=name).persist()
-    with trails.open(place) as store:
-        assert [store.workspace.index.behind(part) for part in PARTS] == [0, 0]
 
 
 def test_a_vacuum_makes_the_index_anew(place: Path) -> None:

@@ -25,8 +25,10 @@ from trails.store.view import ViewStore
 
 _SEALED_AT_ONCE: Final = 32 << 20
 """Bytes up to which a file is sealed after each change; a greater one when it is closed."""
+_SMALL: Final = 32 << 20
+"""Bytes of all files up to which closing a store brings them up to date for a single line: in some tens of milliseconds."""
 _LITTLE: Final = 200
-"""Lines of the log that whoever asks next reads himself, in well under a tenth of a second."""
+"""Lines of the log that wait for others where the files are greater: whoever asks next reads them himself."""
 _MUCH: Final = 25_000
 """Lines that others wrote and that closing a store reads for them, in some ten seconds."""
 _NOTHING: Final = (vocab.RUN, None, None, vocab.CATALOG)
@@ -239,9 +241,9 @@ class Index:
         return self._store.log.reached.lines - (place.lines if self._store.log.holds(place) else 0)
 
     def close(self) -> None:
-        """Let go of the files, once what this process committed is in them: readers beside the next owner have it then.
+        """Let go of the files, once what this process committed is in them: those who only read need not find it out then.
 
-        A little is left to whoever asks next, and so is much that others committed.
+        Much that others committed is left to whoever asks next, and so is a little where the files are great.
         """
         if os.getpid() != self._pid:
             return
@@ -255,9 +257,18 @@ class Index:
 
     def _bring_up_at_end(self) -> None:
         written = self._store.log.reached.lines - self._began.lines
-        for part in PARTS if written else ():
-            if _LITTLE <= self.behind(part) <= written + _MUCH and (part is not TEXTS or self.has_texts):
-                self._up_to_date(part)
+        if not written:
+            return
+        least = 1 if self._size() <= _SMALL else _LITTLE
+        for part in PARTS if self.has_texts else (FIGURES,):
+            if least <= self.behind(part) <= written + _MUCH:
+                self._opened(part)  # one that is not as it was sealed is empty now, and may be far behind
+                if self.behind(part) <= written + _MUCH:
+                    self._up_to_date(part)
+
+    def _size(self) -> int:
+        paths = [path for part in PARTS if (path := self._path(part)) is not None and path.exists()]
+        return sum(path.stat().st_size for path in paths)
 
     def abandon(self) -> None:
         """Leave the files, in a forked child, to the parent: a child that closed them could write to them."""
