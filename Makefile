@@ -24,7 +24,7 @@ SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
 .PHONY: help ontology demo test test-all long state-machines lint style types pyright layers wheel-test wheel-pythons bench clean
 .DELETE_ON_ERROR:
 
-EXAMPLES = .mypy_cache/examples
+EXAMPLES = build/examples
 
 help:
 	@echo "make demo        install into $(VENV) and show in a minute what Trails does"

@@ -240,7 +240,7 @@ def test_the_exit_code_tells_of_the_verdicts_that_are_asked_for(place: Path) -> 
 
 
 def test_a_signed_report_is_checked_without_the_store(place: Path) -> None:
-    assert run("checkpoint", "--new-key", "example.com/log", "--key", "key").exit_code == 0
+    assert run("proof", "checkpoint", "--new-key", "example.com/log", "--key", "key").exit_code == 0
     how = ("--format", "json", "-o", "report.json", "--key", "key", "--signed", "report.checkpoint")
     assert run("audit", "other", *how).exit_code == 0
     (place / ".trails").rename(place / "away")

@@ -160,7 +160,7 @@ def test_a_pack_is_written_and_checked_on_the_command_line(
         plan = store.create(id="plan", label="trip")
         plan.append("user", "Plan a trip")
         plan.persist()
-    assert run("checkpoint", "--new-key", "example.com/log", "--key", "key").exit_code == 0
+    assert run("proof", "checkpoint", "--new-key", "example.com/log", "--key", "key").exit_code == 0
     how: tuple[Any, ...] = ("audit", "pack", "trip", "--key", "key", "-o", name)
     done = run(*how, "--json")
     assert (done.exit_code, "records.nq" in json.loads(done.stdout)["files"]) == (0, True)

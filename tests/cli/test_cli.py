@@ -882,7 +882,7 @@ def test_an_import_ends_with_a_summary_and_a_terminal_gets_the_first_sessions_al
     folder = tmp_path / "projects"
     folder.mkdir()
     for number in range(23):
-        line = {"type": "user", "uuid": f"u{number}", "parentUuid": None, "sessionId": f"n{number:02}"}
+        line: dict[str, Any] = {"type": "user", "uuid": f"u{number}", "parentUuid": None, "sessionId": f"n{number:02}"}
         line |= {"timestamp": "2026-05-01T12:00:00.000Z", "message": {"role": "user", "content": "hello"}}
         (folder / f"n{number:02}.jsonl").write_text(json.dumps(line) + "\n")
     (folder / "bad.jsonl").write_text(json.dumps(line | {"sessionId": "bad", "uuid": "b"}) + "\nnonsense\n")

@@ -36,7 +36,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 LINES = (
     ("compact plan --summary nofile", "nofile cannot be read: No such file"),
     ("query nosuch.rq", "nosuch.rq cannot be read: No such file"),
-    ("proof plan 0 --checkpoint k.pub", "k.pub is no checkpoint (the note is malformed"),
+    ("proof make plan 0 --checkpoint k.pub", "k.pub is no checkpoint (the note is malformed"),
     ("verify --checkpoint k.pub --verifier k.pub", "`trails proof checkpoint -o FILE` writes one"),
     ("cosign k.pub --key k.pub --verifier no.keys", "'no.keys' holds no verifier key"),
     ("verify --witness no.keys", "'no.keys' holds no verifier key"),

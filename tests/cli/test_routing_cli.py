@@ -43,8 +43,8 @@ def lines(result: Result) -> list[str]:
 
 
 def test_sessions_lists_keys_with_kind_label_agent_activity_tokens_and_state(run: Run) -> None:
-    assert "agent:main:main main desk main 2026-03-01 12:00 1,234 active" in lines(run("sessions"))
-    assert "agent:main:subagent:1 subagent - main 2026-03-01 12:00 0 active" in lines(run("sessions"))
+    assert "agent:main:main main desk main 2026-03-01 12:00 1,234 active" in lines(run("keys", "list"))
+    assert "agent:main:subagent:1 subagent - main 2026-03-01 12:00 0 active" in lines(run("keys", "list"))
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_sessions_lists_keys_with_kind_label_agent_activity_tokens_and_state(run
     ],
 )
 def test_sessions_shows_what_is_asked_for(run: Run, options: tuple[str, ...], found: list[str]) -> None:
-    listed = json.loads(run("sessions", "--json", *options).stdout)["sessions"]
+    listed = json.loads(run("keys", "list", "--json", *options).stdout)["sessions"]
     assert [each["key"] for each in listed] == found
 
 
 def test_sessions_gives_whole_entries_as_json(run: Run) -> None:
-    [desk] = json.loads(run("sessions", "--json", "--label", "desk").stdout)["sessions"]
+    [desk] = json.loads(run("keys", "list", "--json", "--label", "desk").stdout)["sessions"]
     assert (desk["entry"]["inputTokens"], desk["total_tokens"], desk["updated"]) == (
         1200,
         1234,
@@ -74,7 +74,7 @@ def test_sessions_gives_whole_entries_as_json(run: Run) -> None:
 def test_a_store_without_keys_says_so_on_stderr(run: Run, tmp_path: Path) -> None:
     with trails.open(tmp_path / "empty", create=True):
         pass
-    result = run("sessions", "--store", str(tmp_path / "empty"))
+    result = run("keys", "list", "--store", str(tmp_path / "empty"))
     assert (result.exit_code, result.stdout) == (0, "")
     assert "no key names a session" in result.stderr
 
@@ -82,7 +82,7 @@ def test_a_store_without_keys_says_so_on_stderr(run: Run, tmp_path: Path) -> Non
 def test_a_check_says_what_would_happen_and_which_rule_decides(run: Run, config: str, place: Path) -> None:
     with trails.open(place) as store:
         before = len(store.store)
-    said = lines(run("policy", "check", "discord:group:new", "--config", config))
+    said = lines(run("keys", "policy", "check", "discord:group:new", "--config", config))
     assert said[0] == "agent:main:discord:group:new (no session yet)"
     for line in (
         "send denied session.sendPolicy.rules[0]",
@@ -94,21 +94,21 @@ def test_a_check_says_what_would_happen_and_which_rule_decides(run: Run, config:
     ):
         assert line in said
     assert "next message begins anew session.resetByType.group" in lines(
-        run("policy", "check", "discord:group:dev", "--config", config)
+        run("keys", "policy", "check", "discord:group:dev", "--config", config)
     )
     with trails.open(place) as store:
         assert len(store.store) == before
 
 
 def test_a_check_of_a_main_session_and_a_sub_agents(run: Run) -> None:
-    said = lines(run("policy", "check", "main"))
+    said = lines(run("keys", "policy", "check", "main"))
     assert "next message begins anew default" in said
     assert "delete by key refused key" in said
-    assert "spawn refused key" in lines(run("policy", "check", "agent:main:subagent:1"))
+    assert "spawn refused key" in lines(run("keys", "policy", "check", "agent:main:subagent:1"))
 
 
 def test_a_check_as_json(run: Run, config: str) -> None:
-    found = json.loads(run("policy", "check", "main", "--json", "--config", config).stdout)
+    found = json.loads(run("keys", "policy", "check", "main", "--json", "--config", config).stdout)
     assert found["send"] == {"allowed": True, "rule": "session.sendPolicy.default"}
     assert found["reset"] == {"mode": "daily", "at_hour": 4, "idle_minutes": None}
     assert found["freshness"]["fresh"] is False
@@ -118,7 +118,7 @@ def test_a_check_as_json(run: Run, config: str) -> None:
 def test_a_configuration_that_is_none_is_wrong_usage(run: Run, tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "bad.json"
     file.write_text(text, "utf-8")
-    result = run("sessions", "--config", str(file))
+    result = run("keys", "list", "--config", str(file))
     assert result.exit_code == 2
     assert message in result.stderr
 
@@ -126,6 +126,6 @@ def test_a_configuration_that_is_none_is_wrong_usage(run: Run, tmp_path: Path, t
 def test_a_wrong_setting_is_named_by_its_path(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "bad.json"
     file.write_text('{"session": {"dmScope": "everybody"}}', "utf-8")
-    result = run("policy", "check", "main", "--config", str(file))
+    result = run("keys", "policy", "check", "main", "--config", str(file))
     assert result.exit_code == 2
     assert "session.dmScope" in result.stderr

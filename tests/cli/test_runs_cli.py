@@ -40,34 +40,34 @@ def run(run: Run) -> Run:
 
 
 def test_runs_are_listed_oldest_first_or_only_the_active_ones(run: Run) -> None:
-    found = ok_json(run("runs", "--json"))["runs"]
+    found = ok_json(run("runs", "list", "--json"))["runs"]
     assert [(each["run_id"], each["state"], each["outcome"]) for each in found] == [
         ("id-2", "done", "ok"),
         ("id-4", "done", "error"),
         ("id-6", "running", None),
     ]
-    assert [each["run_id"] for each in ok_json(run("runs", "--active", "--json"))["runs"]] == ["id-6"]
-    lines = run("runs").stdout.splitlines()
+    assert [each["run_id"] for each in ok_json(run("runs", "list", "--active", "--json"))["runs"]] == ["id-6"]
+    lines = run("runs", "list").stdout.splitlines()
     assert lines[0].split() == ["id", "state", "asked", "for", "by", "started", "(UTC)", "took", "task"]
     assert lines[2].split()[:4] == ["id-2", "done:", "ok", "main"]
     assert "probe" in lines[3]
 
 
 def test_where_a_table_does_not_fit_each_run_takes_two_lines(run: Run) -> None:
-    lines = run("runs", width=40).stdout.splitlines()
+    lines = run("runs", "list", width=40).stdout.splitlines()
     assert lines[:2] == ["id-2  How often do trains go?", "    done: ok  by main  2026-03-01 12:00:00  n/a"]
 
 
 def test_the_runs_of_a_session_are_found_by_its_key_or_id(run: Run, place: Path) -> None:
     with trails.open(place) as store:
         child = Runs(store).get("id-2").child_session or ""
-    assert [each["run_id"] for each in ok_json(run("runs", "--session", child, "--json"))["runs"]] == ["id-2"]
-    assert len(ok_json(run("runs", "--session", MAIN, "--json"))["runs"]) == 3
-    assert run("runs", "--session", "nobody").exit_code == 2
+    assert [each["run_id"] for each in ok_json(run("runs", "list", "--session", child, "--json"))["runs"]] == ["id-2"]
+    assert len(ok_json(run("runs", "list", "--session", MAIN, "--json"))["runs"]) == 3
+    assert run("runs", "list", "--session", "nobody").exit_code == 2
 
 
 def test_one_run_is_shown_with_what_happened_around_it(run: Run) -> None:
-    found = ok_json(run("runs", "id-2", "--json"))
+    found = ok_json(run("runs", "show", "id-2", "--json"))
     assert [(event["what"], event["how"]) for event in found["events"]] == [
         ("task", ""),
         ("exchange", "completed"),
@@ -75,21 +75,21 @@ def test_one_run_is_shown_with_what_happened_around_it(run: Run) -> None:
     ]
     assert "Two an hour." in found["events"][2]["text"]
     assert (found["task"], found["requester_origin"]) == ("How often do trains go?", {"channel": "slack", "to": "C1"})
-    text = run("runs", "id-4").stdout
+    text = run("runs", "show", "id-4").stdout
     for part in ("done error", "RuntimeError: no model", "keep the session", "failed: RuntimeError"):
         assert part in text
     assert "\x1b" not in text
 
 
 def test_a_run_that_is_not_there_is_an_error_that_says_so(run: Run) -> None:
-    result = run("runs", "nobody")
+    result = run("runs", "show", "nobody")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "the run 'nobody' is not in the registry" in result.stderr
 
 
 def test_a_store_without_runs_says_so(tmp_path: Path) -> None:
     trails.open(tmp_path / "s", create=True).close()
-    result = invoke("runs", store=tmp_path / "s")
+    result = invoke("runs", "list", store=tmp_path / "s")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "no runs\n")
 
 
@@ -98,4 +98,4 @@ def test_redacting_tells_which_runs_lost_their_task_or_hold_the_text(run: Run, p
         child = Runs(store).get("id-2").child_session or ""
     result = run("redact", child, "0", "--yes")
     assert "task taken out of the run: id-2" in result.stderr
-    assert "[taken out]" in run("runs").stdout
+    assert "[taken out]" in run("runs", "list").stdout

@@ -56,25 +56,25 @@ def test_head_shows_the_last_turn_and_how_it_got_there(run: Run) -> None:
 
 
 def test_inbox_shows_what_waits_and_nothing_steers_the_terminal(run: Run) -> None:
-    result = run("inbox", "front")
+    result = run("inbox", "list", "front")
     assert "And ␛[31mnow␛[0m?" in result.stdout
     assert "\x1b" not in result.stdout
-    (message,) = ok_json(run("inbox", "front", "--json"))["messages"]
+    (message,) = ok_json(run("inbox", "list", "front", "--json"))["messages"]
     assert (message["number"], message["event_id"], message["mode"]) == (5, "m-2", "followup")
 
 
 def test_exchanges_shows_how_each_ended(run: Run) -> None:
-    assert "completed" in run("exchanges", "main").stdout
-    (exchange,) = ok_json(run("exchanges", "main", "--json"))["exchanges"]
+    assert "completed" in run("inbox", "exchanges", "main").stdout
+    (exchange,) = ok_json(run("inbox", "exchanges", "main", "--json"))["exchanges"]
     assert (exchange["state"], exchange["events"], exchange["interrupted"]) == ("completed", [1], False)
-    assert ok_json(run("exchanges", "main", "--state", "failed", "--json"))["exchanges"] == []
+    assert ok_json(run("inbox", "exchanges", "main", "--state", "failed", "--json"))["exchanges"] == []
 
 
 def test_events_shows_messages_answers_and_deliveries(run: Run) -> None:
-    text = run("events", "main").stdout
+    text = run("inbox", "events", "main").stdout
     for part in ("Is it open?", "Until six.", "attempt 1: failed: mailbox full", "mail smtp eve"):
         assert part in text
-    plain = ok_json(run("events", "main", "--json"))
+    plain = ok_json(run("inbox", "events", "main", "--json"))
     assert [(each["direction"], each["content"]) for each in plain["events"]] == [
         ("inbound", "Is it open?"),
         ("outbound", "Until six."),
@@ -83,14 +83,14 @@ def test_events_shows_messages_answers_and_deliveries(run: Run) -> None:
     assert [each["outcome"] for each in plain["deliveries"]] == ["failed"]
 
 
-@pytest.mark.parametrize("name", ["head", "inbox", "exchanges", "events"])
+@pytest.mark.parametrize("name", ["head", "inbox list", "inbox exchanges", "inbox events"])
 def test_a_session_without_a_ledger_says_so_on_stderr(run: Run, place: Path, name: str) -> None:
     with trails.open(place, durability="process") as store:
         store.create(id="empty").persist()
-    result = run(name, "empty")
+    result = run(*name.split(), "empty")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "'empty'" in result.stderr
-    assert "'empty'" not in run(name, "empty", "--json").stderr
+    assert "'empty'" not in run(*name.split(), "empty", "--json").stderr
 
 
 # --- tail

@@ -79,8 +79,15 @@ READING = [
     *(["diff", "plan", "fork"], ["diff", "plan", "fork", "--side-by-side"], ["compare", "plan"], ["replay", "plan"]),
     *(["diff", "plan", "fork", "--full"], ["compare", "plan", "--group-by", "meta.topic"], ["context", "plan"]),
     *(["log"], ["log", "--graph"], ["blame", "plan"], ["tags"], ["notes", "plan"], ["tag", "kept"]),
-    *(["head", "fork"], ["inbox", "fork"], ["exchanges", "fork"], ["events", "fork"], ["tail"], ["spawn-tree"]),
-    *(["runs"], ["runs", RUN], ["sessions"], ["policy", "check", "main"]),
+    *(
+        ["head", "fork"],
+        ["inbox", "list", "fork"],
+        ["inbox", "exchanges", "fork"],
+        ["inbox", "events", "fork"],
+        ["tail"],
+        ["runs", "tree"],
+    ),
+    *(["runs", "list"], ["runs", "show", RUN], ["keys", "list"], ["keys", "policy", "check", "main"]),
     *(["search", "last"], ["search", "--tool", "look"], ["verify"], ["info"]),
     ["query", "SELECT ?x { ?t prov:value ?x }"],
 ]
@@ -131,8 +138,10 @@ def test_the_hostile_texts_are_there_to_be_printed(place: Path, run: Run) -> Non
     assert turns[1]["content"][1]["input"] == {"at": HOSTILE, HOSTILE: 1}
     assert json.loads(run("show", "plan", "--json").stdout)["system"] == HOSTILE
     assert json.loads(run("notes", "plan", "--json").stdout)["notes"][0]["text"] == HOSTILE
-    assert {event["content"] for event in json.loads(run("events", "fork", "--json").stdout)["events"]} == {HOSTILE}
-    assert json.loads(run("runs", RUN, "--json").stdout)["task"] == HOSTILE
+    assert {event["content"] for event in json.loads(run("inbox", "events", "fork", "--json").stdout)["events"]} == {
+        HOSTILE
+    }
+    assert json.loads(run("runs", "show", RUN, "--json").stdout)["task"] == HOSTILE
 
 
 def test_json_escapes_what_a_terminal_obeys_and_nothing_else(run: Run) -> None:
@@ -215,7 +224,7 @@ def test_a_diff_written_to_a_file_as_json_is_escaped_too(run: Run, tmp_path: Pat
 
 # --- every command that reads has --json
 
-WITHOUT_JSON = {"init", "label", "detach", "delete", "demo", "completion"}
+WITHOUT_JSON = {"init", "label", "detach", "delete", "demo", "completion", "help"}
 """Commands that change something or print no data: all others print JSON where they are asked to."""
 
 

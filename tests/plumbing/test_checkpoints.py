@@ -505,8 +505,8 @@ def failed(result: Result, code: int, why: str) -> None:
 
 def with_keys(run: Run) -> str:
     """Make the log's key in `key`, a checkpoint in `first`, and return the public key."""
-    verifier = ok(run("checkpoint", "--new-key", LOG, "--key", "key")).strip()
-    ok(run("checkpoint", "--key", "key", "-o", "first"))
+    verifier = ok(run("proof", "checkpoint", "--new-key", LOG, "--key", "key")).strip()
+    ok(run("proof", "checkpoint", "--key", "key", "-o", "first"))
     return verifier
 
 
@@ -525,10 +525,10 @@ def elsewhere(folder: Path, *arguments: str, **environment: str) -> subprocess.C
 
 def test_the_whole_life_of_a_proof_on_the_command_line(run: Run, tmp_path: Path) -> None:
     verifier = with_keys(run)
-    ok(run("proof", "trip", "0", "--checkpoint", "first", "-o", "turn.proof"))
+    ok(run("proof", "make", "trip", "0", "--checkpoint", "first", "-o", "turn.proof"))
     ok(run("append", "plan", "user", "And back"))
-    ok(run("checkpoint", "--key", "key", "-o", "second"))
-    ok(run("proof", "--since", "first", "--checkpoint", "second", "-o", "growth.proof"))
+    ok(run("proof", "checkpoint", "--key", "key", "-o", "second"))
+    ok(run("proof", "make", "--since", "first", "--checkpoint", "second", "-o", "growth.proof"))
     ok(run("verify", "--checkpoint", "first", "--verifier", "key.pub"))
 
     auditor = tmp_path / "auditor"
@@ -559,13 +559,13 @@ def test_verify_proof_says_what_a_proof_of_a_turn_withholds(run: Run, tmp_path: 
         plan.append("assistant", "By train.", model="m-1", tool_calls=[{"id": "c", "name": "book", "arguments": {}}])
         plan.persist()
         index = len(plan.turns) - 1
-    ok(run("checkpoint", "--key", "key", "-o", "second"))
-    ok(run("proof", "plan", str(index), "--checkpoint", "second", "-o", "whole"))
-    ok(run("proof", "plan", "0", "--checkpoint", "second", "-o", "plain"))
+    ok(run("proof", "checkpoint", "--key", "key", "-o", "second"))
+    ok(run("proof", "make", "plan", str(index), "--checkpoint", "second", "-o", "whole"))
+    ok(run("proof", "make", "plan", "0", "--checkpoint", "second", "-o", "plain"))
 
     def shown(name: str) -> tuple[object, bool]:
-        found = run("verify-proof", name, "--verifier", "key.pub", "--json")
-        text = run("verify-proof", name, "--verifier", "key.pub").stdout
+        found = run("proof", "check", name, "--verifier", "key.pub", "--json")
+        text = run("proof", "check", name, "--verifier", "key.pub").stdout
         assert text.startswith("valid\n")
         return json.loads(found.stdout)["withheld"], "only its digest is proven" in text
 
@@ -574,15 +574,15 @@ def test_verify_proof_says_what_a_proof_of_a_turn_withholds(run: Run, tmp_path: 
         (tmp_path / name).write_text(json.dumps(json.loads((tmp_path / source).read_text()) | {"facts": None}))
     assert shown("without facts") == (["facts"], True)
     assert shown("nothing to withhold") == ([], False)
-    ok(run("proof", "plan", str(index), "--checkpoint", "second", "--without-content", "-o", "without text"))
+    ok(run("proof", "make", "plan", str(index), "--checkpoint", "second", "--without-content", "-o", "without text"))
     assert shown("without text") == (["content"], True)
 
 
 def test_witnesses_cosign_a_checkpoint_and_are_demanded_on_the_command_line(run: Run, tmp_path: Path) -> None:
     with_keys(run)
     for name in ("one", "two"):
-        ok(run("cosign", "--new-key", f"{name}.example", "--key", name))
-    ok(run("cosign", "first", "--key", "one", "--verifier", "key.pub", "-o", "seen"))
+        ok(run("proof", "cosign", "--new-key", f"{name}.example", "--key", name))
+    ok(run("proof", "cosign", "first", "--key", "one", "--verifier", "key.pub", "-o", "seen"))
     how = ("--checkpoint", "seen", "--verifier", "key.pub", "--witness", "one.pub")
     shown = json.loads(ok(run("verify", *how, "--json")))
     assert [each["name"] for each in shown["witnessed"]] == ["one.example"]
@@ -592,28 +592,30 @@ def test_witnesses_cosign_a_checkpoint_and_are_demanded_on_the_command_line(run:
     ok(run("verify", *both, "--quorum", "1"))
 
     ok(run("append", "plan", "user", "And back"))
-    ok(run("checkpoint", "--key", "key", "-o", "second"))
-    ok(run("proof", "--since", "first", "--checkpoint", "second", "-o", "growth.proof"))
+    ok(run("proof", "checkpoint", "--key", "key", "-o", "second"))
+    ok(run("proof", "make", "--since", "first", "--checkpoint", "second", "-o", "growth.proof"))
     grown = ("--verifier", "key.pub", "--kept", "first", "--growth", "growth.proof")
-    ok(run("cosign", "second", "--key", "two", *grown, "-o", "second.two"))
-    failed(run("cosign", "first", "--key", "two", *grown), 2, "no proof that the log grew to this checkpoint")
+    ok(run("proof", "cosign", "second", "--key", "two", *grown, "-o", "second.two"))
+    failed(run("proof", "cosign", "first", "--key", "two", *grown), 2, "no proof that the log grew to this checkpoint")
     (tmp_path / "line").write_text((tmp_path / "second.two").read_text("utf-8").splitlines()[-1] + "\n", "utf-8")
-    assert ok(run("cosign", "second", "--add", "line")) == (tmp_path / "second.two").read_text("utf-8")
+    assert ok(run("proof", "cosign", "second", "--add", "line")) == (tmp_path / "second.two").read_text("utf-8")
 
-    ok(run("proof", "plan", "0", "--checkpoint", "seen", "-o", "turn.proof"))
-    proven = ok(run("verify-proof", "turn.proof", "--verifier", "key.pub", "--witness", "one.pub", "--json"))
+    ok(run("proof", "make", "plan", "0", "--checkpoint", "seen", "-o", "turn.proof"))
+    proven = ok(run("proof", "check", "turn.proof", "--verifier", "key.pub", "--witness", "one.pub", "--json"))
     assert [each["name"] for each in json.loads(proven)["witnessed"]] == ["one.example"]
-    assert run("verify-proof", "turn.proof", "--verifier", "key.pub", "--witness", "two.pub").exit_code == 1
+    assert run("proof", "check", "turn.proof", "--verifier", "key.pub", "--witness", "two.pub").exit_code == 1
 
 
 def test_a_witness_cosigns_nothing_that_the_log_did_not_sign(run: Run, tmp_path: Path) -> None:
     with_keys(run)
-    ok(run("cosign", "--new-key", "one.example", "--key", "one"))
+    ok(run("proof", "cosign", "--new-key", "one.example", "--key", "one"))
     _, other = new_key(LOG)
-    failed(run("cosign", "first", "--key", "one", "--verifier", other), 1, "none of the given keys signed")
-    failed(run("cosign", "first", "--key", "one"), 2, "no verifier key")
-    failed(run("cosign", "first"), 2, "--key to cosign it or --add")
-    failed(run("cosign", "first", "--key", "one", "--verifier", "key.pub", "--kept", "first"), 2, "go together")
+    failed(run("proof", "cosign", "first", "--key", "one", "--verifier", other), 1, "none of the given keys signed")
+    failed(run("proof", "cosign", "first", "--key", "one"), 2, "no verifier key")
+    failed(run("proof", "cosign", "first"), 2, "--key to cosign it or --add")
+    failed(
+        run("proof", "cosign", "first", "--key", "one", "--verifier", "key.pub", "--kept", "first"), 2, "go together"
+    )
     failed(run("verify", "--witness", "one.pub"), 2, "none was given")
     failed(run("verify", "--checkpoint", "first", "--verifier", "key.pub", "--quorum", "1"), 2, "of witnesses")
 
@@ -633,7 +635,7 @@ def test_an_authority_stamps_a_checkpoint_and_its_token_is_demanded_on_the_comma
     tsa, other = certified("Stamps", usages=FOR_STAMPS), certified("Stamps", usages=FOR_STAMPS)
     for name, holder in (("tsa.pem", tsa), ("other.pem", other)):
         (tmp_path / name).write_text(holder.pem)
-    ok(run("timestamp", "request", "first", "-o", "first.tsq"))
+    ok(run("proof", "timestamp", "request", "first", "-o", "first.tsq"))
     stamp(tmp_path, "first", tsa)
     adding = ("timestamp", "add", "first", "first.answer", "--request", "first.tsq")
     failed(run(*adding, "--tsa-cert", "other.pem"), 1, "does not hold")
@@ -652,7 +654,7 @@ def test_an_authority_stamps_a_checkpoint_and_its_token_is_demanded_on_the_comma
     failed(run(*how, "--timestamp", "first.tsr"), 2, "give both")
     failed(run("verify", *trust), 2, "none was given")
 
-    ok(run("proof", "plan", "0", "--checkpoint", "first", "-o", "turn"))
+    ok(run("proof", "make", "plan", "0", "--checkpoint", "first", "-o", "turn"))
     proven = ("verify-proof", "turn", "--verifier", "key.pub", "--json")
     assert json.loads(ok(run(*proven, *trust)))["timestamped"] == noon
     refused = run(*proven, "--timestamp", "first.tsr", "--tsa-cert", "other.pem")
@@ -667,9 +669,9 @@ def test_a_signed_report_and_a_pack_have_a_time_stamp_each(run: Run, tmp_path: P
     audit = ("audit", "report", "--all", "--format", "json", "-o", "report.json", "--key", "key", "--signed", "said")
     ok(run(*audit))
     for name in ("first", "said"):
-        ok(run("timestamp", "request", name, "-o", f"{name}.tsq"))
+        ok(run("proof", "timestamp", "request", name, "-o", f"{name}.tsq"))
         stamp(tmp_path, name, tsa)
-        ok(run("timestamp", "add", name, f"{name}.answer", "--request", f"{name}.tsq"))
+        ok(run("proof", "timestamp", "add", name, f"{name}.answer", "--request", f"{name}.tsq"))
     check = ("audit", "check", "report.json", "--checkpoint", "said", "--verifier", "key.pub", "--tsa-cert", "tsa.pem")
     assert "by 2026-06-01T12:00:01+00:00, as CN=Stamps says" in ok(run(*check, "--timestamp", "said.tsr"))
     failed(run(*check, "--timestamp", "first.tsr"), 1, "another text")
@@ -696,17 +698,17 @@ def test_a_store_that_was_replaced_fails_verify_with_the_kept_checkpoint(run: Ru
 
 
 def test_a_new_key_is_secret_in_its_file_and_never_replaced_or_shown(run: Run, tmp_path: Path) -> None:
-    made = run("checkpoint", "--new-key", LOG, "--key", "key", "--json")
+    made = run("proof", "checkpoint", "--new-key", LOG, "--key", "key", "--json")
     shown = json.loads(ok(made))
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
     assert (tmp_path / "key").read_text().startswith("PRIVATE+KEY+")
     assert (tmp_path / "key.pub").read_text() == shown["verifier"] + "\n"
     assert "PRIVATE" not in made.output
     before = (tmp_path / "key").read_bytes()
-    failed(run("checkpoint", "--new-key", LOG, "--key", "key"), 2, "there already")
+    failed(run("proof", "checkpoint", "--new-key", LOG, "--key", "key"), 2, "there already")
     (tmp_path / "other.pub").touch()
-    failed(run("checkpoint", "--new-key", LOG, "--key", "other"), 2, "there already")
-    failed(run("checkpoint", "--new-key", "no name", "--key", "third"), 2, "cannot name a key")
+    failed(run("proof", "checkpoint", "--new-key", LOG, "--key", "other"), 2, "there already")
+    failed(run("proof", "checkpoint", "--new-key", "no name", "--key", "third"), 2, "cannot name a key")
     assert (tmp_path / "key").read_bytes() == before
     assert not (tmp_path / "other").exists()
     assert not (tmp_path / "third").exists()
@@ -715,17 +717,17 @@ def test_a_new_key_is_secret_in_its_file_and_never_replaced_or_shown(run: Run, t
 def test_checkpoints_and_proofs_go_to_stdout_or_to_a_file_that_is_not_there_yet(run: Run, tmp_path: Path) -> None:
     with_keys(run)
     note = (tmp_path / "first").read_text("utf-8")
-    assert ok(run("checkpoint", "--key", "key")) == note
-    as_json = json.loads(ok(run("checkpoint", "--key", "key", "--json")))
+    assert ok(run("proof", "checkpoint", "--key", "key")) == note
+    as_json = json.loads(ok(run("proof", "checkpoint", "--key", "key", "--json")))
     assert (as_json["checkpoint"], as_json["origin"], as_json["size"]) == (note, LOG, size_of(note))
-    failed(run("checkpoint", "--key", "key", "-o", "first"), 2, "there already")
-    proof = ok(run("proof", "plan", "1", "--checkpoint", "first"))
-    assert proof == ok(run("proof", "plan", "1", "--checkpoint", "first", "--json"))
+    failed(run("proof", "checkpoint", "--key", "key", "-o", "first"), 2, "there already")
+    proof = ok(run("proof", "make", "plan", "1", "--checkpoint", "first"))
+    assert proof == ok(run("proof", "make", "plan", "1", "--checkpoint", "first", "--json"))
     assert verified_by(proof, "key.pub").content is not None
-    withheld = ok(run("proof", "plan", "1", "--checkpoint", "first", "--without-content"))
+    withheld = ok(run("proof", "make", "plan", "1", "--checkpoint", "first", "--without-content"))
     assert "To the sea" not in withheld
     assert verified_by(withheld, "key.pub").content is None
-    failed(run("proof", "plan", "1", "--checkpoint", "first", "-o", "first"), 2, "there already")
+    failed(run("proof", "make", "plan", "1", "--checkpoint", "first", "-o", "first"), 2, "there already")
     assert (tmp_path / "first").read_text("utf-8") == note
 
 
@@ -749,26 +751,26 @@ def test_a_note_stays_a_note_where_the_terminal_knows_only_ascii(run: Run, tmp_p
 
 def test_wrong_usage_of_proofs_ends_with_2_and_a_proof_that_does_not_hold_with_1(run: Run, tmp_path: Path) -> None:
     verifier = with_keys(run)
-    ok(run("proof", "plan", "0", "--checkpoint", "first", "-o", "turn"))
-    ok(run("proof", "--since", "first", "--checkpoint", "first", "-o", "growth"))
-    failed(run("proof", "plan", "0"), 2, "--checkpoint FILE")
-    failed(run("proof", "--checkpoint", "first"), 2, "SESSION and INDEX")
-    failed(run("proof", "plan", "--checkpoint", "first"), 2, "SESSION and INDEX")
-    failed(run("proof", "plan", "0", "--since", "first", "--checkpoint", "first"), 2, "SESSION and INDEX")
-    failed(run("proof", "--since", "first", "--checkpoint", "first", "--without-content"), 2, "no content")
-    failed(run("checkpoint", "--key", "nosuch"), 2, "--new-key")
-    failed(run("verify-proof", "turn"), 2, "--verifier KEY")
-    failed(run("verify-proof", "nosuch", "--verifier", verifier), 2, "does not exist")
-    failed(run("verify-proof", "turn", "--verifier", "nosuch"), 2, "no verifier key")
-    failed(run("verify-proof", "turn", "--verifier", "key"), 2, "secret signer key")
-    failed(run("verify-proof", "turn", "--verifier", (tmp_path / "key").read_text().strip()), 2, "secret signer key")
-    failed(run("verify-proof", "growth", "--verifier", verifier), 2, "--kept FILE")
-    failed(run("verify-proof", "turn", "--kept", "first", "--verifier", verifier), 2, "leave it out")
+    ok(run("proof", "make", "plan", "0", "--checkpoint", "first", "-o", "turn"))
+    ok(run("proof", "make", "--since", "first", "--checkpoint", "first", "-o", "growth"))
+    failed(run("proof", "make", "plan", "0"), 2, "--checkpoint FILE")
+    failed(run("proof", "make", "--checkpoint", "first"), 2, "SESSION and INDEX")
+    failed(run("proof", "make", "plan", "--checkpoint", "first"), 2, "SESSION and INDEX")
+    failed(run("proof", "make", "plan", "0", "--since", "first", "--checkpoint", "first"), 2, "SESSION and INDEX")
+    failed(run("proof", "make", "--since", "first", "--checkpoint", "first", "--without-content"), 2, "no content")
+    failed(run("proof", "checkpoint", "--key", "nosuch"), 2, "--new-key")
+    failed(run("proof", "check", "turn"), 2, "--verifier KEY")
+    failed(run("proof", "check", "nosuch", "--verifier", verifier), 2, "does not exist")
+    failed(run("proof", "check", "turn", "--verifier", "nosuch"), 2, "no verifier key")
+    failed(run("proof", "check", "turn", "--verifier", "key"), 2, "secret signer key")
+    failed(run("proof", "check", "turn", "--verifier", (tmp_path / "key").read_text().strip()), 2, "secret signer key")
+    failed(run("proof", "check", "growth", "--verifier", verifier), 2, "--kept FILE")
+    failed(run("proof", "check", "turn", "--kept", "first", "--verifier", verifier), 2, "leave it out")
     for name in ("first", "key.pub"):
-        no_proof = run("verify-proof", name, "--verifier", verifier, "--json")
+        no_proof = run("proof", "check", name, "--verifier", verifier, "--json")
         assert no_proof.exit_code == 1
         assert json.loads(no_proof.stdout)["valid"] is False
-    stranger = run("verify-proof", "turn", "--verifier", new_key(LOG)[1])
+    stranger = run("proof", "check", "turn", "--verifier", new_key(LOG)[1])
     assert stranger.exit_code == 1
     assert stranger.stdout.startswith("not valid: none of the given keys")
 
@@ -777,16 +779,16 @@ def test_without_the_package_for_signatures_the_remedy_is_named(
     run: Run, memory: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verifier = with_keys(run)
-    ok(run("proof", "plan", "0", "--checkpoint", "first", "-o", "turn"))
+    ok(run("proof", "make", "plan", "0", "--checkpoint", "first", "-o", "turn"))
     for name in [name for name in sys.modules if name.partition(".")[0] == "cryptography"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "cryptography", None)
     remedy = "pip install 'trails[checkpoint]'"
     with pytest.raises(TrailsError, match=r"trails\[checkpoint\]"):
         memory.proofs.checkpoint(SIGNER)
-    failed(run("checkpoint", "--new-key", LOG, "--key", "another"), 1, remedy)
-    failed(run("checkpoint", "--key", "key"), 1, remedy)
+    failed(run("proof", "checkpoint", "--new-key", LOG, "--key", "another"), 1, remedy)
+    failed(run("proof", "checkpoint", "--key", "key"), 1, remedy)
     failed(run("verify", "--checkpoint", "first", "--verifier", verifier), 1, remedy)
-    failed(run("verify-proof", "turn", "--verifier", verifier), 1, remedy)
-    ok(run("proof", "plan", "0", "--checkpoint", "first"))
+    failed(run("proof", "check", "turn", "--verifier", verifier), 1, remedy)
+    ok(run("proof", "make", "plan", "0", "--checkpoint", "first"))
     ok(run("verify"))

@@ -336,10 +336,10 @@ def test_signing_and_what_is_unsigned_on_the_command_line(
     ok(run("init"))
     ok(run("create", "--id", "plan", "--principal", "alice"))
     ok(run("append", "plan", "user", "one"))
-    public = ok(run("sign", "--new-key", "alice", "--key", "alice.key")).strip()
+    public = ok(run("proof", "sign", "--new-key", "alice", "--key", "alice.key")).strip()
     assert (tmp_path / "alice.key.pub").read_text().strip() == public
     assert oct((tmp_path / "alice.key").stat().st_mode & 0o777) == "0o600"
-    made = json.loads(ok(run("sign", "plan", "--key", "alice.key", "--json")))
+    made = json.loads(ok(run("proof", "sign", "plan", "--key", "alice.key", "--json")))
     assert (made["session"], made["index"], made["principal"], made["key"]) == ("plan", 0, "alice", public)
     assert "every turn is signed" in ok(run("verify", "--signers", "alice.key.pub"))
     ok(run("append", "plan", "user", "two"))
@@ -354,4 +354,4 @@ def test_signing_and_what_is_unsigned_on_the_command_line(
     assert run("audit", "plan", "--fail-on", "integrity", "--require-signed").exit_code == 1
     for words in (("sign", "--key", "alice.key"), ("sign", "plan", "--key", "nosuch")):
         assert run(*words).exit_code == 2
-    assert run("sign", "plan", "--key", "alice.key.pub").exit_code == 2
+    assert run("proof", "sign", "plan", "--key", "alice.key.pub").exit_code == 2

@@ -1127,19 +1127,22 @@ def test_what_destroys_asks_first(run: Run, place: Path, command: tuple[str, ...
 
 
 def test_vacuum_says_what_older_backups_hold(run: Run, place: Path) -> None:
-    done = run("vacuum")
+    done = run("store", "vacuum")
     assert "bytes before" in ok(done)
     assert "older backups, dumps and exports still hold it" in done.stderr
     assert holding(place, GONE) == []
-    assert set(json.loads(ok(run("vacuum", "--json")))) == {"quads", "bytes_before", "bytes_after"}
+    assert set(json.loads(ok(run("store", "vacuum", "--json")))) == {"quads", "bytes_before", "bytes_after"}
 
 
 def test_prune_prints_what_went_and_dry_runs(run: Run) -> None:
-    dry = run("prune", "--keep-count", "1", "--dry-run")
+    dry = run("store", "prune", "--keep-count", "1", "--dry-run")
     assert ok(dry) == "fork\n"
     assert "1 session would go" in dry.stderr
-    assert ok(run("prune", "--keep-count", "1", "--yes")) == "fork\n"
-    assert json.loads(ok(run("prune", "--older-than", "1d", "--keep-size", "2kB", "--json", "--yes")))["sessions"] == []
+    assert ok(run("store", "prune", "--keep-count", "1", "--yes")) == "fork\n"
+    assert (
+        json.loads(ok(run("store", "prune", "--older-than", "1d", "--keep-size", "2kB", "--json", "--yes")))["sessions"]
+        == []
+    )
     assert json.loads(ok(run("list", "--json")))["sessions"][0]["id"] == "kept"
 
 
@@ -1156,7 +1159,7 @@ def test_prune_prints_what_went_and_dry_runs(run: Run) -> None:
     ],
 )
 def test_prune_refuses_limits_that_are_none(run: Run, options: list[str], message: str) -> None:
-    refused = run("prune", "--yes", *options)
+    refused = run("store", "prune", "--yes", *options)
     assert refused.exit_code == 2
     assert message in refused.stderr
 
@@ -1171,37 +1174,37 @@ def test_sizes_are_read_as_people_write_them(text: str, expected: int) -> None:
 
 
 def test_backup_restore_dump_and_load_go_there_and_back(run: Run, place: Path, tmp_path: Path) -> None:
-    ok(run("backup", str(tmp_path / "backup")))
-    ok(run("dump", str(tmp_path / "dump.nq.gz")))
+    ok(run("store", "backup", str(tmp_path / "backup")))
+    ok(run("store", "dump", str(tmp_path / "dump.nq.gz")))
     restored, loaded = str(tmp_path / "restored"), str(tmp_path / "loaded")
-    report = json.loads(ok(run("restore", str(tmp_path / "backup"), "--store", restored, "--json")))
+    report = json.loads(ok(run("store", "restore", str(tmp_path / "backup"), "--store", restored, "--json")))
     assert (report["ok"], report["sessions"], report["turns"]) == (True, 2, 4)
-    ok(run("load", str(tmp_path / "dump.nq.gz"), "--store", loaded))
+    ok(run("store", "load", str(tmp_path / "dump.nq.gz"), "--store", loaded))
     for store in (restored, loaded):
         assert json.loads(ok(run("list", "--json", "--store", store))) == json.loads(ok(run("list", "--json")))
     for refused in (
-        run("backup", str(tmp_path / "backup")),
-        run("restore", str(tmp_path / "backup")),
-        run("dump", str(tmp_path / "dump.nq.gz")),
-        run("load", str(tmp_path / "dump.nq.gz")),
+        run("store", "backup", str(tmp_path / "backup")),
+        run("store", "restore", str(tmp_path / "backup")),
+        run("store", "dump", str(tmp_path / "dump.nq.gz")),
+        run("store", "load", str(tmp_path / "dump.nq.gz")),
     ):
         assert refused.exit_code == 2
         assert "error: " in refused.stderr
-    ok(run("dump", str(tmp_path / "dump.nq.gz"), "--force"))
+    ok(run("store", "dump", str(tmp_path / "dump.nq.gz"), "--force"))
 
 
 def test_a_restore_in_which_something_is_found_ends_with_1(run: Run, place: Path, tmp_path: Path) -> None:
     older(place)
-    result = run("restore", str(place), "--store", str(tmp_path / "restored"))
+    result = run("store", "restore", str(place), "--store", str(tmp_path / "restored"))
     assert result.exit_code == 1
     assert "trails store upgrade" in result.stdout
 
 
 def test_upgrade_says_that_there_was_nothing_to_do(run: Run) -> None:
-    done = run("upgrade")
+    done = run("store", "upgrade")
     assert ok(done) == ""
     assert "has format 3, the newest" in done.stderr
-    assert json.loads(ok(run("upgrade", "--json")))["backup"] is None
+    assert json.loads(ok(run("store", "upgrade", "--json")))["backup"] is None
 
 
 def test_doctor_ends_with_1_where_something_is_wrong_and_says_what_to_do(run: Run, place: Path) -> None:

@@ -13,9 +13,9 @@ from tests.support.places import IMPORTED
 
 
 def environment(changes: dict[str, str]) -> dict[str, str]:
-    """Return the environment of a command: this one's without what steers Trails, and with some changes."""
+    """Return the environment of a command: this one's without what steers Trails, no pager, and with some changes."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRAILS_", "COLUMNS", "PYTHON"))}
-    return kept | {"PYTHONPATH": str(IMPORTED)} | changes
+    return kept | {"PYTHONPATH": str(IMPORTED), "TRAILS_PAGER": ""} | changes
 
 
 def on_terminal(place: Path, *arguments: str, typed: bytes = b"", **changes: str) -> tuple[int, str]:

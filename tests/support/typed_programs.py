@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-PAGES: Final = tuple(sorted((ROOT / "trails" / "guide").glob("*.md")))
+PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "trails" / "guide").glob("*.md")))
 """The pages for tasks: those about errors show what is wrong, some of it for a type checker, too."""
 _BLOCK: Final = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 

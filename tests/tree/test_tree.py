@@ -1258,7 +1258,7 @@ def test_an_empty_store_has_no_tree(store: Repository) -> None:
 
 
 def shown(store_folder: Path, *arguments: str) -> str:
-    result = invoke("spawn-tree", *arguments, "--store", store_folder, width=200)
+    result = invoke("runs", "tree", *arguments, "--store", store_folder, width=200)
     ok(result)
     return result.output
 

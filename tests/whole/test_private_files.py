@@ -47,14 +47,14 @@ def mode(path: Path) -> int:
 
 def test_documents_and_copies_are_for_their_owner_alone(run: Run, tmp_path: Path, exposed: None) -> None:
     there = tmp_path
-    run("checkpoint", "--new-key", "example.com/t", "--key", there / "key")
-    run("checkpoint", "--key", there / "key", "-o", there / "checkpoint")
-    run("proof", "plan", "0", "--checkpoint", there / "checkpoint", "-o", there / "proof.json")
+    run("proof", "checkpoint", "--new-key", "example.com/t", "--key", there / "key")
+    run("proof", "checkpoint", "--key", there / "key", "-o", there / "checkpoint")
+    run("proof", "make", "plan", "0", "--checkpoint", there / "checkpoint", "-o", there / "proof.json")
     for form in ("pi", "nquads", "trig"):
         run("export", "fork", "--format", form, "-o", there / f"export.{form}")
     for form in ("markdown", "html", "patch", "json"):
         run("diff", "plan", "fork", "--format", form, "-o", there / f"diff.{form}")
-    run("dump", there / "dump.nq.gz")
+    run("store", "dump", there / "dump.nq.gz")
     run("compare", "plan", "--plot", there / "plot.svg")
     private = ["key", "proof.json", "export.pi", "export.nquads", "export.trig", "dump.nq.gz", "plot.svg"]
     private += ["diff.markdown", "diff.html", "diff.patch", "diff.json"]
@@ -74,9 +74,9 @@ def test_what_replaces_an_open_file_is_private_all_the_same(run: Run, tmp_path: 
 def test_the_folder_of_a_backup_is_for_its_owner_alone(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exposed: None
 ) -> None:
-    run("backup", tmp_path / "backup")
+    run("store", "backup", tmp_path / "backup")
     monkeypatch.setenv("TRAILS_STORE", str(tmp_path / "restored"))
-    run("restore", tmp_path / "backup")
+    run("store", "restore", tmp_path / "backup")
     for name in ("backup", "restored"):
         folders = [tmp_path / name, *(each for each in (tmp_path / name).rglob("*") if each.is_dir())]
         assert {oct(mode(each)) for each in folders} == {"0o700"}
@@ -123,8 +123,8 @@ def test_all_of_an_exported_state_folder_is_for_its_owner_alone(run: Run, tmp_pa
 def test_public_keys_and_checkpoints_can_be_given_out(run: Run, tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
-        run("checkpoint", "--new-key", "example.com/t", "--key", tmp_path / "key")
-        run("checkpoint", "--key", tmp_path / "key", "-o", tmp_path / "checkpoint")
+        run("proof", "checkpoint", "--new-key", "example.com/t", "--key", tmp_path / "key")
+        run("proof", "checkpoint", "--key", tmp_path / "key", "-o", tmp_path / "checkpoint")
     finally:
         os.umask(before)
     assert [oct(mode(tmp_path / name)) for name in ("key", "key.pub", "checkpoint")] == ["0o600", "0o644", "0o644"]

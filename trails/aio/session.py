@@ -236,9 +236,10 @@ class AsyncSession(Twin[Session]):
         """
         return await self._steps(compaction.compact(self.sync.worktree, summarise, compaction.Options(**options)))
 
+    @overload
     async def run_with_compaction(
         self,
-        call: Callable[[Context], _Answer | Awaitable[_Answer]],
+        call: Callable[[Context], Awaitable[_Answer]],
         summarise: Summarise,
         *,
         query: object = None,
@@ -246,12 +247,35 @@ class AsyncSession(Twin[Session]):
         overflow: IsOverflow | None = None,
         max_tokens: int | None = None,
         **options: Any,
-    ) -> _Answer:
+    ) -> _Answer: ...
+    @overload
+    async def run_with_compaction(
+        self,
+        call: Callable[[Context], _Answer],
+        summarise: Summarise,
+        *,
+        query: object = None,
+        policy: CompactionPolicy | None = None,
+        overflow: IsOverflow | None = None,
+        max_tokens: int | None = None,
+        **options: Any,
+    ) -> _Answer: ...
+    async def run_with_compaction(
+        self,
+        call: Callable[[Context], Any],
+        summarise: Summarise,
+        *,
+        query: object = None,
+        policy: CompactionPolicy | None = None,
+        overflow: IsOverflow | None = None,
+        max_tokens: int | None = None,
+        **options: Any,
+    ) -> Any:
         """Call a model as `Session.run_with_compaction` does; the call and the summariser may be coroutine functions."""
         steps = compaction.call_model(
             self.sync.worktree, call, summarise, query, max_tokens, policy=policy, overflow=overflow, **options
         )
-        return cast("_Answer", await self._steps(steps))
+        return await self._steps(steps)
 
     async def _steps(self, steps: Steps[_Result]) -> _Result:
         """Run steps to their end: each on a worker thread, and what they call too, awaited here where it has to be."""

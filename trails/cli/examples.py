@@ -26,7 +26,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "log": ("trails log", "trails log trip --limit 20", "trails log trip --graph"),
     "search": (
         "trails search 'alias'",
-        "trails search --tool bash --since 7d",
+        "trails search --tool bash",
         "trails search error --role tool --json",
     ),
     "diff": (
@@ -82,7 +82,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "trails verify --checkpoint monday.checkpoint --verifier log.key.pub",
     ),
     "validate": ("trails validate", "trails validate history.provn", "trails validate --timed --json"),
-    "audit": ("trails audit trip", "trails audit --fail-on integrity"),
+    "audit": ("trails audit trip", "trails audit report --all --fail-on integrity", "trails audit pack trip trip.zip"),
     "info": ("trails info", "trails info --json"),
     "export": ("trails export trip --format pi -o trip.jsonl", "trails export trip --format trig"),
     "prov": ("trails prov trip --format provn", "trails prov trip --format svg -o trip.svg"),

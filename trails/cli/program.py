@@ -66,7 +66,7 @@ def _made_at(place: str, path: str) -> click.Command:
 
 
 class Group(click.Group):
-    """Commands on one subject, `trails inbox list receive`; the line under `help` says what the subject is."""
+    """Commands on one subject, `trails inbox receive`; the line under `help` says what the subject is."""
 
     def __init__(self, name: str, places: Mapping[str, str]) -> None:
         about = {each: place for each, place in places.items() if each}

@@ -63,6 +63,14 @@ def folded(text: str) -> str:
     return text.lower().upper()
 
 
+def indexed(text: str) -> str:
+    """Return text as the index has it: folded, with another character for NUL, which FTS5 takes for the end of a text.
+
+    What it finds is read from the store, whose own text decides.
+    """
+    return folded(text).replace("\0", "\1")
+
+
 # --- writing
 
 
@@ -106,7 +114,7 @@ class Writer:
             time = FAR_PAST if turn.time is None else turn.time
             doc = self._doc(time // _SECOND)
             docs.append((doc, number, turn.index, time, turn.iri[start:], turn.role, turn.author))
-            texts.append((doc, folded("\n".join(turn.texts))))
+            texts.append((doc, indexed("\n".join(turn.texts))))
             tools += ((name, doc) for name in set(turn.tools))
         self._database.executemany("INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?, ?)", docs)
         self._database.executemany("INSERT INTO texts (rowid, text) VALUES (?, ?)", texts)
@@ -157,7 +165,7 @@ def candidates(
         conditions.append(condition)
         values.extend(more)
 
-    wanted = None if text is None else folded(text)
+    wanted = None if text is None else indexed(text)
     session_ids, authors = list(session_ids), list(authors)
     tables = _tables(has_text=wanted is not None, has_tool=tool is not None, of_sessions=bool(session_ids))
     if wanted is not None:
