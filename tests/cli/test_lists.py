@@ -214,3 +214,11 @@ def test_a_list_is_cut_at_its_limit_and_says_what_is_left(
     number = len(every[name])
     assert left.stderr == f"there is more: 2 of {number} are shown; -n {number} shows all\n"
     assert run(*words).stderr == ""
+
+
+@pytest.mark.parametrize(("pager", "shown"), [("true", False), ("/no/such/pager", True)])
+def test_a_pager_that_ends_at_once_ends_the_run_well_and_one_that_is_not_there_is_done_without(
+    place: Path, pager: str, shown: bool
+) -> None:
+    code, screen = on_terminal(place, "queries", TRAILS_PAGER=pager)
+    assert (code, "purpose" in screen, "Traceback" in screen) == (0, shown, False)
