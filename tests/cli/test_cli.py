@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -176,8 +177,13 @@ def test_the_help_loads_neither_the_engine_nor_rich(tmp_path: Path) -> None:
     assert done.stderr.decode().strip() == "set()"
 
 
-def test_the_version_is_the_package_s() -> None:
-    assert ok(invoke("--version")) == f"trails, version {trails.__version__}\n"
+def test_the_version_is_the_package_s_and_tells_what_it_runs_on_without_loading_the_engine() -> None:
+    code = "import sys; from trails.cli import main; main(['--version'], standalone_mode=False); "
+    code += "assert 'pyoxigraph' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment({}))
+    first, second = done.stdout.splitlines()
+    assert first == f"trails {trails.__version__}"
+    assert re.fullmatch(rf"Python 3\.1[\d.]+\S*, pyoxigraph {version('pyoxigraph')}, SQLite 3\.[\d.]+", second)
 
 
 def test_no_command_shows_the_help_and_is_wrong_usage() -> None:

@@ -189,3 +189,36 @@ def test_what_a_crash_of_the_system_may_have_lost_is_in_doubt(place: Path) -> No
     data = file.read_bytes()
     file.write_bytes(data[:24] + b"another boot of " + data[40:])
     assert alone.figures_of(place) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [(("tags",), "tags"), (("notes", "plan"), "notes"), (("branches", "plan"), "branches"), (("queries",), "queries")]
+    + [((*words, "plan"), name) for words, name in ((("inbox", "list"), "messages"), (("inbox", "events"), "events"))],
+)
+def test_a_list_is_cut_at_its_limit_and_says_what_is_left(
+    place: Path, words: tuple[str, ...], name: str, run: Run
+) -> None:
+    with trails.open(place) as store:
+        ledger = trails.Ledger(store)
+        for number in range(3):
+            store.tags.add(f"tag-{number}", "plan")
+            store.notes.add("plan", 0, f"note {number}")
+            store.load("plan").fork(at=1).persist()
+            ledger.receive("plan", f"message {number}")
+    every = ok_json(run(*words, "--json"))
+    cut = ok_json(run(*words, "-n", "2", "--json"))
+    assert (cut[name], cut["more"], every["more"]) == (every[name][:2], len(every[name]) - 2, 0)
+    assert len(every[name]) == 3 or name == "queries"
+    left = run(*words, "--limit", "2")
+    number = len(every[name])
+    assert left.stderr == f"there is more: 2 of {number} are shown; -n {number} shows all\n"
+    assert run(*words).stderr == ""
+
+
+@pytest.mark.parametrize(("pager", "shown"), [("true", False), ("/no/such/pager", True)])
+def test_a_pager_that_ends_at_once_ends_the_run_well_and_one_that_is_not_there_is_done_without(
+    place: Path, pager: str, shown: bool
+) -> None:
+    code, screen = on_terminal(place, "queries", TRAILS_PAGER=pager)
+    assert (code, "purpose" in screen, "Traceback" in screen) == (0, shown, False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -254,6 +255,19 @@ def test_a_page_says_how_to_get_the_next_one_and_no_line_is_lost_between(run: Ru
     first = json.loads(run("plan", "-n", "3", "--json").stdout)
     rest = json.loads(run("plan", "-n", "3", "--cursor", first["cursor"], "--json").stdout)
     assert ([row["index"] for row in rest["turns"]], rest["cursor"]) == ([0], None)
+    assert re.fullmatch(r"[\w-]{32}", first["cursor"])
+
+
+def test_the_nth_page_is_found_without_a_cursor(run: Run, tmp_path: Path) -> None:
+    whole = run("--graph").stdout
+    assert "".join(run("--graph", "-n", "4", "--page", str(page)).stdout for page in (1, 2)) == whole
+    assert turns(run("plan", "-n", "3", "--page", "2", "--json")) == [("plan", 0)]
+    for wrong, why in (
+        (["-n", "3", "--page", "3"], "there is no page 3"),
+        (["--page", "2", "--cursor", "x"], "give one"),
+    ):
+        refused = invoke("log", "plan", *wrong, store=tmp_path / "store")
+        assert (refused.exit_code, why in refused.stderr) == (2, True)
 
 
 def test_pages_do_not_shift_when_branches_grow_and_new_ones_come(run: Run, tmp_path: Path) -> None:

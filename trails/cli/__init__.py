@@ -157,6 +157,20 @@ _MOVED = {
 """What was a command of its own before there were groups; it works on, and says where it went."""
 
 
+def _print_versions(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    """Print our version, and on a second line those of Python, the engine (which is not loaded for it) and SQLite."""
+    if not asked or ctx.resilient_parsing:
+        return
+    import platform
+    import sqlite3
+    from importlib import metadata
+
+    click.echo(f"trails {trails.__version__}")
+    engine = metadata.version("pyoxigraph")
+    click.echo(f"Python {platform.python_version()}, pyoxigraph {engine}, SQLite {sqlite3.sqlite_version}")
+    ctx.exit()
+
+
 @click.group(
     cls=Commands,
     topics=_TOPICS,
@@ -164,7 +178,14 @@ _MOVED = {
     moved=_MOVED,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(trails.__version__, prog_name="trails")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_versions,
+    help="Show the version, and those of what it runs on.",
+)
 @store_option(everywhere=True)
 @by_option
 @pager_option

@@ -30,6 +30,7 @@ _NAMED: Final = "trails.store.named"
 _ACTOR: Final = "trails.actor"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Shown = TypeVar("_Shown")
+_Item = TypeVar("_Item")
 _Page = TypeVar("_Page", bound="Page[Any]")
 
 
@@ -188,13 +189,17 @@ def command(name: str, *, pager: bool = False, **attributes: Any) -> Callable[[C
 # --- answers
 
 
-def page_options(function: _Command) -> _Command:
-    """Add `--limit`, `--page` and `--cursor`: which part of a list is shown."""
-    function = click.option("--cursor", metavar="TEXT", help="Go on where the page before ended.")(function)
-    page = click.option(
-        "--page", type=click.IntRange(1, 1000), default=1, metavar="N", help="The Nth page of the list."
-    )
-    return limit_option()(page(function))
+def page_options(*, most: int = 1000) -> Callable[[_Command], _Command]:
+    """Add `--limit` (at most `most`), `--page` and `--cursor`: which part of a list is shown."""
+
+    def wrap(function: _Command) -> _Command:
+        function = click.option("--cursor", metavar="TEXT", help="Go on where the page before ended.")(function)
+        page = click.option(
+            "--page", type=click.IntRange(1, 1000), default=1, metavar="N", help="The Nth page of the list."
+        )
+        return limit_option(most=most)(page(function))
+
+    return wrap
 
 
 def paged(ask: Callable[[str | None], _Page], page: int, cursor: str | None) -> _Page:
@@ -207,6 +212,26 @@ def paged(ask: Callable[[str | None], _Page], page: int, cursor: str | None) -> 
             refuse(f"there is no page {page}: the list ends with page {number}")
         found = ask(found.cursor)
     return found
+
+
+def first_of(found: Sequence[_Item], limit: int | None) -> tuple[Sequence[_Item], int]:
+    """Return the first of a list, `limit` at most (None: all), and how many are left out.
+
+    >>> first_of("abc", 2), first_of("abc", None)
+    (('ab', 1), ('abc', 0))
+    """
+    shown = found[:limit]
+    return shown, len(found) - len(shown)
+
+
+def left_out(shown: int, more: int) -> str | None:
+    """Return what to say of a list that was cut by `first_of`, or None where it was not.
+
+    >>> left_out(2, 1)
+    'there is more: 2 of 3 are shown; -n 3 shows all'
+    """
+    every = f"{shown + more:,}"
+    return f"there is more: {shown:,} of {every} are shown; -n {shown + more} shows all" if more else None
 
 
 def answer(
@@ -303,7 +328,7 @@ def limit_option(default: int | None = 50, most: int = 1000) -> Callable[[_Comma
         default=default,
         show_default=default is not None,
         metavar="N",
-        help="How many at most.",
+        help="How many at most." if default is not None else "How many at most; default: all.",
     )
 
 

@@ -14,6 +14,7 @@ from trails.cli.base import (
     answer,
     command,
     json_option,
+    left_out,
     limit_option,
     note,
     one_of,
@@ -148,7 +149,8 @@ def _answer(
         names = list(found.total.to_dict())
         columns.tsv([found.by, *names[1:]], ([_text(each) for each in row.to_dict().values()] for row in rows))
         return
-    value = {"by": found.by, "rows": rows, "total": found.total}
+    more = len(found) - len(rows)
+    value = {"by": found.by, "rows": rows, "total": found.total, "more": more}
 
     def draw(rows: Sequence[Row]) -> None:
         made = [Column(found.by, least=12, style="cyan"), *(Column(name, right=True) for name, _ in shown)]
@@ -157,7 +159,8 @@ def _answer(
             lines.append(["total", *(cell(found.total) for _, cell in shown)])
         columns.draw(made, lines)
 
-    answer(value, rows, draw, empty="nothing was done, or nothing that was asked for", as_json=as_json)
+    empty, said = "nothing was done, or nothing that was asked for", left_out(len(rows), more)
+    answer(value, rows, draw, empty=empty, said=said, as_json=as_json)
 
 
 def _text(value: Any) -> Any:

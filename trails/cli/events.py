@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import answer, command, json_option, open_store, session_argument
+from trails.cli.base import (
+    answer,
+    command,
+    first_of,
+    json_option,
+    left_out,
+    limit_option,
+    open_store,
+    session_argument,
+)
 from trails.cli.terminal import clean, count, shorten
 
 if TYPE_CHECKING:
@@ -54,8 +63,9 @@ def _draw_head(turn: Turn, moves: Sequence[HeadMove] | None) -> None:
 
 @command("list", pager=True)
 @session_argument
+@limit_option(None, most=1_000_000)
 @json_option
-def inbox(session: str, as_json: bool) -> None:
+def inbox(*, session: str, limit: int | None, as_json: bool) -> None:
     """List the messages of a session that wait for an exchange.
 
     SESSION is an id, an IRI or a label.
@@ -64,9 +74,11 @@ def inbox(session: str, as_json: bool) -> None:
 
     with open_store(reading=True) as store:
         session_id = store.resolve(session)
-        events = Ledger(store).inbox(session_id)
+        every = Ledger(store).inbox(session_id)
+    events, more = first_of(every, limit)
+    value, said = {"session": session_id, "messages": events, "more": more}, left_out(len(events), more)
     empty = f"no message waits in the inbox of session {session_id!r}"
-    answer({"session": session_id, "messages": events}, events, _draw_inbox, empty=empty, as_json=as_json)
+    answer(value, events, _draw_inbox, empty=empty, said=said, as_json=as_json)
 
 
 def _draw_inbox(events: Sequence[Event]) -> None:
@@ -85,8 +97,9 @@ def _draw_inbox(events: Sequence[Event]) -> None:
     type=click.Choice(["pending", "streaming", "completed", "failed"]),
     help="Only those in this state.",
 )
+@limit_option(None, most=1_000_000)
 @json_option
-def exchanges(session: str, state: Any, as_json: bool) -> None:
+def exchanges(*, session: str, state: Any, limit: int | None, as_json: bool) -> None:
     """List a session's exchanges, and how each of them ended.
 
     An exchange is the work on a message, or several. SESSION is an id, an IRI or a label. An exchange that is streaming
@@ -96,9 +109,11 @@ def exchanges(session: str, state: Any, as_json: bool) -> None:
 
     with open_store(reading=True) as store:
         session_id = store.resolve(session)
-        found = Ledger(store).exchanges(session_id, state=state)
+        every = Ledger(store).exchanges(session_id, state=state)
+    found, more = first_of(every, limit)
+    value, said = {"session": session_id, "exchanges": found, "more": more}, left_out(len(found), more)
     empty = f"session {session_id!r} has no exchanges{f' that are {state}' if state else ''}"
-    answer({"session": session_id, "exchanges": found}, found, _draw_exchanges, empty=empty, as_json=as_json)
+    answer(value, found, _draw_exchanges, empty=empty, said=said, as_json=as_json)
 
 
 def _draw_exchanges(found: Sequence[Exchange]) -> None:
@@ -111,25 +126,28 @@ def _draw_exchanges(found: Sequence[Exchange]) -> None:
 
 @command("events", pager=True)
 @session_argument
+@limit_option(None, most=1_000_000)
 @json_option
-def events(session: str, as_json: bool) -> None:
+def events(*, session: str, limit: int | None, as_json: bool) -> None:
     """List the messages that came to a session, and its answers.
 
     SESSION is an id, an IRI or a label. The attempts to deliver an answer are listed too.
     """
     from trails.ledger import Ledger
+    from trails.records.entries import Event
 
     with open_store(reading=True) as store:
         session_id = store.resolve(session)
         ledger = Ledger(store)
-        found = ledger.events(session_id)
-        said = {event.number: ledger.content(event) for event in found}
-        attempts = ledger.deliveries(session_id)
-    events = [event.to_dict() | {"content": said[event.number]} for event in found]
-    value = {"session": session_id, "events": events, "deliveries": attempts}
-    rows: list[Event | Delivery] = [*found, *attempts]
+        every: list[Event | Delivery] = [*ledger.events(session_id), *ledger.deliveries(session_id)]
+        rows, more = first_of(sorted(every, key=lambda each: each.number), limit)
+        content = {each.number: ledger.content(each) for each in rows if isinstance(each, Event)}
+    events = [each.to_dict() | {"content": content[each.number]} for each in rows if isinstance(each, Event)]
+    attempts = [each for each in rows if not isinstance(each, Event)]
+    value = {"session": session_id, "events": events, "deliveries": attempts, "more": more}
     empty = f"session {session_id!r} has no events"
-    answer(value, rows, lambda rows: _draw_events(rows, said), empty=empty, as_json=as_json)
+    said = left_out(len(rows), more)
+    answer(value, rows, lambda rows: _draw_events(rows, content), empty=empty, said=said, as_json=as_json)
 
 
 def _draw_events(entries: Iterable[Event | Delivery], said: Mapping[int, Any]) -> None:
@@ -137,8 +155,7 @@ def _draw_events(entries: Iterable[Event | Delivery], said: Mapping[int, Any]) -
     from trails.records.entries import Event
 
     columns = ("entry", "what", "time (UTC)", "where", "id", "text")
-    ordered = sorted(entries, key=lambda each: each.number)
-    rows = [_event_row(e, said[e.number]) if isinstance(e, Event) else _sent_row(e) for e in ordered]
+    rows = [_event_row(e, said[e.number]) if isinstance(e, Event) else _sent_row(e) for e in entries]
     render.print_table(columns, rows, right=("entry",), fold=("text",))
 
 

@@ -65,7 +65,7 @@ def session_filters(function: _Command) -> _Command:
 @time_option("--since", "Only sessions that were active at this time or later, such as 7d for the last seven days.")
 @time_option("--until", "Only sessions that were last active before this time.")
 @click.option("--sort", type=click.Choice(_SORTS), default="created", show_default=True, help="The greatest first.")
-@page_options
+@page_options()
 @tsv_option
 @json_option
 def list_sessions(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trails.cli.base import answer, command, json_option, limit_option, open_store, refuse, there_is_more
+from trails.cli.base import answer, command, json_option, open_store, page_options, refuse, there_is_more
 from trails.cli.terminal import clean, count, shorten
 
 if TYPE_CHECKING:
@@ -40,10 +40,9 @@ class _Listing:
 @command("log", pager=True)
 @click.argument("ref", metavar="[REF]", required=False)
 @click.option("--graph", is_flag=True, help="Draw the forks: with REF, also what was forked from it.")
-@limit_option(most=10_000)
-@click.option("--cursor", metavar="TURN", help="Go on where the page before ended.")
+@page_options(most=10_000)
 @json_option
-def log(*, ref: str | None, graph: bool, limit: int, cursor: str | None, as_json: bool) -> None:
+def log(*, ref: str | None, graph: bool, limit: int, page: int, cursor: str | None, as_json: bool) -> None:
     """List turns newest first, a line each.
 
     REF is a session (an id, an IRI or a label), a tag, or such a name with @ and how many turns of it: then its
@@ -52,15 +51,20 @@ def log(*, ref: str | None, graph: bool, limit: int, cursor: str | None, as_json
     author, time in UTC, and the first line of the text. On a terminal each is cut at its width, elsewhere they are whole.
     """
     from trails.cli import lanes
+    from trails.plumbing.pages import cursor_of, tie
 
+    if page > 1 and cursor is not None:
+        refuse("--page counts from the beginning, and --cursor goes on from elsewhere; give one")
     after = None if cursor is None else _page_end(cursor)
     with open_store(reading=True) as store:
         listing = _listing(store, ref, forks=graph, seen=None if after is None else after.seen)
-        lines, more = _page(lanes.draw(listing.strands), limit, after)
+        lines, more = _page(lanes.draw(listing.strands), limit, after, skip=(page - 1) * limit)
+        if page > 1 and not lines:
+            refuse(f"there is no page {page}: the log has fewer turns")
         turns = _turns(store, lines)
         seen = len(store.store.log.lines()) if after is None and more else after.seen if after else 0
     last = turns.get(_last_turn(lines)) if more else None
-    onward = None if last is None else f"{last.iri}#{seen}"
+    onward = None if last is None else cursor_of(tie(last.session_id), last.index, seen)
     shown = [line for line in lines if (graph if line.strand is None else (line.strand, line.index) in turns)]
     rows = [_plain(listing, line, turns) for line in shown if line.strand is not None]
 
@@ -84,38 +88,44 @@ def log(*, ref: str | None, graph: bool, limit: int, cursor: str | None, as_json
 class _PageEnd:
     """Where a page ended: its last turn's owner and index, and how many lines the store's log had at the first page.
 
-    As a cursor, it is the turn's IRI, a "#" and that number. Sessions and turns that came after those lines are left
-    out of the pages that follow, so that they do not shift.
+    In a cursor a number stands for the owner (`pages.tie`). Sessions and turns that came after those lines are left out
+    of the pages that follow, so that they do not shift.
     """
 
-    owner: str
+    owner: int
     index: int
     seen: int
 
 
 def _page_end(cursor: str) -> _PageEnd:
-    """Return the place that a cursor stands for, or end the command as wrong usage."""
-    from trails import InvalidInput, iris
+    """Return the place that a cursor stands for; raise `InvalidInput` for one that no page gave."""
+    from trails.plumbing.pages import places_of
 
-    turn, _, seen = cursor.rpartition("#")
-    try:
-        place = _PageEnd(iris.session_id(turn), iris.turn_index(turn), int(seen) if seen.isdecimal() else -1)
-    except InvalidInput:
-        place = None
-    if place is None or place.seen < 0:
+    place = _PageEnd(*places_of(cursor, 3))
+    if place.seen < 0:
         refuse(f"{cursor!r} is no cursor; give the one that the page before ended with")
     return place
 
 
-def _page(lines: Iterator[Line], limit: int, after: _PageEnd | None) -> tuple[list[Line], bool]:
-    """Return the lines of one page, and whether there are more turns after it."""
-    if after is not None and not any((line.strand, line.index) == (after.owner, after.index) for line in lines):
-        refuse(f"turn {after.index} of {after.owner!r}, where the page before ended, is not in this log")
+def _is_at(line: Line, end: _PageEnd) -> bool:
+    from trails.plumbing.pages import tie
+
+    return line.strand is not None and line.index == end.index and tie(line.strand) == end.owner
+
+
+def _page(lines: Iterator[Line], limit: int, after: _PageEnd | None, *, skip: int) -> tuple[list[Line], bool]:
+    """Return the lines of one page, `skip` turns left out before it, and whether there are more turns after it."""
+    if after is not None and not any(_is_at(line, after) for line in lines):
+        refuse(f"the turn where the page before ended, number {after.index} of its session, is not in this log")
     found: list[Line] = []
     led_back: list[Line] = []  # these lines belong to the turn below them
     for line in lines:
         led_back.append(line)
         if line.strand is None:
+            continue
+        if skip:
+            skip -= 1
+            led_back.clear()
             continue
         if limit == 0:
             return found, True

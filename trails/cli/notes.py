@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import answer, by_option, command, json_option, open_store, read_stdin, refuse
+from trails.cli.base import (
+    answer,
+    by_option,
+    command,
+    first_of,
+    json_option,
+    left_out,
+    limit_option,
+    open_store,
+    read_stdin,
+    refuse,
+)
 from trails.cli.terminal import one_line
 
 if TYPE_CHECKING:
@@ -43,21 +55,23 @@ def write_note(*, session: str | None, index: int | None, text: str, gone: str |
 @command("notes", pager=True)
 @click.argument("session", metavar="SESSION")
 @click.argument("index", metavar="[INDEX]", type=click.IntRange(min=0), required=False)
+@limit_option(None, most=1_000_000)
 @json_option
-def list_notes(session: str, index: int | None, as_json: bool) -> None:
+def list_notes(*, session: str, index: int | None, limit: int | None, as_json: bool) -> None:
     """List the notes on a session's turns, or on one of them.
 
     SESSION is an id, an IRI or a label. Notes on turns that it inherits are listed too.
     """
     with open_store(reading=True) as store:
         session_id = store.resolve(session)
-        found = store.notes.list(session_id, index)
+        every = store.notes.list(session_id, index)
+    found, more = first_of(every, limit)
+    value = {"session": session_id, "notes": found, "more": more}
     none = f"there are no notes on {'its turns' if index is None else f'turn {index}'}"
-    answer({"session": session_id, "notes": found}, found, _draw_notes, empty=none, as_json=as_json)
+    answer(value, found, _draw_notes, empty=none, said=left_out(len(found), more), as_json=as_json)
 
 
-def _draw_notes(found: list[Note]) -> None:
-
+def _draw_notes(found: Sequence[Note]) -> None:
     from trails.cli import render
 
     columns = ("turn", "note", "by", "written (UTC)", "text")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -17,7 +17,10 @@ from trails.cli.base import (
     command,
     confirmed,
     end,
+    first_of,
     json_option,
+    left_out,
+    limit_option,
     note,
     open_store,
     refuse,
@@ -123,8 +126,9 @@ def import_documents(paths: tuple[Path, ...], format_: str, *, create: bool, kee
 
 
 @command("documents", pager=True)
+@limit_option(None, most=1_000_000)
 @json_option
-def list_documents(as_json: bool) -> None:
+def list_documents(*, limit: int | None, as_json: bool) -> None:
     """List the PROV documents of others, the oldest first.
 
     `trails import --format prov FILE` brings one in, `trails prov DOCUMENT` writes it again.
@@ -132,14 +136,10 @@ def list_documents(as_json: bool) -> None:
     from trails.prov import documents
 
     with open_store(reading=True) as store:
-        found = documents(store)
-    answer(
-        {"documents": list(map(_plain, found))},
-        found,
-        _draw,
-        empty="there are no PROV documents of others",
-        as_json=as_json,
-    )
+        found, more = first_of(documents(store), limit)
+    value, said = {"documents": list(map(_plain, found)), "more": more}, left_out(len(found), more)
+    empty = "there are no PROV documents of others"
+    answer(value, found, _draw, empty=empty, said=said, as_json=as_json)
 
 
 @command("delete-document")
@@ -169,7 +169,7 @@ def _plain(document: ImportedDocument) -> dict[str, Any]:
     return {"iri": document.iri, **shown, "by": iris.author_name(document.by_iri)}
 
 
-def _draw(found: list[ImportedDocument]) -> None:
+def _draw(found: Sequence[ImportedDocument]) -> None:
     for each in found:
         verdict = "valid" if each.valid else f"not valid ({', '.join(each.broken)})"
         by = f"{clean(iris.author_name(each.by_iri))}, {each.time:%Y-%m-%d %H:%M}"

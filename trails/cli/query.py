@@ -14,7 +14,10 @@ from trails.cli.base import (
     answer,
     command,
     end,
+    first_of,
     json_option,
+    left_out,
+    limit_option,
     note,
     one_format,
     open_store,
@@ -121,8 +124,9 @@ def _session_of(store: Repository, name: str) -> str:
 
 @command("queries", pager=True)
 @click.argument("name", metavar="[NAME]", required=False, type=Named("query"))
+@limit_option(None, most=1_000_000)
 @json_option
-def list_queries(name: str | None, as_json: bool) -> None:
+def list_queries(*, name: str | None, limit: int | None, as_json: bool) -> None:
     """List the ready-made queries, or print one of them.
 
     With NAME, the query's own text: it runs as it stands in any SPARQL console.
@@ -133,8 +137,9 @@ def list_queries(name: str | None, as_json: bool) -> None:
         asked = queries.find(name)
         answer(_described(asked) | {"text": asked.text}, asked.text, partial(click.echo, nl=False), as_json=as_json)
         return
-    found = list(queries.catalogue().values())
-    answer({"queries": [_described(each) for each in found]}, found, _draw_queries, as_json=as_json)
+    found, more = first_of(list(queries.catalogue().values()), limit)
+    value, said = {"queries": [_described(each) for each in found], "more": more}, left_out(len(found), more)
+    answer(value, found, _draw_queries, said=said, as_json=as_json)
 
 
 def _draw_queries(found: Sequence[QueryFile]) -> None:

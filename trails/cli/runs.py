@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import answer, command, json_option, open_store
+from trails.cli.base import answer, command, first_of, json_option, left_out, limit_option, open_store
 from trails.cli.terminal import clean, count, one_line, shorten
 
 if TYPE_CHECKING:
@@ -21,8 +21,9 @@ _CELL = 60
 @command("list", pager=True)
 @click.option("--active", is_flag=True, help="Only those that are not announced and done.")
 @click.option("--session", metavar="SESSION", help="Only those in this session, or asked for by it.")
+@limit_option(None, most=1_000_000)
 @json_option
-def list_runs(active: bool, session: str | None, as_json: bool) -> None:
+def list_runs(*, active: bool, session: str | None, limit: int | None, as_json: bool) -> None:
     """List the runs of sub-agents.
 
     SESSION is an id, an IRI, a label or a session key. A run is running, ended, announcing (its requester is being told),
@@ -32,7 +33,9 @@ def list_runs(active: bool, session: str | None, as_json: bool) -> None:
 
     with open_store(reading=True) as store:
         every = Runs(store).list(active=active, session=None if session is None else _session(store, session))
-    answer({"runs": every}, every, _draw_runs, empty="no active runs" if active else "no runs", as_json=as_json)
+    found, more = first_of(every, limit)
+    empty, said = "no active runs" if active else "no runs", left_out(len(found), more)
+    answer({"runs": found, "more": more}, found, _draw_runs, empty=empty, said=said, as_json=as_json)
 
 
 @command("show", pager=True)

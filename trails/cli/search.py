@@ -37,7 +37,7 @@ _INDENT: Final = "    "
 @click.option("--session", metavar="SESSION", help="Only the transcript of this session.")
 @click.option("--role", metavar="ROLE", help="Only turns in this role.")
 @click.option("--author", metavar="NAME", help="Only turns by this principal or agent; agent:NAME for an agent.")
-@page_options
+@page_options()
 @tsv_option
 @json_option
 def search(

@@ -15,7 +15,9 @@ from trails.cli.base import (
     answer,
     command,
     decoded,
+    first_of,
     json_option,
+    left_out,
     limit_option,
     open_store,
     refuse,
@@ -87,7 +89,7 @@ def list_keys(
     from trails.routing import Router
 
     with open_store(reading=True) as store:
-        found = Router(store, config=_configuration(config)).list(
+        every = Router(store, config=_configuration(config)).list(
             active_minutes=active,
             label=label,
             spawned_by=spawned_by,
@@ -95,10 +97,11 @@ def list_keys(
             search=search,
             include_global=with_global,
             include_unknown=unknown,
-            limit=limit,
         )
+    found, more = first_of(every, limit)
     empty = "no key names a session, or none that was asked for"
-    answer({"sessions": found}, found, _draw_keys, empty=empty, as_json=as_json)
+    value, said = {"sessions": found, "more": more}, left_out(len(found), more)
+    answer(value, found, _draw_keys, empty=empty, said=said, as_json=as_json)
 
 
 def _draw_keys(found: Sequence[SessionInfo]) -> None:

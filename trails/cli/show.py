@@ -10,7 +10,10 @@ import click
 from trails.cli.base import (
     answer,
     command,
+    first_of,
     json_option,
+    left_out,
+    limit_option,
     open_store,
     session_argument,
 )
@@ -58,17 +61,20 @@ def show(ref: str, turns_: str | None, full: bool, as_json: bool) -> None:
 
 @command("branches", pager=True)
 @session_argument
+@limit_option(None, most=1_000_000)
 @json_option
-def branches(session: str, as_json: bool) -> None:
+def branches(*, session: str, limit: int | None, as_json: bool) -> None:
     """List a session's direct forks, oldest first.
 
     SESSION is an id, an IRI or a label.
     """
     with open_store(reading=True) as store:
         session_id = store.resolve(session)
-        records: list[SessionRecord] = store.branches(session_id)
+        every: list[SessionRecord] = store.branches(session_id)
+    records, more = first_of(every, limit)
+    value, said = {"session": session_id, "branches": records, "more": more}, left_out(len(records), more)
     empty = f"session {session_id!r} has no forks"
-    answer({"session": session_id, "branches": records}, records, _draw_sessions, empty=empty, as_json=as_json)
+    answer(value, records, _draw_sessions, empty=empty, said=said, as_json=as_json)
 
 
 @command("replay", pager=True)

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import Named, answer, by_option, command, json_option, note, open_store, refuse, session_argument
+from trails.cli.base import (
+    Named,
+    answer,
+    by_option,
+    command,
+    first_of,
+    json_option,
+    left_out,
+    limit_option,
+    note,
+    open_store,
+    refuse,
+    session_argument,
+)
 from trails.cli.terminal import clean
 
 if TYPE_CHECKING:
@@ -61,18 +75,21 @@ def tag(*, name: str, ref: str | None, remove: bool, as_json: bool) -> None:
 
 @command("tags", pager=True)
 @click.argument("session", metavar="[SESSION]", required=False)
+@limit_option(None, most=1_000_000)
 @json_option
-def list_tags(session: str | None, as_json: bool) -> None:
+def list_tags(*, session: str | None, limit: int | None, as_json: bool) -> None:
     """List tags by name: all, or those of one session.
 
     SESSION is an id, an IRI or a label.
     """
     with open_store(reading=True) as store:
-        found = store.tags.list(None if session is None else store.resolve(session))
-    answer({"tags": found}, found, _draw_tags, empty="there are no tags", as_json=as_json)
+        every = store.tags.list(None if session is None else store.resolve(session))
+    found, more = first_of(every, limit)
+    value, said = {"tags": found, "more": more}, left_out(len(found), more)
+    answer(value, found, _draw_tags, empty="there are no tags", said=said, as_json=as_json)
 
 
-def _draw_tags(found: list[Tag]) -> None:
+def _draw_tags(found: Sequence[Tag]) -> None:
     from rich.text import Text
 
     from trails.cli import render
