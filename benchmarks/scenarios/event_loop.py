@@ -22,7 +22,7 @@ _BEAT: Final = 0.001
 def run(setting: Setting) -> list[Result]:
     """Measure the gaps between the beats of a task, with the agents at work and with nothing at all."""
     busy = asyncio.run(_busy(setting))
-    idle = asyncio.run(_gaps_of(asyncio.sleep, 3.0))
+    idle = asyncio.run(_gaps_of(asyncio.sleep, min(3.0, setting.size.turns / 300)))
     seconds = {
         "the longest gap": busy[-1],
         "one in a thousand": busy[-1 - len(busy) // 1000],
@@ -35,14 +35,18 @@ def run(setting: Setting) -> list[Result]:
             title=f"{_AGENTS} agents in one event loop: gaps between its beats",
             baseline="the longest gap with nothing to do",
             seconds=seconds,
-            counts={"agents": _AGENTS, "steps of each": _STEPS, "beats": len(busy)},
+            counts={"agents": _AGENTS, "steps of each": _steps(setting), "beats": len(busy)},
             targets=[Target("the longest gap, milliseconds", busy[-1] * 1000, 20.0, "ms")],
         )
     ]
 
 
+def _steps(setting: Setting) -> int:
+    return min(_STEPS, setting.size.turns // 10)
+
+
 async def _busy(setting: Setting) -> list[float]:
-    texts = messages(_LONG, setting.seed)
+    texts = messages(min(_LONG, setting.size.turns * 2), setting.seed)
     async with aio.open(setting.folder / "store", create=True) as store:
         for number in range(4):
             long = await store.create(id=f"long-{number}")
@@ -52,15 +56,15 @@ async def _busy(setting: Setting) -> list[float]:
         del long
 
         async def agents(_: float) -> None:
-            await asyncio.gather(*(_agent(store, number) for number in range(_AGENTS)))
+            await asyncio.gather(*(_agent(store, number, _steps(setting)) for number in range(_AGENTS)))
 
         return await _gaps_of(agents, 0.0)
 
 
-async def _agent(store: AsyncRepository, number: int) -> None:
+async def _agent(store: AsyncRepository, number: int, steps: int) -> None:
     """Talk, now and then load a long session, and show a model what fits."""
     session = await store.create(id=f"agent-{number}")
-    for step in range(_STEPS):
+    for step in range(steps):
         session.append("user" if step % 2 else "assistant", f"step {step}: " + "word " * 50)
         await session.persist()
         await asyncio.sleep(0.01)  # the model

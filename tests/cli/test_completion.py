@@ -94,6 +94,7 @@ def test_where_nothing_is_or_all_is_broken_nothing_is_offered(place: Path, offer
     assert offered("--store", str(tmp_path / "none"), "show", "") == []
     assert not (tmp_path / "none").exists()
     (place / "trails.json").write_text("{}")
+    (place / "index" / "figures.db").write_bytes(b"")
     assert offered("show", "") == []
 
 

@@ -741,9 +741,9 @@ def verified_by(text: str, key_file: str) -> TurnProof:
 def test_a_note_stays_a_note_where_the_terminal_knows_only_ascii(run: Run, tmp_path: Path) -> None:
     with_keys(run)
     plain = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    printed = elsewhere(tmp_path, "checkpoint", "--key", "key", **plain)
+    printed = elsewhere(tmp_path, "proof", "checkpoint", "--key", "key", **plain)
     assert printed.stdout == (tmp_path / "first").read_text("utf-8")
-    proof = elsewhere(tmp_path, "proof", "plan", "0", "--checkpoint", "first", **plain)
+    proof = elsewhere(tmp_path, "proof", "make", "plan", "0", "--checkpoint", "first", **plain)
     said = verified_by(proof.stdout, str(tmp_path / "key.pub")).content
     assert said is not None
     assert said.text == "Plan a trip \u00fc"

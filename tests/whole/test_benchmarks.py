@@ -21,6 +21,8 @@ RESULTS_OF = {
     "compare": ["compare"],
     "listing": ["listing"],
     "readers": ["readers"],
+    "event-loop": ["event-loop"],
+    "readers": ["readers"],
     "startup": ["startup"],
     "diff": ["diff"],
     "tree": ["tree"],

@@ -174,6 +174,13 @@ AUTHOR = "a turn says whose it is: its author, and when it was written"
 FOR = "a session says for whom and by what it runs, and when it was made; its turns say whose they are"
 
 
+def streamed(world: World) -> None:
+    """Write a turn of the plan piece by piece."""
+    with world.plan.streaming("assistant") as turn:
+        turn.write("More")
+    world.plan.persist()
+
+
 def grown(w: World) -> Session:
     w.plan.append("user", "More")
     return w.plan
@@ -229,7 +236,7 @@ def other_export() -> bytes:
 
 OPERATIONS: dict[str, Operation] = {
     # --- Repository
-    "Repository.session": Changes(lambda w: w.store.session("new")),
+    "Repository.session": Changes(lambda w: w.store.session("new"), by=None, why=FOR),
     "Repository.refresh": Reads(lambda w: w.store.refresh()),
     "Repository.summaries": Reads(lambda w: w.store.summaries()),
     "Repository.stats": Reads(lambda w: w.store.stats()),
@@ -265,6 +272,9 @@ OPERATIONS: dict[str, Operation] = {
     "Repository.info": Reads(lambda w: w.store.info()),
     # --- Session
     "Session.append": Reads(lambda w: w.plan.append("user", "More")),
+    "Session.append_message": Reads(lambda w: w.plan.append_message({"role": "user", "content": "More"})),
+    "Session.extend": Reads(lambda w: w.plan.extend([{"role": "user", "content": "More"}])),
+    "Session.streaming": Changes(streamed, by=None, why=AUTHOR),
     "Session.discard_pending": Reads(lambda w: w.plan.discard_pending(), grown),
     "Session.set_system": Reads(lambda w: w.plan.set_system("Be kind")),
     "Session.persist": Changes(lambda w: grown(w).persist(), by=None, why=AUTHOR),

@@ -80,6 +80,8 @@ class _Private:
             with suppress(OSError):  # another reader took it for one that was left behind
                 self.folder.rmdir()
         self._lock = descriptor
+        self._names: list[str] = []
+        """What is in the folder: it can be removed without a descriptor, of which there may be none left."""
 
     def opened(self) -> None:
         """Nothing is needed for opening alone."""
@@ -89,8 +91,17 @@ class _Private:
         descriptor, self._lock = self._lock, -1
         if descriptor >= 0:
             if os.getpid() == self._pid:
-                shutil.rmtree(self.folder, ignore_errors=True)
+                self._remove()
             os.close(descriptor)
+
+    def _remove(self) -> None:
+        for name in self._names:
+            with suppress(OSError):
+                (self.folder / name).unlink()
+        try:
+            self.folder.rmdir()
+        except OSError:  # the engine may have put something there
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Held(_Private):
@@ -115,6 +126,7 @@ class Held(_Private):
         self._link(name, self._memory[-1])
 
     def _link(self, name: str, descriptor: int) -> None:
+        self._names.append(name)
         (self.folder / name).symlink_to(_DESCRIPTORS / str(descriptor))
 
     def opened(self) -> None:
@@ -140,10 +152,12 @@ class Linked(_Private):
 
     def table(self, name: str, engine_folder: int) -> None:
         """Give a table a second name; raises OSError where the system does not let us."""
+        self._names.append(name)
         os.link(name, self.folder / name, src_dir_fd=engine_folder, follow_symlinks=False)
 
     def small(self, name: str, data: bytes) -> None:
         """Write a file."""
+        self._names.append(name)
         descriptor = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             _write(descriptor, data)
@@ -156,6 +170,7 @@ class Copied(Linked):
 
     def table(self, name: str, engine_folder: int) -> None:
         """Copy a table; raises `StoreFailed` where there is no space for it."""
+        self._names.append(name)
         source = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=engine_folder)
         try:
             size, free = os.fstat(source).st_size, shutil.disk_usage(self.folder).free

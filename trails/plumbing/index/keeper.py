@@ -158,7 +158,8 @@ class Index:
 
     def _session_ids(self) -> list[str]:
         rows = self._store.quads((None, vocab.TYPE, vocab.SESSION, vocab.CATALOG))
-        return [iris.session_id(quad.subject.value) for quad in rows]  # type: ignore[union-attr] # IRIs
+        named = [quad.subject.value for quad in rows]  # type: ignore[union-attr] # IRIs
+        return [iris.session_id(name) for name in named if iris.is_session(name)]  # others are for verify to find
 
     def _bring_in(self, writer: Writer, wanted: Mapping[str, changes.Extent]) -> None:
         for session_id, extent in wanted.items():
