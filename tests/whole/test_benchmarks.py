@@ -22,7 +22,6 @@ RESULTS_OF = {
     "listing": ["listing"],
     "readers": ["readers"],
     "event-loop": ["event-loop"],
-    "readers": ["readers"],
     "startup": ["startup"],
     "diff": ["diff"],
     "tree": ["tree"],
