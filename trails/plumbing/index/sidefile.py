@@ -71,7 +71,7 @@ class SideFile:
             seal = _seal_of(path)
             data = path.read_bytes()
             if seal[:_SUMS] == _sums(len(data), zlib.crc32(data)):
-                made = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+                made = _opened(":memory:")
                 made.deserialize(data)
                 made.execute("SELECT * FROM place").fetchone()
                 return made
@@ -166,8 +166,20 @@ class SideFile:
             self.seal()
 
 
+class _Database(sqlite3.Connection):
+    """A connection that is closed with the last reference to it: the index of a store that nobody closed, in silence."""
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.Error):
+            self.close()
+
+
+def _opened(name: str) -> sqlite3.Connection:
+    return sqlite3.connect(name, check_same_thread=False, isolation_level=None, factory=_Database)
+
+
 def _connected(name: str) -> sqlite3.Connection:
-    made = sqlite3.connect(name, check_same_thread=False, isolation_level=None)
+    made = _opened(name)
     for each in _SETTINGS:
         made.execute(each)
     return made
