@@ -20,7 +20,7 @@ from tests.support.machines import Size
 from tests.support.places import ROOT
 from trails import Repository
 
-OPENS = {"quick": 20, "all": 100, "long": 1000}
+OPENS = {"quick": 20, "all": 30, "long": 1000}
 
 
 @pytest.fixture
