@@ -7,8 +7,9 @@ its metadata under `api`, so that nothing is lost; what a request only echoes is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from trails.errors import InvalidInput
 from trails.model import ToolCall
@@ -17,6 +18,8 @@ API: Final = "api"
 """The key of a turn's metadata for what its message held beside content, calls, usage, model and stop reason."""
 SYSTEM_ROLES: Final = frozenset({"system", "developer"})
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _ECHOED: Final = frozenset({"type", "index", "object", "parsed", "parsed_output", "parsed_arguments"})
 """What says nothing of its own: kinds, places in a list, and what an SDK derived from the text."""
 _OF_A_RESPONSE: Final = (
@@ -61,6 +64,20 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _not_too_deep(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Refuse what is nested deeper than Python goes."""
+
+    @wraps(function)
+    def refusing(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except RecursionError:
+            raise InvalidInput("the message is nested too deeply: it cannot be kept as JSON") from None
+
+    return refusing
+
+
+@_not_too_deep
 def read(message: object) -> Given:
     """Return one message, or one reply with all that stands around it, as a turn takes it.
 
@@ -86,6 +103,7 @@ def read(message: object) -> Given:
     raise InvalidInput(f"a message has a role, or is an item with a type; this has {_names(value)}")
 
 
+@_not_too_deep
 def history(messages: object) -> list[Given]:
     """Return each message of a list as a turn takes it; raise `InvalidInput` for what is no list of messages."""
     if isinstance(messages, str | bytes | Mapping | Dumped) or not isinstance(messages, Iterable):
@@ -101,6 +119,7 @@ def history(messages: object) -> list[Given]:
     return made
 
 
+@_not_too_deep
 def taken(role: object, content: object, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return content and options of a turn as `Session.append` was given them, with what a reply among them says.
 

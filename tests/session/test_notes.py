@@ -236,7 +236,7 @@ def test_the_commands_write_list_and_remove_notes(tmp_path: Path) -> None:
     assert [(note["index"], note["text"]) for note in listed["notes"]] == [(1, "Is that true?"), (2, "two\nlines\n")]
     assert "carol" in run("notes", "plan", "1")
     assert run("note", "--remove", first) == f"{first}\n"
-    assert json.loads(run("notes", "plan", "--json")) == {"session": "plan", "notes": []}
+    assert json.loads(run("notes", "plan", "--json")) == {"session": "plan", "notes": [], "more": 0}
     for wrong in (["note"], ["note", "plan"], ["note", "plan", "0", "x", "--remove", first], ["notes", "plan", "9"]):
         assert invoke(*wrong, "--store", place).exit_code == 2
     with trails.open(place) as store:

@@ -398,7 +398,7 @@ def test_the_commands_make_show_list_and_remove_tags(tmp_path: Path) -> None:
     assert json.loads(run("fork", "v1", "--id", "from-tag", "--json"))["session"]["forked_at_index"] == 2
     assert invoke("fork", "v1", "--at", "3", "--store", place).exit_code == 2
     assert run("tag", "v1", "--remove") == f"plan@2 {head[:8]}\n"
-    assert json.loads(run("tags", "--json")) == {"tags": []}
+    assert json.loads(run("tags", "--json")) == {"tags": [], "more": 0}
     assert invoke("tag", "v1", "--store", place).exit_code == 2
 
 

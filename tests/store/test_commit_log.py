@@ -552,4 +552,4 @@ def test_a_store_rolled_back_to_before_its_last_leaf_is_caught_also_after_a_cras
         store.close()
         shutil.copytree(old, rolled / "quads")
         with trails.open(rolled) as back:
-            assert {(f.code, f.session_id, f.index) for f in back.verify().findings} == {("rolled-back", "s", 1)}
+            assert {(f.code, f.session_id, f.index) for f in back.verify().findings} >= {("rolled-back", "s", 1)}

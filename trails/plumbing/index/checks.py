@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from trails.errors import TrailsError
 from trails.model import Finding
 from trails.plumbing.index import sidefile
 from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS, Index, Part
@@ -54,6 +55,8 @@ def findings(index: Index) -> list[Finding]:
 def _of_part(index: Index, part: Part) -> Iterator[Finding]:
     try:
         kept, made = index.both(part, lambda file: _said(file, part))
+    except (TrailsError, ValueError):  # the store holds what Trails never writes: that is found, and said, elsewhere
+        return
     except sqlite3.Error as error:
         yield Finding(code="index-damaged", message=f"{part.name} of the index cannot be read ({error}): {_MADE_ANEW}")
         return

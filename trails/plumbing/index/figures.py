@@ -189,9 +189,23 @@ def _turn_values(number: int, turn: TurnRow) -> tuple[Any, ...]:
     return number, turn.index, turn.time, _day(turn.time), not turn.is_copy, turn.is_copy, short
 
 
+_MOST: Final = 1 << 53
+"""Tokens of one call: what an older version stored may be more than SQLite adds up."""
+
+
 def _call_values(number: int, call: CallRow) -> tuple[Any, ...]:
     who = (call.home, call.principal, call.agent, call.model)
-    return number, call.digest, call.rank, *who, call.time, _day(call.time), *call.tokens, call.cost, 1
+    return (
+        number,
+        call.digest,
+        call.rank,
+        *who,
+        call.time,
+        _day(call.time),
+        *(each and min(each, _MOST) for each in call.tokens),
+        call.cost,
+        1,
+    )
 
 
 def _day(time: int | None) -> int | None:
