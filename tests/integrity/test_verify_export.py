@@ -348,16 +348,20 @@ def test_the_verifier_imports_nothing_but_the_standard_library_of_python_3_9() -
 
 
 @pytest.mark.slow
-def test_the_time_grows_with_the_number_of_turns(memory: Repository) -> None:
-    """Four times the turns take at most six times as long, so that 20,000 take seconds."""
+def test_the_time_grows_with_the_number_of_turns_and_not_with_its_square(memory: Repository) -> None:
+    """Sixteen times the turns would take 256 times as long by the square: the bound lies far from both."""
     spent = []
-    for number in (1000, 4000):
+    for number in (250, 4000):
         session = memory.create(id=f"long-{number}")
         for index in range(number):
             session.append("user", f"turn {index}")
         session.persist()
         data = exported(memory, f"long-{number}")
-        start = time.process_time()
-        assert checked(data)["ok"]
-        spent.append(time.process_time() - start)
-    assert spent[1] < 6 * spent[0]
+        spent.append(min(_seconds_to_check(data) for _ in range(3)))
+    assert spent[1] < 64 * spent[0]
+
+
+def _seconds_to_check(data: dict[str, Any]) -> float:
+    start = time.process_time()
+    assert checked(data)["ok"]
+    return time.process_time() - start
