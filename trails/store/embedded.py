@@ -13,7 +13,7 @@ import secrets
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -83,6 +83,7 @@ class EmbeddedStore(EngineReader):
         self._loaded = False
         """Whether quads came in that no record has: those of a dump."""
         self._flusher: threading.Thread | None = None
+        self._follower: weakref.WeakMethod[Callable[..., None]] | None = None
         self._lock_file: LockFile | None = None
         self._commits: CommitLog | None = None
         self._posted: Posted | None = None
@@ -445,11 +446,25 @@ class EmbeddedStore(EngineReader):
         """Flush what is worth it, in the background, once nothing was committed for a while."""
         if self._unflushed >= _WORTH and self._failed is None:
             self._flush_soon()
+        self._tell_follower(resting=True)
 
     def _flush_in_background(self) -> None:
         with self._flush_lock, contextlib.suppress(StoreFailed):  # the next one to use the store is told
             if self._store is not None and self._failed is None:
                 self._flush(self._store)
+        self._tell_follower(resting=False)
+
+    def follow(self, follower: Callable[..., None]) -> None:
+        """Have a method called with `resting`, without a lock: after each flush, and when nothing was committed for a while.
+
+        Whose method it is, is not kept alive by it.
+        """
+        self._follower = weakref.WeakMethod(follower)
+
+    def _tell_follower(self, *, resting: bool) -> None:
+        follower = None if self._follower is None else self._follower()
+        if follower is not None:
+            follower(resting=resting)
 
     @engines.let_go
     def flush(self) -> None:

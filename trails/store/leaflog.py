@@ -168,6 +168,21 @@ class LeafLog:
             last = before[:-1].rpartition(b"\n")[2].decode("utf-8", "replace")
             return before[-1:] == b"\n" and leaves.link(last) == place.link
 
+    def until(self, place: Leaves) -> list[str] | None:
+        """Return the lines that somebody wrote since this log was opened to be read, up to a later place of the same log.
+
+        None where the file does not have just those.
+        """
+        with self._lock:
+            reached = self._reached
+            wanted = place.size - reached.size
+            if self._path is None or wanted <= 0 or place.lines <= reached.lines:
+                return None
+            lines = os.pread(self._descriptor, wanted, reached.size).decode("utf-8", "replace").split("\n")
+        if lines.pop() or len(lines) != place.lines - reached.lines or leaves.link(lines[-1]) != place.link:
+            return None
+        return lines
+
     def _since(self, start: Leaves) -> tuple[str, Leaves]:
         """Return the lines that come after a place, each with its newline, and how far they reach."""
         with self._lock:

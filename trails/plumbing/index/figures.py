@@ -156,7 +156,7 @@ class Writer:
     def _number(self, session_id: str) -> int:
         return int(self._database.execute("SELECT number FROM sessions WHERE id = ?", (session_id,)).fetchone()[0])
 
-    def settle(self) -> None:
+    def settle(self, *, erase: bool) -> None:
         """Let of each call and each copied turn one count, and add up what sessions spent."""
         for digest in self._digests:
             homes = self._database.execute("SELECT home FROM calls WHERE digest = ?", (digest,))

@@ -7,8 +7,8 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
-from functools import cache
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ from trails.plumbing.index import changes, figures, sidefile, texts
 from trails.plumbing.index.rows import SessionRow, TurnRow, all_turns, session_row, turns_from
 from trails.plumbing.index.sidefile import SideFile
 from trails.store import maintenance
+from trails.store.commitlog import Leaves
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.leaflog import NOTHING
@@ -31,6 +32,11 @@ _LITTLE: Final = 200
 """Lines of the log that wait for others where the files are greater: whoever asks next reads them himself."""
 _MUCH: Final = 25_000
 """Lines that others wrote and that closing a store reads for them, in some ten seconds."""
+_WAITING: Final = {"resting": 100, "busy": 5_000}
+"""Lines that wait for a file of the index when they are read into it, for whoever looks at the store beside this process: once
+nothing is written for a while, and while much is, which that slows down."""
+_SEALED_MEANWHILE: Final = 256 << 20
+"""Bytes up to which a file is sealed then: summing it up takes up to a fifth of a second, beside other threads."""
 _NOTHING: Final = (vocab.RUN, None, None, vocab.CATALOG)
 _Answer = TypeVar("_Answer")
 
@@ -54,8 +60,8 @@ class Writer(Protocol):
         """Add turns to those of a session that is here."""
         ...
 
-    def settle(self) -> None:
-        """Do what is left to do once all are in."""
+    def settle(self, *, erase: bool) -> None:
+        """Do what is left to do once all are in; with `erase` nothing of what was taken out stays in the file's bytes."""
         ...
 
 
@@ -74,8 +80,12 @@ PARTS: Final = (FIGURES, TEXTS)
 
 def index_of(store: QuadStore) -> Index:
     """Return the index of a store: beside its files where it has any, else in memory."""
-    if isinstance(store, EmbeddedStore | ViewStore) and store.location != ":memory:":
-        return Index(store, Path(store.location), borrowed=isinstance(store, ViewStore))
+    if isinstance(store, ViewStore):
+        return Index(store, Path(store.location), borrowed=True)
+    if isinstance(store, EmbeddedStore) and store.location != ":memory:":
+        made = Index(store, Path(store.location))
+        store.follow(made.keep_up)
+        return made
     return Index(store, None)
 
 
@@ -92,6 +102,8 @@ class Index:
         """How many are taking something out of the store just now: nothing is sealed meanwhile."""
         self._files: dict[Part, SideFile] = {}
         self._began = store.log.reached
+        self._keeper: threading.Thread | None = None
+        self._closed = False
         self._pid = os.getpid()
         _OPENED.add(self)
 
@@ -127,58 +139,75 @@ class Index:
 
     def _opened(self, part: Part) -> SideFile:
         if part not in self._files:
-            self._files[part] = SideFile(self._path(part), part.schema, borrowed=self._borrowed)
+            waits = self._borrowed and isinstance(self._store, ViewStore) and self._store.has_living_owner
+            self._files[part] = SideFile(self._path(part), part.schema, borrowed=self._borrowed, waits=waits)
         return self._files[part]
 
     def _up_to_date(self, part: Part) -> SideFile:
         file = self._opened(part)
         log = self._store.log
-        if not log.holds(file.place):
+        if not log.holds(file.place) and not (self._borrowed and self._turned_back(part, file)):
             file.empty()
         if file.place != log.reached or file.place == NOTHING:  # a log without lines tells nothing of what there is
             try:
-                self._bring_up(part, file)
+                self._bring_up([part])
             except texts.TooMuchTaken:
                 file.empty()
-                self._bring_up(part, file)
+                self._bring_up([part])
         return file
 
-    def _bring_up(self, part: Part, file: SideFile) -> None:
+    def _turned_back(self, part: Part, file: SideFile) -> bool:
+        """Bring a copy of a file that is ahead of what this process sees back to that; return whether it can be done."""
+        lines = self._store.log.until(file.place)
+        later = None if lines is None else changes.of_lines(lines)
+        if later is None:
+            return False
+        self._write([part], dict.fromkeys(later, "anew"), self._store.log.reached)
+        return True
+
+    def _bring_up(self, parts: Sequence[Part], *, most: int = _SEALED_AT_ONCE) -> None:
+        """Bring files that are equally far into line with the store; what the store says is read once for all of them."""
+        files = [self._opened(part) for part in parts]
+        (place,) = {file.place for file in files}
         with self._store.hold():  # a line is in the log a moment before the engine has what it tells of
-            lines, reached = self._store.log.since(file.place)
-        wanted = changes.of_lines(lines) if file.place != NOTHING else None
+            lines, reached = self._store.log.since(place)
+        wanted = changes.of_lines(lines) if place != NOTHING else None
         if wanted is None:
-            if file.place != NOTHING:
-                file.empty()
+            for file in files:
+                if place != NOTHING:
+                    file.empty()
             wanted = dict.fromkeys(self._session_ids(), "anew")
-        with file.writing(reached) as database:
-            self._bring_in(part.writer(database), wanted)
+        self._write(parts, wanted, reached)
         if not self._erasing:
-            file.seal(most=_SEALED_AT_ONCE)
+            for file in files:
+                file.seal(most=most)
+
+    def _write(self, parts: Sequence[Part], wanted: Mapping[str, changes.Extent], reached: Leaves) -> None:
+        with ExitStack() as stack:
+            writers = [part.writer(stack.enter_context(self._opened(part).writing(reached))) for part in parts]
+            for session_id, extent in wanted.items():
+                row = session_row(self._store, session_id)
+                turns = cache(partial(self._turns, row))  # of both files the same turns, as a rule
+                for writer in writers:
+                    _bring_in(writer, session_id, row, extent, turns)
+            for writer in writers:
+                if isinstance(writer, figures.Writer):
+                    tags = self._store.quads((None, vocab.TYPE, vocab.TAG, vocab.CATALOG))
+                    writer.tags(iris.tag_name(quad.subject.value) or "" for quad in tags)  # type: ignore[union-attr] # IRIs
+                writer.settle(erase=not self._borrowed)
+
+    def _turns(self, row: SessionRow | None, known: int | None) -> Sequence[TurnRow]:
+        """Return the turns of a session, or those that come after so many of its own; none of one that is gone."""
+        if row is None:
+            return []
+        if known is None:
+            return all_turns(self._store, row)
+        return turns_from(self._store, row, row.starts_at + known)
 
     def _session_ids(self) -> list[str]:
         rows = self._store.quads((None, vocab.TYPE, vocab.SESSION, vocab.CATALOG))
         named = [quad.subject.value for quad in rows]  # type: ignore[union-attr] # IRIs
         return [iris.session_id(name) for name in named if iris.is_session(name)]  # others are for verify to find
-
-    def _bring_in(self, writer: Writer, wanted: Mapping[str, changes.Extent]) -> None:
-        for session_id, extent in wanted.items():
-            known = None if extent == "anew" else writer.known(session_id)
-            row = session_row(self._store, session_id)
-            if row is None or known is None:
-                writer.remove(session_id)
-            if row is None:
-                continue
-            if known is None or extent == "row":
-                writer.put(row)
-            turns = (
-                all_turns(self._store, row) if known is None else turns_from(self._store, row, row.starts_at + known)
-            )
-            writer.add(row, turns)
-        if isinstance(writer, figures.Writer):
-            tags = self._store.quads((None, vocab.TYPE, vocab.TAG, vocab.CATALOG))
-            writer.tags(iris.tag_name(quad.subject.value) or "" for quad in tags)  # type: ignore[union-attr] # IRIs
-        writer.settle()
 
     # --- upkeep
 
@@ -210,7 +239,7 @@ class Index:
             if file.place == NOTHING or not log.holds(file.place) or changes.of_lines(log.since(file.place)[0]) is None:
                 file.empty()
             else:
-                self._bring_up(part, file)
+                self._bring_up([part])
         except (sqlite3.Error, texts.TooMuchTaken):
             file.empty()
 
@@ -241,6 +270,22 @@ class Index:
         place = NOTHING if path is None else sidefile.sealed_place(path) if file is None else file.place
         return self._store.log.reached.lines - (place.lines if self._store.log.holds(place) else 0)
 
+    def keep_up(self, *, resting: bool) -> None:
+        """Begin to bring the files up to date, on a thread of its own, where much waits: others who look at the store need not.
+
+        For the store to call. Nothing is raised: whoever asks next does what could not be done.
+        """
+        if self._closed or os.getpid() != self._pid or (self._keeper is not None and self._keeper.is_alive()):
+            return
+        least = _WAITING["resting" if resting else "busy"]
+        self._keeper = threading.Thread(target=self._keep_up, args=(least,), name="trails-index", daemon=True)
+        self._keeper.start()
+
+    def _keep_up(self, least: int) -> None:
+        with suppress(sqlite3.Error, OSError, TrailsError, ValueError), self._lock:
+            if not self._closed and not self._erasing and max(map(self.behind, self._kept())) >= least:
+                self._bring_up_all(most=_SEALED_MEANWHILE)
+
     def close(self) -> None:
         """Let go of the files, once what this process committed is in them: those who only read need not find it out then.
 
@@ -248,6 +293,7 @@ class Index:
         """
         if os.getpid() != self._pid:
             return
+        self._closed = True
         with self._lock, suppress(sqlite3.Error, OSError, TrailsError):
             if self._folder is not None and not self._borrowed:
                 self._bring_up_at_end()
@@ -258,14 +304,25 @@ class Index:
 
     def _bring_up_at_end(self) -> None:
         written = self._store.log.reached.lines - self._began.lines
-        if not written:
-            return
         least = 1 if self._size() <= _SMALL else _LITTLE
-        for part in PARTS if self.has_texts else (FIGURES,):
-            if least <= self.behind(part) <= written + _MUCH:
+        if written and any(least <= self.behind(part) <= written + _MUCH for part in self._kept()):
+            for part in self._kept():
                 self._opened(part)  # one that is not as it was sealed is empty now, and may be far behind
-                if self.behind(part) <= written + _MUCH:
-                    self._up_to_date(part)
+            if all(self.behind(part) <= written + _MUCH for part in self._kept()):
+                self._bring_up_all()
+
+    def _bring_up_all(self, *, most: int = _SEALED_AT_ONCE) -> None:
+        log, parts = self._store.log, self._kept()
+        files = [self._opened(part) for part in parts]
+        if len({file.place for file in files}) == 1 and log.holds(files[0].place) and files[0].place != log.reached:
+            with suppress(texts.TooMuchTaken):
+                self._bring_up(parts, most=most)
+                return
+        for part in parts:
+            self._up_to_date(part).seal(most=most)
+
+    def _kept(self) -> tuple[Part, ...]:
+        return PARTS if self.has_texts else (FIGURES,)
 
     def _size(self) -> int:
         paths = [path for part in PARTS if (path := self._path(part)) is not None and path.exists()]
@@ -312,6 +369,23 @@ def _abandon_all() -> None:
 
 
 os.register_at_fork(after_in_child=_abandon_all)
+
+
+def _bring_in(
+    writer: Writer,
+    session_id: str,
+    row: SessionRow | None,
+    extent: changes.Extent,
+    turns: Callable[[int | None], Sequence[TurnRow]],
+) -> None:
+    known = None if extent == "anew" else writer.known(session_id)
+    if row is None or known is None:
+        writer.remove(session_id)
+    if row is None:
+        return
+    if known is None or extent == "row":
+        writer.put(row)
+    writer.add(row, turns(known))
 
 
 @cache

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import sleep
 from typing import Any, Final
 
 from trails.store.commitlog import Leaves
@@ -25,6 +26,9 @@ from trails.store.syncing import sync_data, sync_folder
 FORMAT: Final = 2
 """Rises with every change of what an index holds; a file of another one is made anew."""
 _STEP: Final = 1 << 20
+_TRIES: Final = 20
+_PAUSE: Final = 0.02
+"""Seconds between two looks at a file that its owner may be writing, which takes it some milliseconds as a rule."""
 _SUMS: Final = 3
 """How much of a seal is about the file's bytes."""
 _SETTINGS: Final = (
@@ -40,20 +44,23 @@ _PLACE: Final = "CREATE TABLE IF NOT EXISTS place (lines INTEGER, size INTEGER, 
 class SideFile:
     """A SQLite file of the index, open; in memory where there is no `path`, or where that must not be written to."""
 
-    def __init__(self, path: Path | None, schema: str, *, borrowed: bool = False) -> None:
-        """Open a file where it is as it was sealed, else begin it anew; `borrowed` is another process's: it is copied."""
+    def __init__(self, path: Path | None, schema: str, *, borrowed: bool = False, waits: bool = False) -> None:
+        """Open a file where it is as it was sealed, else begin it anew.
+
+        `borrowed` is another process's: it is copied. With `waits` that may be writing it now: it is waited for a while.
+        """
         self._path = None if borrowed else path
         self._schema = schema
         self._sealed = False
-        self._database = self._opened(path, borrowed=borrowed)
+        self._database = self._opened(path, borrowed=borrowed, waits=waits)
         self.place = self._read_place()
         """How far the store's log reached when what is in the file was read."""
 
-    def _opened(self, path: Path | None, *, borrowed: bool) -> sqlite3.Connection:
+    def _opened(self, path: Path | None, *, borrowed: bool, waits: bool) -> sqlite3.Connection:
         if path is None:
             return self._made(":memory:")
         if borrowed:
-            return self._copied(path)
+            return self._copied(path, _TRIES if waits else 1)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             if _is_as_sealed(path):
@@ -65,16 +72,20 @@ class SideFile:
             self._path, self._sealed = None, False
             return self._made(":memory:")
 
-    def _copied(self, path: Path) -> sqlite3.Connection:
+    def _copied(self, path: Path, tries: int) -> sqlite3.Connection:
         """Return a copy in memory of a file that somebody else may be writing to: whole by its seal, or begun anew."""
-        with suppress(OSError, ValueError, sqlite3.Error):
-            seal = _seal_of(path)
-            data = path.read_bytes()
-            if seal[:_SUMS] == _sums(len(data), zlib.crc32(data)):
-                made = _opened(":memory:")
-                made.deserialize(data)
-                made.execute("SELECT * FROM place").fetchone()
-                return made
+        for left in reversed(range(tries)):
+            with suppress(OSError, ValueError, sqlite3.Error):
+                data = path.read_bytes()
+                if _seal_of(path)[:_SUMS] == _sums(len(data), zlib.crc32(data)):
+                    made = _opened(":memory:")
+                    made.deserialize(data)
+                    made.execute("SELECT * FROM place").fetchone()
+                    return made
+            if not path.exists():
+                break
+            if left:
+                sleep(_PAUSE)
         return self._made(":memory:")
 
     def _made(self, name: str) -> sqlite3.Connection:

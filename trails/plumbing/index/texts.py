@@ -134,9 +134,9 @@ class Writer:
         self._next[second] += 1
         return doc
 
-    def settle(self) -> None:
+    def settle(self, *, erase: bool) -> None:
         """Leave nothing of the texts that were taken out: FTS5 only marks them, until all of it is written anew."""
-        if not self._taken:
+        if not self._taken or not erase:
             return
         if self._database.execute("SELECT count(*) FROM docs").fetchone()[0] > REWRITTEN_UP_TO:
             raise TooMuchTaken
