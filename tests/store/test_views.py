@@ -240,19 +240,30 @@ def test_what_a_view_needs_has_no_text_and_goes_with_it(owner: EmbeddedStore, pr
 def test_what_a_killed_reader_left_is_swept_and_a_living_readers_folder_stays(
     owner: EmbeddedStore, view: ViewStore, private: Path
 ) -> None:
-    for name in ("trails-view-dead", "trails-view-young"):
-        (private / name).mkdir()
+    dead = private / "trails-view-dead_123"
+    dead.mkdir()
+    (dead / "000010.sst").symlink_to("/proc/self/fd/77")
     living = ViewStore(Path(owner.location))
-    for folder in private.iterdir():
-        if not folder.name.endswith("young"):
-            os.utime(folder, (0, 0))
+    assert not dead.exists()
     ViewStore(Path(owner.location)).close()
-    names = {folder.name for folder in private.iterdir()}
-    assert "trails-view-young" in names
-    assert "trails-view-dead" not in names
-    assert len(names) == 2
+    assert len(list(private.iterdir())) == 1
     assert seen(living) == {quad(1)}
     living.close()
+
+
+@pytest.mark.parametrize("name", ["trails-view-notes", "trails-view-my_notes"])
+def test_a_folder_that_only_has_such_a_name_is_nobodys_to_remove(
+    owner: EmbeddedStore, view: ViewStore, private: Path, name: str
+) -> None:
+    """The second name is one that `tempfile` could make."""
+    (private / name / "inner").mkdir(parents=True)
+    (private / name / "thesis.txt").write_text("precious")
+    os.utime(private / name, (0, 0))
+    ViewStore(Path(owner.location)).close()
+    assert (private / name / "thesis.txt").read_text() == "precious"
+    (private / name / "thesis.txt").unlink()
+    ViewStore(Path(owner.location)).close()
+    assert (private / name / "inner").is_dir()
 
 
 # --- the windows
@@ -679,22 +690,27 @@ def test_copies_are_not_made_where_there_is_no_space(owner: EmbeddedStore, monke
     assert capture.readers_beside(Path(owner.location)) == []
 
 
-def test_a_vacuum_sweeps_the_links_of_readers_that_were_killed(
-    owner: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["plain", "with [brackets] and * and ?"])
+def test_a_vacuum_sweeps_the_links_of_readers_that_were_killed_just_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    owner = EmbeddedStore(tmp_path / name, create=True)
     commit(owner, 1)
     owner.flush()
     monkeypatch.setattr(capture, "can_hold", lambda: False)
     folder = Path(owner.location)
     living = ViewStore(folder)
-    dead = folder.with_name(f".{folder.name}.1.dead.trails-view")
-    dead.mkdir()
-    for each in capture.readers_beside(folder):
-        os.utime(each, (0, 0))
+    dead, other = (folder.with_name(f".{each}.1.dead_123.trails-view") for each in (name, "plainly another"))
+    for each in (dead, other):
+        each.mkdir()
+        (each / "000010.sst").write_bytes(b"text")
+    assert len(capture.readers_beside(folder)) == 2
     owner.vacuum()
     assert not dead.exists()
+    assert other.exists()
     assert seen(living) == {quad(1)}
     living.close()
+    owner.close()
 
 
 # --- handles

@@ -10,11 +10,12 @@ list itself is never changed in place, only made longer or replaced. Nothing of 
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
+import stat
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,8 +31,10 @@ _TABLES: Final = (".sst", ".blob")
 _CHUNK: Final = 1 << 20
 _PREFIX: Final = "trails-view-"
 _SUFFIX: Final = ".trails-view"
-_OLD: Final = 60.0
-"""Seconds after which a private folder that nobody holds was left by a process that was killed."""
+_RANDOM: Final = "[a-z0-9_]{8}"
+"""What `tempfile` puts into a name."""
+_FILES: Final = re.compile(r"CURRENT|LOCK|IDENTITY|LOG|(MANIFEST|OPTIONS)-\d+|\d+\.(sst|blob|log)")
+"""What is in the folder of a copy: one that holds anything else is somebody else's, whatever its name."""
 
 
 class Moved(Exception):
@@ -111,7 +114,7 @@ class Held(_Private):
         """Make the private folder, which will have links to this process's descriptors and nothing else."""
         self._tables: list[int] = []
         self._memory: list[int] = []
-        clear(Path(tempfile.gettempdir()), f"{_PREFIX}*")
+        _clear(Path(tempfile.gettempdir()), re.compile(f"{_PREFIX}{_RANDOM}"))
         super().__init__(Path(tempfile.gettempdir()), _PREFIX, "")
 
     def table(self, name: str, engine_folder: int) -> None:
@@ -198,31 +201,54 @@ def can_hold() -> bool:
     return sys.platform == "linux" and hasattr(os, "memfd_create") and _DESCRIPTORS.is_dir()
 
 
-def clear(parent: Path, pattern: str) -> list[Path]:
-    """Remove this user's folders that readers who were killed have left, and return those that living readers hold."""
-    living = []
-    for folder in parent.glob(pattern):
-        with suppress(OSError):
-            found = folder.lstat()
-            if found.st_uid != os.geteuid() or time.time() - found.st_mtime < _OLD:
-                continue
-            descriptor = staging.held(folder)
-            if descriptor is None:
-                living.append(folder)
-                continue
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(descriptor)
-    return living
-
-
 def clear_beside(store: Path) -> list[Path]:
     """Remove links to a store, and copies of it, that readers who were killed have left beside it; return living readers'."""
-    return clear(store.parent, f".{store.name}.*{_SUFFIX}")
+    return _clear(store.parent, _name_beside(store))
 
 
 def readers_beside(store: Path) -> list[Path]:
     """Return the folders beside a store in which readers keep links to it or copies: text that stays until they end."""
-    return [each for each in store.parent.glob(f".{store.name}.*{_SUFFIX}") if each.is_dir()]
+    return _folders(store.parent, _name_beside(store))
+
+
+def _name_beside(store: Path) -> re.Pattern[str]:
+    return re.compile(rf"\.{re.escape(store.name)}\.\d+\.{_RANDOM}{re.escape(_SUFFIX)}")
+
+
+def _folders(parent: Path, name: re.Pattern[str]) -> list[Path]:
+    """Return this user's folders with such a name that hold what copies hold, and nothing else."""
+    with os.scandir(parent) as entries:
+        named = [Path(entry) for entry in entries if name.fullmatch(entry.name)]
+    return sorted(each for each in named if _is_copy(each))
+
+
+def _is_copy(folder: Path) -> bool:
+    try:
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            return False
+        with os.scandir(folder) as entries:
+            return all(_FILES.fullmatch(entry.name) and not entry.is_dir(follow_symlinks=False) for entry in entries)
+    except OSError:  # it is just being removed
+        return False
+
+
+def _clear(parent: Path, name: re.Pattern[str]) -> list[Path]:
+    """Remove folders of readers who were killed, which nobody holds the lock of, and return those of living ones."""
+    living = []
+    for folder in _folders(parent, name):
+        descriptor = staging.held(folder)
+        if descriptor is None:
+            living.append(folder)
+            continue
+        try:
+            with suppress(OSError):
+                for each in list(folder.iterdir()):
+                    each.unlink()
+                folder.rmdir()
+        finally:
+            os.close(descriptor)
+    return living
 
 
 # --- copying
