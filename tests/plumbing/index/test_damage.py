@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 
 import trails
 from trails import Repository
+from trails.errors import StoreFailed
 from trails.plumbing.index import keeper, sidefile, texts
 from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS
 from trails.store import maintenance
@@ -170,6 +172,88 @@ def test_a_file_that_is_damaged_while_it_is_open_is_made_anew(place: Path) -> No
             other.execute("DROP TABLE sessions")
             other.commit()
         assert answers(store) == expected("a")
+
+
+def _of_another_store(place: Path, other: Path) -> None:
+    fill(other, *"xyz")
+    for file in index_of(other).iterdir():
+        (index_of(place) / file.name).write_bytes(file.read_bytes())
+
+
+def _flipped(place: Path, _: Path) -> None:
+    for part in PARTS:
+        for share in (0.2, 0.4, 0.6, 0.8):
+            file = index_of(place) / part.name
+            _flip(file, int(share * file.stat().st_size))
+
+
+def _nothing_but_a_file(place: Path, _: Path) -> None:
+    if index_of(place).is_dir():
+        shutil.rmtree(index_of(place))
+        index_of(place).write_text("no folder")
+
+
+def _swapped(place: Path, other: Path) -> None:
+    fill(other, *"xyz")
+    shutil.rmtree(index_of(place))
+    index_of(other).rename(index_of(place))
+
+
+WHILE_OPEN: dict[str, Callable[[Path, Path], object]] = {
+    "another store's, written over it": _of_another_store,
+    "another store's, in its place": _swapped,
+    "flipped": _flipped,
+    "no folder": lambda place, _: shutil.rmtree(index_of(place)),
+    "no files": lambda place, _: [file.unlink() for file in index_of(place).iterdir()],
+    "a file for a folder": _nothing_but_a_file,
+}
+
+
+@pytest.mark.parametrize("attack", WHILE_OPEN, ids=str)
+@pytest.mark.parametrize("writes", [False, True])
+def test_what_others_do_to_an_open_index_gives_no_wrong_answer_and_is_never_sealed_as_right(
+    place: Path, tmp_path: Path, attack: str, writes: bool
+) -> None:
+    fill(place, "a")
+    with trails.open(place, durability="process") as store:
+        assert answers(store) == expected("a")
+        WHILE_OPEN[attack](place, tmp_path / "other")
+        if writes:
+            session = store.create(id="b")
+            session.append("user", "I am b")
+            session.persist()
+        names = ["a", "b"] if writes else ["a"]
+        assert answers(store) == expected(*names)
+        WHILE_OPEN[attack](place, tmp_path / "another")
+        store.delete("a")
+        assert answers(store) == expected(*names[1:])
+        assert store.verify().ok
+        store.maintenance.vacuum()
+        WHILE_OPEN[attack](place, tmp_path / "a third")
+    assert told(place) == expected(*names[1:])
+
+
+def test_an_index_that_may_not_be_changed_is_left_and_what_it_would_keep_is_not_taken_out(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    fill(place, "a")
+    for damaged in (False, True):
+        if damaged:
+            _flipped(place, place)
+        with trails.open(place, durability="process") as store, monkeypatch.context() as patched:
+            patched.setattr(sidefile, "_unlink", refuse)
+            a = store.load("a")
+            a.append("user", "I am more")
+            a.persist()
+            assert len(store.search("i am")) == len(a)
+            with pytest.raises(StoreFailed, match=r"would keep what is taken out; remove the folder .*index"):
+                store.redact("a", 0)
+            assert not store.load("a").turns[0].redacted
+            with pytest.raises(StoreFailed, match=r"would keep what is taken out; remove the folder .*index"):
+                store.maintenance.vacuum()
 
 
 def test_a_folder_that_cannot_be_written_to_leaves_the_answers_right(place: Path) -> None:
@@ -415,19 +499,33 @@ def test_a_vacuum_makes_the_index_anew(place: Path) -> None:
 
 
 def test_verify_says_where_the_index_says_other_than_the_store(place: Path) -> None:
+    """Of files that were altered and sealed again, which only somebody who knows how a seal is made does."""
     fill(place, "a", "b")
+    assert _checked(place)
+    _forge(index_of(place) / FIGURES.name, "UPDATE sessions SET own_turns = 9 WHERE id = 'a'")
+    _forge(
+        index_of(place) / TEXTS.name, "DELETE FROM docs WHERE session = (SELECT number FROM sessions WHERE id = 'b')"
+    )
     with trails.open(place) as store:
-        assert store.verify().ok
-        with closing(sqlite3.connect(index_of(place) / FIGURES.name)) as other:
-            other.execute("UPDATE sessions SET own_turns = 9 WHERE id = 'a'")
-            other.commit()
-        with closing(sqlite3.connect(index_of(place) / TEXTS.name)) as other:
-            other.execute("DELETE FROM docs WHERE session = (SELECT number FROM sessions WHERE id = 'b')")
-            other.commit()
         found = [(finding.code, finding.session_id) for finding in store.verify().findings]
         assert found == [("index-differs", "a"), ("index-differs", "b")]
         store.maintenance.vacuum()
         assert store.verify().ok
+
+
+def _checked(place: Path) -> bool:
+    with trails.open(place) as store:
+        return store.verify().ok
+
+
+def _forge(file: Path, statement: str) -> None:
+    with closing(sqlite3.connect(file)) as other:
+        other.execute(statement)
+        other.commit()
+    seal = file.with_suffix(".seal")
+    version, _, _, *place = json.loads(seal.read_text())
+    data = file.read_bytes()
+    seal.write_text(json.dumps([version, len(data), zlib.crc32(data), *place]))
 
 
 def test_verify_finds_nothing_where_there_is_no_index_or_an_older_one(place: Path) -> None:

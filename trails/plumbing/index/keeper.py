@@ -114,10 +114,18 @@ class Index:
         self._store.quads(_NOTHING)  # raises where the store is not to be used: closed, or another process's
         with self._lock:
             try:
+                return self._asked(part, ask)
+            except (OSError, sqlite3.Error):  # nothing can be written there, or no more of it
+                self._opened(part).leave()
                 return ask(self._up_to_date(part))
-            except sqlite3.Error:  # damaged while it was open
-                self._opened(part).empty()
-                return ask(self._up_to_date(part))
+
+    def _asked(self, part: Part, ask: Callable[[SideFile], _Answer]) -> _Answer:
+        with suppress(sqlite3.Error):  # damaged while it was open
+            answer = ask(file := self._up_to_date(part))
+            if file.is_as_left:
+                return answer
+        self._opened(part).empty()
+        return ask(self._up_to_date(part))
 
     def figures(self, ask: Callable[[SideFile], _Answer]) -> _Answer:
         """Return what a function finds in the figures; it must not hand out anything that is read later."""
@@ -146,6 +154,8 @@ class Index:
     def _up_to_date(self, part: Part) -> SideFile:
         file = self._opened(part)
         log = self._store.log
+        if not file.is_as_left:
+            file.empty()
         if not log.holds(file.place) and not (self._borrowed and self._turned_back(part, file)):
             file.empty()
         if file.place != log.reached or file.place == NOTHING:  # a log without lines tells nothing of what there is
@@ -219,8 +229,12 @@ class Index:
         """
         with self._lock, self._in_words():
             self._erasing += 1
-            for part in self.there():
-                self._opened(part).break_seal()
+            try:
+                for part in self.there():
+                    self._doubt(part)
+            except BaseException:
+                self._erasing -= 1
+                raise
         try:
             yield
         finally:
@@ -231,17 +245,30 @@ class Index:
                     if not self._erasing:
                         self._opened(part).seal(sync=True)
 
+    def _doubt(self, part: Part) -> None:
+        """Let a file be doubted from now on; one that stands beside the store and is not what is used here is removed."""
+        file, path = self._opened(part), self._path(part)
+        if file.where is None and path is not None and not self._borrowed:
+            sidefile.throw_away(path)
+        file.break_seal()
+
     def _caught_up(self, part: Part) -> None:
         """Bring a file up to date, or throw it away where it is too far behind, too great or damaged: it is not waited for."""
         file = self._opened(part)
         try:
-            log = self._store.log
-            if file.place == NOTHING or not log.holds(file.place) or changes.of_lines(log.since(file.place)[0]) is None:
-                file.empty()
-            else:
+            if self._goes_on(file):
                 self._bring_up([part])
+            else:
+                file.empty()
         except (sqlite3.Error, texts.TooMuchTaken):
             file.empty()
+
+    def _goes_on(self, file: SideFile) -> bool:
+        """Tell whether what is in a file need not be read anew."""
+        log = self._store.log
+        if not file.is_as_left or file.place == NOTHING or not log.holds(file.place):
+            return False
+        return changes.of_lines(log.since(file.place)[0]) is not None
 
     def sweep(self) -> None:
         """Throw away files that have no seal: whoever wrote them was killed, maybe while something was taken out."""
@@ -260,6 +287,7 @@ class Index:
         """Make anew what there is of it."""
         with self._lock, self._in_words():
             for part in self.there():
+                self._doubt(part)
                 self._opened(part).empty()
                 self._up_to_date(part)
 
@@ -353,7 +381,7 @@ class Index:
     def _in_words(self) -> Iterator[None]:
         try:
             yield
-        except OSError as error:
+        except (OSError, sqlite3.Error) as error:
             raise StoreFailed(
                 f"the index of the store {self._store.location} cannot be changed ({error}), and would keep what is taken "
                 f"out; remove the folder {self._folder}: it is made again"

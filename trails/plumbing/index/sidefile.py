@@ -4,6 +4,8 @@ A file without its seal, or with other bytes than that says, is thrown away and 
 that flipped, a file of another version and one that was put in its place cost time, and never a wrong answer. So no
 journal is kept on disk and nothing is synced: what a power cut leaves is not what was sealed. The one exception is an
 erasure, which is synced before it is acknowledged.
+
+While a file is open, what others do to it shows in its size and times: it is then begun anew, too.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ import ctypes
 import json
 import os
 import sqlite3
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import sleep
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from trails.store.commitlog import Leaves
 from trails.store.leaflog import NOTHING
@@ -52,6 +55,8 @@ class SideFile:
         self._path = None if borrowed else path
         self._schema = schema
         self._sealed = False
+        self._stamp: _Stamp | None = None
+        """How the file was after this process wrote it last."""
         self._database = self._opened(path, borrowed=borrowed, waits=waits)
         self.place = self._read_place()
         """How far the store's log reached when what is in the file was read."""
@@ -63,14 +68,34 @@ class SideFile:
             return self._copied(path, _TRIES if waits else 1)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            if _is_as_sealed(path):
+            self._stamp = _stamp_of(path)
+            if self._stamp is not None and _is_as_sealed(path):
                 self._sealed = True
                 return _connected(str(path))
             _thrown_away(path)
-            return self._made(str(path))
-        except (OSError, sqlite3.Error):  # a folder that cannot be written to: the index is this process's own
-            self._path, self._sealed = None, False
-            return self._made(":memory:")
+        except (OSError, sqlite3.Error):
+            return self._of_its_own()
+        return self._begun(path)
+
+    def _begun(self, path: Path) -> sqlite3.Connection:
+        """Return a new file, or where nothing can be written there, one in memory."""
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            made = self._made(str(path))
+            self._stamp = _stamp_of(path)
+        except (OSError, sqlite3.Error):
+            return self._of_its_own()
+        return made
+
+    def _of_its_own(self) -> sqlite3.Connection:
+        """Return an index of this process alone, in memory, for a folder that cannot be written to."""
+        self._path, self._sealed, self._stamp = None, False, None
+        return self._made(":memory:")
+
+    @property
+    def is_as_left(self) -> bool:
+        """Whether nobody else has written to the file since this process did, and it still stands in its place."""
+        return self._path is None or _stamp_of(self._path) == self._stamp
 
     def _copied(self, path: Path, tries: int) -> sqlite3.Connection:
         """Return a copy in memory of a file that somebody else may be writing to: whole by its seal, or begun anew."""
@@ -117,7 +142,11 @@ class SideFile:
 
     @contextmanager
     def writing(self, place: Leaves) -> Iterator[sqlite3.Connection]:
-        """Give the database to write to, in one transaction, after which it holds what the log said up to a place."""
+        """Give the database to write to, in one transaction, after which it holds what the log said up to a place.
+
+        Raises `sqlite3.DatabaseError` where somebody else wrote to the file meanwhile: it must be begun anew.
+        """
+        self._refuse_changed()
         self.break_seal()
         self._database.execute("BEGIN")
         try:
@@ -125,16 +154,21 @@ class SideFile:
             self._database.execute("DELETE FROM place")
             self._database.execute("INSERT INTO place VALUES (?, ?, ?)", place)
             self._database.execute("COMMIT")
+            self._stamp = None if self._path is None else _stamp_of(self._path)
         except BaseException:
             with suppress(sqlite3.Error):
                 self._database.execute("ROLLBACK")
             raise
         self.place = place
 
+    def _refuse_changed(self) -> None:
+        if not self.is_as_left:
+            raise sqlite3.DatabaseError(f"somebody else has written to {self._path}")
+
     def break_seal(self) -> None:
         """Let the file on disk be doubted, until it is sealed again."""
         if self._path is not None and self._sealed:
-            _seal_name(self._path).unlink(missing_ok=True)
+            _unlink(_seal_name(self._path))
             self._sealed = False
 
     def seal(self, *, most: int | None = None, sync: bool = False) -> None:
@@ -143,27 +177,36 @@ class SideFile:
         With `sync` what is in the file is on disk when this returns.
         """
         path = self._path
-        if path is None:
+        if path is None or self._stamp is None:
             return
         if sync:
             _synced(path)
-        if self._sealed or (most is not None and path.stat().st_size > most):
+        if self._sealed or (most is not None and self._stamp.size > most):
             return
         new = path.with_suffix(".seal.new")
         new.touch(mode=0o600)
         new.write_text(json.dumps([*_sums(*_sum_of(path)), *self.place]), encoding="ascii")
+        self._refuse_changed()
         new.rename(_seal_name(path))
         self._sealed = True
 
     def empty(self) -> None:
         """Throw away all that is in the file, and the file; nothing of it is left on disk by any name."""
         self._database.close()
+        self._sealed = False
+        self.place = NOTHING
         if self._path is not None:
             _thrown_away(self._path)
-            sync_folder(self._path.parent)
-        self._sealed = False
-        self._database = self._made(":memory:" if self._path is None else str(self._path))
+            if self._path.parent.is_dir():
+                sync_folder(self._path.parent)
+        self._database = self._made(":memory:") if self._path is None else self._begun(self._path)
+
+    def leave(self) -> None:
+        """Go on in memory, with nothing, and leave the file as it is: for one that can be neither changed nor removed."""
+        with suppress(sqlite3.Error):
+            self._database.close()
         self.place = NOTHING
+        self._database = self._of_its_own()
 
     def leak(self) -> None:
         """Let nothing in this process ever close the file: not even the end of it."""
@@ -173,7 +216,7 @@ class SideFile:
         """Seal the file and let go of it."""
         with suppress(sqlite3.Error):
             self._database.close()
-        with suppress(OSError):
+        with suppress(OSError, sqlite3.DatabaseError):
             self.seal()
 
 
@@ -194,6 +237,27 @@ def _connected(name: str) -> sqlite3.Connection:
     for each in _SETTINGS:
         made.execute(each)
     return made
+
+
+class _Stamp(NamedTuple):
+    """Which file it is, and when it was written to."""
+
+    device: int
+    inode: int
+    size: int
+    written: int
+    changed: int
+
+
+def _stamp_of(path: Path) -> _Stamp | None:
+    """Return how a file is now; None where there is none, or something else in its place."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return _Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _seal_name(path: Path) -> Path:
@@ -247,9 +311,21 @@ def sweep(path: Path) -> None:
         sync_folder(path.parent)
 
 
+def throw_away(path: Path) -> None:
+    """Remove a file that is there, and all that belongs to it, from the disk; raises OSError where that is refused."""
+    if path.is_file():
+        _thrown_away(path)
+        sync_folder(path.parent)
+
+
 def _thrown_away(path: Path) -> None:
     for name in (_seal_name(path), path.with_suffix(".seal.new"), Path(f"{path}-journal"), Path(f"{path}-wal"), path):
-        name.unlink(missing_ok=True)
+        _unlink(name)
+
+
+def _unlink(path: Path) -> None:
+    with suppress(FileNotFoundError, NotADirectoryError):  # a file may stand in the folder's place
+        path.unlink()
 
 
 def _synced(path: Path) -> None:
