@@ -12,6 +12,7 @@ import trails
 import trails.opening
 from tests.support.commands import Run, ok, ok_json
 from tests.support.terminals import on_terminal
+from trails import ToolCall
 from trails.cli.search import highlighted
 from trails.plumbing.index import alone
 
@@ -168,6 +169,72 @@ def test_a_list_needs_no_engine_where_the_index_is_sure_to_be_whole(
     with trails.open(place) as store:
         store.create(id="newer").persist()
     assert ok(run("list")).splitlines()[1].startswith("newer")
+
+
+@pytest.fixture
+def said(place: Path) -> Path:
+    """The store, with turns in which a search finds what stands in their JSON and in calls; the index knows them all."""
+    with trails.open(place, durability="process") as store:
+        talk = store.create(id="talk", agent="guide")
+        talk.append("user", [{"type": "text", "text": "Die Straße nach Täsch"}, {"type": "other", "number": 1608}])
+        talk.append(
+            "assistant", "One moment", tool_calls=[ToolCall(id="c1", name="trains", arguments='{"to": "Täsch"}')]
+        )
+        talk.append("tool", "at noon", tool_call_id="c1")
+        talk.append("user", "wanderweg, again")
+        talk.persist()
+        store.search("x")
+    return place
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("wanderweg",),
+        ("WANDERWEG", "-n", "1"),
+        ("STRASSE",),
+        ("täsch",),
+        ("1608",),
+        ("other",),
+        ("to", "--tool", "trains"),
+        ("--tool", "trains"),
+        ("--role", "user", "-n", "2"),
+        ("at", "--role", "tool"),
+        ("is",),
+        ("nowhere",),
+    ],
+    ids=" ".join,
+)
+def test_a_search_without_the_engine_shows_what_one_with_it_does(
+    said: Path, run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(alone, "texts_of", lambda _: None)
+        asked = run("search", *words)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the store was opened")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(trails.opening, "open_to_read", refuse)
+        alone_ = run("search", *words)
+    assert (alone_.exit_code, alone_.stdout, alone_.stderr) == (asked.exit_code, asked.stdout, asked.stderr)
+    assert (asked.stdout == "") == (asked.exit_code == 1) == (words[0] in {"nowhere", "other"})
+
+
+def test_a_search_that_finds_copies_asks_the_store_which_of_them_count(said: Path, run: Run) -> None:
+    with trails.open(said) as store:
+        apart = store.load("talk").fork(id="apart")
+        apart.append("user", "on its own")
+        apart.persist()
+        store.detach("apart")
+        store.search("x")
+    file = alone.texts_of(said)
+    assert file is not None
+    assert alone.hits(file, alone.Wanted("strasse", None, None), 5, None) is None
+    assert [line for line in ok(run("search", "strasse")).splitlines() if "talk" in line or "apart" in line] == [
+        line for line in ok(run("search", "strasse")).splitlines() if line.startswith("talk")
+    ]
 
 
 @pytest.mark.parametrize("what", ["log", "position", "index/figures.db", "index/figures.seal", "quads/CURRENT"])
