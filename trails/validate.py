@@ -77,6 +77,9 @@ def is_surely_short(value: object) -> bool:
     waiting, room = [value], _SHORT
     while waiting and room >= 0:
         each = waiting.pop()
+        if type(each) is str:
+            room -= len(each) + 4
+            continue
         room -= len(each) if isinstance(each, str | list | tuple | Mapping) else 8
         if isinstance(each, int) and not isinstance(each, bool):
             room -= each.bit_length()
@@ -205,6 +208,9 @@ def fork_index(value: object, length: int, session: str) -> int:
     return at
 
 
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+
+
 def _check_json(value: object, what: str, depth: int) -> None:
     if depth > MAX_JSON_DEPTH:
         raise InvalidInput(f"{what} is nested deeper than {MAX_JSON_DEPTH}")
@@ -224,8 +230,42 @@ def _check_json(value: object, what: str, depth: int) -> None:
         raise InvalidInput(f"{what} holds a {type(value).__name__}, which JSON cannot carry")
 
 
+def _plain_json(value: object) -> str | None:
+    """Return the JSON text of what surely may be kept: short, and of nothing but Python's own plain types; else None."""
+    try:
+        written = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):  # a value in a circle, too
+        return None
+    if len(written) > _SHORT or is_nested_too_deep(written):
+        return None
+    if not written.isascii() and _SURROGATE.search(written):
+        return None
+    return written if _has_plain_keys(value) else None
+
+
+def _has_plain_keys(value: object) -> bool:
+    """Tell whether all keys within a value are strings, and all in it is of plain types. It must not hold itself."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        kind = type(each)
+        if kind is dict:
+            for key in each:  # type: ignore[attr-defined] # a dict
+                if type(key) is not str:
+                    return False
+            waiting += each.values()  # type: ignore[attr-defined] # as above
+        elif kind is list or kind is tuple:
+            waiting += each  # type: ignore[arg-type] # a list or a tuple
+        elif kind not in _PLAIN:
+            return False
+    return True
+
+
 def to_json(value: object, what: str) -> str:
     """Return the JSON text of a value, keys in the order given: strings, finite numbers, booleans, null, lists, mappings."""
+    quickly = _plain_json(value)
+    if quickly is not None:
+        return quickly
     _check_json(value, what, 0)
     try:
         written = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=dict)

@@ -390,8 +390,37 @@ def test_the_extra_s_detectors_add_to_the_built_in_ones() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"ibm_api_key: {'aB3xY7qLm9' * 4}zZ42",
+        f"to\u212aen = {'aB3xY7qLm9' * 4}zZ42",  # a letter that a pattern takes for a k
+        f"CLOU-Key={'9f3a1c7e' * 8}",
+        f"slapitoken={'9f3a1c7e' * 8}",
+        f"secret_access_key={'9f3a1c7e2b8d' * 4}",
+        f"sq0csp-{'aB3xY7qLm' * 4}zZ42-_x",
+        "jfrog: APA3xY7qLm9B2",
+        " AKCp8aB3xY7qLm9Z ",
+        f"https://api.softlayer.com/soap/v3/{'9f3a1c7e' * 8}",
+    ],
+)
+def test_a_key_is_found_by_its_pattern_whatever_is_looked_for_before_it_is_tried(said: str) -> None:
+    pytest.importorskip("detect_secrets")
+    slowly = [form._replace(signs=()) for form in extra._forms()]
+    found = [(each.start, each.end) for each in extra._found(said, slowly)]
+    assert found
+    assert [(each.start, each.end) for each in extra._found(said, extra._forms())] == found
+
+
+def test_of_each_pattern_of_the_extra_it_is_known_what_its_matches_hold() -> None:
+    pytest.importorskip("detect_secrets")
+    assert [
+        form.pattern.pattern for form in extra._forms() if not form.signs and form.kind != "discord-bot-token"
+    ] == []
+
+
 def test_without_the_extra_the_built_in_formats_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extra, "_plugins", dict)
+    monkeypatch.setattr(extra, "_forms", list)
     assert extra.detector.__wrapped__() is trails.secrets.builtin
 
 

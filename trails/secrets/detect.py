@@ -10,13 +10,15 @@ from typing import Final
 
 from trails.secrets import rules
 
-_SHORTEST: Final = 8
+SHORTEST: Final = 8
 """No text below this length holds a secret."""
 _SHOWN: Final = 4
 _NEAR: Final = 30
 """How many characters before a name may say what it is of."""
 _ROUNDS: Final = 8
 _SIGNS: Final = "-_.:=&/?"
+_UNLIKE: Final = "\u0131\u0130\u017f\u212a"
+"""Letters that a pattern takes for an i, an s or a k where case is left aside, and that are others in lower case."""
 _MARK: Final = re.compile(r"\[redacted: [a-z0-9-]+\]")
 
 
@@ -41,22 +43,48 @@ def builtin(text: str) -> tuple[Secret, ...]:
     >>> [each.kind for each in builtin("export GITHUB_TOKEN=ghp_16C7e42F292c6912E7710c838347Ae178B4a")]
     ['github-token']
     """
-    return joined(_found(text)) if len(text) >= _SHORTEST else ()
+    return joined(_found(text)) if len(text) >= SHORTEST else ()
+
+
+def folded(text: str) -> str | None:
+    """Return a text in lower case, to look for words in; None where a pattern that leaves case aside may see others in it.
+
+    >>> folded("API-Key"), folded("to\u212aen")
+    ('api-key', None)
+    """
+    if not text.isascii() and any(letter in text for letter in _UNLIKE):
+        return None
+    return text.lower()
 
 
 def _found(text: str) -> Iterator[Secret]:
+    low = folded(text)
     absent = "".join([sign for sign in _SIGNS if sign not in text])  # the base64 of an image has few of them
     for rule, starts in _possible(absent):
+        if rule.words and not has_one(low, rule.words):
+            continue
         for match in _matches(text, rule, starts):
             group = "secret" if "secret" in rule.pattern.groupindex else 0
             if rule.holds(match[group]):
                 yield Secret(rule.kind, *match.span(group), public=rule.public)
+    if not has_one(low, rules.ASSIGNMENT_WORDS):
+        return
     for match in rules.ASSIGNMENT.finditer(text):
         name = rules.name_before(text, match.start(), match.end("word"))
         within_url = text.endswith("/", 0, match.end("word") - len(name))  # the user of one, before its password
         if not within_url and rules.is_assigned_secret(name, match["secret"]):
             before = text[max(0, match.start() - _NEAR) : match.end("word")]
             yield Secret(rules.assigned_kind(before, match["secret"]), *match.span("secret"))
+
+
+def has_one(low: str | None, words: Sequence[str]) -> bool:
+    """Tell whether a text, as `folded` returns it, may hold one of some words."""
+    if low is None:
+        return True
+    for word in words:  # noqa: SIM110 - a generator takes twice as long, and this is done for every text
+        if word in low:
+            return True
+    return False
 
 
 @cache
@@ -81,6 +109,8 @@ def _matches(text: str, rule: rules.Rule, starts: Sequence[str]) -> Iterator[re.
 def joined(found: Iterable[Secret]) -> tuple[Secret, ...]:
     """Return secrets in their order, with those that overlap joined into one, of the kind that was given first."""
     ranked = [(each.start, rank, each) for rank, each in enumerate(found)]
+    if not ranked:
+        return ()
     done: list[tuple[int, Secret]] = []
     for start, rank, each in sorted(ranked, key=lambda one: one[:2]):
         if done and start < done[-1][1].end:

@@ -6,14 +6,15 @@ transcripts. They run in this process and never ask a service whether a key work
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from typing import Final, NamedTuple
 
 from trails.secrets import rules
-from trails.secrets.detect import Detector, Secret, builtin, joined
+from trails.secrets.detect import SHORTEST, Detector, Secret, builtin, folded, has_one, joined
 
 _LEFT_OUT: Final = frozenset(
     {
@@ -35,33 +36,67 @@ _LEFT_OUT: Final = frozenset(
 )
 
 
+_SHORT: Final = 24
+_CLOUDANT: Final = ("cloudant", *(f"{name}{end}" for name in ("cl", "clou") for end in (*"kpt_-", "api")))
+_SIGNS: Final = {
+    "d75e7427da0f37ea": ("akc",),
+    "aed17223938c961f": ("artif", "jfrog", "buildkit"),
+    "32126e884ccf1c71": _CLOUDANT,
+    "aed550fbd128b610": _CLOUDANT,
+    "2fb7cf8120ae78a8": (".cloudant.com",),
+    "b9f8e5dbb58fd4af": (".cloudant.com",),
+    "8dc9ad5623b98138": ("secret",),
+    "a3e78a7441b4c7bf": ("key", "pwd", "pass", "token"),
+    "d5687e01547610e5": ("-us",),
+    "249a8762e0826d79": ("softlayer", *(f"sl{end}" for end in "kpta_-")),
+    "bf23d3bd436f7f47": ("softlayer",),
+    "ef73f5dac6f5dd7a": ("sq0csp-",),
+}
+"""Of which every match of a pattern, given by the first digits of its SHA-256, holds one, case aside.
+
+A text is looked through for them in a tenth of the time that the patterns take. One that is not known here is always tried."""
+
+
+class _Form(NamedTuple):
+    """What tells keys of one kind."""
+
+    kind: str
+    pattern: re.Pattern[str]
+    signs: tuple[str, ...]
+    """Of which every match holds one, case aside; none where that is not known."""
+
+
 @cache
 def detector() -> Detector:
     """Return the best detector that is installed: the built-in formats, and those of the extra `secrets` where it is."""
-    plugins = _plugins()
-    if not plugins:
+    forms = _forms()
+    if not forms:
         return builtin
 
     def both(text: str) -> tuple[Secret, ...]:
         found = builtin(text)
-        return joined([*found, *_found(text, plugins)])
+        more = list(_found(text, forms))
+        return joined([*found, *more]) if more else found
 
-    return both
+    known = lru_cache(maxsize=4096)(both)  # what JSON says again and again: its keys, types and names
+
+    return lambda text: () if len(text) < SHORTEST else known(text) if len(text) <= _SHORT else both(text)
 
 
-def _plugins() -> Mapping[str, Any]:
-    """Return the detectors of the extra by the kind of what they find; none where it is not installed."""
+def _forms() -> Sequence[_Form]:
+    """Return what the detectors of the extra look for; nothing where it is not installed."""
     try:
         util = importlib.import_module("detect_secrets.core.plugins.util")
         base = importlib.import_module("detect_secrets.plugins.base")
     except ImportError:
-        return {}
+        return []
     known = util.get_mapping_from_secret_type_to_class()
-    return {
-        _kind(name): made()
+    return [
+        _Form(_kind(name), pattern, _SIGNS.get(hashlib.sha256(pattern.pattern.encode()).hexdigest()[:16], ()))
         for name, made in sorted(known.items())
         if issubclass(made, base.RegexBasedDetector) and name not in _LEFT_OUT
-    }
+        for pattern in made().denylist
+    ]
 
 
 def _kind(name: str) -> str:
@@ -73,10 +108,12 @@ def _kind(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _found(text: str, plugins: Mapping[str, Any]) -> Iterator[Secret]:
-    for kind, plugin in plugins.items():
-        for pattern in plugin.denylist:
-            for match in pattern.finditer(text):
-                group = next((n for n in range(1, (pattern.groups or 0) + 1) if match[n]), 0)
-                if rules.is_random(match[group].strip("\"'=: \n\t")):
-                    yield Secret(kind, *match.span(group))
+def _found(text: str, forms: Sequence[_Form]) -> Iterator[Secret]:
+    low = folded(text)
+    for kind, pattern, signs in forms:
+        if signs and not has_one(low, signs):
+            continue
+        for match in pattern.finditer(text):
+            group = next((n for n in range(1, (pattern.groups or 0) + 1) if match[n]), 0)
+            if rules.is_random(match[group].strip("\"'=: \n\t")):
+                yield Secret(kind, *match.span(group))

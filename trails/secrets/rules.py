@@ -23,7 +23,9 @@ class Rule:
     kind: str
     pattern: re.Pattern[str]
     starts: tuple[str, ...] = ()
-    """What a match begins with: it is looked for there only. None for a pattern that is looked for everywhere."""
+    """What a match begins with: it is looked for there only. None for a pattern that is looked for everywhere,"""
+    words: tuple[str, ...] = ()
+    """where the text has one of these, case aside."""
     holds: Callable[[str], bool] = lambda secret: True
     """Whether what matched is a secret indeed, and not a placeholder."""
     public: bool = False
@@ -314,6 +316,7 @@ RULES: Final = (
         re.compile(
             r"(?:[bB](?i:earer|asic)\s{1,4}|[xX](?i:-api-key)\\*[\"']?:\s*\\*[\"']?)(?P<secret>[A-Za-z0-9._~+/-]{20,2000}={0,2})"
         ),
+        words=("bearer", "basic", "x-api-key"),
         holds=lambda secret: is_random(secret) and not _UUID.fullmatch(secret) and not _NOT_A_VALUE.search(secret),
     ),
 )
@@ -324,6 +327,8 @@ ASSIGNMENT: Final = re.compile(
     r"(?P<quote>\\*[\"'`])?(?P<secret>(?(quote)[^\s\"'`\\]{8,1000}|(?:[^\s\"'`\\,;&)}\]]|&(?!\w+=)){8,1000}))"
 )
 """A value that is assigned to what may be the name of a secret; `name_before` gives the whole name."""
+ASSIGNMENT_WORDS: Final = ("key", "secret", "token", "passw", "passphrase", "pwd", "credential")
+"""Of which every match of `ASSIGNMENT` holds one, case aside."""
 ASSIGNED_KIND: Final = "password"
 """The kind of what is a secret only by the name that it is assigned to."""
 _NAME_BEFORE: Final = re.compile(r"(?:(?<=\\)[nrt])?([A-Za-z0-9_.-]{0,60})\Z")

@@ -49,12 +49,16 @@ def findings(index: Index) -> list[Finding]:
     What is in use, or stands beside the store, is held against one that is made anew in memory; where there is none, there
     is nothing to find.
     """
-    return [finding for part in index.there() for finding in _of_part(index, part)]
+    parts = index.there()
+    if not parts:
+        return []
+    fresh = index.made_anew(parts)
+    return [finding for part in parts for finding in _of_part(index, part, fresh)]
 
 
-def _of_part(index: Index, part: Part) -> Iterator[Finding]:
+def _of_part(index: Index, part: Part, fresh: Index) -> Iterator[Finding]:
     try:
-        kept, made = index.both(part, lambda file: _said(file, part))
+        kept, made = index.both(part, lambda file: _said(file, part), fresh)
     except (TrailsError, ValueError):  # the store holds what Trails never writes: that is found, and said, elsewhere
         return
     except sqlite3.Error as error:

@@ -369,12 +369,23 @@ class Index:
             part for part in PARTS if part in self._files or ((path := self._path(part)) is not None and path.exists())
         ]
 
-    def both(self, part: Part, ask: Callable[[SideFile], _Answer]) -> tuple[_Answer, _Answer]:
-        """Return what a function finds in a file, brought up to date, and in one that is made anew in memory beside it."""
+    def made_anew(self, parts: Sequence[Part]) -> Index:
+        """Return an index in memory that says what the store says now; what the store says is read once for all parts.
+
+        Where that cannot be done the index is empty, and raises why where it is held against this one, by `both`.
+        """
+        fresh = Index(self._store, None)
+        try:
+            fresh._bring_up(parts)
+        except (TrailsError, ValueError, sqlite3.Error, texts.TooMuchTaken):
+            return Index(self._store, None)
+        return fresh
+
+    def both(self, part: Part, ask: Callable[[SideFile], _Answer], fresh: Index) -> tuple[_Answer, _Answer]:
+        """Return what a function finds in a file, brought up to date, and in the same one of an index that was made anew."""
         self._store.quads(_NOTHING)
         with self._lock, self._store.hold():  # both are of the same commits
             kept = ask(self._up_to_date(part))
-            fresh = Index(self._store, None)
             return kept, ask(fresh._up_to_date(part))
 
     @contextmanager
