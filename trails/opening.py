@@ -100,15 +100,24 @@ def _recovered(place: str, actor: str | None) -> Repository:
     for left in reversed(range(_TRIES)):
         try:
             return _view(place, actor, create=False, record_reads=False)
-        except NeedsOwner:
+        except NeedsOwner as needed:
             if not left:
                 raise
-        try:
-            open(place, record_reads=False).close()
-        except StoreLocked:  # by somebody who is just at it, or on another machine
-            if left == 1:
-                raise
+            _recover(place, needed, is_last=left == 1)
     raise AssertionError("the last try returns or raises")
+
+
+def _recover(place: str, needed: NeedsOwner, *, is_last: bool) -> None:
+    """Open a store to write, once; somebody else may just be at it, or it may stand where nothing can be written."""
+    try:
+        open(place, record_reads=False).close()
+    except StoreLocked:
+        if is_last:
+            raise
+    except TrailsError as error:
+        if os.access(place, os.W_OK):
+            raise
+        raise needed from error
 
 
 def _checked(location: str | os.PathLike[str]) -> str:

@@ -17,7 +17,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 from tests.support.machines import Size
-from trails.errors import InvalidInput, StoreFailed, StoreReadOnly
+from trails.errors import InvalidInput, StoreFailed, StoreLocked, StoreReadOnly
 from trails.integrity.leaves import Leaf
 from trails.store import capture, lockfile, look, maintenance, marker, position
 from trails.store.contract import Change
@@ -155,10 +155,15 @@ def test_a_refresh_lets_the_files_go_that_a_vacuum_replaced(owner: EmbeddedStore
     owner.flush()
     view.refresh()
     owner.vacuum()
-    assert any("quads.old" in each or each.endswith("(deleted)") for each in open_files() if "sst" in each)
+    assert any("quads.old" in each or each.endswith("(deleted)") for each in tables_of(owner))
     assert view.refresh() is False  # nothing was committed
-    assert not any(each.endswith("(deleted)") for each in open_files() if "sst" in each)
+    assert not any(each.endswith("(deleted)") for each in tables_of(owner))
     assert seen(view) == {quad(1)}
+
+
+def tables_of(owner: EmbeddedStore) -> list[str]:
+    """Return the open tables of one store: earlier tests may have left others open in this process."""
+    return [each for each in open_files() if "sst" in each and each.startswith(owner.location)]
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -576,8 +581,9 @@ def test_a_store_that_never_stands_still_is_given_up_with_advice(
     assert list(private.iterdir()) == []
 
 
+@pytest.mark.parametrize("pid", ["of nobody", "of another process, in a container or by now"])
 def test_commits_that_only_a_dead_owners_log_has_are_not_passed_over(
-    owner: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+    owner: EmbeddedStore, monkeypatch: pytest.MonkeyPatch, pid: str
 ) -> None:
     monkeypatch.setattr(look, "_STALLED", 0.05)
     commit(owner, 1)
@@ -587,7 +593,7 @@ def test_commits_that_only_a_dead_owners_log_has_are_not_passed_over(
     owner._release()
     owner._drop_engine()
     note = Path(owner.location) / "lock"
-    note.write_text(note.read_text().replace(str(os.getpid()), str(2**22 - 1)))
+    note.write_text(note.read_text().replace(str(os.getpid()), str(2**22 - 1) if pid == "of nobody" else "1"))
     with pytest.raises(look.NeedsOwner, match="open it once to write"):
         ViewStore(Path(owner.location))
     again = EmbeddedStore(Path(owner.location))
@@ -595,6 +601,56 @@ def test_commits_that_only_a_dead_owners_log_has_are_not_passed_over(
     assert seen(view) == {quad(1)}
     view.close()
     again.close()
+
+
+def test_an_owner_that_lives_is_waited_for_also_where_its_pid_is_unknown_here(
+    owner: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look, "_STALLED", 0.05)
+    monkeypatch.setattr(look, "LIMIT", 0.2)
+    commit(owner, 1)
+    owner._settle()
+    assert owner._posted is not None
+    owner._posted.recorded(2)  # as if it was between the record and the engine
+    note = Path(owner.location) / "lock"
+    note.write_text(note.read_text().replace(str(os.getpid()), str(2**22 - 1)))
+    with pytest.raises(StoreFailed, match="close it there"):
+        ViewStore(Path(owner.location))
+
+
+def test_a_lock_that_is_asked_about_is_still_had_by_whoever_takes_it_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lockfile.unlocked(tmp_path / "lock"):
+        assert not lockfile.is_held(tmp_path / "lock")
+        monkeypatch.setattr(lockfile, "sleep", lambda _: None)
+        with pytest.raises(StoreLocked):
+            lockfile.LockFile(tmp_path / "lock")
+    asked = lockfile.unlocked(tmp_path / "lock")
+    asked.__enter__()
+    monkeypatch.setattr(lockfile, "sleep", lambda _: asked.__exit__(None, None, None))
+    held = lockfile.LockFile(tmp_path / "lock")
+    assert lockfile.is_held(tmp_path / "lock")
+    (tmp_path / "lock").unlink()
+    assert lockfile.is_held(tmp_path / "lock")  # its folder is locked, too
+    held.release()
+    assert not lockfile.is_held(tmp_path / "lock")
+
+
+def test_a_store_that_another_took_the_place_of_is_new_also_with_as_many_commits(tmp_path: Path) -> None:
+    for name, number in (("a", 1), ("b", 2)):
+        store = EmbeddedStore(tmp_path / name, create=True)
+        store.commit(
+            Change(add=[quad(number)], leaves=lambda _, n=number: [Leaf("turns", "urn:trails:session:s", n, "ab" * 32)])
+        )
+        store.close()
+    view = ViewStore(tmp_path / "a")
+    (tmp_path / "a").rename(tmp_path / "old")
+    (tmp_path / "b").rename(tmp_path / "a")
+    assert view.refresh() is True
+    assert seen(view) == {quad(2)}
+    assert view.refresh() is False
+    view.close()
 
 
 def test_what_another_machine_or_another_start_of_it_wrote_is_not_believed(

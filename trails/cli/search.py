@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from datetime import UTC
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from trails import validate
 from trails.cli import columns
 from trails.cli.base import (
     answer,
@@ -18,12 +21,15 @@ from trails.cli.base import (
     open_store,
     page_options,
     paged,
+    store_location,
     there_is_more,
     tsv_option,
 )
 from trails.cli.terminal import one_line
+from trails.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from trails.plumbing.index import alone
     from trails.plumbing.search import Hit
 
 FIELDS: Final = ("session", "index", "role", "author", "time", "digest", "tools", "snippet")
@@ -59,29 +65,67 @@ def search(
     that was copied is found once. A hit takes two lines: the session that owns the turn, the turn's index, who spoke and
     when; and what stands around the text. The exit code is 1 where nothing is found, as grep's is.
     """
-    with open_store(reading=True) as store:
-        session_id = None if session is None else store.resolve(session)
-        asked: dict[str, Any] = {"tool": tool, "session": session_id, "role": role, "author": author, "limit": limit}
-        found = paged(lambda after: store.search(text, **asked, cursor=after), page, cursor)
+    looks = functools.partial(_draw_hits, text=text)
+    is_plain = not (as_tsv or as_json or session or author or cursor or page > 1)
+    at_once = _at_once(text, tool, role, limit) if is_plain else None
+    if at_once is not None:
+        hits, after = at_once
+        found: Sequence[Hit] | None = None
+    else:
+        with open_store(reading=True) as store:
+            session_id = None if session is None else store.resolve(session)
+            asked: dict[str, Any] = {
+                "tool": tool,
+                "session": session_id,
+                "role": role,
+                "author": author,
+                "limit": limit,
+            }
+            found = paged(lambda each: store.search(text, **asked, cursor=each), page, cursor)
+            after = found.cursor
     options = {"tool": tool, "session": session, "role": role, "author": author}
-    more = there_is_more(found.cursor, "search", text, **options, limit=None if limit == 50 else str(limit))
-    if as_tsv:
+    more = there_is_more(after, "search", text, **options, limit=None if limit == 50 else str(limit))
+    if found is None:
+        answer(None, hits, looks, empty="nothing found", said=more, as_json=False)
+    elif as_tsv:
         columns.tsv(FIELDS, ([each[name] for name in FIELDS] for each in map(_plain, found)))
     else:
-        value = {"turns": found, "cursor": found.cursor}
-        answer(value, found, lambda hits: _draw_hits(hits, text), empty="nothing found", said=more, as_json=as_json)
-    if not found:
+        answer({"turns": found, "cursor": after}, found, looks, empty="nothing found", said=more, as_json=as_json)
+    if not (hits if found is None else found):
         end(1)
+
+
+def _at_once(
+    text: str | None, tool: str | None, role: str | None, limit: int
+) -> tuple[Sequence[alone.Hit], str | None] | None:
+    """Return the first page without opening the store; None where it must be opened, to know for sure or to say what is wrong."""
+    from trails.plumbing.index import alone
+
+    try:
+        for given, name, check in ((text, "the text", validate.text), (tool, "a tool's name", validate.name)):
+            if given is not None and not check(given, name):
+                return None
+        if role is not None:
+            validate.role(role)
+    except InvalidInput:
+        return None
+    if text is None and tool is None and role is None:
+        return None
+    file = alone.texts_of(Path(store_location() or ""))
+    return None if file is None else alone.hits(file, alone.Wanted(text, tool, role), limit, None)
 
 
 def _plain(hit: Hit) -> dict[str, Any]:
     return hit.to_dict() | {"tools": " ".join(hit.tools)}
 
 
-def _draw_hits(hits: Sequence[Hit], text: str | None) -> None:
+def _draw_hits(hits: Sequence[Hit | alone.Hit], text: str | None) -> None:
+    from trails.plumbing.index.moments import moment as moment_of
+
     width, colours = columns.room(), columns.coloured()
     for hit in hits:
-        moment = "-" if hit.time is None else hit.time.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+        time = moment_of(hit.time) if isinstance(hit.time, int) else hit.time
+        moment = "-" if time is None else time.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
         facts = [hit.role, moment, one_line(hit.author), *(f"calls {one_line(tool)}" for tool in hit.tools)]
         head = f"{one_line(hit.session_id)}  {hit.index}"
         rest = columns.fitted(" · ".join(facts), max(1, width - columns.width_of(head) - 2))

@@ -147,9 +147,7 @@ class EmbeddedStore(EngineReader):
         try:
             self._store = engines.open_at(folder)
         except (OSError, RuntimeError) as error:
-            raise StoreFailed(
-                f"the store {self.location} cannot be opened: {error}; restore a backup, or load its newest export"
-            ) from error
+            raise engines.unreadable(folder.parent, error) from error
         for left_over in folder.glob("LOG.old.*"):  # the engine leaves one behind at every opening
             left_over.unlink(missing_ok=True)
         maintenance.keep_private(folder)

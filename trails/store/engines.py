@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from errno import EMFILE, ENFILE
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
@@ -130,3 +131,18 @@ def _empty(error: BaseException, *, but: BaseException | None) -> None:
         if each.__traceback__ is not None:
             traceback.clear_frames(each.__traceback__)  # those still at work stay
         waiting += [each.__cause__, each.__context__]
+
+
+class TooManyFiles(StoreFailed):
+    """This process may open no more files."""
+
+
+def unreadable(path: Path, error: Exception) -> StoreFailed:
+    """Return the error for a store whose engine does not open its files, with what to do."""
+    full = (EMFILE, ENFILE)
+    if getattr(error, "errno", None) in full or "Too many open files" in f"{error}":
+        return TooManyFiles(
+            f"the store {path} cannot be opened: this process has too many files open; close stores that you read no more, "
+            "or raise its limit (`ulimit -n`)"
+        )
+    return StoreFailed(f"the store {path} cannot be opened: {error}; restore a backup, or load its newest export")

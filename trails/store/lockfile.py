@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from errno import EBADF, EINVAL, ENOLCK, ENOSYS, ENOTSUP
 from pathlib import Path
+from time import sleep
 from typing import Any, Final
 
 from trails.errors import StoreLocked
@@ -18,6 +19,8 @@ from trails.store.position import boot_id
 
 _NO_LOCKS: Final = frozenset({EBADF, EINVAL, ENOLCK, ENOSYS, ENOTSUP})
 """What file systems say that cannot lock a folder, as some networked ones; the lock on the file is all there is then."""
+_ASKED: Final = 0.005
+"""Seconds for which a reader may have the lock that asks who has it."""
 
 
 class LockFile:
@@ -29,7 +32,7 @@ class LockFile:
 
     def __init__(self, path: Path) -> None:
         """Take the lock, or raise `StoreLocked` with the holder's process id, host and start time."""
-        self._descriptors = _locked(path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX)
+        self._descriptors = _locked_for_good(path)
         written = {
             "pid": os.getpid(),
             "host": socket.gethostname(),
@@ -43,6 +46,14 @@ class LockFile:
         """Give the lock up; doing it twice is allowed."""
         while self._descriptors:
             os.close(self._descriptors.pop())
+
+
+def _locked_for_good(path: Path) -> list[int]:
+    """Lock a file and its folder; a reader that asks whether somebody has them (`is_held`) is waited for."""
+    with contextlib.suppress(StoreLocked):
+        return _locked(path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX)
+    sleep(_ASKED)
+    return _locked(path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX)
 
 
 def _locked(path: Path, flags: int, kind: int) -> list[int]:
@@ -121,6 +132,20 @@ def may_live(path: Path) -> bool:
     except (OSError, ValueError, TypeError):
         return True
     return True
+
+
+def is_held(path: Path) -> bool:
+    """Tell whether somebody holds the lock of a file, wherever that process runs: True where it cannot be told.
+
+    For a moment the lock is shared: whoever takes it just then tries again.
+    """
+    try:
+        held = _locked(path, os.O_RDONLY, fcntl.LOCK_SH)
+    except (StoreLocked, OSError):
+        return True
+    for descriptor in held:
+        os.close(descriptor)
+    return False
 
 
 def describe_holder(path: Path) -> str:

@@ -14,7 +14,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from errno import EMFILE, ENFILE, ENOENT
+from errno import ENOENT
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from typing import Any, Final
 import pyoxigraph as ox
 
 from trails.errors import StoreFailed
-from trails.store import capture, lockfile, maintenance, marker, position
+from trails.store import capture, engines, lockfile, maintenance, marker, position
 from trails.store.capture import Keeper, Moved
 from trails.store.commitlog import CommitLog, Leaves
 from trails.store.frames import Frame
@@ -133,6 +133,8 @@ def look(path: Path) -> Moment:
             if applied != progress:
                 progress, since = applied, now
             trouble = moved.__cause__ if isinstance(moved.__cause__, StoreFailed) else None
+            if isinstance(trouble, engines.TooManyFiles):
+                raise trouble from None
             if now - since > _STALLED:
                 _refuse_dead(path, told_now, wanted or 0)
                 if trouble is not None:
@@ -148,7 +150,7 @@ def _refuse_dead(path: Path, told: Position | None, wanted: int) -> None:
         told is not None
         and not told.is_closed
         and told.applied < wanted
-        and not lockfile.may_live(path / maintenance.LOCK)
+        and not lockfile.is_held(path / maintenance.LOCK)
     ):
         raise needs_owner(path, "the process that had it open was killed, and some of its commits are in its log alone")
 
@@ -243,7 +245,7 @@ def _copied(attempt: _Attempt, top: int, found: Told) -> Keeper:
             if keeper is not None:
                 keeper.drop()
             if isinstance(error, OSError) and number == len(ways):
-                raise _unreadable(attempt.path, error) from error
+                raise engines.unreadable(attempt.path, error) from error
             if not isinstance(error, OSError):
                 raise
     raise AssertionError("there is always a last way")
@@ -278,7 +280,7 @@ def _opened(attempt: _Attempt, store_id: bytes, found: Told, keeper: Keeper) -> 
     try:
         engine = ox.Store.read_only(str(keeper.folder))
     except (OSError, RuntimeError) as error:
-        raise Moved from _unreadable(attempt.path, error)
+        raise Moved from engines.unreadable(attempt.path, error)
     try:
         keeper.opened()
         number = reached(frames, applied, _having(engine), _sizing(engine))
@@ -331,13 +333,3 @@ def _having(engine: ox.Store) -> Callable[[Sequence[bytes]], list[bool]]:
 
 def _sizing(engine: ox.Store) -> Callable[[str], int]:
     return lambda graph: sum(1 for _ in engine.quads_for_pattern(None, None, None, ox.NamedNode(graph)))
-
-
-def _unreadable(path: Path, error: Exception) -> StoreFailed:
-    full = (EMFILE, ENFILE)
-    if getattr(error, "errno", None) in full or "Too many open files" in f"{error}":
-        return StoreFailed(
-            f"the store {path} cannot be opened: this process has too many files open; close stores that you read no more, "
-            "or raise its limit (`ulimit -n`)"
-        )
-    return StoreFailed(f"the store {path} cannot be opened: {error}; restore a backup, or load its newest export")

@@ -103,10 +103,11 @@ class ViewStore(EngineReader):
             before = self._held()
             if not self._is_behind(before):
                 return False
+            seen = before.number, before.log.reached
             made = self._look()
             self._gate.alone(lambda: self._put(made))
             before.close()
-            return made.number != before.number
+            return seen != (made.number, made.log.reached)
 
     def _is_behind(self, held: Moment) -> bool:
         told, then = position.read(self._path / maintenance.POSITION, held.told.store_id), held.told.position

@@ -1,8 +1,8 @@
-"""The figures of a store that nobody opened: read without the engine, in milliseconds, where they are sure to be all.
+"""The index of a store that nobody opened: read without the engine, in milliseconds, where it is sure to be all.
 
-They are that where the store's log ends just where the figures say that it did, and the log is whole: its owner closed the
+It is that where the store's log ends just where the index says that it did, and the log is whole: its owner closed the
 store in good order, or wrote to it since this system was started, so that all it wrote can be seen. A line is in the log
-before its commit is acknowledged. In any doubt there are none, and the store is opened.
+before its commit is acknowledged. In any doubt there is none, and the store is opened.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from trails import iris
 from trails.errors import TrailsError
 from trails.integrity import leaves
 from trails.plumbing import pages
-from trails.plumbing.index import figures
+from trails.plumbing.index import figures, moments, texts
 from trails.plumbing.index.figures import Sort
+from trails.plumbing.index.said import Said
 from trails.plumbing.index.sidefile import SideFile
 from trails.store import marker, position
 from trails.store.commitlog import Leaves
 
-_FIGURES: Final = ("index", "figures.db")
+_INDEX: Final = "index"
 _ENGINE: Final = ("quads", "CURRENT")
 _LOG: Final = "log"
 _POSITION: Final = "position"
@@ -31,10 +34,19 @@ _TAIL: Final = 4096
 
 def figures_of(store: Path) -> SideFile | None:
     """Return the figures of the store in a folder as they are now, or None where they may not be all."""
+    return _whole(store, "figures.db", figures.SCHEMA)
+
+
+def texts_of(store: Path) -> SideFile | None:
+    """Return the texts of the store in a folder as they are now, or None where they may not be all."""
+    return _whole(store, "texts.db", texts.SCHEMA)
+
+
+def _whole(store: Path, name: str, schema: str) -> SideFile | None:
     with suppress(OSError, ValueError, sqlite3.Error, TrailsError):
         if not _is_whole(store):
             return None
-        found = SideFile(store.joinpath(*_FIGURES), figures.SCHEMA, borrowed=True)
+        found = SideFile(store / _INDEX / name, schema, borrowed=True)
         if _ends_at(store / _LOG, found.place) and _is_whole(store):
             return found
     return None
@@ -72,3 +84,50 @@ def page(
         if row["prompt"] is None:
             row["prompt"] = figures.inherited_prompt(file, row["parent"], row["starts_at"])
     return rows, None if end is None else pages.cursor_of(*end)
+
+
+class Wanted(NamedTuple):
+    """What turns are looked for; None stands for anything."""
+
+    text: str | None
+    tool: str | None
+    role: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A turn that was found, as `trails.plumbing.search.Hit` has it; the time in microseconds since 1970."""
+
+    session_id: str
+    index: int
+    role: str
+    author: str
+    time: int | None
+    tools: tuple[str, ...]
+    snippet: str
+
+
+def hits(file: SideFile, wanted: Wanted, limit: int, cursor: str | None) -> tuple[list[Hit], str | None] | None:
+    """Return one page of turns that hold a text, and the cursor after it, as a search of the whole store does.
+
+    None where the store must be asked: for a turn that is a copy, which counts only where its original is gone.
+    """
+    place = texts.place_in(cursor)
+    found = texts.candidates(file, **wanted._asdict(), until=None if place is None else place.time)
+    taken: list[texts.Found] = []
+    for each in texts.after(found, place):
+        if each.is_copy or each.said is None:
+            return None
+        if each.said.says(wanted.text, wanted.tool):
+            taken.append(each)
+        if len(taken) > limit:
+            break
+    end = texts.cursor_at(taken[limit - 1]) if len(taken) > limit else None
+    return [_hit(each, each.said, wanted) for each in taken[:limit] if each.said is not None], end
+
+
+def _hit(found: texts.Found, said: Said, wanted: Wanted) -> Hit:
+    time = None if found.time == moments.FAR_PAST else found.time
+    author = iris.author_name(found.author)
+    snippet, _ = said.snippet(wanted.text, wanted.tool)
+    return Hit(found.session_id, found.place, found.role, author, time, said.tools, snippet)

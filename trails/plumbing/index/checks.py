@@ -34,8 +34,8 @@ _ROWS: Final = {
     ),
     TEXTS: (
         (
-            "SELECT s.id, 'turn', d.place, d.time, d.tail, d.role, d.author, t.text FROM docs d"
-            " JOIN sessions s ON s.number = d.session JOIN texts t ON t.rowid = d.doc"
+            "SELECT s.id, 'turn', d.place, d.time, d.tail, d.role, d.author, d.digest, d.copied, t.shown, t.within, t.calls"
+            " FROM docs d JOIN sessions s ON s.number = d.session JOIN said t ON t.doc = d.doc"
         ),
         "SELECT s.id, 'tool', d.place, c.name FROM tools c JOIN docs d ON d.doc = c.doc JOIN sessions s ON s.number = d.session",
     ),

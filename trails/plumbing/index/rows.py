@@ -14,6 +14,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails import iris, parts, vocab
 from trails.decoding import decodes
 from trails.plumbing.index.moments import micros
+from trails.plumbing.index.said import Said, strings
 from trails.records.sessions import decode_records
 from trails.records.terms import parse_time
 from trails.store.contract import Matching
@@ -77,9 +78,7 @@ class TurnRow:
     is_copy: bool
     prompt: str
     """The beginning of what a person would read of it, on one line; nothing for what is redacted."""
-    texts: tuple[str, ...]
-    """What was said in it and what its tool calls hand over, as far as a search finds it."""
-    tools: tuple[str, ...]
+    said: Said
     calls: tuple[CallRow, ...]
 
 
@@ -177,11 +176,12 @@ def _turns_of(row: SessionRow, said: Mapping[NamedNode, _Said]) -> list[TurnRow]
 def _turn(
     row: SessionRow, node: NamedNode, facts: _Said, said: Mapping[NamedNode, _Said], beside: Iterable[NamedNode]
 ) -> TurnRow:
-    content = facts[vocab.VALUE][0]
     tools = sorted((each for each in beside if "/call/" in each.value), key=lambda each: iris.position(each.value))
-    arguments = [_text(said[each], vocab.ARGUMENTS) for each in tools]
-    value = _value(content)
-    plain = "" if value is None else parts.plain_text(value)
+    content = facts[vocab.VALUE][0]
+    what = said_in(
+        content, [(_text(said[each], vocab.TOOL_NAME), _text(said[each], vocab.ARGUMENTS)) for each in tools]
+    )
+    plain = "" if content.datatype == vocab.REDACTED else what.shown
     time = _time(facts)
     return TurnRow(
         iri=node.value,
@@ -192,10 +192,19 @@ def _turn(
         digest=_text(facts, vocab.DIGEST),
         is_copy=vocab.ALTERNATE_OF in facts,
         prompt=one_line(plain[: 4 * PROMPT_LENGTH])[:PROMPT_LENGTH],
-        texts=tuple(_said_in(value, arguments)),
-        tools=tuple(_text(said[each], vocab.TOOL_NAME) for each in tools),
+        said=what,
         calls=tuple(_calls(row, node, said, beside, time)),
     )
+
+
+def said_in(content: Literal, calls: Iterable[tuple[str, str]]) -> Said:
+    """Return what a turn with a content says, and calls; of a redacted one nothing is found, and its digest is shown."""
+    if content.datatype == vocab.REDACTED:
+        return Said(content.value, (), tuple(calls))
+    if content.datatype != vocab.JSON:
+        return Said(content.value, None, tuple(calls))
+    value = json.loads(content.value)
+    return Said(parts.plain_text(value), tuple(strings(value)), tuple(calls))
 
 
 def _time(facts: _Said) -> int | None:
@@ -207,50 +216,6 @@ def _text(facts: _Said, predicate: NamedNode) -> str:
         if isinstance(each, Literal) and each.datatype != vocab.REDACTED:
             return each.value
     return ""
-
-
-def _value(content: Any) -> Any:
-    """Return a turn's content: text, or what its JSON says; None where it was redacted."""
-    if content.datatype == vocab.REDACTED:
-        return None
-    return json.loads(content.value) if content.datatype == vocab.JSON else content.value
-
-
-# --- what a search finds in a turn
-
-
-def _said_in(value: Any, arguments: Iterable[str]) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif value is not None:
-        yield from strings(value)
-    for each in arguments:
-        yield each
-        yield from of_json(each)
-
-
-def of_json(text: str) -> Iterator[str]:
-    """Yield the texts within a text that is JSON, keys too; nothing where it is none."""
-    try:
-        return strings(json.loads(text), keys=True)
-    except (ValueError, RecursionError):  # arguments that a model wrote, and that are no JSON
-        return iter(())
-
-
-def strings(value: Any, *, keys: bool = False) -> Iterator[str]:
-    """Yield the texts and numbers within a JSON value; of keys only where asked, and not what type a part is."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, Mapping):
-            yield from each if keys else ()
-            waiting += [held for key, held in each.items() if keys or key != "type"]
-        elif isinstance(each, list):
-            waiting += each
-        elif isinstance(each, str):
-            yield each
-        elif isinstance(each, int | float) and not isinstance(each, bool):
-            yield json.dumps(each)
 
 
 # --- what was called for it

@@ -1,31 +1,38 @@
-"""The texts: which turns may hold a text, the newest first. The store's own texts decide whether one does.
+"""The texts: which turns hold a text, the newest first.
 
-Texts stand folded (upper and lower case alike), and FTS5 keeps which turns hold which three characters in a row: of those
-that hold all of a text's, the text itself is looked for. Where they were kept with their places they would take three
+FTS5 keeps which turns hold which three characters in a row, of texts that are folded (upper and lower case alike): of those
+that hold all of a text's, what they say is looked through. Where the runs were kept with their places they would take three
 times the texts' size instead of three quarters, and be no quicker to ask.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trails import iris
+from trails.plumbing import pages
 from trails.plumbing.index.moments import FAR_PAST
-from trails.plumbing.index.rows import SessionRow, TurnRow
-from trails.plumbing.index.sidefile import SideFile
+from trails.plumbing.index.said import Said, folded
+
+if TYPE_CHECKING:
+    from trails.plumbing.index.rows import SessionRow, TurnRow
+    from trails.plumbing.index.sidefile import SideFile
 
 SCHEMA: Final = """
 CREATE TABLE sessions (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, turns INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE docs (
   doc INTEGER PRIMARY KEY, session INTEGER NOT NULL, place INTEGER NOT NULL, time INTEGER NOT NULL, tail TEXT NOT NULL,
-  role TEXT NOT NULL, author TEXT NOT NULL
+  role TEXT NOT NULL, author TEXT NOT NULL, digest TEXT NOT NULL, copied INTEGER NOT NULL
 );
+CREATE TABLE said (doc INTEGER PRIMARY KEY, shown TEXT NOT NULL, within TEXT, calls TEXT);
 CREATE INDEX docs_session ON docs (session);
 CREATE TABLE tools (name TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (name, doc)) WITHOUT ROWID;
 CREATE INDEX tools_doc ON tools (doc);
-CREATE VIRTUAL TABLE texts USING fts5 (text, tokenize = 'trigram case_sensitive 1', detail = none);
+CREATE VIRTUAL TABLE grams USING fts5 (text, content = '', tokenize = 'trigram case_sensitive 1', detail = none);
 """
 REWRITTEN_UP_TO: Final = 100_000
 """Turns up to which the index is written anew without what was taken out; a greater one is thrown away."""
@@ -37,6 +44,8 @@ _FREQUENT: Final = " ETAOINSRHLDCUMFPGWYBVKXJQZ"
 _SECOND: Final = 1_000_000
 _BITS: Final = 24
 """A turn's number is the second it is of and, in so many bits, which one of that second: the newest has the greatest."""
+
+_COLUMNS: Final = "d.time, s.id, d.place, d.tail, d.role, d.author, d.digest, d.copied, t.shown, t.within, t.calls"
 
 
 class TooMuchTaken(Exception):
@@ -52,22 +61,16 @@ class Found(NamedTuple):
     place: int
     """The turn's index in its transcript."""
     iri: str
-
-
-def folded(text: str) -> str:
-    """Return text in which upper and lower case are alike, as the queries have it: `UCASE(LCASE(...))`.
-
-    >>> folded("Straße") == folded("STRASSE"), folded("ὁδός") == folded("ὉΔΌΣ")
-    (True, True)
-    """
-    return text.lower().upper()
+    role: str = ""
+    author: str = ""
+    digest: str = ""
+    is_copy: bool = False
+    said: Said | None = None
+    """What it says; None where that is not known here, as the four before are not."""
 
 
 def indexed(text: str) -> str:
-    """Return text as the index has it: folded, with another character for NUL, which FTS5 takes for the end of a text.
-
-    What it finds is read from the store, whose own text decides.
-    """
+    """Return text as FTS5 gets it: folded, with another character for NUL, which it takes for the end of a text."""
     return folded(text).replace("\0", "\1")
 
 
@@ -94,7 +97,11 @@ class Writer:
             return
         docs = self._database.execute("SELECT doc FROM docs WHERE session = ?", found).fetchall()
         self._taken = self._taken or bool(docs)
-        self._database.executemany("DELETE FROM texts WHERE rowid = ?", docs)
+        for (doc,) in docs:
+            (row,) = self._database.execute("SELECT shown, within, calls FROM said WHERE doc = ?", (doc,))
+            gone = (doc, _all_of(_read(*row)))
+            self._database.execute("INSERT INTO grams (grams, rowid, text) VALUES ('delete', ?, ?)", gone)
+        self._database.executemany("DELETE FROM said WHERE doc = ?", docs)
         self._database.executemany("DELETE FROM tools WHERE doc = ?", docs)
         self._database.execute("DELETE FROM docs WHERE session = ?", found)
         self._database.execute("DELETE FROM sessions WHERE number = ?", found)
@@ -108,16 +115,20 @@ class Writer:
         number = self._database.execute("SELECT number FROM sessions WHERE id = ?", (row.id,)).fetchone()[0]
         start = len(iris.session(row.id))
         docs: list[tuple[Any, ...]] = []
-        texts: list[tuple[int, str]] = []
+        said: list[tuple[Any, ...]] = []
+        grams: list[tuple[int, str]] = []
         tools: list[tuple[str, int]] = []
         for turn in turns:
             time = FAR_PAST if turn.time is None else turn.time
             doc = self._doc(time // _SECOND)
-            docs.append((doc, number, turn.index, time, turn.iri[start:], turn.role, turn.author))
-            texts.append((doc, indexed("\n".join(turn.texts))))
-            tools += ((name, doc) for name in set(turn.tools))
-        self._database.executemany("INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?, ?)", docs)
-        self._database.executemany("INSERT INTO texts (rowid, text) VALUES (?, ?)", texts)
+            tail = turn.iri[start:]
+            docs.append((doc, number, turn.index, time, tail, turn.role, turn.author, turn.digest, turn.is_copy))
+            said.append((doc, turn.said.shown, _json(turn.said.within), _json(turn.said.calls or None)))
+            grams.append((doc, _all_of(turn.said)))
+            tools += ((name, doc) for name in set(turn.said.tools))
+        self._database.executemany("INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", docs)
+        self._database.executemany("INSERT INTO said VALUES (?, ?, ?, ?)", said)
+        self._database.executemany("INSERT INTO grams (rowid, text) VALUES (?, ?)", grams)
         self._database.executemany("INSERT INTO tools VALUES (?, ?)", tools)
         places = len({turn.index for turn in turns})
         self._database.execute("UPDATE sessions SET turns = turns + ? WHERE number = ?", (places, number))
@@ -140,7 +151,24 @@ class Writer:
             return
         if self._database.execute("SELECT count(*) FROM docs").fetchone()[0] > REWRITTEN_UP_TO:
             raise TooMuchTaken
-        self._database.execute("INSERT INTO texts (texts) VALUES ('optimize')")
+        self._database.execute("INSERT INTO grams (grams) VALUES ('optimize')")
+
+
+def _all_of(said: Said) -> str:
+    """Return all texts of a turn as FTS5 gets them: to take a turn out it must be given just what was put in."""
+    return indexed("\n".join(said.texts()))
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _read(shown: str, within: str | None, calls: str | None) -> Said:
+    return Said(
+        shown,
+        None if within is None else tuple(json.loads(within)),
+        () if calls is None else tuple((name, arguments) for name, arguments in json.loads(calls)),
+    )
 
 
 # --- asking
@@ -167,11 +195,9 @@ def candidates(
 
     wanted = None if text is None else indexed(text)
     session_ids, authors = list(session_ids), list(authors)
-    tables = _tables(has_text=wanted is not None, has_tool=tool is not None, of_sessions=bool(session_ids))
-    if wanted is not None:
-        if len(wanted) >= _GRAM and not session_ids:
-            where("texts MATCH ?", _grams(wanted))
-        where("instr(t.text, ?) > 0", wanted)
+    by_grams = wanted is not None and len(wanted) >= _GRAM and not session_ids
+    if wanted is not None and by_grams:
+        where("grams MATCH ?", _grams(wanted))
     if tool is not None:
         where("c.name = ?", tool)
     if role is not None:
@@ -179,45 +205,89 @@ def candidates(
     for column, some in (("d.author", authors), ("s.id", session_ids)):
         if some:
             where(f"{column} IN ({', '.join('?' * len(some))})", *some)
-    key = {"texts t": "t.rowid", "tools c": "c.doc"}.get(tables[0], "d.doc")
+    tables = _tables(by_grams=by_grams, has_tool=tool is not None, of_sessions=bool(session_ids))
+    key = {"grams g": "g.rowid", "tools c": "c.doc"}.get(tables[0], "d.doc")
     if until is not None:
         where(f"{key} < ?", (until // _SECOND - FAR_PAST // _SECOND + 1) << _BITS)
     rows = texts.each(
-        f"SELECT d.doc >> {_BITS}, d.time, s.id, d.place, d.tail FROM {' CROSS JOIN '.join(tables)}"  # noqa: S608 - our own
-        f" WHERE {' AND '.join([*_joined(tables), *conditions])} ORDER BY {key} DESC",
+        f"SELECT d.doc >> {_BITS}, {_COLUMNS}"  # noqa: S608 - our own
+        f" FROM {' CROSS JOIN '.join(tables)} WHERE {' AND '.join([*_joined(tables), *conditions])} ORDER BY {key} DESC",
         values,
     )
-    yield from _in_order(rows, until)
+    yield from _in_order(rows, until, text)
 
 
-def _tables(*, has_text: bool, has_tool: bool, of_sessions: bool) -> list[str]:
+def _tables(*, by_grams: bool, has_tool: bool, of_sessions: bool) -> list[str]:
     """Return the tables to look in, in the order in which they are gone through: of few sessions, all turns are looked at."""
-    named = ["texts t"] if has_text else []
+    named = ["grams g"] if by_grams else []
     named += ["tools c"] if has_tool else []
-    return ["sessions s", "docs d", *named] if of_sessions else [*named, "docs d", "sessions s"]
+    return ["sessions s", "docs d", *named, "said t"] if of_sessions else [*named, "docs d", "sessions s", "said t"]
 
 
 def _joined(tables: Sequence[str]) -> list[str]:
-    found = ["s.number = d.session"]
-    found += ["d.doc = t.rowid"] if "texts t" in tables else []
+    found = ["s.number = d.session", "t.doc = d.doc"]
+    found += ["d.doc = g.rowid"] if "grams g" in tables else []
     return [*found, "c.doc = d.doc"] if "tools c" in tables else found
 
 
-def _in_order(rows: Iterable[tuple[int, int, str, int, str]], until: int | None) -> Iterator[Found]:
-    """Yield the turns of each second in their own order."""
+def _in_order(rows: Iterable[tuple[Any, ...]], until: int | None, text: str | None) -> Iterator[Found]:
+    """Yield the turns of each second that hold a text somewhere, in their own order."""
+    wanted = None if text is None else folded(text)
     group: list[Found] = []
     second: int | None = None
-    for of, time, session_id, place, tail in rows:
+    for of, time, session_id, place, tail, role, author, digest, is_copy, *what in rows:
         if of != second:
             yield from _sorted(group)
             group, second = [], of
-        if until is None or time <= until:
-            group.append(Found(time, session_id, place, iris.session(session_id) + tail))
+        said = _read(*what)
+        if (until is None or time <= until) and (
+            wanted is None or any(wanted in folded(each) for each in said.texts())
+        ):
+            iri = iris.session(session_id) + tail
+            group.append(Found(time, session_id, place, iri, role, author, digest, bool(is_copy), said))
     yield from _sorted(group)
 
 
 def _sorted(group: list[Found]) -> list[Found]:
     return sorted(group, key=lambda found: (-found.time, iris.session(found.session_id), -found.place))
+
+
+class Place(NamedTuple):
+    """Where a page ends: its last turn's time, its session in short, and its index."""
+
+    time: int
+    session: int
+    turn: int
+
+
+def place_in(cursor: str | None) -> Place | None:
+    """Return where the page before ended; raises `InvalidInput` for a text that is no cursor."""
+    return None if cursor is None else Place(*pages.places_of(cursor, len(Place._fields)))
+
+
+def cursor_at(last: Found) -> str:
+    """Return the cursor of the page that ends with a turn."""
+    return pages.cursor_of(*_place_of(last))
+
+
+def _place_of(found: Found) -> Place:
+    return Place(found.time, pages.tie(found.session_id), found.place)
+
+
+def after(found: Iterator[Found], place: Place | None) -> Iterator[Found]:
+    """Yield what comes after a place; where what stood there is gone, all of its time, so that nothing is left out."""
+    if place is None:
+        yield from found
+        return
+    same: list[Found] = []
+    for each in found:
+        if each.time > place.time:
+            continue
+        if each.time < place.time:
+            yield from chain(same, [each], found)
+            return
+        same = [] if _place_of(each) == place else [*same, each]
+    yield from same
 
 
 def _grams(wanted: str) -> str:
