@@ -18,12 +18,12 @@ purpose, parameters and columns, and of a query for auditors its theme::
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyoxigraph as ox
 
@@ -35,6 +35,9 @@ _HEADER: Final = re.compile(r"#\s*(purpose|theme|param|column)\s*(?:(\w+)\s*\((\
 _MARKED: Final = re.compile(r"^(?P<line>.*?)\s*#:\s*(?P<name>\w+)\s*$")
 _LIST: Final = re.compile(r"\{[^{}]*\}")
 _CONSTANT: Final = re.compile(r"<[^<>\s=]*>|(?<![\w?:.-])\d+\b")
+MAX_TERMS: Final = 1_000
+"""The most values that one parameter is bound to: with a few more, the engine plans otherwise and takes ten times as long."""
+_Item = TypeVar("_Item")
 FOLDERS: Final = ("core", "catalogue", "audit")
 THEMES: Final = {
     "context": "what a model was shown of a transcript, what not, and where that came from",
@@ -81,10 +84,10 @@ class QueryFile:
     """What a query of the folder `audit` is about, one of `THEMES`; empty for the others."""
 
     def bind(self, **values: Any) -> str:
-        """Return the query with its parameters set. A parameter takes a value or a list of values.
+        """Return the query with its parameters set. A parameter takes a value or a list of 1 to `MAX_TERMS` values.
 
-        Raises `InvalidInput` for an unknown name, a missing one that is not optional, an empty list, or a value that is
-        not of the parameter's kind.
+        Raises `InvalidInput` for an unknown name, a missing one that is not optional, an empty list or one that is too
+        long, or a value that is not of the parameter's kind.
 
         >>> "urn:trails:session:a>" in find("lineage").bind(session="a")
         True
@@ -110,8 +113,22 @@ class QueryFile:
                 )
                 if not many:
                     raise InvalidInput(f"the parameter {parameter.name!r} of the query {self.name!r} is an empty list")
+                if len(many) > MAX_TERMS:
+                    raise InvalidInput(
+                        f"the parameter {parameter.name!r} of the query {self.name!r} takes up to {MAX_TERMS:,} values, "
+                        f"not {len(many):,}; ask in portions, or ask for all of them at once and keep what you want"
+                    )
                 rendered[parameter.name] = [_render(item, parameter) for item in many]
         return "".join(piece if isinstance(piece, str) else piece.fill(rendered[piece.name]) for piece in self._pieces)
+
+
+def batches(values: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    """Yield values in runs of up to `MAX_TERMS`, as one parameter is bound to them; nothing where there are none.
+
+    >>> [len(batch) for batch in batches(range(2_100))]
+    [1000, 1000, 100]
+    """
+    return (values[start : start + MAX_TERMS] for start in range(0, len(values), MAX_TERMS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from trails import (
     vocab,
 )
 from trails.diff import Diff, diff, patch
+from trails.lineage import Segment
 from trails.plumbing import refs, tails
 from trails.records.turns import FACT_PREDICATES
 from trails.store import Change
@@ -316,6 +317,28 @@ def test_a_tail_has_the_very_turns_that_loading_gives(store: Repository) -> None
         assert tails.read(store.reader, runs, start, "plan") == list(store.load("plan").turns[start:])
     assert store.reader.turns_at("plan", [101, 5, 900]) == [plan.turns[5], plan.turns[101]]
     assert tails.length(store.reader, runs) == 107
+
+
+def test_a_run_that_is_small_beside_its_session_has_the_very_turns_that_loading_gives(store: Repository) -> None:
+    plan = say(store.create(id="plan"), *("x" * 100))
+    every_fact(plan)
+    plan.persist()
+    plan.extend([{"role": "assistant", "content": f"{n}"} for n in range(80)])
+    plan.persist()
+    loaded = list(store.load("plan").turns)
+    for start, end in ((100, 107), (104, 110), (3, 40), (150, None), (100, None)):
+        run = Segment(plan.record, start, end)
+        assert store.reader.own_turns(run) == loaded[start:end]
+
+
+def test_a_tail_far_behind_a_long_beginning_is_whole(store: Repository) -> None:
+    plan = say(store.create(id="plan"), *(str(n) for n in range(900)))
+    plan.append("assistant", "", tool_calls=[{"id": "c", "name": "look", "arguments": {"at": 1}}], model="m-1")
+    plan.persist()
+    runs = trails.lineage.segments(store.reader.lineage("plan"))
+    found = tails.read(store.reader, runs, 500, "plan")
+    assert [turn.content for turn in found[:-1]] == [str(n) for n in range(500, 900)]
+    assert (found[-1].model, found[-1].tool_calls[0].name) == ("m-1", "look")
 
 
 def test_a_long_tail_after_a_short_beginning_is_whole(store: Repository) -> None:

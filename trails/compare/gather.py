@@ -105,7 +105,7 @@ def _leaving(chains: Mapping[str, _Chain], root_id: str, order: Sequence[str], a
 def _own_turns(reader: Reader, records: Mapping[str, SessionRecord]) -> dict[str, int]:
     """Return how many turns each session owns, or raise `IndexGap` where they are not one after the other."""
     counts = dict.fromkeys(records, 0)
-    for row in reader.select("own_turns", sessions=list(records)):
+    for row in reader.select_each("own_turns", "sessions", records):
         session_id = iris.session_id(row["session"].value)
         count, first, last = (int(row[name].value) for name in ("turns", "first", "last"))
         start = records[session_id].starts_at
@@ -183,7 +183,7 @@ def _branch(chain: _Chain, counts: Mapping[str, int], read: _Read) -> Branch:
 @decodes
 def _calls(reader: Reader, session_ids: Sequence[str]) -> dict[str, _Calls]:
     rows: dict[str, list[tuple[int, Usage, str | None]]] = {session_id: [] for session_id in session_ids}
-    for session, index, given, made, cost, model in reader.select("usage_by_turn", sessions=session_ids):
+    for session, index, given, made, cost, model in reader.select_each("usage_by_turn", "sessions", session_ids):
         usage = Usage(_whole(given), _whole(made), _cost(cost))
         if usage != _NOTHING or model is not None:  # else it is the call of a tool, which the turn answers
             rows[iris.session_id(session.value)].append(
@@ -212,7 +212,7 @@ def _cost(term: Any) -> Decimal | None:
 def _tools(reader: Reader, session_ids: Sequence[str]) -> dict[str, dict[str, int]]:
     """Return how often each session's own turns asked for each tool, the most frequent first."""
     found: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for row in reader.select("tools_used", sessions=session_ids):
+    for row in reader.select_each("tools_used", "sessions", session_ids):
         found[iris.session_id(row["session"].value)].append((-int(row["calls"].value), row["name"].value))
     return {session_id: {name: -calls for calls, name in sorted(tools)} for session_id, tools in found.items()}
 
@@ -224,7 +224,7 @@ def _tools(reader: Reader, session_ids: Sequence[str]) -> dict[str, dict[str, in
 def _answers(reader: Reader, session_ids: Sequence[str], records: Mapping[str, SessionRecord]) -> dict[str, str | None]:
     """Return the last text of an assistant among each session's own turns; None where that turn is redacted."""
     found: dict[str, str | None] = {}
-    for row in reader.select("last_answers", sessions=session_ids):
+    for row in reader.select_each("last_answers", "sessions", session_ids):
         session_id, value = iris.session_id(row["session"].value), row["value"]
         said = _said(value)
         if (

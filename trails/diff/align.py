@@ -24,7 +24,7 @@ from trails.diff.values import Ancestor, Counts, End, Kind
 from trails.errors import InvalidInput
 from trails.model import Turn
 
-BLOCK: Final = 64
+BLOCK: Final = 32
 MAX_LIKENESSES: Final = 16_384
 """Runs of unequal turns (128 by 128, say) are paired by likeness; larger ones in blocks of `BLOCK` turns a side."""
 _READ: Final = 20_000
@@ -207,17 +207,27 @@ def _likest(left: Sequence[Turn], right: Sequence[Turn]) -> list[Pair]:
     """Return the pairs of turns of one role, in order on both sides, that are most alike all in all."""
     if not left or not right:
         return []
-    old, new = [_words(turn) for turn in left], [_words(turn) for turn in right]
+    numbers: dict[str, int] = {}
+    old, new = [_bits(turn, numbers) for turn in left], [_bits(turn, numbers) for turn in right]
+    worth = [_worth(turn, mine, right, new) for turn, mine in zip(left, old, strict=True)]
     best = [[0.0] * (len(right) + 1) for _ in range(len(left) + 1)]
-    worth = [[0.0] * len(right) for _ in left]
     for i in range(len(left) - 1, -1, -1):
+        row, below, score = best[i], best[i + 1], 0.0
         for j in range(len(right) - 1, -1, -1):
-            score = max(best[i + 1][j], best[i][j + 1])
-            if left[i].role == right[j].role:
-                worth[i][j] = _SAME_ROLE + 2 * len(old[i] & new[j]) / max(1, len(old[i]) + len(new[j]))
-                score = max(score, worth[i][j] + best[i + 1][j + 1])
-            best[i][j] = score
+            score = max(score, below[j])
+            if (mine := worth[i][j]) and mine + below[j + 1] > score:
+                score = mine + below[j + 1]
+            row[j] = score
     return _walk(best, worth)
+
+
+def _worth(turn: Turn, words: int, others: Sequence[Turn], their_words: Sequence[int]) -> list[float]:
+    """Return how alike a turn is to each of some others, by the words that both have; 0 for one of another role."""
+    role, count = turn.role, words.bit_count()
+    return [
+        _SAME_ROLE + 2 * (words & theirs).bit_count() / (count + theirs.bit_count() or 1) if other.role == role else 0.0
+        for other, theirs in zip(others, their_words, strict=True)
+    ]
 
 
 def _walk(best: list[list[float]], worth: list[list[float]]) -> list[Pair]:
@@ -235,8 +245,13 @@ def _walk(best: list[list[float]], worth: list[list[float]]) -> list[Pair]:
     return found
 
 
-def _words(turn: Turn) -> frozenset[str]:
-    found = _WORD.findall(turn.text[:_READ])
+def _bits(turn: Turn, numbers: dict[str, int]) -> int:
+    """Return a turn's words as a set of bits: `numbers` gives each word its own, and new ones the next."""
+    found = set(_WORD.findall(turn.text[:_READ]))
     for call in turn.tool_calls:
-        found += [call.name, *_WORD.findall((call.arguments or "")[:_READ])]
-    return frozenset(found)
+        found.update((call.name, *_WORD.findall((call.arguments or "")[:_READ])))
+    bits = bytearray(len(numbers) // 8 + len(found) // 8 + 2)
+    for word in found:
+        number = numbers.setdefault(word, len(numbers))
+        bits[number >> 3] |= 1 << (number & 7)
+    return int.from_bytes(bits, "little")

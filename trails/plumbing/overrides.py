@@ -73,8 +73,10 @@ def _withheld(store: QuadStore, _: Sequence[NamedNode], needles: Sequence[str]) 
 
 def _holders(store: QuadStore, needles: Sequence[str]) -> list[str]:
     """Return the sessions whose entries hold one of some texts."""
-    rows = store.query(queries.find("entries_holding").bind(text=list(needles))) if needles else []
-    return [iris.session_id(row[0].value) for row in rows] if isinstance(rows, Solutions) else []
+    query = queries.find("entries_holding")
+    found = [store.query(query.bind(text=batch)) for batch in queries.batches(needles)]
+    held = {iris.session_id(row[0].value) for rows in found if isinstance(rows, Solutions) for row in rows}
+    return sorted(held)
 
 
 def _purge(taking: Taking, graph: str, quads: Sequence[Quad], hits: Sequence[Quad]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final
@@ -24,8 +24,9 @@ from trails.records.terms import parse_time
 from trails.records.turns import decode_facts
 from trails.store.contract import QuadStore, Solutions
 
-_WIDE: Final = 3
-"""A segment is read by scanning whole columns unless its session is more than this many times longer."""
+_WIDE: Final = 1
+_FEW: Final = 30
+"""A run is read by scanning whole columns, unless its session owns this much more before it, or after it, than it has."""
 _OPEN_END: Final = 2**53
 _JSON: Final = vocab.JSON.value
 _REDACTED: Final = vocab.REDACTED.value
@@ -51,6 +52,16 @@ class Reader:
         """Return the rows of one of the project's own queries, each term as text: `trails.store.tsv` reads them."""
         return self._store.table(queries.find(name).bind(**values))
 
+    def select_each(self, name: str, parameter: str, wanted: Collection[Any], **others: Any) -> list[QuerySolution]:
+        """Return the rows of one of the project's own queries for many values of a parameter, asked in batches.
+
+        Each of its rows must come from one of the values alone. No values give no rows.
+        """
+        found: list[QuerySolution] = []
+        for batch in queries.batches(list(wanted)):
+            found += self.select(name, **{parameter: batch}, **others)
+        return found
+
     @decodes
     def _records(self, rows: Iterable[QuerySolution]) -> dict[str, SessionRecord]:
         found = decode_records((row[0].value, row[1].value, row[2]) for row in rows)
@@ -67,7 +78,7 @@ class Reader:
     @decodes
     def records(self, session_ids: Sequence[str]) -> dict[str, SessionRecord]:
         """Return the records of those of the sessions that exist, by id."""
-        return self._records(self.select("records", sessions=session_ids)) if session_ids else {}
+        return self._records(self.select_each("records", "sessions", session_ids))
 
     def record(self, session_id: str) -> SessionRecord:
         """Return a session's record, or raise `SessionNotFound` (which says so if it was deleted)."""
@@ -175,12 +186,12 @@ class Reader:
         end = _OPEN_END if run.end is None else run.end
         if end <= run.start:
             return []
-        name = "turns_narrow" if self._is_much_longer(run) else "turns_wide"
-        rows = self.select(name, session=session_id, start=run.start, end=end)
+        narrow = self._is_small(run)
+        rows = self.select("turns_narrow" if narrow else "turns_wide", session=session_id, start=run.start, end=end)
         if not rows:
             return []
         try:
-            facts = self.facts(session_id)
+            facts = self._facts_between(session_id, run.start, end) if narrow else self.facts(session_id)
             turns = [_turn(session_id, row, facts) for row in rows]
         except (ValueError, AttributeError) as error:  # an IRI for a literal, or a literal of another kind
             raise self._strange(session_id, error) from error
@@ -193,13 +204,13 @@ class Reader:
 
         An index at which it owns no turn is left out; two turns at one index both come.
         """
-        rows = self.select("turns_at", session=session_id, indices=indices) if indices else []
+        rows = self.select_each("turns_at", "indices", indices, session=session_id)
         if not rows:
             return []
         try:
             owner = iris.session(session_id)
             written = [iris.turn(owner, int(row[0].value), row[4].value) for row in rows if row[4] is not None]
-            found = self.select("facts_of", session=session_id, turns=written) if written else []
+            found = self.select_each("facts_of", "turns", written, session=session_id)
             facts = decode_facts((row[0].value, row[1].value, row[2]) for row in found)
             turns = [_turn(session_id, row, facts) for row in rows]
         except (ValueError, AttributeError) as error:
@@ -243,12 +254,13 @@ class Reader:
         quads = self._store.quads((None, vocab.INDEX, vocab.integer(index), NamedNode(iris.session(session_id))))
         return str(quads[0].subject.value)  # type: ignore[union-attr] # an IRI
 
-    def _is_much_longer(self, run: Segment) -> bool:
-        """Tell whether a session goes on far beyond a run: then looking turns up beats scanning whole columns."""
+    def _is_small(self, run: Segment) -> bool:
+        """Tell whether a session owns much more before or after a run: then looking turns up beats scanning whole columns."""
+        before = run.start - run.record.starts_at
         if run.end is None:
-            return False
-        far = run.end + _WIDE * (run.end - run.start) + 30
-        return bool(self._store.quads((None, vocab.INDEX, vocab.integer(far), NamedNode(run.record.iri))))
+            return before > _FEW and not self.owns(run.record.id, run.start + before // _WIDE)
+        wide = _WIDE * (run.end - run.start) + _FEW
+        return before > wide or self.owns(run.record.id, run.end + wide)
 
     def ids(self) -> list[str]:
         """Return the ids of all sessions, in order."""
@@ -266,6 +278,10 @@ class Reader:
     def facts(self, session_id: str) -> dict[str, Facts]:
         """Return what is recorded with a session's own turns beyond their text, by turn IRI."""
         rows = self.select("facts", session=session_id)
+        return decode_facts((row[0].value, row[1].value, row[2]) for row in rows) if rows else {}
+
+    def _facts_between(self, session_id: str, start: int, end: int) -> dict[str, Facts]:
+        rows = self.select("facts_between", session=session_id, start=start, end=end)
         return decode_facts((row[0].value, row[1].value, row[2]) for row in rows) if rows else {}
 
     @decodes
@@ -321,7 +337,7 @@ class Reader:
         owners = [session_id for session_id in session_ids if self._has_prompts(session_id)]
         if not owners:  # the common case, and every fork asks: a look-up takes a hundredth of a query's time
             return found
-        for row in self.select("prompt", sessions=owners):
+        for row in self.select_each("prompt", "sessions", owners):
             session_id, version, time = iris.session_id(row["session"].value), int(row["version"].value), row["time"]
             found[session_id, version] = SystemPrompt(
                 session_id=session_id,

@@ -293,7 +293,7 @@ def _quotes(reader: Reader, needles: Sequence[str], done: set[TurnRef]) -> tuple
     """Return the turns that hold one of the texts, and the entries of ledgers that do."""
     if not needles:
         return set(), set()
-    found = {row[0].value for row in reader.select("quotes", text=list(needles))}
+    found = {row[0].value for row in reader.select_each("quotes", "text", needles)}
     entries = {part for part in found if iris.entry_number(part) is not None}
     return {_ref(NamedNode(iris.turn_of(part))) for part in found - entries} - done, entries
 

@@ -12,7 +12,7 @@ from trails.plumbing.reader import Reader
 
 _FIRST_BLOCK: Final = 32
 _FEW: Final = 256
-"""Up to this many turns are looked up one by one; beyond, as soon as that makes half of a session's turns, by scanning."""
+"""Up to this many turns are looked up one by one; what is longer is read as a range."""
 _FARTHEST: Final = 2**31
 
 
@@ -82,7 +82,7 @@ def _run(reader: Reader, run: Segment) -> list[Turn]:
     turns: list[Turn] = []
     at, block = run.start, _FIRST_BLOCK
     while run.end is None or at < run.end:
-        if at - run.start > max(before, _FEW):
+        if at - run.start >= _FEW:
             return turns + reader.own_turns(Segment(run.record, at, run.end))
         until = at + block if run.end is None else min(run.end, at + block)
         found = reader.turns_at(run.record.id, range(at, until))

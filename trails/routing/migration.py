@@ -99,11 +99,11 @@ def _senders(keyring: Keyring, roots: Mapping[str, SessionKey]) -> Mapping[str, 
 def _read_senders(keyring: Keyring, ids: Sequence[str], found: dict[str, set[Sender]], turns: dict[str, int]) -> None:
     """Note who wrote to sessions, and how many turns of people there are of which nobody knows the sender."""
     reader = keyring.repository.reader
-    for row in reader.select("user_turns", sessions=ids):
+    for row in reader.select_each("user_turns", "sessions", ids):
         turns[iris.session_id(row["session"].value)] += int(row["turns"].value)
-    for row in reader.select("told_turns", sessions=ids):
+    for row in reader.select_each("told_turns", "sessions", ids):
         turns[iris.session_id(row["session"].value)] -= int(row["turns"].value)
-    for row in reader.select("senders", sessions=ids):
+    for row in reader.select_each("senders", "sessions", ids):
         if row["author"] is None or not iris.is_agent(row["author"].value):
             told = [None if row[name] is None else row[name].value for name in ("channel", "account", "peer")]
             found[iris.session_id(row["session"].value)].add(Sender(*told))

@@ -212,7 +212,7 @@ def _facts(reader: Reader, session_id: str, rows: Solutions, kinds: set[str]) ->
     results: dict[int, dict[int, ToolResult]] = defaultdict(dict)
     meta: dict[int, str] = {}
     if asking and vocab.STARTED_BY.value in kinds:
-        for iri, call_id, name, arguments in reader.select("context_calls", session=session_id, turns=asking):
+        for iri, call_id, name, arguments in reader.select_each("context_calls", "turns", asking, session=session_id):
             hidden = arguments.datatype == vocab.REDACTED
             calls[iris.turn_index(iri.value)][iris.position(iri.value)] = ToolCall.trusted(
                 {
@@ -223,11 +223,11 @@ def _facts(reader: Reader, session_id: str, rows: Solutions, kinds: set[str]) ->
                 }
             )
     if answering and vocab.HAS_RESULT.value in kinds:
-        for iri, call_id, error in reader.select("context_results", session=session_id, turns=answering):
+        for iri, call_id, error in reader.select_each("context_results", "turns", answering, session=session_id):
             made = ToolResult.plain(call_id.value, is_error=error.value == "true")
             results[iris.turn_index(iri.value)][iris.position(iri.value)] = made
     if ran and vocab.META.value in kinds:
-        for turn, text in reader.select("context_meta", session=session_id, turns=ran):
+        for turn, text in reader.select_each("context_meta", "turns", ran, session=session_id):
             if text.datatype == vocab.JSON:
                 meta[iris.turn_index(turn.value)] = text.value
     return {
