@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from trails import queries
 from trails.cli import main
 from trails.cli.completion import _FIXED, Bash
 from trails.compare.comparison import COLUMNS
+from trails.plumbing.index import offers
 from trails.plumbing.index.offers import MOST
 from trails.transcripts.formats import EXPORT_FORMATS, IMPORT_FORMATS
 
@@ -88,6 +91,13 @@ def test_a_store_that_another_process_has_open_offers_what_there_is(place: Path,
         process.stdout.readline()
         assert offered("show", "o") == ["odd", "other"]
         process.communicate(b"\n")
+
+
+def test_names_are_offered_while_the_owner_writes_them(place: Path) -> None:
+    assert offers.offered(place, "session", "o") == ["other"]
+    with closing(sqlite3.connect(place / "index" / "figures.db", isolation_level=None)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        assert offers.offered(place, "session", "o") == ["other"]
 
 
 def test_where_nothing_is_or_all_is_broken_nothing_is_offered(place: Path, offered: Offered, tmp_path: Path) -> None:

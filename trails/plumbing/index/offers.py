@@ -1,4 +1,5 @@
-"""Names out of the index for those who type: read as they are, in milliseconds, without the engine and without a lock.
+"""Names out of the index for those who type: read as they are, in milliseconds, without the engine, and without a lock
+for which the owner would have to wait.
 
 What is offered is a help and no answer: a name that is gone, or one that is not there yet, does no harm.
 """
@@ -39,7 +40,7 @@ def offered(store: Path, kind: str, start: str) -> list[str] | None:
     """
     file = store.joinpath(*_FIGURES)
     try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=0.05)) as database:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?immutable=1", uri=True)) as database:
             (reached,) = database.execute("SELECT size FROM place").fetchone() or (-1,)
             if reached != (store / _LOG).stat().st_size:
                 return None
