@@ -25,6 +25,9 @@ MAIN: Final = "main"
 Trigger = Literal["overflow", "threshold", "manual", "periodic"]
 
 _set: Final = object.__setattr__
+_set_fields, _set_extra, _set_private = (  # the slots of a model, without a look-up by name for each of thousands
+    vars(BaseModel)[slot].__set__ for slot in ("__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
 
 
 class Value(BaseModel):
@@ -56,9 +59,9 @@ class Value(BaseModel):
         """Return a value of fields that were validated before (on writing): thousands are made on every load."""
         made = cls.__new__(cls)
         _set(made, "__dict__", values)
-        _set(made, "__pydantic_fields_set__", _fields_of(cls))
-        _set(made, "__pydantic_extra__", None)
-        _set(made, "__pydantic_private__", None)
+        _set_fields(made, _fields_of(cls))
+        _set_extra(made, None)
+        _set_private(made, None)
         return made
 
     def __repr__(self) -> str:

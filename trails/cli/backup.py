@@ -15,6 +15,7 @@ from trails.cli.base import (
     json_option,
     note,
     open_store,
+    refuse,
     refuse_in_store,
     store_location,
 )
@@ -67,6 +68,8 @@ def dump(file: Path, force: bool, as_json: bool) -> None:
     """
     from trails.cli import render
 
+    if str(file) == "-":
+        refuse("a dump is compressed, and never written to stdout; name a file")
     refuse_in_store(file)
     with open_store(reading=True) as store, render.progress("dumping") as progress:
         quads = store.maintenance.dump(file, replace=force, progress=progress)

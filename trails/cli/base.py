@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
 import click
 
-from trails.cli.pager import NO_PAGER, paging
+from trails.cli.pager import NO_PAGER, after_paging, paging
 from trails.cli.terminal import is_utf8, one_line, to_json
 
 if TYPE_CHECKING:
@@ -117,13 +117,20 @@ def _remember_pager(ctx: click.Context, parameter: click.Parameter, value: bool)
         ctx.meta[NO_PAGER] = True
 
 
-pager_option = click.option(
-    "--no-pager",
-    is_flag=True,
-    expose_value=False,
-    callback=_remember_pager,
-    help="Never page; TRAILS_PAGER or PAGER name the pager, default: less.",
-)
+def _pager_option(*, hidden: bool) -> Callable[[_Command], _Command]:
+    return click.option(
+        "--no-pager",
+        is_flag=True,
+        expose_value=False,
+        hidden=hidden,
+        callback=_remember_pager,
+        help="Never page; TRAILS_PAGER or PAGER name the pager, default: less.",
+    )
+
+
+pager_option = _pager_option(hidden=False)
+hidden_pager_option = _pager_option(hidden=True)
+"""The same, said behind the command's name."""
 reason_option = click.option("--reason", metavar="TEXT", help="Why; it is kept.")
 meta_option = click.option("--meta", multiple=True, metavar="NAME=VALUE", help="A fact about it; may be given again.")
 session_argument = click.argument("session", metavar="SESSION")
@@ -176,7 +183,7 @@ def command(name: str, *, pager: bool = False, **attributes: Any) -> Callable[[C
 
     def wrap(function: Callable[..., Any]) -> click.Command:
         make: Callable[..., click.Command] = click.command(name, **attributes)
-        made = make(store_option()(through_pager(function) if pager else function))
+        made = make(store_option()(hidden_pager_option(through_pager(function)) if pager else function))
         made.params.sort(key=lambda parameter: parameter.name == "store")
         for each in made.params:
             if each.type is click.STRING and each.name in _KINDS:
@@ -271,8 +278,8 @@ def print_json(value: Any) -> None:
 
 
 def note(message: str) -> None:
-    """Tell a person what was done, on stderr: stdout carries only results."""
-    click.echo(one_line(message), err=True)
+    """Tell a person what was done, on stderr: stdout carries only results. What is paged is left first."""
+    after_paging(lambda: click.echo(one_line(message), err=True))
 
 
 def there_is_more(cursor: str | None, name: str, *arguments: str | None, **options: str | None) -> str | None:
@@ -284,6 +291,9 @@ def there_is_more(cursor: str | None, name: str, *arguments: str | None, **optio
     if cursor is None:
         return None
     words = ["trails", name, *(word for word in arguments if word is not None)]
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.get(_NAMED):
+        options = options | {"store": store_location()}
     for option, value in options.items():
         words += [f"--{option}", value] if value else []
     return f"there is more: {shlex.join([*words, '--cursor', cursor])}"
@@ -303,7 +313,13 @@ def confirmed(question: str, what: str) -> bool:
     """Ask on a terminal; elsewhere end the command as wrong usage. `what` is what asks, at the start of a sentence."""
     if sys.stdin is None or not sys.stdin.isatty():  # closed by `<&-`
         refuse(f"{what} asks first, and stdin is no terminal; give --yes")
-    return click.confirm(question, err=True)
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort as aborted:
+        click.echo(err=True)  # the cursor stands behind the question
+        if isinstance(aborted.__context__, EOFError):
+            raise click.ClickException("nobody answered; nothing was done") from None
+        raise
 
 
 class Number(click.FloatRange):

@@ -30,6 +30,8 @@ class Column:
     right: bool = False
     least: int | None = None
     style: str = ""
+    most: int | None = None
+    """What is wider than so many cells stands whole on a line of its own, above the rest of its row."""
 
 
 def room() -> int:
@@ -98,7 +100,7 @@ def draw(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, heading: b
     """Print rows on stdout; the columns that may become narrow share what the others leave, the widest giving way first."""
     cells = [[one_line(cell) for cell in row] for row in rows]
     widths = [
-        max([width_of(column.heading) if heading else 0, *(width_of(row[place]) for row in cells)])
+        max([width_of(column.heading) if heading else 0, *_widths(column, [row[place] for row in cells])])
         for place, column in enumerate(columns)
     ]
     fit(columns, widths, room())
@@ -107,7 +109,16 @@ def draw(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, heading: b
         head = _line(columns, widths, [column.heading for column in columns])
         put(painted(head, "bold", colours=colours))
     for row in cells:
+        for place, column in enumerate(columns):
+            if column.most is not None and width_of(row[place]) > widths[place]:
+                put(painted(row[place], column.style, colours=colours))
+                row[place] = ""
         put(_line(columns, widths, row, colours=colours))
+
+
+def _widths(column: Column, cells: Iterable[str]) -> list[int]:
+    """Return how wide the cells of a column are that stand in it."""
+    return [width for width in map(width_of, cells) if column.most is None or width <= column.most]
 
 
 def fit(columns: Sequence[Column], widths: list[int], most: int) -> None:

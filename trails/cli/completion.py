@@ -7,6 +7,7 @@ them. Where it is behind, or there is none yet, the store is read as beside its 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -18,18 +19,35 @@ from click import shell_completion as shells
 from trails.cli.base import DEFAULT_STORE, STORE, refuse
 
 _BASH: Final = r"""%(complete_func)s() {
-    local IFS=$'\n' line="${COMP_LINE:0:COMP_POINT}" word before="" each
+    local IFS=$'\n' line="${COMP_LINE:0:COMP_POINT}" word before="" each open="" i sign
+    for ((i = 0; i < ${#line}; i++)); do
+        sign="${line:i:1}"
+        case "$open$sign" in
+            \\ | \"\\) i=$((i + 1)) ;;
+            [\"\']) open="$sign" ;;
+            \"\" | \'\') open="" ;;
+        esac
+    done
     word="${line##*[[:space:]]}"
-    if [[ "$COMP_WORDBREAKS" == *:* && "$word" == *:* ]]; then before="${word%%"${word##*:}"}"; fi
+    if [[ -z "$open" && "$COMP_WORDBREAKS" == *:* && "$word" == *:* ]]; then before="${word%%"${word##*:}"}"; fi
     COMPREPLY=()
     for each in $(COMP_LINE="$line" %(complete_var)s=bash_complete "$1" 2>/dev/null); do
         case "$each" in
-            plain,*) printf -v each %%q "${each#plain,}"; COMPREPLY+=("${each#"$before"}") ;;
+            plain,*\'*) [[ "$open" == \' ]] || { %(complete_func)s_quoted "${each#plain,}"; COMPREPLY+=("${each#"$before"}"); } ;;
+            plain,*) %(complete_func)s_quoted "${each#plain,}"; COMPREPLY+=("${each#"$before"}") ;;
             dir,*) COMPREPLY=(); compopt -o dirnames 2>/dev/null ;;
             file,*) COMPREPLY=(); compopt -o default 2>/dev/null ;;
         esac
     done
     return 0
+}
+
+%(complete_func)s_quoted() {
+    case "$open" in
+        \") each="${1//\\/\\\\}"; each="${each//\"/\\\"}"; each="${each//\$/\\$}"; each="${each//\`/\\\`}" ;;
+        \') each="$1" ;;
+        *) printf -v each %%q "$1" ;;
+    esac
 }
 
 complete -o nosort -F %(complete_func)s %(prog_name)s 2>/dev/null || complete -F %(complete_func)s %(prog_name)s
@@ -87,8 +105,17 @@ class Bash(shells.BashComplete):
         """Return the whole words before the one that is completed, and that one."""
         line = os.environ["COMP_LINE"]
         words = shells.split_arg_string(line)[1:]
-        whole = not words or (line[-1:].isspace() and not line.endswith("\\ "))
+        whole = not words or (line[-1:].isspace() and not line.endswith("\\ ") and not _is_open(line))
         return (words, "") if whole else (words[:-1], words[-1])
+
+
+def _is_open(line: str) -> bool:
+    """Tell whether a line ends within quotes."""
+    try:
+        shlex.split(line)
+    except ValueError:
+        return True
+    return False
 
 
 @shells.add_completion_class

@@ -10,8 +10,16 @@ from trails.cli.base import note, refuse, through_pager
 from trails.cli.program import Commands, Group
 
 
+def _commands(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of commands that go on from what was typed, within the group that was named before."""
+    found: click.Command | None = ctx.find_root().command
+    for word in ctx.params.get("words") or ():
+        found = found.commands.get(word) if isinstance(found, click.Group) else None
+    return [name for name in found.commands if name.startswith(incomplete)] if isinstance(found, click.Group) else []
+
+
 @click.command("help")
-@click.argument("words", metavar="[COMMAND]", nargs=-1)
+@click.argument("words", metavar="[COMMAND]", nargs=-1, shell_complete=_commands)
 @click.option("--man", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Write man pages there.")
 @through_pager
 def help_(words: tuple[str, ...], man: Path | None) -> None:

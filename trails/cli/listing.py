@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _ROOMY: Final = 110
 """From this width on, times are written out."""
+_FROM: Final = {"project": 80, "tokens": 80, "active": 60}
+"""The widths from which on columns are shown."""
 _SHORT: Final = 12
 """Ids of so many characters are never cut."""
 _SORTS: Final = ("created", "activity", "turns", "tokens")
@@ -203,12 +205,12 @@ def _draw(found: _Lines) -> None:
     longest = max(len(each.id) for each in found.lines)
     is_narrow = width < _ROOMY + longest and longest > _SHORT
     made = [
-        Column("session", style="cyan"),
+        Column("session", style="cyan", most=width // 3 if is_narrow else None),
         Column("turns", right=True),
         Column("tokens", right=True),
         Column("active"),
         Column("project", least=8),
-        Column("about", least=16),
+        Column("about", least=min(16, width // 3)),
     ]
     cells = [
         [
@@ -224,7 +226,8 @@ def _draw(found: _Lines) -> None:
     kept = [
         number
         for number, column in enumerate(made)
-        if column.heading != "project" or any(row[number] != "-" for row in cells)
+        if (column.heading != "project" or any(row[number] != "-" for row in cells))
+        and width >= _FROM.get(column.heading, 0)
     ]
     columns.draw([made[number] for number in kept], ([row[number] for number in kept] for row in cells))
 

@@ -9,13 +9,15 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final, TextIO
 
 _DEFAULT: Final = "less"
 _FLAGS: Final = {"LESS": "FRX", "LV": "-c"}
 """What less and lv are told where the environment says nothing: leave at once what fits, let colours through."""
+_SHELLS: Final = frozenset("|&;<>()$`")
+"""Signs by which git takes a pager for a line of the shell's."""
 NO_PAGER: Final = "trails.no-pager"
 """Where a run says that it wants none."""
 
@@ -28,6 +30,32 @@ class _ToPager(io.TextIOWrapper):
         return True
 
 
+class _Pipe(io.RawIOBase):
+    """Bytes to a pager, which is started with the first of them: one that has nothing to show would cover the screen."""
+
+    def __init__(self, program: list[str], screen: TextIO) -> None:
+        self._program = program
+        self._screen = screen
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def writable(self) -> bool:
+        """Return that it can be written to."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Hand bytes to the pager, or to the screen where none can be started; return how many."""
+        if self.process is None:
+            with suppress(OSError):
+                self.process = subprocess.Popen(  # noqa: S603 - the user's own choice
+                    self._program, stdin=subprocess.PIPE, env=_FLAGS | dict(os.environ)
+                )
+        to = self._screen.buffer if self.process is None else self.process.stdin
+        assert to is not None  # noqa: S101 - a pipe was asked for
+        to.write(data)
+        to.flush()
+        return len(data)
+
+
 @contextmanager
 def paging(*, wanted: bool = True) -> Iterator[None]:
     """Send what is printed meanwhile through a pager where stdout and stdin are a terminal; else change nothing.
@@ -36,28 +64,44 @@ def paging(*, wanted: bool = True) -> Iterator[None]:
     the run in silence, and well.
     """
     program = _program() if wanted and _on_terminal() else None
-    process = None if program is None else _start(program)
-    if process is None:
+    if program is None:
         yield
         return
-    assert process.stdin is not None  # noqa: S101 - a pipe was asked for
-    screen, sys.stdout = sys.stdout, _ToPager(process.stdin, encoding="utf-8", errors="backslashreplace")
+    screen = sys.stdout
+    pipe = _Pipe(program, screen)
+    sys.stdout = _ToPager(io.BufferedWriter(pipe), encoding="utf-8", errors="backslashreplace")
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
         pass  # left early
     finally:
-        _finish(process)
-        sys.stdout = screen
+        paged, sys.stdout = sys.stdout, screen
+        _finish(paged, pipe.process)
+        for say in _WAITING:
+            say()
+        _WAITING.clear()
+
+
+_WAITING: Final[list[Callable[[], object]]] = []
+
+
+def after_paging(say: Callable[[], object]) -> None:
+    """Say something once nothing is being paged, which may be now: the screen is the pager's meanwhile."""
+    if isinstance(sys.stdout, _ToPager):
+        _WAITING.append(say)
+    else:
+        say()
 
 
 def _program() -> list[str] | None:
+    """Return what to run: a name with its options, or a line that only a shell reads, as git has it."""
     named = os.environ.get("TRAILS_PAGER", os.environ.get("PAGER", _DEFAULT))
     with suppress(ValueError):  # quotes that do not match
         words = shlex.split(named)
-        if words and words != ["cat"] and shutil.which(words[0]) is not None:
-            return words
+        if not words or words == ["cat"] or shutil.which(words[0]) is None:
+            return None
+        return ["sh", "-c", named] if _SHELLS & set(named) else words
     return None
 
 
@@ -66,19 +110,15 @@ def _on_terminal() -> bool:
     return os.environ.get("TERM", "dumb") != "dumb" and all(each is not None and each.isatty() for each in streams)
 
 
-def _start(program: list[str]) -> subprocess.Popen[bytes] | None:
-    """Start a pager; None where it cannot be: then the terminal itself is written to."""
-    with suppress(OSError):
-        return subprocess.Popen(program, stdin=subprocess.PIPE, env=_FLAGS | dict(os.environ))  # noqa: S603 - the user's own choice
-    return None
-
-
-def _finish(process: subprocess.Popen[bytes]) -> None:
+def _finish(paged: TextIO, process: subprocess.Popen[bytes] | None) -> None:
     """Close the pager's input and wait until people have read: Ctrl-C is the pager's own then."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with suppress(BrokenPipeError, ValueError):
-            sys.stdout.close()
-        process.wait()
+            paged.close()
+        if process is not None:
+            with suppress(BrokenPipeError):
+                process.stdin.close()  # type: ignore[union-attr] # a pipe was asked for
+            process.wait()
     finally:
         signal.signal(signal.SIGINT, before)

@@ -18,6 +18,7 @@ from trails.cli.base import (
     command,
     end,
     json_option,
+    one_of,
     open_store,
     page_options,
     paged,
@@ -61,10 +62,11 @@ def search(
 ) -> None:
     """Find turns by text, tool, role or author, newest first.
 
-    TEXT is looked for as it is, upper and lower case alike, in what was said and in the arguments of tool calls. A turn
-    that was copied is found once. A hit takes two lines: the session that owns the turn, the turn's index, who spoke and
-    when; and what stands around the text. The exit code is 1 where nothing is found, as grep's is.
+    TEXT is looked for as it is, upper and lower case alike (and "ß" as "ss"), in what was said and in the arguments of tool
+    calls. A turn that was copied is found once. A hit takes two lines: the session that owns the turn, the turn's index, who
+    spoke and when; and what stands around the text. The exit code is 1 where nothing is found, as grep's is.
     """
+    one_of(as_tsv, as_json)
     looks = functools.partial(_draw_hits, text=text)
     is_plain = not (as_tsv or as_json or session or author or cursor or page > 1)
     at_once = _at_once(text, tool, role, limit) if is_plain else None

@@ -100,6 +100,7 @@ def check_machine(as_json: bool) -> None:
     It says what to do about it too. It changes nothing, and may run while the store is open elsewhere, which it then
     tells as what is wrong: the store cannot be used here. The exit code is 1 where something is wrong.
     """
+    from trails.plumbing import pack_upkeep as packs
     from trails.plumbing.index import checks as index_checks
     from trails.store import marker
     from trails.store.doctor import doctor
@@ -107,7 +108,7 @@ def check_machine(as_json: bool) -> None:
     place = Path(store_location() or "")
     checks = doctor(place)
     if (place / marker.NAME).is_file():
-        checks = [*checks, index_checks.look(place)]
+        checks = [*checks, index_checks.look(place), packs.look(place)]
     well = all(check.ok for check in checks)
     answer({"ok": well, "checks": checks}, checks, _draw_checks, as_json=as_json)
     if not well:

@@ -169,7 +169,7 @@ def detach(store: QuadStore, reader: Reader, session_id: str, deed: Deed) -> Non
     record = chain[0]
     if record.parent_session_id is None:
         return
-    turns = reader.turns(chain)
+    turns = reader.unpacked.turns(chain)
     _refuse_strangers(store, record)
     sealed = reader.sealed([turn for turn in turns if turn.index < record.starts_at])
     node = NamedNode(record.iri)
@@ -281,7 +281,7 @@ def flatten(
     """
     sweep_copies(store)
     source = chain[0]
-    sealed = reader.sealed(reader.turns(chain))
+    sealed = reader.sealed(reader.unpacked.turns(chain))
     node = NamedNode(iris.session(new_id))
     record = SessionRecord(
         id=new_id,

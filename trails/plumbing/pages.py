@@ -60,6 +60,19 @@ def places_of(cursor: str, count: int) -> tuple[int, ...]:
     return tuple(int.from_bytes(packed[at : at + _BYTES], signed=True) for at in range(0, len(packed), _BYTES))
 
 
+def in_order(place: tuple[int, int], order: int) -> tuple[int, int]:
+    """Return the place where a page ended with the number of what its list is sorted by, 0 to 127."""
+    return place[0], place[1] | order << 8 * _TIE
+
+
+def of_order(cursor: str, order: int) -> tuple[int, int]:
+    """Return the place that `in_order` told the cursor of; raise `InvalidInput` for that of a list in another order."""
+    value, told = places_of(cursor, 2)
+    if told >> 8 * _TIE != order:
+        raise InvalidInput(f"{cursor!r} is the cursor of a list in another order; go on in that one, or begin anew")
+    return value, told & (1 << 8 * _TIE) - 1
+
+
 def tie(session_id: str) -> int:
     """Return a short number that stands for a session where a page ends, among those that are sorted by the same."""
     return int.from_bytes(hashlib.sha256(session_id.encode()).digest()[:_TIE])

@@ -100,7 +100,7 @@ def rule(*, older_than: timedelta | None, keep_count: int | None, keep_bytes: in
     'prune: older than 7776000 s, keep 1000 bytes'
     """
     limits = (
-        (older_than and older_than.total_seconds(), "older than {:.15g} s"),
+        (None if older_than is None else older_than.total_seconds(), "older than {:.15g} s"),
         (keep_count, "keep {} sessions"),
         (keep_bytes, "keep {} bytes"),
     )

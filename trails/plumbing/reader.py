@@ -17,6 +17,8 @@ from trails.lineage import Segment
 from trails.model import MAIN, NO_FACTS, Facts, SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.plumbing import briefs, conversations, overrides
 from trails.plumbing.briefs import Told
+from trails.plumbing.packed import Part, Prefix, Transcript
+from trails.plumbing.packs.keeper import Packs
 from trails.records.conversations import Conversation
 from trails.records.overrides import SessionEntry
 from trails.records.sessions import decode_records
@@ -27,6 +29,7 @@ from trails.store.contract import QuadStore, Solutions
 _WIDE: Final = 1
 _FEW: Final = 30
 """A run is read by scanning whole columns, unless its session owns this much more before it, or after it, than it has."""
+_FARTHEST: Final = 2**31
 _OPEN_END: Final = 2**53
 _JSON: Final = vocab.JSON.value
 _REDACTED: Final = vocab.REDACTED.value
@@ -37,10 +40,14 @@ FAR_FUTURE: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 class Reader:
-    """Everything that is read from a store of sessions. It holds no state but the store."""
+    """Everything that is read from a store of sessions. It holds no state but the store, and the packs of transcripts."""
 
-    def __init__(self, store: QuadStore) -> None:
+    def __init__(self, store: QuadStore, packs: Packs | None = None) -> None:
+        """Read from a store; turns from its packs, too, where they are given."""
         self._store = store
+        self._packs = packs
+        self.unpacked: Reader = self if packs is None else Reader(store)
+        """A reader of the store alone: for what is held against it, or written out of it again."""
 
     def select(self, name: str, **values: Any) -> Solutions:
         """Return the rows of one of the project's own queries."""
@@ -179,9 +186,94 @@ class Reader:
             return self.turns(self.lineage(session_id), up_to)  # it was detached meanwhile, and the ancestor deleted
         return turns
 
-    @decodes
+    def transcript(self, chain: Sequence[SessionRecord], up_to: int | None = None) -> Transcript:
+        """Return a session's whole transcript as `turns` does; turns that packs hold are made when they are touched."""
+        session_id = chain[0].id
+        runs = lineage.segments(chain, up_to)
+        parts: list[Part] = []
+        tail: list[Turn] = []
+        for run in runs:
+            goes_on = not tail and run.start == (parts[-1].end if parts else 0)
+            packed, rest = self._own(run) if goes_on else ([], self.own_turns(run))
+            parts += packed
+            tail += rest
+        if self.is_deleted(session_id):
+            raise self.not_found(session_id)
+        try:
+            lineage.check_dense(session_id, tail, runs, parts[-1].end if parts else 0)
+            made = Transcript(Prefix(parts), tail)
+            at = chain[0].forked_at_index
+            if at and chain[0].fork_head and len(made) >= at and made.digest_at(at - 1) != chain[0].fork_head:
+                lineage.check_fork_head(chain[0], made)
+        except TrailsError:  # the store says why, or that it is not so: an ancestor may have been deleted meanwhile
+            return Transcript(tail=self.unpacked.turns(self.lineage(session_id), up_to))
+        return made
+
+    def _packed(self, run: Segment) -> list[Part]:
+        """Return the parts of blocks that a run of a session's own begins with, as far as packs hold it."""
+        if self._packs is None or (run.end is not None and run.end <= run.start):
+            return []
+        found = self._packs.blocks(run)
+        if not found:
+            return []
+        end = found[-1].end if run.end is None else min(run.end, found[-1].end)
+        return [Part(max(run.start, each.start), min(end, each.end), each) for each in found]
+
     def own_turns(self, run: Segment) -> list[Turn]:
         """Return the turns that a session owns in a run of indices, in order of index."""
+        packed, rest = self._own(run)
+        return [turn for part in packed for turn in part.block.turns(part.start, part.end)] + rest
+
+    def packed_turns(self, run: Segment) -> list[Turn] | None:
+        """Return the turns of a run where a pack holds all of them, else None; whether the store has each is not looked up."""
+        packed = self._packed(run)
+        if not packed or packed[-1].end != run.end:
+            return None
+        return [turn for part in packed for turn in part.block.turns(part.start, part.end)]
+
+    def _own(self, run: Segment) -> tuple[list[Part], list[Turn]]:
+        """Return the turns of a run: those that a pack holds, where the store has as many, and those that come after."""
+        packed = self._packed(run)
+        if packed:
+            end = packed[-1].end
+            left = self._count(run) - (end - run.start)
+            rest = self._noted(Segment(run.record, end, run.end)) if left > 0 else []
+            if left == len(rest):
+                return packed, rest
+        return [], self._noted(run)
+
+    def _count(self, run: Segment) -> int:
+        end = _OPEN_END if run.end is None else run.end
+        ((count,),) = self.select("turns_between", session=run.record.id, start=run.start, end=end)
+        return int(count.value)
+
+    def _noted(self, run: Segment) -> list[Turn]:
+        """Return the turns of a run as the engine has them, and have them packed when there is time."""
+        epoch = 0 if self._packs is None else self._packs.epoch
+        turns = self._stored(run)
+        if self._packs is not None and turns and turns[-1].index - turns[0].index == len(turns) - 1:
+            self._packs.note(run.record, turns, epoch)
+        return turns
+
+    def packed_end(self, record: SessionRecord) -> int | None:
+        """Return the index before which a pack holds all turns that a session owns; None where there is none."""
+        return None if self._packs is None else self._packs.end(record)
+
+    def goes_on(self, session_id: str, index: int) -> bool:
+        """Tell whether a session owns turns from an index on: then, where it owns none there, one is missing in between.
+
+        Looks at the places 0, 1, 3, 7, 15... after `index`, so a gap is found unless it is longer than all that follows it.
+        """
+        step = 1
+        while step < _FARTHEST:
+            if self.owns(session_id, index + step - 1):
+                return True
+            step *= 2
+        return False
+
+    @decodes
+    def _stored(self, run: Segment) -> list[Turn]:
+        """Return the turns that a session owns in a run of indices as the engine has them."""
         session_id = run.record.id
         end = _OPEN_END if run.end is None else run.end
         if end <= run.start:

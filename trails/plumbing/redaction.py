@@ -107,7 +107,7 @@ def _tell(told: dict[str, list[Any]], report: Mapping[str, Iterable[Any]]) -> No
 
 def _turn_at(reader: Reader, chain: Sequence[SessionRecord], index: int) -> Turn:
     runs = lineage.segments(chain, index + 1)
-    found = reader.own_turns(lineage.Segment(runs[-1].record, index, index + 1)) if runs else []
+    found = reader.unpacked.own_turns(lineage.Segment(runs[-1].record, index, index + 1)) if runs else []
     if not found:
         raise InvalidInput(f"session {chain[0].id!r} has no turn {index}")
     if found[0].old_iri is not None:

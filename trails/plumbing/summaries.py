@@ -144,7 +144,8 @@ def _rows(workspace: Workspace, wanted: Wanted, limit: int, cursor: str | None) 
     pages.checked_limit(limit)
     if wanted.sort not in SORTS:
         raise InvalidInput(f"sort is one of {', '.join(SORTS)}, not {wanted.sort!r}")
-    after = None if cursor is None else pages.places_of(cursor, 2)
+    order = SORTS.index(wanted.sort)
+    after = None if cursor is None else pages.of_order(cursor, order)
     asked = conditions(wanted)
     if wanted.label is not None:
         found = workspace.reader.labelled(validate.label(wanted.label))
@@ -157,7 +158,7 @@ def _rows(workspace: Workspace, wanted: Wanted, limit: int, cursor: str | None) 
             row["models"] = models[row["id"]]
             if row["prompt"] is None:
                 row["prompt"] = figures.inherited_prompt(file, row["parent"], row["starts_at"])
-        return Page(rows, None if end is None else pages.cursor_of(*end))
+        return Page(rows, None if end is None else pages.cursor_of(*pages.in_order(end, order)))
 
     return workspace.index.figures(ask)
 

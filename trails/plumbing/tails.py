@@ -13,7 +13,6 @@ from trails.plumbing.reader import Reader
 _FIRST_BLOCK: Final = 32
 _FEW: Final = 256
 """Up to this many turns are looked up one by one; what is longer is read as a range."""
-_FARTHEST: Final = 2**31
 
 
 def owner_at(runs: Sequence[Segment], index: int) -> str | None:
@@ -91,19 +90,6 @@ def _run(reader: Reader, run: Segment) -> list[Turn]:
             return [turn for turn in whole if turn.index >= run.start]
         turns += found
         if len(found) < until - at:
-            return reader.own_turns(run) if run.end is None and _goes_on(reader, run.record.id, until) else turns
+            return reader.own_turns(run) if run.end is None and reader.goes_on(run.record.id, until) else turns
         at, block = until, block * 2
     return turns
-
-
-def _goes_on(reader: Reader, session_id: str, index: int) -> bool:
-    """Tell whether a session has turns after what looks like its end: then one is missing in between.
-
-    Looks at the places 0, 1, 3, 7, 15... after `index`, so a gap is found unless it is longer than all that follows it.
-    """
-    step = 1
-    while step < _FARTHEST:
-        if reader.owns(session_id, index + step - 1):
-            return True
-        step *= 2
-    return False

@@ -21,8 +21,11 @@ _OPEN_END: Final = 2**53
 
 @decodes
 def stored_length(reader: Reader, chain: Sequence[SessionRecord]) -> int:
-    """Return how many turns a session's stored transcript has; one query, and no turn is read."""
+    """Return how many turns a session's stored transcript has; one query at most, and no turn is read."""
     record = chain[0]
+    packed = reader.packed_end(record)
+    if packed is not None and not reader.goes_on(record.id, packed):
+        return packed
     rows = reader.select("last_index", session=record.id, start=record.starts_at, end=_OPEN_END)
     last = rows[0][0] if rows else None
     return record.starts_at if last is None else int(last.value) + 1
@@ -85,6 +88,13 @@ class LazyTurns(MutableSequence[Turn]):
     def read(self) -> int:
         """How many turns are in memory."""
         return min(len(self._opening), self._start) + len(self._tail)
+
+    def read_last(self, count: int) -> None:
+        """Read the last turns, so many of them, and no others."""
+        position = max(0, len(self) - count)
+        if position < self._start:
+            self._tail[:0] = self._turns(position, self._start)
+            self._start = position
 
     def latest_summary(self) -> int | None:
         """Return the index of the last summary turn, or None, without reading turns."""
@@ -154,6 +164,9 @@ class LazyTurns(MutableSequence[Turn]):
     def _of(self, run: Segment) -> list[Turn]:
         """Return the turns of a run of one session: looked up one by one unless they are most of what it owns."""
         assert run.end is not None  # noqa: S101 - the segments were cut at an end
+        packed = self._reader.packed_turns(run)
+        if packed is not None:
+            return packed
         if (run.end - run.start) * 2 > self._ends[run.record.id] - run.record.starts_at:
             return self._reader.own_turns(run)
         return self._reader.turns_at(run.record.id, range(run.start, run.end))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -14,9 +16,11 @@ from trails.handles import Handle
 from trails.model import SessionRecord
 from trails.plumbing import actors
 from trails.plumbing.index.keeper import index_of
+from trails.plumbing.packs.keeper import packs_of
 from trails.plumbing.reader import Reader
 from trails.records.deeds import Deed
 from trails.store.contract import QuadStore
+from trails.store.embedded import EmbeddedStore
 
 
 class Holder(Protocol):
@@ -36,13 +40,27 @@ class Workspace(Handle):
         """Whether what is read out of the store is kept on record: exports and audits."""
         self.store = store
         self.actor = actor
-        self.reader = Reader(store)
+        self.packs = packs_of(store)
+        """Transcripts, read quickly."""
+        self.reader = Reader(store, self.packs)
         self.index = index_of(store)
         """Figures and texts, found quickly."""
+        if isinstance(store, EmbeddedStore):
+            store.follow(self._keep_up)
         self.closed = False
         self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
         self.rewrites = 0
         """How often stored text was taken out since the store was opened: turns that were read before may hold it."""
+
+    def _keep_up(self, *, resting: bool) -> None:
+        self.packs.bring_up()
+        self.index.keep_up(resting=resting)
+
+    @contextmanager
+    def erasing(self) -> Iterator[None]:
+        """Take out of all that is derived from the store, before this ends, what is taken out of the store meanwhile."""
+        with self.index.erasing(), self.packs.erasing():
+            yield
 
     def who(self, by: str | None) -> str:
         """Return the IRI of who does something: whoever is named, else the process's own actor, else one that is unknown."""

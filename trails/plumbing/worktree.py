@@ -21,6 +21,7 @@ from trails.integrity.leaves import Kind
 from trails.model import NO_FACTS, SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.plumbing import copies, leaves, quotes, settling
 from trails.plumbing.draft import Draft
+from trails.plumbing.packed import Transcript, Turns
 from trails.plumbing.thread_guard import OneThread
 from trails.plumbing.transaction import Transaction, check_free_names, id_in_use, there
 from trails.plumbing.workspace import Workspace
@@ -54,7 +55,7 @@ class Worktree(Handle):
         self.record = record
         """The session's row, as it is or will be stored."""
         self.ancestors = tuple(ancestors)
-        self.turns: MutableSequence[Turn] = turns if isinstance(turns, MutableSequence) else list(turns)
+        self.turns: MutableSequence[Turn] = turns if isinstance(turns, MutableSequence) else Transcript(tail=turns)
         """All turns of the transcript, those inherited from ancestors first, pending ones last."""
         self.stored = stored
         self.alone = OneThread(record.id)
@@ -65,7 +66,7 @@ class Worktree(Handle):
         self._drafts: list[Draft] = []
         self._new_prompts: list[SystemPrompt] = [prompt] if prompt else []
         self._window: TokenWindow[Turn] | None = None
-        self._as_tuple: tuple[Turn, ...] | None = None
+        self._as_turns: Turns | None = None
         self._tools: set[Quad] = set()
         self._new_tools: list[Quad] = []
         self._given_up = False
@@ -110,13 +111,16 @@ class Worktree(Handle):
     @property
     def head(self) -> str:
         """The digest of the last turn, which commits to all turns before it; provisional while turns are pending."""
+        if isinstance(self.turns, Transcript):
+            return self.turns.head
         return self.turns[-1].digest if self.turns else digests.GENESIS
 
-    def all_turns(self) -> tuple[Turn, ...]:
+    def all_turns(self) -> Turns:
         """Return all turns, as a value that does not change with what is appended later."""
-        if self._as_tuple is None or len(self._as_tuple) != len(self.turns):
-            self._as_tuple = tuple(self.turns)
-        return self._as_tuple
+        if self._as_turns is None or len(self._as_turns) != len(self.turns):
+            made = self.turns if isinstance(self.turns, Transcript) else Transcript(tail=self.turns)
+            self._as_turns = made.as_turns()
+        return self._as_turns
 
     # --- its window
 
@@ -164,7 +168,7 @@ class Worktree(Handle):
             if count:
                 del self.turns[-count:]
             self._drafts.clear()
-            self._as_tuple = None
+            self._as_turns = None
             self._given_up = True
             return count
 
@@ -174,13 +178,13 @@ class Worktree(Handle):
             if self._drafts:
                 self._drafts.pop()
                 self.turns.pop()
-            self._as_tuple = None
+            self._as_turns = None
 
     def change_record(self, **changes: Any) -> None:
         """Change what the row will say, and make the pending turns anew, which are attributed by it."""
         self.record = self.record.model_copy(update=changes)
         del self.turns[self.first_pending :]
-        self._as_tuple = None
+        self._as_turns = None
         for made in self._drafts:
             self.turns.append(made.turn(self.record, len(self.turns), self.head))
 
@@ -249,7 +253,7 @@ class Worktree(Handle):
             if self._drafts and self.record.kind == "worker":
                 raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
             first = self.first_pending
-            removals = self.workspace.store.removals
+            removals, epoch = self.workspace.store.removals, self.workspace.packs.epoch
             quoted = quotes.sources(self.turns[first:])
             tx = self._transaction(first, quoted)
             # This handle's last turn was seen there by its last commit, quoted ones were not.
@@ -264,6 +268,7 @@ class Worktree(Handle):
             self._seen, self._writer = removals, writer
             written = len(self._drafts)
             self.stored = True
+            self.workspace.packs.note(self.record, self.turns[first:], epoch)
             self._drafts.clear()
             self._new_prompts.clear()
             self._tools.update(self._new_tools)
@@ -390,9 +395,8 @@ class Worktree(Handle):
     def reload(self) -> None:
         """Take the session up anew as it is stored by now; nothing may be pending."""
         chain = self.workspace.reader.lineage(self.id)
-        turns = self.workspace.reader.turns(chain)
-        self.record, self.ancestors, self.turns = chain[0], chain[1:], turns
-        self._as_tuple = None
+        self.record, self.ancestors, self.turns = chain[0], chain[1:], self.workspace.reader.transcript(chain)
+        self._as_turns = None
 
     # --- forks
 
@@ -446,7 +450,7 @@ class Worktree(Handle):
             fork.persist()
             self._drafts = []
             del self.turns[first:]
-            self._as_tuple = None
+            self._as_turns = None
             return fork
 
 

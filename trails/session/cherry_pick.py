@@ -108,7 +108,7 @@ def pick(
     workspace = target.workspace
     who = workspace.who(by)
     if isinstance(source, str):
-        name, turns = source, workspace.reader.turns(names.lineage(workspace, source))
+        name, turns = source, workspace.reader.unpacked.turns(names.lineage(workspace, source))
     elif not isinstance(source, Worktree):
         raise InvalidInput(f"turns are picked from a session: give a Session or a name of one, not {source!r:.80}")
     elif source.workspace is not workspace:

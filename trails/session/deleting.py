@@ -29,7 +29,7 @@ def delete(
         raise InvalidInput(f'children is "refuse", "cascade" or "detach", not {children!r}')
     record = workspace.reader.record(session_id)
     deed = workspace.deed(by, reason, None if rule is None else validate.text(rule, "rule"))
-    with workspace.index.erasing():
+    with workspace.erasing():
         return _delete(workspace, record, children, by, deed)
 
 

@@ -7,7 +7,7 @@ import os
 from trails.errors import InvalidInput
 from trails.files import as_path
 from trails.handles import Handle
-from trails.plumbing import deletion, sweep
+from trails.plumbing import deletion, pack_upkeep, sweep
 from trails.plumbing.workspace import Workspace
 from trails.progress import Progress, moving
 from trails.store import dumping, view
@@ -24,7 +24,7 @@ class Maintenance(Handle, public=True):
     def __init__(self, workspace: Workspace, owner: object) -> None:
         """Not for callers: `store.maintenance` is there."""
         self._store = workspace.store
-        self._index = workspace.index
+        self._workspace = workspace
         self._owner = owner  # a store that nobody holds is closed
 
     def vacuum(self) -> Vacuumed:
@@ -32,12 +32,13 @@ class Maintenance(Handle, public=True):
 
         Takes as much free space again as the store has; other threads read on meanwhile. Backups, dumps and exports
         that were made before still hold the text. In memory there is nothing to do. What is derived beside the store (the
-        index of figures and texts) is made anew, too.
+        index of figures and texts, packed transcripts) is made anew, too.
         """
         deletion.sweep_pending(self._store)
         sweep.sweep_names(self._store)
         done = embedded(self._store, "vacuum").vacuum()
-        self._index.rebuild()
+        self._workspace.index.rebuild()
+        pack_upkeep.rebuild(self._workspace.packs, self._workspace.reader)
         return done
 
     def backup(self, destination: str | os.PathLike[str]) -> None:

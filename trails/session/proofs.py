@@ -17,7 +17,7 @@ from trails.integrity.proofs import ConsistencyProof, TurnProof
 from trails.integrity.timestamps import stamped_if_asked
 from trails.integrity.witnesses import cosignatures
 from trails.model import VerifyReport
-from trails.plumbing import checkpoints, log_events, names, signatures, unfinished, verify
+from trails.plumbing import checkpoints, log_events, names, pack_upkeep, signatures, unfinished, verify
 from trails.plumbing.index import checks as index_checks
 from trails.plumbing.reader import Reader
 from trails.plumbing.workspace import Workspace
@@ -81,10 +81,11 @@ class Proofs(Handle, public=True):
         rewritten = [] if kept is None else checkpoints.findings(store, kept)
         since = None if kept is None else kept.size
         with moving(progress, "verifying") as move:
-            report = _verified(store, reader, wanted, since, move)
+            report = _verified(store, reader.unpacked, wanted, since, move)
         if wanted is None:
             found = index_checks.findings(self._workspace.index)
-            report = report.model_copy(update={"findings": (*report.findings, *found)})
+            packed = pack_upkeep.findings(self._workspace.packs, reader)
+            report = report.model_copy(update={"findings": (*report.findings, *found, *packed)})
         report = self._with_unsigned(report, wanted, signers, required=require_signed)
         if kept is None:
             return report
@@ -140,7 +141,7 @@ def _verified(
     report = verify.verify(store, reader, wanted, since=since, progress=move)
     if isinstance(store, ViewStore):
         report = report if report.ok else _judged_beside(store, reader, wanted, since, report)
-        return report.model_copy(update={"up_to": store.number}) if store.is_beside_owner else report
+        return report.model_copy(update={"up_to": store.number}) if store.has_living_owner else report
     if not report.ok:
         with store.hold():  # half of what another thread was writing looks like damage: what stays is real
             report = verify.verify(store, reader, wanted, since=since)

@@ -100,6 +100,7 @@ class Repository(Handle, public=True):
         try:
             if not self.read_only:
                 self.workspace.index.sweep()
+                self.workspace.packs.sweep()
                 deletion.sweep_pending(store)
                 self._recover_streams()
         except BaseException:  # an interrupt too: nobody else could close it
@@ -143,6 +144,7 @@ class Repository(Handle, public=True):
                 if self._feed is not None:
                     self._feed.close()
             finally:
+                self.workspace.packs.close()
                 self.workspace.index.close()
                 self.store.close()
 
@@ -296,20 +298,28 @@ class Repository(Handle, public=True):
         self,
         session: Name,
         *,
+        last: int | None = None,
         max_tokens: int | None = None,
         pinned_count: int = 1,
         counter: Counter | None = None,
     ) -> Session:
         """Return a session with its whole transcript, inherited turns stitched in, ready to append to.
 
-        `session` is any name of it, see `resolve`. With `max_tokens` (1 or more) the session has a `window`: the first
+        `session` is any name of it, see `resolve`. With `last`, so many of the last turns are read (0 or more), and
+        others when something asks for them. With `max_tokens` (1 or more) the session has a `window`: the first
         `pinned_count` turns and the newest that fit, by a `counter` of the tokens of a text. Only those are read then,
         the newest first, and others when something asks for them.
 
         Raises `SessionNotFound`, `ParentMissing`, `ForkCycle`, `ForkDepthExceeded`, `IndexGap` or `IntegrityError`; a
         transcript that is not whole is never returned. Turns that are read later raise the last two then.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     s = store.create(id="s"); turns = [s.append("user", text) for text in ("a", "b", "c")]; _ = s.persist()
+        ...     s = store.load("s", last=2); [turn.content for turn in s.tail(2)], len(s), s[0].content
+        (['b', 'c'], 3, 'a')
         """
-        return load(self.workspace, session, window(max_tokens, pinned_count, counter))
+        return load(self.workspace, session, window(max_tokens, pinned_count, counter), last)
 
     def forest(self, session: Name | None = None) -> Forest:
         """Return the forest of forks and spawned sessions, all of it or a session's own tree; two queries, no transcript.
@@ -823,7 +833,7 @@ class Repository(Handle, public=True):
         """
         chain = self.reader.lineage(self.resolve(session, exact=True))
         try:
-            with self.workspace.index.erasing():
+            with self.workspace.erasing():
                 return redaction.redact(
                     self.store,
                     self.reader,
@@ -864,7 +874,7 @@ class Repository(Handle, public=True):
         [('s', 'content', 0), ('s', 'label', None)]
         """
         try:
-            with nullcontext() if dry_run else self.workspace.index.erasing():
+            with nullcontext() if dry_run else self.workspace.erasing():
                 return redact_matching.redact_matching(
                     self.store,
                     text,
@@ -901,7 +911,7 @@ class Repository(Handle, public=True):
 
         Raises `InvalidInput` where no limit is given.
         """
-        with nullcontext() if dry_run else self.workspace.index.erasing():
+        with nullcontext() if dry_run else self.workspace.erasing():
             return pruning.prune(
                 self.store,
                 self.reader,

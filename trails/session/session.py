@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 from uuid import uuid4
 
 from trails import html, lineage, replies, validate
+from trails.decoding import json_value
 from trails.errors import InvalidInput, NoSuchName
 from trails.handles import Handle
 from trails.model import MAX_FORK_DEPTH, Call, Compaction, SessionRecord, SystemPrompt, ToolCall, ToolResult, Turn
 from trails.plumbing import detach, draft, labels, names, signatures
+from trails.plumbing.packed import Turns
 from trails.plumbing.pages import Page
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
@@ -141,8 +143,12 @@ class Session(Handle, Tabular, public=True):
         self.worktree.change_record(principal=validate.name(name, "principal"))
 
     @property
-    def turns(self) -> tuple[Turn, ...]:
-        """All turns of the transcript, those inherited from ancestors first, pending ones last."""
+    def turns(self) -> Turns:
+        """All turns of the transcript, those inherited from ancestors first, pending ones last, as they are now.
+
+        A sequence that never changes, equal to a tuple of the same turns. Those of a long session are made when they are
+        touched.
+        """
         return self.worktree.all_turns()
 
     # --- as a sequence of turns
@@ -798,16 +804,18 @@ def window(max_tokens: int | None, pinned_count: int, counter: Counter | None) -
     return Window(max_tokens, pinned_count, counter or estimate)
 
 
-def load(workspace: Workspace, session: names.Name, limits: Window | None = None) -> Session:
+def load(workspace: Workspace, session: names.Name, limits: Window | None = None, last: int | None = None) -> Session:
     """Return a stored session with its transcript, and a window over it where limits are given; see `Repository.load`."""
     reader = workspace.reader
     chain = names.lineage(workspace, session)
-    if limits is None:
-        turns = reader.turns(chain)
+    if limits is None and last is None:
+        turns = reader.transcript(chain)
         return Session(Worktree(workspace, chain[0], ancestors=chain[1:], turns=turns, stored=True))
-    from trails.plumbing.transcript import LazyTurns, stored_length  # noqa: PLC0415 - only loads with a window need it
+    from trails.plumbing.transcript import LazyTurns, stored_length  # noqa: PLC0415 - only loads of a part need it
 
     lazy = LazyTurns(reader, chain, stored_length(reader, chain))
+    if last is not None:
+        lazy.read_last(validate.index(last, "last"))
     made = Worktree(workspace, chain[0], ancestors=chain[1:], turns=lazy, stored=True)
     made.give_window(limits)
     return Session(made)
@@ -818,8 +826,8 @@ def replay(workspace: Workspace, session: names.Name, up_to_index: int | None) -
     end = None if up_to_index is None else min(validate.index(up_to_index, "up_to_index"), validate.MAX_WHOLE)
     chain = names.lineage(workspace, session)
     return [
-        {"role": turn.role, "content": turn.content, "index": turn.index, "branch": turn.branch}
-        for turn in workspace.reader.turns(chain, up_to=end)
+        {"role": role, "content": json_value(text) if structured else text, "index": index, "branch": branch}
+        for index, role, branch, text, structured in workspace.reader.transcript(chain, end).said()
     ]
 
 

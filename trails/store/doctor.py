@@ -238,7 +238,9 @@ def _log(folder: Path) -> Check:
             f"the store was not closed in good order (the process ended, or the power went); {waiting:,} commits are in "
             "its commit log"
         )
-        return Check("log", False, what, "opening the store puts that right: `trails info`")
+        return Check(
+            "log", False, what, "the next one who opens it to write puts that right; who reads it is right already"
+        )
     wrong = [f"line {number} of the log: {what}" for number, what in leaves.check_links(lines[:-1])]
     if lines[-1]:
         wrong.append("the log ends within a line")

@@ -19,7 +19,7 @@ from trails.errors import TrailsError
 from trails.integrity import leaves
 from trails.plumbing import pages
 from trails.plumbing.index import figures, moments, texts
-from trails.plumbing.index.figures import Sort
+from trails.plumbing.index.figures import SORTS, Sort
 from trails.plumbing.index.said import Said
 from trails.plumbing.index.sidefile import SideFile
 from trails.store import marker, position
@@ -76,14 +76,15 @@ def page(
 
     None where more than the figures is needed: a session that has a key may have its label elsewhere.
     """
-    place = None if after is None else pages.places_of(after, 2)
+    order = SORTS.index(sort)
+    place = None if after is None else pages.of_order(after, order)
     rows, end = figures.page(file, figures.asked_for(**asked), sort, place, limit)
     if any(row["key"] is not None for row in rows):
         return None
     for row in rows:
         if row["prompt"] is None:
             row["prompt"] = figures.inherited_prompt(file, row["parent"], row["starts_at"])
-    return rows, None if end is None else pages.cursor_of(*end)
+    return rows, None if end is None else pages.cursor_of(*pages.in_order(end, order))
 
 
 class Wanted(NamedTuple):

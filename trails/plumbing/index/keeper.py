@@ -83,9 +83,7 @@ def index_of(store: QuadStore) -> Index:
     if isinstance(store, ViewStore):
         return Index(store, Path(store.location), borrowed=True)
     if isinstance(store, EmbeddedStore) and store.location != ":memory:":
-        made = Index(store, Path(store.location))
-        store.follow(made.keep_up)
-        return made
+        return Index(store, Path(store.location))
     return Index(store, None)
 
 

@@ -1,0 +1,475 @@
+"""A load out of a pack gives what the store says, whatever happened to either, and nothing taken out stays in a pack."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyoxigraph import NamedNode
+
+import trails
+from tests.support.terminals import environment
+from trails import Repository, Session, Turn
+from trails.errors import IndexGap, StoreFailed
+from trails.lineage import Segment
+from trails.plumbing.packs import block, files, keeper
+from trails.plumbing.reader import Reader
+from trails.store import maintenance
+from trails.store.contract import Change
+
+MARKED = "Qxzvkw"
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every session is packed, in blocks of four turns."""
+    monkeypatch.setattr(keeper, "LEAST", 1)
+    monkeypatch.setattr(files, "MOST", 4)
+
+
+def say(session: Session, *texts: str) -> Session:
+    for text in texts:
+        session.append("user", text)
+    session.persist()
+    return session
+
+
+def fill(place: Path, count: int = 10) -> list[Turn]:
+    with trails.open(place, create=True, durability="process") as store:
+        return list(say(store.create(id="plan"), *(f"turn {MARKED} {index}" for index in range(count))).turns)
+
+
+def packs(place: Path) -> list[Path]:
+    return files.all_of(place / maintenance.INDEX / keeper.FOLDER)
+
+
+def raw(place: Path) -> bytes:
+    return b"".join(
+        path.read_bytes() for path in sorted(place.joinpath(maintenance.INDEX).rglob("*")) if path.is_file()
+    )
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[Segment]:
+    """The runs of turns that were read from the engine, and found there."""
+    found: list[Segment] = []
+    stored = Reader._stored
+
+    def noted(reader: Reader, run: Segment) -> list[Turn]:
+        turns = stored(reader, run)
+        if turns:
+            found.append(run)
+        return turns
+
+    monkeypatch.setattr(Reader, "_stored", noted)
+    return found
+
+
+# --- what they are for
+
+
+def test_what_was_written_is_read_out_of_a_pack_and_not_from_the_engine(place: Path, read: list[Segment]) -> None:
+    turns = fill(place)
+    with trails.open(place) as store:
+        plan = store.load("plan")
+        assert plan.turns == tuple(turns)
+        assert (len(plan), plan.head, plan[-1], plan[2:4]) == (10, turns[-1].digest, turns[-1], tuple(turns[2:4]))
+        assert [each["content"] for each in store.replay("plan")] == [turn.content for turn in turns]
+    assert read == []
+
+
+def test_what_came_since_is_read_from_the_engine_and_packed_then(place: Path, read: list[Segment]) -> None:
+    fill(place)
+    before = packs(place)[0].read_bytes()
+    with trails.open(place) as store:
+        store.workspace.packs._writes = False
+        say(store.load("plan"), "ten", "eleven")
+    with trails.open(place) as store:
+        assert [turn.content for turn in store.load("plan").tail(2)] == ["ten", "eleven"]
+        assert [(run.start, run.end) for run in read] == [(10, None)]
+        say(store.load("plan"), "twelve")
+    (pack,) = packs(place)
+    assert pack.read_bytes() != before
+    with trails.open(place) as store:
+        assert len(store.load("plan")) == 13
+
+
+def test_a_store_is_packed_as_it_is_read_where_it_was_not_as_it_was_written(place: Path, read: list[Segment]) -> None:
+    turns = fill(place)
+    shutil.rmtree(place / maintenance.INDEX)
+    with trails.open(place) as store:
+        assert store.load("plan").turns == tuple(turns)
+    assert len(read) == 1
+    assert len(packs(place)) == 1
+    with trails.open(place) as store:
+        assert store.load("plan").turns == tuple(turns)
+    assert len(read) == 1
+
+
+def test_a_fork_of_a_fork_takes_from_each_pack_what_it_inherits(place: Path, read: list[Segment]) -> None:
+    fill(place)
+    with trails.open(place) as store:
+        one = say(store.load("plan").fork(at=7, id="one"), "x", "y", "z")
+        say(one.fork(at=5, id="two"), "w")
+        expected = [f"turn {MARKED} {index}" for index in range(5)]
+    read.clear()
+    with trails.open(place) as store:
+        assert [turn.content for turn in store.load("two").turns] == [*expected, "w"]
+        assert [turn.session_id for turn in store.load("one").turns] == ["plan"] * 7 + ["one"] * 3
+    assert read == []
+
+
+def test_a_session_is_worked_on_behind_what_its_pack_holds(place: Path) -> None:
+    turns = fill(place)
+    with trails.open(place) as store:
+        plan = store.load("plan")
+        before = plan.turns
+        added = plan.append("user", "pending")
+        assert (plan.turns[-1], len(before), len(plan.turns)) == (added, 10, 11)
+        plan.discard_pending()
+        assert plan.turns == before == tuple(turns)
+        fork = plan.fork(at=3)
+        assert (len(fork), fork.turns) == (3, tuple(turns[:3]))
+        fork.discard_pending()
+
+
+def test_short_sessions_are_not_packed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "LEAST", 11)
+    fill(place)
+    assert packs(place) == []
+
+
+def test_a_store_in_memory_has_none(memory: Repository) -> None:
+    say(memory.create(id="plan"), "a", "b")
+    assert memory.load("plan").turns == memory.load("plan").turns
+    assert list(memory.workspace.packs.there()) == []
+
+
+# --- what is in doubt is not used
+
+
+def damage(place: Path) -> Iterator[None]:
+    (pack,) = packs(place)
+    whole = pack.read_bytes()
+    for at in range(0, len(whole), 13):
+        pack.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        yield
+    for at in range(0, len(whole), 29):
+        pack.write_bytes(whole[:at])
+        yield
+    pack.unlink()
+    pack.mkdir()
+    yield
+    pack.rmdir()
+    pack.symlink_to("/dev/zero")
+    yield
+
+
+def test_a_damaged_pack_costs_time_and_gives_no_other_answer(place: Path) -> None:
+    turns = fill(place)
+    with trails.open(place) as store:
+        for _ in damage(place):
+            assert store.load("plan").turns == tuple(turns)
+
+
+def test_a_pack_of_another_store_or_session_is_none(place: Path, tmp_path: Path) -> None:
+    turns = fill(place)
+    with trails.open(tmp_path / "other", create=True) as other:
+        say(other.create(id="plan"), *"abcdefghij")
+    with trails.open(place) as store:
+        say(store.create(id="second"), *"klm")
+    mine = files.path_of(place / maintenance.INDEX / keeper.FOLDER, "plan")
+    for foreign in (
+        *packs(tmp_path / "other"),
+        files.path_of(place / maintenance.INDEX / keeper.FOLDER, "second"),
+    ):
+        shutil.copy(foreign, mine)
+        with trails.open(place) as store:
+            assert store.load("plan").turns == tuple(turns)
+
+
+def test_a_pack_that_the_store_never_came_to_is_none(place: Path, tmp_path: Path) -> None:
+    fill(place)
+    shutil.copytree(place, tmp_path / "old")
+    with trails.open(place) as store:
+        say(store.load("plan"), "later")
+    for pack in packs(place):
+        shutil.copy(pack, packs(tmp_path / "old")[0])
+    with trails.open(tmp_path / "old") as store:
+        assert len(store.load("plan")) == 10
+
+
+def test_a_transcript_with_a_gap_behind_its_pack_is_never_returned(place: Path) -> None:
+    fill(place)
+    with trails.open(place) as store:
+        store.workspace.packs._writes = False
+        say(store.load("plan"), "ten", "eleven")
+    with trails.open(place) as store:
+        turn = store.load("plan")[10]
+        gone = store.store.quads((NamedNode(turn.iri), None, None, NamedNode(turn.iri.rpartition("/")[0])))
+        store.store.commit(Change(remove=gone))
+        with pytest.raises(IndexGap, match="10"):
+            store.load("plan")
+
+
+@pytest.mark.parametrize("index", [3, 7, 8, 9, 11])
+def test_a_turn_that_vanished_from_the_store_is_missed_though_a_pack_holds_it(place: Path, index: int) -> None:
+    fill(place)
+    with trails.open(place) as store:
+        say(say(store.load("plan").fork(at=8, id="child"), "x").fork(at=9, id="grandchild"), "y", "z", "w")
+    with trails.open(place) as store:
+        turn = store.load("grandchild")[index]
+        gone = store.store.quads((NamedNode(turn.iri), None, None, NamedNode(turn.iri.rpartition("/")[0])))
+        store.store.commit(Change(remove=gone))
+        if index == 11:  # the last one: nothing tells that it ever was, but verify
+            assert len(store.load("grandchild")) == 11
+            return
+        with pytest.raises(IndexGap, match=f"turn {index}, which '{turn.session_id}' owns"):
+            store.load("grandchild")
+        with pytest.raises(IndexGap, match=f"turn {index}"):
+            store.replay("grandchild")
+
+
+def test_verify_names_a_pack_that_says_other_than_the_store_and_vacuum_makes_it_anew(place: Path) -> None:
+    turns = fill(place)
+    (pack,) = packs(place)
+    with trails.open(place) as store:
+        altered = turns[3].model_copy(update={"text": "never said"})
+        files.extend(pack, [*turns[:3], altered, *turns[4:]], "plan", 0, store.store.log.reached)
+        assert store.load("plan")[3].content == "never said"
+        report = store.proofs.verify()
+        assert [(each.code, each.session_id) for each in report.findings] == [("pack-differs", "plan")]
+        store.maintenance.vacuum()
+        assert store.load("plan").turns == tuple(turns)
+        assert store.verify().ok
+
+
+def test_what_writes_a_transcript_again_or_proves_it_asks_the_store(place: Path) -> None:
+    turns = fill(place)
+    (pack,) = packs(place)
+    with trails.open(place) as store:
+        altered = turns[3].model_copy(update={"text": "never said"})
+        files.extend(pack, [*turns[:3], altered, *turns[4:]], "plan", 0, store.store.log.reached)
+        store.flatten("plan", id="flat")
+        assert [turn.content for turn in store.load("flat").turns] == [turn.content for turn in turns]
+
+
+def test_no_backup_has_packs(place: Path, tmp_path: Path) -> None:
+    fill(place)
+    with trails.open(place) as store:
+        store.maintenance.backup(tmp_path / "backup")
+    assert not (tmp_path / "backup" / maintenance.INDEX).exists()
+
+
+def test_where_nothing_can_be_written_all_goes_on(place: Path) -> None:
+    turns = fill(place)
+    shutil.rmtree(place / maintenance.INDEX)
+    (place / maintenance.INDEX).mkdir()
+    (place / maintenance.INDEX / keeper.FOLDER).write_text("in the way")
+    with trails.open(place) as store:
+        assert store.load("plan").turns == tuple(turns)
+
+
+# --- what was taken out
+
+
+def test_what_is_redacted_is_in_no_pack_when_the_call_returns(place: Path) -> None:
+    fill(place)
+    with trails.open(place) as store:
+        for index in range(10):
+            say(store.load("plan"), f"more {index}")
+            store.redact("plan", index)
+            assert f"turn {MARKED} {index}".encode() not in raw(place)
+            assert store.load("plan")[index].redacted
+            store.workspace.packs.bring_up()
+            assert f"turn {MARKED} {index}".encode() not in raw(place)
+        assert MARKED.encode() not in raw(place)
+    with trails.open(place) as store:
+        assert [turn.redacted for turn in store.load("plan").turns] == [True] * 10 + [False] * 10
+        assert store.verify().ok
+
+
+def test_what_waits_to_be_packed_is_not_once_it_is_taken_out(place: Path) -> None:
+    with trails.open(place, create=True) as store:
+        say(store.create(id="plan"), f"{MARKED} one", "two")
+        say(store.create(id="other"), f"{MARKED} three")
+        store.redact_matching(MARKED)
+    assert MARKED.encode() not in raw(place)
+    with trails.open(place) as store:
+        assert [turn.redacted for turn in store.load("plan").turns] == [True, False]
+
+
+def test_turns_that_were_read_before_a_redaction_are_not_packed_after_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(place)
+    shutil.rmtree(place / maintenance.INDEX)
+    stored = Reader._stored
+    with trails.open(place) as store:
+
+        def slow(reader: Reader, run: Segment) -> list[Turn]:
+            turns = stored(reader, run)
+            with monkeypatch.context() as patched:
+                patched.setattr(Reader, "_stored", stored)
+                store.redact("plan", 4)
+            return turns
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Reader, "_stored", slow)
+            store.load("plan")
+    assert f"turn {MARKED} 4".encode() not in raw(place)
+    with trails.open(place) as store:
+        assert store.load("plan")[4].redacted
+
+
+def test_a_deleted_session_leaves_no_pack_and_one_of_its_name_gets_its_own(place: Path) -> None:
+    fill(place)
+    with trails.open(place) as store:
+        say(store.load("plan").fork(at=4, id="fork"), "apart")
+        store.workspace.packs.bring_up()
+        store.delete("plan", children="detach")
+        assert packs(place) == []
+        assert [turn.content for turn in store.load("fork").turns][-1] == "apart"
+        assert len(store.load("fork")) == 5
+        store.workspace.packs.bring_up()
+        assert len(packs(place)) == 1
+        store.delete("fork")
+        assert packs(place) == []
+        say(store.create(id="again"), "a")
+    assert MARKED.encode() not in raw(place)
+
+
+_KILLED = """
+import os, sys
+import trails
+from trails.plumbing.packs import files, keeper
+keeper.LEAST, files.MOST = 1, 4
+step = int(sys.argv[2])
+def die(done):
+    global step
+    step -= 1
+    if step == 0:
+        os._exit(9)
+for owner, name in ((keeper.Packs, "_set_mark"), (keeper.Packs, "_throw_away"), (keeper, "sync_folder"), (files.Path, "unlink")):
+    def wrapped(*words, before=getattr(owner, name), **more):
+        die("before")
+        found = before(*words, **more)
+        die("after")
+        return found
+    setattr(owner, name, staticmethod(wrapped) if owner is keeper.Packs else wrapped)
+with trails.open(sys.argv[1]) as store:
+    store.redact("plan", 2)
+    print("done", flush=True)
+"""
+
+
+def test_a_kill_at_any_step_of_a_redaction_leaves_nothing_of_it_in_a_pack(
+    place: Path, tmp_path: Path, size: str
+) -> None:
+    turns = fill(place)
+    for step in {"quick": (1, 3, 5, 6, 8), "all": range(1, 16), "long": range(1, 16)}[size]:
+        store_ = tmp_path / f"killed-{step}"
+        shutil.copytree(place, store_)
+        command = [sys.executable, "-c", _KILLED, str(store_), str(step)]
+        ended = subprocess.run(command, check=False, capture_output=True, env=environment({}))
+        with trails.open(store_) as store:
+            is_redacted = store.load("plan")[2].redacted
+            assert is_redacted or store.load("plan")[2] == turns[2]
+            if is_redacted:
+                assert turns[2].text.encode() not in raw(store_)
+        assert is_redacted or b"done" not in ended.stdout
+
+
+def test_a_redaction_whose_packs_cannot_be_thrown_away_says_so(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(place)
+    with trails.open(place) as store:
+
+        def refuse(*_: object) -> None:
+            raise PermissionError("no")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(keeper.Packs, "_throw_away", refuse)
+            with pytest.raises(StoreFailed, match="packs"):
+                store.redact("plan", 2)
+    with trails.open(place) as store:
+        assert store.load("plan")[2].redacted
+        assert f"turn {MARKED} 2".encode() not in raw(place)
+
+
+# --- beside the owner
+
+
+def test_a_view_reads_packs_only_of_its_own_moment(place: Path) -> None:
+    turns = fill(place)
+    with trails.open(place) as owner, trails.open(place, read_only=True) as view:
+        assert view.load("plan").turns == tuple(turns)
+        say(owner.load("plan"), "later")
+        owner.redact("plan", 2)
+        assert view.load("plan").turns == tuple(turns)
+        owner.load("plan")
+        owner.workspace.packs.bring_up()
+        assert packs(place)
+        assert view.load("plan").turns == tuple(turns)
+        view.refresh()
+        assert [turn.redacted for turn in view.load("plan")[:4]] == [False, False, True, False]
+        assert len(view.load("plan")) == 11
+
+
+def test_a_view_writes_no_pack(place: Path) -> None:
+    fill(place)
+    shutil.rmtree(place / maintenance.INDEX)
+    with trails.open(place, read_only=True) as view:
+        assert len(view.load("plan")) == 10
+    assert packs(place) == []
+
+
+def test_a_view_believes_no_pack_while_something_is_being_taken_out(place: Path) -> None:
+    turns = fill(place)
+    with trails.open(place) as owner, owner.workspace.packs.erasing():
+        with trails.open(place, read_only=True) as view:
+            assert view.workspace.packs.blocks(Segment(view.record("plan"), 0, None)) == []
+            assert view.load("plan").turns == tuple(turns)
+        assert owner.load("plan").turns == tuple(turns)
+
+
+def test_a_child_that_was_forked_writes_no_pack(place: Path) -> None:
+    fill(place)
+    before = packs(place)[0].read_bytes()
+    with trails.open(place) as store:
+        plan = store.load("plan")
+        say(plan, "later")
+        child = os.fork()
+        if child == 0:
+            store.workspace.packs.bring_up()
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert packs(place)[0].read_bytes() == before
+
+
+def test_all_is_for_its_owner_alone(place: Path) -> None:
+    before = os.umask(0)
+    try:
+        fill(place)
+    finally:
+        os.umask(before)
+    (pack,) = packs(place)
+    assert [path.stat().st_mode & 0o777 for path in (pack, pack.parent, pack.parent.parent)] == [0o600, 0o700, 0o700]
+
+
+def test_a_pack_is_written_block_after_block(place: Path) -> None:
+    fill(place, 3)
+    sizes = []
+    with trails.open(place) as store:
+        for index in range(6):
+            say(store.load("plan"), str(index))
+            store.workspace.packs.bring_up()
+            (pack,) = packs(place)
+            found = files.read(pack, 0, 99)
+            sizes.append([each.count for each in found])
+    assert sizes == [[4], [4, 1], [4, 2], [4, 3], [4, 4], [4, 4, 1]]
+    assert block.MOST == 250

@@ -1,0 +1,78 @@
+"""Packs as a whole: whether they say what the store does, and making them anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from trails import lineage
+from trails.errors import TrailsError
+from trails.model import Finding
+from trails.plumbing.packs import files
+from trails.plumbing.packs.keeper import FOLDER, Packs
+from trails.plumbing.reader import Reader
+from trails.store import maintenance
+from trails.store.doctor import Check
+
+_MADE_ANEW = "`trails store vacuum` makes it anew; the folder {folder} may be removed at any time"
+
+
+def findings(packs: Packs, reader: Reader) -> Iterator[Finding]:
+    """Yield a finding for each pack that would be believed and says other of a session than the store does."""
+    stored = reader.unpacked
+    for path in packs.there():
+        with suppress(OSError, ValueError, TrailsError):  # nobody can read it, so nobody is misled by it
+            last = files.last(path)
+            if last is None:
+                continue
+            epoch, differs = packs.epoch, _differs(packs, stored, last.session_id, last.end)
+            if differs and packs.is_at_rest and packs.epoch == epoch:
+                yield Finding(
+                    code="pack-differs",
+                    message="its pack says other of it than the store does, which is right; "
+                    f"{_MADE_ANEW.format(folder=path.parent.parent)}",
+                    session_id=last.session_id,
+                )
+
+
+def _differs(packs: Packs, stored: Reader, session_id: str, end: int) -> bool:
+    record = stored.records([session_id]).get(session_id)
+    if record is None:
+        return False
+    blocks = packs.blocks(lineage.Segment(record, record.starts_at, end))
+    turns = [turn for block in blocks for turn in block.turns(block.start, block.end)]
+    if not turns:
+        return False
+    return turns != stored.own_turns(lineage.Segment(record, record.starts_at, turns[-1].index + 1))
+
+
+def rebuild(packs: Packs, reader: Reader) -> None:
+    """Make anew the packs that there are, of what the store says."""
+    lasts = []
+    for path in packs.there():
+        with suppress(OSError):
+            lasts.append(files.last(path))
+    packs.empty()
+    for session_id in sorted({last.session_id for last in lasts if last is not None}):
+        epoch = packs.epoch
+        record = reader.records([session_id]).get(session_id)
+        if record is not None:
+            with suppress(TrailsError):  # what cannot be read is not packed
+                packs.note(record, reader.unpacked.own_turns(lineage.Segment(record, record.starts_at, None)), epoch)
+            packs.bring_up()
+
+
+def look(folder: Path) -> Check:
+    """Return what doctor says of the packs of the store in a folder; nothing is changed."""
+    place = folder / maintenance.INDEX / FOLDER
+    there = files.all_of(place)
+    damaged = 0
+    for path in there:
+        try:
+            damaged += files.last(path) is None
+        except OSError:
+            damaged += 1
+    if damaged:
+        return Check("packs", False, f"{damaged:,} of {len(there):,} are damaged", _MADE_ANEW.format(folder=place))
+    return Check("packs", True, f"{len(there):,} transcripts are packed" if there else "there are none yet")

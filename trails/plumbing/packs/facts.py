@@ -1,0 +1,83 @@
+"""What is recorded with a turn beyond its text, as short JSON and back. Pure.
+
+What most turns have (a model call, tool calls, answers, source ids, metadata) is read back without being validated again:
+a block's checksum says that it is what was written. The rest is the value's own JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from trails.model import NO_FACTS, Facts, ModelCall, ToolCall, ToolResult
+
+_RARE: Final = {"compaction", "meta_withheld", "quoted_from", "derived_from", "withheld"}
+
+
+def encode(facts: Sequence[Facts]) -> str:
+    """Return the facts of several turns as text, empty where none has any; `decode` gives them back.
+
+    >>> encode([NO_FACTS]), encode([NO_FACTS, Facts(source_ids=("a",))])
+    ('', '[0,[null,[],[],["a"],null]]')
+    """
+    if all(each is NO_FACTS for each in facts):
+        return ""
+    return json.dumps([_short(each) for each in facts], ensure_ascii=False, separators=(",", ":"))
+
+
+def _short(facts: Facts) -> Any:
+    if facts.is_empty():
+        return 0
+    model = facts.model_call
+    is_rare = any(getattr(facts, name) is not None for name in _RARE) or (model is not None and model.call is not None)
+    if is_rare or any(result.told for result in facts.tool_results):
+        return facts.model_dump(mode="json", exclude_defaults=True)
+    return [
+        None if model is None else [model.model, model.usage_json, model.stop_reason],
+        [[call.id, call.name, call.arguments, call.withheld] for call in facts.tool_calls],
+        [[result.call_id, result.is_error] for result in facts.tool_results],
+        facts.source_ids,
+        facts.meta_json,
+    ]
+
+
+def decode(text: str) -> list[Facts]:
+    """Return the facts that `encode` wrote, but none where no turn had any.
+
+    >>> [each.source_ids for each in decode(encode([NO_FACTS, Facts(source_ids=("a",))]))]
+    [(), ('a',)]
+    """
+    return [_long(each) for each in json.loads(text)] if text else []
+
+
+def _long(said: Any) -> Facts:
+    if not said:
+        return NO_FACTS
+    if isinstance(said, dict):
+        return Facts.model_validate_json(json.dumps(said))
+    model, calls, results, sources, meta = said
+    return Facts.trusted(
+        {
+            "model_call": None if model is None else _model_call(*model),
+            "tool_calls": tuple([_call(*each) for each in calls]) if calls else (),
+            "tool_results": tuple([ToolResult.plain(each, is_error=is_error) for each, is_error in results])
+            if results
+            else (),
+            "compaction": None,
+            "source_ids": tuple(sources),
+            "meta_json": meta,
+            "meta_withheld": None,
+            "quoted_from": None,
+            "derived_from": None,
+            "withheld": None,
+        }
+    )
+
+
+def _model_call(model: Any, usage: Any, stop_reason: Any) -> ModelCall:
+    return ModelCall.trusted({"model": model, "usage_json": usage, "stop_reason": stop_reason, "call": None})
+
+
+def _call(call_id: Any, name: Any, arguments: Any, withheld: Any) -> ToolCall:
+    return ToolCall.trusted({"id": call_id, "name": name, "arguments": arguments, "withheld": withheld})

@@ -1,0 +1,267 @@
+"""The packs of one open store: what is read of them, and when they are written and thrown away.
+
+A pack is believed where its session is the one that is asked for and begins at the same index, where the store's log once
+reached to the place at which it was written, and where the store has the last turn that is read, whose IRI holds the digest
+over all turns before it. What it lacks is read from the store. Only the owner of a store writes packs: once a while, of what
+was committed or read meanwhile.
+
+What is taken out of a store is taken out of its packs before that is acknowledged: a mark stands in the folder meanwhile, by
+which all packs are thrown away where a kill leaves it behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pyoxigraph import NamedNode
+
+from trails import iris, vocab
+from trails.errors import StoreFailed
+from trails.lineage import Segment
+from trails.model import SessionRecord, Turn
+from trails.plumbing.index import changes
+from trails.plumbing.packs import files
+from trails.plumbing.packs.block import Block
+from trails.store import maintenance
+from trails.store.contract import QuadStore
+from trails.store.embedded import EmbeddedStore
+from trails.store.syncing import sync_folder
+from trails.store.view import ViewStore
+
+FOLDER: Final = "packs"
+_MARK: Final = "erasing"
+LEAST: Final = 64
+"""Turns of its own from which on a session is packed: fewer are read from the store as quickly."""
+_HELD: Final = 20_000
+_HELD_BYTES: Final = 16 << 20
+"""Turns, and characters of their texts, that wait to be written at most."""
+
+
+def packs_of(store: QuadStore) -> Packs:
+    """Return the packs of a store: those beside its files; none for one in memory."""
+    if isinstance(store, ViewStore):
+        return Packs(store, _folder(store), writes=False)
+    if isinstance(store, EmbeddedStore) and store.location != ":memory:":
+        return Packs(store, _folder(store), writes=True)
+    return Packs(store, None, writes=False)
+
+
+def _folder(store: QuadStore) -> Path:
+    return Path(store.location) / maintenance.INDEX / FOLDER
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Turns that follow on each other in a session, and are not packed yet."""
+
+    starts_at: int
+    turns: list[Turn] = field(default_factory=list)
+
+
+class Packs:
+    """The packs of a store. What is in doubt is not used, and what cannot be written is left out: nothing is raised for it."""
+
+    def __init__(self, store: QuadStore, folder: Path | None, *, writes: bool) -> None:
+        """Nothing is read or written yet."""
+        self._store = store
+        self._folder = folder
+        self._writes = writes
+        self._lock = threading.RLock()
+        self._waiting: dict[str, _Waiting] = {}
+        self._held = self._held_bytes = 0
+        self._erasing = 0
+        self._pid = os.getpid()
+        self.epoch = 0
+        """Rises whenever something is taken out of the store: turns that were read before are not packed any more."""
+
+    # --- reading
+
+    def blocks(self, run: Segment, *, only_last: bool = False) -> list[Block]:
+        """Return the blocks that hold turns of a run of a session's own, from its beginning on; none where there is doubt."""
+        record, folder = run.record, self._folder
+        if folder is None or self._erasing:
+            return []
+        try:
+            if (folder / _MARK).exists():
+                return []
+            path = files.path_of(folder, record.id)
+            if only_last:
+                last = files.last(path)
+                found = [] if last is None else [last]
+            else:
+                found = files.read(path, run.start, (1 << 31) if run.end is None else run.end)
+        except OSError:
+            return []
+        if any((each.session_id, each.starts_at) != (record.id, record.starts_at) for each in found):
+            return []
+        while found and not self._is_true(found[-1]):
+            found.pop()
+        return found if only_last or (found and found[0].start <= run.start) else []
+
+    def end(self, record: SessionRecord) -> int | None:
+        """Return the index before which a pack holds all turns of a session's own; None where there is doubt."""
+        last = self.blocks(Segment(record, record.starts_at, None), only_last=True)
+        return last[0].end if last else None
+
+    def _is_true(self, block: Block) -> bool:
+        """Tell whether the store has the last turn of a block, and is where the block was written or beyond."""
+        graph, last = NamedNode(iris.session(block.session_id)), NamedNode(block.iri(block.end - 1))
+        return self._store.log.holds(block.place) and bool(self._store.quads((last, vocab.INDEX, None, graph)))
+
+    # --- writing
+
+    def note(self, record: SessionRecord, turns: Sequence[Turn], epoch: int) -> None:
+        """Take note of turns of a session's own that are in the store since `epoch`, to be packed when there is time."""
+        if not self._writes or not turns or turns[0].session_id != record.id:
+            return
+        with self._lock:
+            if self._erasing or epoch != self.epoch:
+                return
+            held = self._waiting.setdefault(record.id, _Waiting(record.starts_at))
+            if held.turns and (held.starts_at != record.starts_at or held.turns[-1].index + 1 != turns[0].index):
+                if turns[0].index >= held.turns[0].index and turns[-1].index <= held.turns[-1].index:
+                    return
+                self._drop(record.id)
+                held = self._waiting.setdefault(record.id, _Waiting(record.starts_at))
+            held.turns += turns
+            self._held += len(turns)
+            self._held_bytes += sum([len(turn.text) for turn in turns])
+            if self._held > _HELD or self._held_bytes > _HELD_BYTES:
+                self.bring_up()
+
+    def _drop(self, session_id: str) -> None:
+        gone = self._waiting.pop(session_id).turns
+        self._held -= len(gone)
+        self._held_bytes -= sum([len(turn.text) for turn in gone])
+
+    def bring_up(self) -> None:
+        """Write what waits to be packed."""
+        if os.getpid() != self._pid:  # a forked child: another thread of the parent may have held the lock
+            return
+        with self._lock:
+            if not self._waiting or self._erasing or self._folder is None:
+                return
+            waiting, self._waiting, self._held, self._held_bytes = self._waiting, {}, 0, 0
+            with suppress(OSError):
+                if (self._folder / _MARK).exists():
+                    return
+                for session_id, each in waiting.items():
+                    self._pack(self._folder, session_id, each)
+
+    def _pack(self, folder: Path, session_id: str, waiting: _Waiting) -> None:
+        path, turns = files.path_of(folder, session_id), waiting.turns
+        end = waiting.starts_at
+        if path.exists():
+            last = files.last(path)
+            if last is None or last.starts_at != waiting.starts_at or not self._is_true(last):
+                path.unlink()
+            else:
+                end = last.end
+        elif turns[-1].index + 1 - waiting.starts_at < LEAST:
+            return
+        new = [turn for turn in turns if turn.index >= end]
+        if new and new[0].index == end:
+            with suppress(ValueError):
+                files.extend(path, new, session_id, waiting.starts_at, self._store.log.reached)
+
+    # --- upkeep
+
+    @contextmanager
+    def erasing(self) -> Iterator[None]:
+        """Take out of the packs, before this ends, what is taken out of the store meanwhile; on disk, by any name."""
+        if not self._writes or self._folder is None or not self._folder.exists():
+            self._forget()
+            try:
+                yield
+            finally:
+                self._forget()
+            return
+        before = self._store.log.reached
+        with self._lock, self._in_words():
+            self._forget()
+            self._erasing += 1
+            try:
+                self._set_mark(self._folder)
+            except BaseException:
+                self._erasing -= 1
+                raise
+        try:
+            yield
+        finally:
+            with self._lock, self._in_words():
+                self._forget()
+                self._throw_away(self._folder, changes.of_lines(self._store.log.since(before)[0]))
+                self._erasing -= 1
+                if not self._erasing:
+                    (self._folder / _MARK).unlink(missing_ok=True)
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._waiting, self._held, self._held_bytes = {}, 0, 0
+            self.epoch += 1
+
+    @staticmethod
+    def _set_mark(folder: Path) -> None:
+        os.close(os.open(folder / _MARK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        sync_folder(folder)
+
+    @staticmethod
+    def _throw_away(folder: Path, changed: dict[str, changes.Extent] | None) -> None:
+        """Remove the packs of sessions that are not as they were; of all, where nobody can say which."""
+        if changed is None:
+            gone = files.all_of(folder)
+        else:
+            gone = [files.path_of(folder, session_id) for session_id, extent in changed.items() if extent == "anew"]
+        parents = set()
+        for path in gone:
+            if path.exists():
+                path.unlink()
+                parents.add(path.parent)
+        for parent in parents:
+            sync_folder(parent)
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreFailed(
+                f"the packs of the store {self._store.location} cannot be changed ({error}), and would keep what is taken "
+                f"out; remove the folder {self._folder}: it is made again"
+            ) from error
+
+    def sweep(self) -> None:
+        """Throw away all packs where a kill met somebody who took something out of the store."""
+        if self._writes and self._folder is not None and (self._folder / _MARK).exists():
+            self.empty()
+
+    def empty(self) -> None:
+        """Throw away all packs; they are made again when sessions are written and read."""
+        with self._lock:
+            self._forget()
+            if self._folder is not None and self._folder.exists() and self._writes:
+                with self._in_words():
+                    self._throw_away(self._folder, None)
+                    shutil.rmtree(self._folder)
+                    sync_folder(self._folder.parent)
+
+    def close(self) -> None:
+        """Write what waits."""
+        self.bring_up()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing is being taken out of the store just now."""
+        return not self._erasing
+
+    def there(self) -> Iterator[Path]:
+        """Yield the packs that there are."""
+        if self._folder is not None:
+            yield from files.all_of(self._folder)
