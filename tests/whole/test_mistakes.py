@@ -200,6 +200,7 @@ MISTAKES = [
     ("store.graph(3)", "a session is named by"),
     ("store.verify('nobody')", "there is no session"),
     ("store.subscribe('x')", "callback|callable|function"),
+    ("store.context('plan', max_tokens=10, counter=5)", "counter is a function from a text"),
     ("store.context()", "needs 'session'"),
     # --- what stands on top
     ("trails.Tree()", "needs 'store'"),

@@ -18,7 +18,7 @@ from trails.errors import InvalidInput
 class Window:
     """How much of a transcript may be shown: the first turns always, and of the others the newest that fit.
 
-    Raises `InvalidInput` for `max_tokens` below 1 and for a negative `pinned_count`.
+    Raises `InvalidInput` for `max_tokens` below 1, a negative `pinned_count`, and a `counter` that is no function.
     """
 
     max_tokens: int | None = None
@@ -30,6 +30,8 @@ class Window:
         if self.max_tokens is not None and validate.index(self.max_tokens, "max_tokens") < 1:
             raise InvalidInput("max_tokens must be 1 or more, not 0")
         validate.index(self.pinned_count, "pinned_count")
+        if not callable(self.counter):
+            raise InvalidInput(f"counter is a function from a text to its number of tokens, not {self.counter!r:.80}")
 
     def but(self, max_tokens: int | None, pinned_count: int | None, counter: Counter | None) -> Window:
         """Return it with what is given in place of its own."""

@@ -266,6 +266,12 @@ def test_no_backup_has_packs(place: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "backup" / maintenance.INDEX).exists()
 
 
+def test_a_disk_that_is_nearly_full_is_left_to_the_store(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "_FREE", 1 << 62)
+    fill(place)
+    assert packs(place) == []
+
+
 def test_where_nothing_can_be_written_all_goes_on(place: Path) -> None:
     turns = fill(place)
     shutil.rmtree(place / maintenance.INDEX)

@@ -39,6 +39,8 @@ FOLDER: Final = "packs"
 _MARK: Final = "erasing"
 LEAST: Final = 64
 """Turns of its own from which on a session is packed: fewer are read from the store as quickly."""
+_FREE: Final = 64 << 20
+"""Bytes that packs leave free on the disk: the store needs them more."""
 _HELD: Final = 20_000
 _HELD_BYTES: Final = 16 << 20
 """Turns, and characters of their texts, that wait to be written at most."""
@@ -150,7 +152,7 @@ class Packs:
                 return
             waiting, self._waiting, self._held, self._held_bytes = self._waiting, {}, 0, 0
             with suppress(OSError):
-                if (self._folder / _MARK).exists():
+                if (self._folder / _MARK).exists() or shutil.disk_usage(self._folder.parent.parent).free < _FREE:
                     return
                 for session_id, each in waiting.items():
                     self._pack(self._folder, session_id, each)
