@@ -59,6 +59,13 @@ def test_a_cursor_of_a_list_in_another_order_is_refused(run: Run, other: str) ->
         assert "another order" in refused.stderr
 
 
+def test_tab_separated_values_that_were_cut_say_so_on_stderr(run: Run) -> None:
+    cut = run("stats", "--by", "principal", "--tsv", "-n", "1")
+    assert (len(ok(cut).splitlines()), cut.stderr) == (2, "")
+    cut = run("stats", "--by", "session", "--tsv", "-n", "1")
+    assert (len(ok(cut).splitlines()), cut.stderr) == (2, "there is more: 1 of 3 are shown; -n 3 shows all\n")
+
+
 def test_two_formats_of_a_search_are_refused(run: Run) -> None:
     assert run("search", "about", "--tsv", "--json").exit_code == 2
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import pexpect
 import pytest
 
 import trails
@@ -158,6 +159,21 @@ def test_fish_offers_names(place: Path, tmp_path: Path) -> None:
     command = ["fish", "--no-config", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(changes))
     assert done.stdout == "pi:plan\n"
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+@pytest.mark.parametrize(("typed", "reply"), [("oth", "other"), ("pi:", "pi:plan"), ("my", r"my\\ trip")])
+def test_zsh_completes_names(place: Path, tmp_path: Path, typed: str, reply: str) -> None:
+    program = tmp_path / "trails"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m trails "$@"\n')
+    program.chmod(0o700)
+    changes = {"TRAILS_STORE": str(place), "PATH": f"{tmp_path}:{os.environ['PATH']}", "TERM": "dumb"}
+    shell = pexpect.spawn("zsh", ["-f"], env=environment(changes), timeout=20, dimensions=(24, 120), encoding="utf-8")
+    shell.sendline('autoload -Uz compinit && compinit -u -D; eval "$(trails completion zsh)"; echo READ""Y')
+    shell.expect("READY\r")
+    shell.send(f"trails show {typed}\t")
+    shell.expect(reply)
+    shell.close(force=True)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -145,11 +145,13 @@ def _answer(
     rows = list(found)
     if limit is not None:
         rows = rows[-limit:] if found.by == "day" else rows[:limit]
+    more = len(found) - len(rows)
     if as_tsv:
         names = list(found.total.to_dict())
         columns.tsv([found.by, *names[1:]], ([_text(each) for each in row.to_dict().values()] for row in rows))
+        if more:
+            note(left_out(len(rows), more) or "")
         return
-    more = len(found) - len(rows)
     value = {"by": found.by, "rows": rows, "total": found.total, "more": more}
 
     def draw(rows: Sequence[Row]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trails.cli import columns
 from trails.cli.base import (
     Named,
     answer,
@@ -26,6 +27,7 @@ from trails.cli.base import (
     read_text,
     refuse,
 )
+from trails.cli.columns import Column
 from trails.cli.terminal import count
 
 if TYPE_CHECKING:
@@ -143,13 +145,15 @@ def list_queries(*, name: str | None, limit: int | None, as_json: bool) -> None:
 
 
 def _draw_queries(found: Sequence[QueryFile]) -> None:
-    from trails.cli import render
-
-    table = render.table("name", "purpose", "parameters", fold=("purpose", "parameters"))
-    for each in found:
-        parameters = (f"{p.name} ({p.kind}{', optional' if p.optional else ''})" for p in each.parameters)
-        table.add_row(each.name, each.purpose, ", ".join(parameters))
-    render.screen().print(table)
+    """Draw a line for each; parameters that may be left out stand in brackets."""
+    made = [Column("name", style="cyan"), Column("purpose", least=24), Column("parameters", least=10)]
+    columns.draw(
+        made,
+        [
+            (each.name, each.purpose, " ".join(f"[{p.name}]" if p.optional else p.name for p in each.parameters) or "-")
+            for each in found
+        ],
+    )
 
 
 def _described(query: QueryFile) -> dict[str, Any]:
