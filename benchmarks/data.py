@@ -42,16 +42,36 @@ class Message:
 
     role: str
     text: str
+    call: str | None = None
+    """The id of the tool call that it is, or that it answers."""
 
     def plain(self) -> dict[str, Any]:
         """Return the message in the shape of the chat APIs."""
-        return {"role": self.role, "content": self.text}
+        said = {"role": self.role, "content": self.text}
+        if self.call is None:
+            return said
+        if self.role == "tool":
+            return said | {"tool_call_id": self.call}
+        function = {"name": "weather", "arguments": self.arguments}
+        return said | {"tool_calls": [{"id": self.call, "type": "function", "function": function}]}
+
+    @property
+    def arguments(self) -> str:
+        """What the tool is called with, as JSON."""
+        return '{"place": "Zermatt", "day": "Monday"}'
 
 
 def messages(count: int, seed: int) -> list[Message]:
     """Return messages of 400 bytes each, user and assistant by turns; the same ones for the same seed."""
     chance = random.Random(seed)
     return [Message("assistant" if n % 2 else "user", _text(n, chance)) for n in range(count)]
+
+
+def agent_messages(count: int, seed: int) -> list[Message]:
+    """Return as many of the same size, of which half are tool calls and their answers; the same ones for the same seed."""
+    chance = random.Random(seed)
+    roles = ("user", "assistant", "tool", "assistant")
+    return [Message(roles[n % 4], _text(n, chance), f"c{n // 4}" if n % 4 in (1, 2) else None) for n in range(count)]
 
 
 def _text(number: int, chance: random.Random) -> str:
@@ -61,8 +81,19 @@ def _text(number: int, chance: random.Random) -> str:
 def add(session: Session, batch: Iterable[Message]) -> None:
     """Append messages and persist them in one commit."""
     for message in batch:
-        session.append(message.role, message.text)
+        _append(session, message)
     session.persist()
+
+
+def _append(session: Session, message: Message) -> None:
+    if message.call is None:
+        session.append(message.role, message.text)
+    elif message.role == "tool":
+        session.append("tool", message.text, tool_call_id=message.call)
+    else:
+        call = {"id": message.call, "name": "weather", "arguments": message.arguments}
+        usage = {"input_tokens": 1200, "output_tokens": 90}
+        session.append("assistant", message.text, model="m-1", usage=usage, tool_calls=[call])
 
 
 def filled(store: Repository, session_id: str, batch: Sequence[Message]) -> Session:

@@ -31,6 +31,10 @@ class Peer(Protocol):
         """Return all messages."""
         ...
 
+    def last(self, count: int) -> Sequence[Any]:
+        """Return the last messages, in the quickest way there is."""
+        ...
+
     def fork(self, at: int, tail: Sequence[Message]) -> None:
         """Branch off after `at` messages (an even number), and store more on the branch, one by one."""
         ...
@@ -68,6 +72,9 @@ class JsonLines:
     def load(self) -> Sequence[Any]:
         return [json.loads(line) for line in self._path.read_bytes().splitlines()]
 
+    def last(self, count: int) -> Sequence[Any]:
+        return [json.loads(line) for line in self._path.read_bytes().splitlines()[-count:]]
+
     def fork(self, at: int, tail: Sequence[Message]) -> None:
         self._forks += 1
         lines = self._path.read_bytes().splitlines(keepends=True)
@@ -100,6 +107,10 @@ class _Agents:
 
     def load(self) -> Sequence[Any]:
         items: Sequence[Any] = self._run(self._session.get_items())
+        return items
+
+    def last(self, count: int) -> Sequence[Any]:
+        items: Sequence[Any] = self._run(self._session.get_items(count))
         return items
 
     def fork(self, at: int, tail: Sequence[Message]) -> None:
@@ -171,6 +182,9 @@ class _Checkpoints:
         assert found is not None
         state: Sequence[Any] = found.checkpoint["channel_values"]["messages"]
         return state
+
+    def last(self, count: int) -> Sequence[Any]:
+        return self.load()[-count:]
 
     def fork(self, at: int, tail: Sequence[Message]) -> None:
         state = list(self.load()[:at])

@@ -1,55 +1,111 @@
-"""Loading a long session from a store that was opened just now, into typed turns."""
+"""Reading a long session out of a store that was opened just now: all of it in several forms, and its end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import trails
 from benchmarks import peers
-from benchmarks.data import closed_store, messages, raw_engine, scan_columns
+from benchmarks.data import Message, agent_messages, closed_store, messages, raw_engine, scan_columns
 from benchmarks.harness import Contestant, Result, Setting, Stopwatch, Target, medians
+from trails import Repository, Session
 
 _RAW = "raw scans of the same columns"
+_PEER = "openai-agents SQLiteSession"
+_LAST = 50
+_Found = Sequence[Any] | Session
+_FORMS: dict[str, Callable[[Repository], _Found]] = {
+    "trails": lambda store: store.load("s"),
+    "trails, every message as a dict": lambda store: store.replay("s"),
+    "trails, every turn touched": lambda store: list(store.load("s").turns),
+}
+_BARS = {"trails": 0.4, "trails, every message as a dict": 0.8, "trails, every turn touched": 1.0}
 
 
 def run(setting: Setting) -> list[Result]:
     """Measure Trails, the engine's own scans (into strings, not joined), and what the peers return."""
-    texts = messages(setting.size.turns, setting.seed)
-    folder = closed_store(setting.folder / "store", "s", texts)
-    found, missing = peers.installed(setting.folder)
-    for peer in found.values():
+    found = []
+    for kind, made in (("plain", messages), ("agent-like", agent_messages)):
+        texts = made(setting.size.turns, setting.seed)
+        folder = setting.folder / kind
+        folder.mkdir()
+        found += _measured(kind, texts, folder, setting.size.rounds)
+    return found
+
+
+def _measured(kind: str, texts: Sequence[Message], place: Path, rounds: int) -> list[Result]:
+    folder = closed_store(place / "store", "s", texts)
+    bare = Path(shutil.copytree(folder, place / "bare"))
+    there, missing = peers.installed(place)
+    for peer in there.values():
         peer.fill(texts)
         peer.close()
+    count = len(texts)
     seconds = medians(
         [
-            Contestant("trails", lambda: load_seconds(folder, "s", len(texts))),
-            Contestant(_RAW, lambda: _scan_seconds(folder, len(texts))),
-            *(Contestant(name, _peer(name, setting.folder, len(texts))) for name in found),
+            *(Contestant(name, partial(_seconds, folder, ask, count)) for name, ask in _FORMS.items()),
+            Contestant("trails, packs taken away", lambda: _unpacked_seconds(bare, count)),
+            Contestant(_RAW, lambda: _scan_seconds(folder, count)),
+            *(Contestant(name, _peer(name, place, lambda peer: peer.load(), count)) for name in there),
         ],
-        setting.size.rounds,
+        rounds,
     )
-    ratio = seconds["trails"] / seconds[_RAW]
+    last = medians(
+        [
+            Contestant(
+                "trails", lambda: _seconds(folder, lambda store: store.load("s", last=_LAST).tail(_LAST), _LAST)
+            ),
+            *(Contestant(name, _peer(name, place, lambda peer: peer.last(_LAST), _LAST)) for name in there),
+        ],
+        rounds,
+    )
     return [
         Result(
-            name="load",
-            title=f"load {len(texts):,} turns from a store opened just now",
-            baseline=_RAW,
+            name=f"load {kind}",
+            title=f"load {count:,} {kind} turns from a store opened just now",
+            baseline=_PEER if _PEER in seconds else _RAW,
             seconds=seconds,
             missing=missing,
-            targets=[Target("load, against raw scans of the same columns", ratio, 2.0, "x")],
-        )
+            targets=[
+                Target(f"{name}, against {_PEER}", seconds[name] / seconds[_PEER], bar, "x")
+                for name, bar in _BARS.items()
+                if _PEER in seconds
+            ],
+        ),
+        Result(
+            name=f"last {kind}",
+            title=f"the last {_LAST} of {count:,} {kind} turns from a store opened just now",
+            baseline=_PEER if _PEER in last else "trails",
+            seconds=last,
+            missing=missing,
+            targets=[Target(f"the last {_LAST}, against {_PEER}", last["trails"] / last[_PEER], 1.5, "x")]
+            if _PEER in last
+            else [],
+        ),
     ]
 
 
 def load_seconds(folder: Path, session_id: str, expected: int) -> float:
-    """Open a store, and return the seconds that loading a session takes; opening is not counted."""
+    """Open a store, and return the seconds that loading a session with all its turns takes; opening is not counted."""
+    return _seconds(folder, lambda store: list(store.load(session_id).turns), expected)
+
+
+def _seconds(folder: Path, ask: Callable[[Repository], _Found], expected: int) -> float:
     watch = Stopwatch()
     with trails.open(folder) as store:
         with watch.timed():
-            turns = store.load(session_id).turns
-        assert len(turns) == expected
+            found = ask(store)
+        assert len(found) == expected
     return watch.seconds
+
+
+def _unpacked_seconds(folder: Path, expected: int) -> float:
+    shutil.rmtree(folder / "index")
+    return _seconds(folder, _FORMS["trails"], expected)
 
 
 def _scan_seconds(folder: Path, expected: int) -> float:
@@ -61,12 +117,12 @@ def _scan_seconds(folder: Path, expected: int) -> float:
     return watch.seconds
 
 
-def _peer(name: str, folder: Path, expected: int) -> Callable[[], float]:
+def _peer(name: str, folder: Path, ask: Callable[[peers.Peer], _Found], expected: int) -> Callable[[], float]:
     def one_round() -> float:
         watch = Stopwatch()
         peer = peers.reopened(name, folder)
         with watch.timed():
-            found = peer.load()
+            found = ask(peer)
         peer.close()
         assert len(found) == expected
         return watch.seconds

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from pyoxigraph import Literal, NamedNode, Quad, QuerySolution
+from pyoxigraph import Literal, NamedNode, QuerySolution
 
 from trails import iris, lineage, queries, vocab
 from trails.decoding import decodes
@@ -29,8 +29,6 @@ from trails.store.contract import QuadStore, Solutions
 _WIDE: Final = 1
 _FEW: Final = 30
 """A run is read by scanning whole columns, unless its session owns this much more before it, or after it, than it has."""
-_LOOKED_UP: Final = 100
-"""Up to this many turns are looked up one by one, where the others would have to be counted, too."""
 _FARTHEST: Final = 2**31
 _OPEN_END: Final = 2**53
 _JSON: Final = vocab.JSON.value
@@ -227,15 +225,9 @@ class Reader:
         return [turn for part in packed for turn in part.block.turns(part.start, part.end)] + rest
 
     def packed_turns(self, run: Segment) -> list[Turn] | None:
-        """Return the turns of a run where a pack holds all of them, and the store has as many; else None."""
+        """Return the turns of a run where a pack holds all of them; else None. That the store has the last one is enough."""
         packed = self._packed(run)
         if not packed or packed[-1].end != run.end:
-            return None
-        if run.end - run.start > _LOOKED_UP:
-            there = self._count(run)
-        else:
-            there = sum(len(self._at(run.record.id, index)) for index in range(run.start, run.end))
-        if there != run.end - run.start:
             return None
         return [turn for part in packed for turn in part.block.turns(part.start, part.end)]
 
@@ -407,10 +399,7 @@ class Reader:
 
     def owns(self, session_id: str, index: int) -> bool:
         """Tell whether a session itself owns a turn at an index (or a copy that a detach has begun to make there)."""
-        return bool(self._at(session_id, index))
-
-    def _at(self, session_id: str, index: int) -> Sequence[Quad]:
-        return self._store.quads((None, vocab.INDEX, vocab.integer(index), NamedNode(iris.session(session_id))))
+        return bool(self._store.quads((None, vocab.INDEX, vocab.integer(index), NamedNode(iris.session(session_id)))))
 
     @decodes
     def salts(self, session_id: str) -> dict[str, str]:
