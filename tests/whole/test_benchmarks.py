@@ -14,7 +14,7 @@ from benchmarks.scenarios import SCENARIOS
 
 RESULTS_OF = {
     "append": ["append-disk", "append-process"],
-    "load": ["load"],
+    "load": ["load plain", "last plain", "load agent-like", "last agent-like"],
     "forks": ["fork", "ten-forks", "fork-memory"],
     "depth": ["depth"],
     "branches": ["branches"],
