@@ -268,10 +268,10 @@ class Worktree(Handle):
             self._seen, self._writer = removals, writer
             written = len(self._drafts)
             self.stored = True
-            self.workspace.packs.note(self.record, self.turns[first:], epoch)
             self._drafts.clear()
             self._new_prompts.clear()
             self._tools.update(self._new_tools)
+            self.workspace.packs.note(self.record, self.turns[first:], epoch)
             return written
 
     def store_news(self) -> None:

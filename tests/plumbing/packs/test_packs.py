@@ -333,6 +333,40 @@ def test_turns_that_were_read_before_a_redaction_are_not_packed_after_it(
         assert store.load("plan")[4].redacted
 
 
+def test_nothing_is_packed_while_something_is_taken_out_though_there_was_no_pack_before(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(place)
+    shutil.rmtree(place / maintenance.INDEX)
+    with trails.open(place) as store:
+        commit = type(store.store).commit
+
+        def read_and_packed(self: object, *words: object, **more: object) -> object:
+            Reader.own_turns(store.reader, Segment(store.record("plan"), 0, None))
+            store.workspace.packs.bring_up()
+            return commit(self, *words, **more)  # type: ignore[arg-type] # the same words
+
+        with monkeypatch.context() as patched:
+            patched.setattr(type(store.store), "commit", read_and_packed)
+            store.redact("plan", 4)
+        assert f"turn {MARKED} 4".encode() not in raw(place)
+    with trails.open(place) as store:
+        assert store.load("plan")[4].redacted
+
+
+def test_a_pack_that_cannot_be_written_fails_neither_a_commit_nor_closing(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreFailed("no more")
+
+    monkeypatch.setattr(keeper, "_HELD", 3)
+    monkeypatch.setattr(keeper.Packs, "_pack", refuse)
+    assert len(fill(place)) == 10
+    with trails.open(place) as store:
+        assert len(store.load("plan")) == 10
+
+
 def test_a_deleted_session_leaves_no_pack_and_one_of_its_name_gets_its_own(place: Path) -> None:
     fill(place)
     with trails.open(place) as store:

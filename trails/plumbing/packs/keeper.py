@@ -23,7 +23,7 @@ from typing import Final
 from pyoxigraph import NamedNode
 
 from trails import iris, vocab
-from trails.errors import StoreFailed
+from trails.errors import StoreFailed, TrailsError
 from trails.lineage import Segment
 from trails.model import SessionRecord, Turn
 from trails.plumbing.index import changes
@@ -151,7 +151,7 @@ class Packs:
             if not self._waiting or self._erasing or self._folder is None:
                 return
             waiting, self._waiting, self._held, self._held_bytes = self._waiting, {}, 0, 0
-            with suppress(OSError):
+            with suppress(OSError, TrailsError, ValueError):  # what was committed is not lost by it
                 if (self._folder / _MARK).exists() or shutil.disk_usage(self._folder.parent.parent).free < _FREE:
                     return
                 for session_id, each in waiting.items():
@@ -178,19 +178,16 @@ class Packs:
     @contextmanager
     def erasing(self) -> Iterator[None]:
         """Take out of the packs, before this ends, what is taken out of the store meanwhile; on disk, by any name."""
-        if not self._writes or self._folder is None or not self._folder.exists():
-            self._forget()
-            try:
-                yield
-            finally:
-                self._forget()
+        if not self._writes or self._folder is None:
+            yield
             return
         before = self._store.log.reached
         with self._lock, self._in_words():
             self._forget()
-            self._erasing += 1
+            self._erasing += 1  # nothing is packed meanwhile
             try:
-                self._set_mark(self._folder)
+                if self._folder.exists():
+                    self._set_mark(self._folder)
             except BaseException:
                 self._erasing -= 1
                 raise
@@ -199,10 +196,11 @@ class Packs:
         finally:
             with self._lock, self._in_words():
                 self._forget()
-                self._throw_away(self._folder, changes.of_lines(self._store.log.since(before)[0]))
                 self._erasing -= 1
-                if not self._erasing:
-                    (self._folder / _MARK).unlink(missing_ok=True)
+                if self._folder.exists():
+                    self._throw_away(self._folder, changes.of_lines(self._store.log.since(before)[0]))
+                    if not self._erasing:
+                        (self._folder / _MARK).unlink(missing_ok=True)
 
     def _forget(self) -> None:
         with self._lock:
