@@ -224,6 +224,10 @@ class Reader:
         packed, rest = self._own(run)
         return [turn for part in packed for turn in part.block.turns(part.start, part.end)] + rest
 
+    def is_packed(self, run: Segment) -> bool:
+        """Tell whether a pack holds turns of a run from its beginning on, so that `own_turns` reads it quickly."""
+        return bool(self._packed(run))
+
     def packed_turns(self, run: Segment) -> list[Turn] | None:
         """Return the turns of a run where a pack holds all of them; else None. That the store has the last one is enough."""
         packed = self._packed(run)

@@ -127,20 +127,26 @@ def _since(
     Raises `IndexGap` where one is missing or doubled.
     """
     start = _start(mark.index, mark.kept)
-    entries: list[ShownTurn] = []
+    entries: list[Spoken] = []
     left_out: set[int] = set()
     for run in runs:
         if run.end is None or run.end > start:
             part = Segment(run.record, max(run.start, start), run.end)
-            left_out.update(each.index for each in summaries(reader, part))
-            entries += _run(reader, part)
+            if reader.is_packed(part):
+                turns = reader.own_turns(part)
+                left_out.update(turn.index for turn in turns if turn.compaction is not None)
+                entries += turns
+            else:
+                left_out.update(each.index for each in summaries(reader, part))
+                entries += _run(reader, part)
     for position, entry in enumerate(entries, start):
         if entry.index != position:
             raise _gap(session_id, min(position, entry.index))
     if not mark.index < start + len(entries):
         raise _gap(session_id, start + len(entries))
     stands_for = Facts(compaction=Compaction(first_kept=mark.kept, summarised_through=mark.through))
-    summary = entries[mark.index - start]._replace(facts=stands_for)
+    said = entries[mark.index - start]
+    summary = ShownTurn(said.index, said.role, said.text, said.structured, said.redacted, stands_for)
     return summary, [entry for entry in entries if entry.index not in left_out]
 
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,10 +17,11 @@ from tests.support.terminals import environment
 from trails import Repository, Session, Turn
 from trails.errors import IndexGap, StoreFailed
 from trails.lineage import Segment
+from trails.model import Compaction
 from trails.plumbing.packs import block, files, keeper
 from trails.plumbing.reader import Reader
 from trails.store import maintenance
-from trails.store.contract import Change
+from trails.store.contract import Change, Solutions
 
 MARKED = "Qxzvkw"
 
@@ -136,6 +137,46 @@ def test_a_session_is_worked_on_behind_what_its_pack_holds(place: Path) -> None:
         fork = plan.fork(at=3)
         assert (len(fork), fork.turns) == (3, tuple(turns[:3]))
         fork.discard_pending()
+
+
+@pytest.mark.parametrize("fork_at", [None, 9, 14])
+def test_a_model_is_shown_the_same_out_of_packs_and_out_of_the_store(
+    place: Path, fork_at: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with trails.open(place, create=True, durability="process") as store:
+        plan = store.create(id="plan", system="Be brief.")
+        for number in range(4):
+            plan.append("user", f"question {number}")
+            plan.append("assistant", "", tool_calls=[{"id": f"c{number}", "name": "look", "arguments": {"n": number}}])
+            plan.append("tool", f"result {number}", tool_call_id=f"c{number}")
+            if number in (1, 2):
+                plan.append("summary", f"what was said up to {number}", compaction=Compaction(first_kept=3 * number))
+        plan.append("assistant", [{"type": "text", "text": "done"}])
+        plan.persist()
+        if fork_at is not None:
+            say(plan.fork(at=fork_at, id="fork"), "and then?")
+    name = "plan" if fork_at is None else "fork"
+
+    def shown(store: Repository) -> object:
+        whole, some = store.context(name, "Go on"), store.context(name, "Go on", max_tokens=40)
+        return [each.openai() for each in (whole, some)], [whole.anthropic(), some.anthropic()]
+
+    with trails.open(place, read_only=True) as view:
+        monkeypatch.setattr(Reader, "select", _without_turns(Reader.select))
+        packed = shown(view)
+    monkeypatch.undo()
+    shutil.rmtree(place / maintenance.INDEX)
+    with trails.open(place, read_only=True) as view:
+        assert shown(view) == packed
+    assert "what was said up to" in str(packed)
+
+
+def _without_turns(select: Callable[..., Solutions]) -> Callable[..., Solutions]:
+    def refused(reader: Reader, name: str, **values: object) -> Solutions:
+        assert not name.startswith(("context_turns", "turns_wide", "turns_narrow", "facts"))
+        return select(reader, name, **values)
+
+    return refused
 
 
 def test_short_sessions_are_not_packed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
