@@ -131,7 +131,7 @@ class Block:
         self._times, self._text_ends = array("q", times), array("I", text_ends)
         middle = at + self._text_ends[-1]
         self._texts, self._recorded = data[at:middle], data[middle : offset + self.size]
-        self._facts: list[Facts] | None = None
+        self._facts: list[Any] | None = None
         self._whole: str | None = self._texts.decode() if self._texts.isascii() else None
 
     def digest(self, index: int) -> str:
@@ -184,7 +184,7 @@ class Block:
     def _facts_of(self, within: slice) -> Iterable[Facts]:
         if self._facts is None:
             self._facts = facts.decode(self._recorded.decode())
-        return self._facts[within] or repeat(NO_FACTS, within.stop - within.start)
+        return map(facts.made, self._facts[within]) if self._facts else repeat(NO_FACTS, within.stop - within.start)
 
     def iri(self, index: int) -> str:
         """Return the IRI of the turn at an index: it holds the turn's digest."""

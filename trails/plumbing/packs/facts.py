@@ -16,7 +16,7 @@ _RARE: Final = {"compaction", "meta_withheld", "quoted_from", "derived_from", "w
 
 
 def encode(facts: Sequence[Facts]) -> str:
-    """Return the facts of several turns as text, empty where none has any; `decode` gives them back.
+    """Return the facts of several turns as text, empty where none has any; `decode` and `made` give them back.
 
     >>> encode([NO_FACTS]), encode([NO_FACTS, Facts(source_ids=("a",))])
     ('', '[0,[null,[],[],["a"],null]]')
@@ -42,16 +42,18 @@ def _short(facts: Facts) -> Any:
     ]
 
 
-def decode(text: str) -> list[Facts]:
-    """Return the facts that `encode` wrote, but none where no turn had any.
+def decode(text: str) -> list[Any]:
+    """Return what `encode` wrote of each turn, of which `made` makes its facts; nothing where no turn had any.
 
-    >>> [each.source_ids for each in decode(encode([NO_FACTS, Facts(source_ids=("a",))]))]
+    >>> [made(each).source_ids for each in decode(encode([NO_FACTS, Facts(source_ids=("a",))]))]
     [(), ('a',)]
     """
-    return [_long(each) for each in json.loads(text)] if text else []
+    found: list[Any] = json.loads(text) if text else []
+    return found
 
 
-def _long(said: Any) -> Facts:
+def made(said: Any) -> Facts:
+    """Return the facts of a turn, of what `decode` gave of it."""
     if not said:
         return NO_FACTS
     if isinstance(said, dict):
