@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -260,7 +260,7 @@ def drawn(request: pytest.FixtureRequest) -> Iterator[list[PlainQuads]]:
         yield found
 
 
-def own(record: Any, turns: tuple[Turn, ...]) -> list[Turn]:
+def own(record: Any, turns: Sequence[Turn]) -> list[Turn]:
     return [turn for turn in turns if turn.session_id == record.id]
 
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -637,12 +638,15 @@ def test_a_lock_that_is_asked_about_is_still_had_by_whoever_takes_it_then(
     assert not lockfile.is_held(tmp_path / "lock")
 
 
+def _only(leaf: Leaf, _: object) -> list[Leaf]:
+    return [leaf]
+
+
 def test_a_store_that_another_took_the_place_of_is_new_also_with_as_many_commits(tmp_path: Path) -> None:
     for name, number in (("a", 1), ("b", 2)):
         store = EmbeddedStore(tmp_path / name, create=True)
-        store.commit(
-            Change(add=[quad(number)], leaves=lambda _, n=number: [Leaf("turns", "urn:trails:session:s", n, "ab" * 32)])
-        )
+        leaf = Leaf("turns", "urn:trails:session:s", number, "ab" * 32)
+        store.commit(Change(add=[quad(number)], leaves=partial(_only, leaf)))
         store.close()
     view = ViewStore(tmp_path / "a")
     (tmp_path / "a").rename(tmp_path / "old")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import trails
@@ -50,7 +50,7 @@ class PlainQuads:
         """Yield the record of every session that is stored."""
         yield from self.store.list(limit=1000)
 
-    def transcripts(self) -> Iterator[tuple[Any, tuple[trails.Turn, ...]]]:
+    def transcripts(self) -> Iterator[tuple[Any, Sequence[trails.Turn]]]:
         """Yield every session's record with its transcript, as `load` reads it."""
         for record in self.sessions():
             yield record, self.store.load(record.id).turns

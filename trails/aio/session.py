@@ -13,6 +13,7 @@ from anyio import CancelScope
 
 from trails.aio.workers import Twin, here, in_thread
 from trails.model import SessionRecord, SystemPrompt, Turn
+from trails.plumbing.packed import Turns
 from trails.session import compaction
 from trails.session.session import Session
 
@@ -117,8 +118,8 @@ class AsyncSession(Twin[Session]):
         self.sync.principal = name
 
     @property
-    def turns(self) -> tuple[Turn, ...]:
-        """All turns of the transcript, those inherited from ancestors first, pending ones last.
+    def turns(self) -> Turns:
+        """All turns of the transcript, those inherited from ancestors first, pending ones last, as they are now.
 
         One that was loaded with `max_tokens` reads the others now: `await session.run(lambda it: it.turns)` keeps the loop
         free meanwhile.

@@ -46,7 +46,7 @@ def _text(part: Any) -> str:
     return part["text"] if is_text and isinstance(part.get("text"), str) else ""
 
 
-def turns_of(repository: Repository, session_id: str | None) -> tuple[Turn, ...]:
+def turns_of(repository: Repository, session_id: str | None) -> Sequence[Turn]:
     """Return the transcript of a session; none of one that is not there."""
     if session_id is None:
         return ()

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import zlib
+from collections import deque
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -204,7 +205,7 @@ WHILE_OPEN: dict[str, Callable[[Path, Path], object]] = {
     "another store's, in its place": _swapped,
     "flipped": _flipped,
     "no folder": lambda place, _: shutil.rmtree(index_of(place)),
-    "no files": lambda place, _: [file.unlink() for file in index_of(place).iterdir()],
+    "no files": lambda place, _: deque(map(Path.unlink, index_of(place).iterdir())),
     "a file for a folder": _nothing_but_a_file,
 }
 

@@ -135,7 +135,8 @@ def test_a_session_is_worked_on_behind_what_its_pack_holds(place: Path) -> None:
         plan.discard_pending()
         assert plan.turns == before == tuple(turns)
         fork = plan.fork(at=3)
-        assert (len(fork), fork.turns) == (3, tuple(turns[:3]))
+        assert len(fork) == 3
+        assert fork.turns == tuple(turns[:3])
         fork.discard_pending()
 
 
