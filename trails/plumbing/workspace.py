@@ -53,7 +53,8 @@ class Workspace(Handle):
         """How often stored text was taken out since the store was opened: turns that were read before may hold it."""
 
     def _keep_up(self, *, resting: bool) -> None:
-        self.packs.bring_up()
+        if resting or self.packs.is_full:  # packing beside a writer slows it down
+            self.packs.bring_up()
         self.index.keep_up(resting=resting)
 
     @contextmanager

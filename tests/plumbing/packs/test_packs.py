@@ -180,6 +180,15 @@ def _without_turns(select: Callable[..., Solutions]) -> Callable[..., Solutions]
     return refused
 
 
+def test_what_waits_beyond_all_bounds_is_packed_at_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "_HELD", 4)
+    with trails.open(place, create=True) as store:
+        plan = say(store.create(id="plan"), *"abcdefgh")
+        assert packs(place) == []
+        say(plan, "i")
+        assert len(packs(place)) == 1
+
+
 def test_short_sessions_are_not_packed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "LEAST", 11)
     fill(place)
@@ -402,7 +411,6 @@ def test_a_pack_that_cannot_be_written_fails_neither_a_commit_nor_closing(
     def refuse(*_: object) -> None:
         raise StoreFailed("no more")
 
-    monkeypatch.setattr(keeper, "_HELD", 3)
     monkeypatch.setattr(keeper.Packs, "_pack", refuse)
     assert len(fill(place)) == 10
     with trails.open(place) as store:

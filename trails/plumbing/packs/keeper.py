@@ -43,7 +43,7 @@ _FREE: Final = 64 << 20
 """Bytes that packs leave free on the disk: the store needs them more."""
 _HELD: Final = 20_000
 _HELD_BYTES: Final = 16 << 20
-"""Turns, and characters of their texts, that wait to be written at most."""
+"""Turns, and characters of their texts, that wait for the store to rest; twice as many never wait."""
 
 
 def packs_of(store: QuadStore) -> Packs:
@@ -135,8 +135,13 @@ class Packs:
             held.turns += turns
             self._held += len(turns)
             self._held_bytes += sum([len(turn.text) for turn in turns])
-            if self._held > _HELD or self._held_bytes > _HELD_BYTES:
+            if self._held > 2 * _HELD or self._held_bytes > 2 * _HELD_BYTES:
                 self.bring_up()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits to be packed that it is to be written although the store is busy."""
+        return self._held > _HELD or self._held_bytes > _HELD_BYTES
 
     def _drop(self, session_id: str) -> None:
         gone = self._waiting.pop(session_id).turns
