@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from itertools import chain, islice
@@ -129,7 +130,41 @@ class Turns(Sequence[Turn]):
         return repr(tuple(self))
 
 
-class Transcript(MutableSequence[Turn]):
+class OnlyTheEnd(MutableSequence[Turn]):
+    """Turns, of which only the last can be taken away, and only behind which others can be put."""
+
+    @overload
+    def __setitem__(self, index: int, value: Turn) -> None: ...
+    @overload
+    def __setitem__(self, index: slice, value: Iterable[Turn]) -> None: ...
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        raise TypeError("turns never change")
+
+    def __delitem__(self, index: int | slice) -> None:
+        if not isinstance(index, slice):
+            index = slice(index, index + 1 or None)
+        start, stop, step = index.indices(len(self))
+        if step != 1 or (stop != len(self) and stop > start):
+            raise TypeError("only the last turns can be taken away")
+        if stop > start:
+            self._cut(start)
+
+    def insert(self, index: int, value: Turn) -> None:
+        """Add a turn at the end."""
+        if index != len(self):
+            raise TypeError("a turn can only be added at the end")
+        self._add(value)
+
+    @abstractmethod
+    def _cut(self, start: int) -> None:
+        """Take away the turns from an index on."""
+
+    @abstractmethod
+    def _add(self, turn: Turn) -> None:
+        """Put a turn behind the others."""
+
+
+class Transcript(OnlyTheEnd):
     """A session's turns as they are worked on. Only those behind the ones that packs hold can be changed."""
 
     __slots__ = ("prefix", "tail")
@@ -183,28 +218,13 @@ class Transcript(MutableSequence[Turn]):
     def __reversed__(self) -> Iterator[Turn]:
         return (self[index] for index in range(len(self) - 1, -1, -1))
 
-    @overload
-    def __setitem__(self, index: int, value: Turn) -> None: ...
-    @overload
-    def __setitem__(self, index: slice, value: Iterable[Turn]) -> None: ...
-    def __setitem__(self, index: int | slice, value: Any) -> None:
-        raise TypeError("turns never change")
-
-    def __delitem__(self, index: int | slice) -> None:
-        if not isinstance(index, slice):
-            index = slice(index, index + 1 or None)
-        start, stop, step = index.indices(len(self))
-        if step != 1 or (stop != len(self) and stop > start):
-            raise TypeError("only the last turns can be taken away")
-        if stop > start < len(self.prefix):
+    def _cut(self, start: int) -> None:
+        if start < len(self.prefix):
             raise TypeError("turns that are stored cannot be taken away")
         del self.tail[start - len(self.prefix) :]
 
-    def insert(self, index: int, value: Turn) -> None:
-        """Add a turn at the end."""
-        if index != len(self):
-            raise TypeError("a turn can only be added at the end")
-        self.tail.append(value)
+    def _add(self, turn: Turn) -> None:
+        self.tail.append(turn)
 
     def append(self, value: Turn) -> None:
         self.tail.append(value)

@@ -221,23 +221,29 @@ class Reader:
 
     def own_turns(self, run: Segment) -> list[Turn]:
         """Return the turns that a session owns in a run of indices, in order of index."""
-        packed, rest = self._own(run)
-        return [turn for part in packed for turn in part.block.turns(part.start, part.end)] + rest
+        return self._joined(*self._own(run))
 
-    def is_packed(self, run: Segment) -> bool:
-        """Tell whether a pack holds turns of a run from its beginning on, so that `own_turns` reads it quickly."""
-        return bool(self._packed(run))
+    def quick_turns(self, run: Segment) -> list[Turn] | None:
+        """Return the turns of a run as `own_turns` does where a pack holds the first of them, which is quick; else None."""
+        packed = self._packed(run)
+        return self._joined(*self._with_rest(run, packed)) if packed else None
 
     def packed_turns(self, run: Segment) -> list[Turn] | None:
         """Return the turns of a run where a pack holds all of them; else None. That the store has the last one is enough."""
         packed = self._packed(run)
         if not packed or packed[-1].end != run.end:
             return None
-        return [turn for part in packed for turn in part.block.turns(part.start, part.end)]
+        return self._joined(packed, [])
+
+    @staticmethod
+    def _joined(packed: Iterable[Part], rest: Iterable[Turn]) -> list[Turn]:
+        return [*(turn for part in packed for turn in part.block.turns(part.start, part.end)), *rest]
 
     def _own(self, run: Segment) -> tuple[list[Part], list[Turn]]:
         """Return the turns of a run: those that a pack holds, where the store has as many, and those that come after."""
-        packed = self._packed(run)
+        return self._with_rest(run, self._packed(run))
+
+    def _with_rest(self, run: Segment, packed: list[Part]) -> tuple[list[Part], list[Turn]]:
         if packed:
             end = packed[-1].end
             left = self._count(run) - (end - run.start)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, overload
+from typing import Final, overload
 
 from trails import lineage
 from trails.decoding import decodes
 from trails.lineage import Segment
 from trails.model import SessionRecord, Turn
+from trails.plumbing.packed import OnlyTheEnd
 from trails.plumbing.reader import Reader
 
 _OPENING: Final = 16
@@ -56,7 +57,7 @@ def latest_summary(reader: Reader, runs: Sequence[Segment]) -> SummaryMark | Non
     return None
 
 
-class LazyTurns(MutableSequence[Turn]):
+class LazyTurns(OnlyTheEnd):
     """A session's turns, of which those between the first and the newest are read only when they are asked for.
 
     What is read is checked to be there without a gap. Only the end can be changed.
@@ -173,25 +174,9 @@ class LazyTurns(MutableSequence[Turn]):
 
     # --- the end, which can change
 
-    @overload
-    def __setitem__(self, index: int, value: Turn) -> None: ...
-    @overload
-    def __setitem__(self, index: slice, value: Iterable[Turn]) -> None: ...
-    def __setitem__(self, index: int | slice, value: Any) -> None:
-        raise TypeError("turns never change")
+    def _cut(self, start: int) -> None:
+        self._reach(start)
+        del self._tail[start - self._start :]
 
-    def __delitem__(self, index: int | slice) -> None:
-        if not isinstance(index, slice):
-            index = slice(index, index + 1 or None)
-        start, stop, step = index.indices(len(self))
-        if step != 1 or (stop != len(self) and stop > start):
-            raise TypeError("only the last turns can be taken away")
-        if stop > start:
-            self._reach(start)
-            del self._tail[start - self._start :]
-
-    def insert(self, index: int, value: Turn) -> None:
-        """Add a turn at the end."""
-        if index != len(self):
-            raise TypeError("a turn can only be added at the end")
-        self._tail.append(value)
+    def _add(self, turn: Turn) -> None:
+        self._tail.append(turn)

@@ -132,8 +132,8 @@ def _since(
     for run in runs:
         if run.end is None or run.end > start:
             part = Segment(run.record, max(run.start, start), run.end)
-            if reader.is_packed(part):
-                turns = reader.own_turns(part)
+            turns = reader.quick_turns(part)
+            if turns is not None:
                 left_out.update(turn.index for turn in turns if turn.compaction is not None)
                 entries += turns
             else:

@@ -189,13 +189,9 @@ class Packs:
         before = self._store.log.reached
         with self._lock, self._in_words():
             self._forget()
+            if self._folder.exists():
+                self._set_mark(self._folder)
             self._erasing += 1  # nothing is packed meanwhile
-            try:
-                if self._folder.exists():
-                    self._set_mark(self._folder)
-            except BaseException:
-                self._erasing -= 1
-                raise
         try:
             yield
         finally:
@@ -253,7 +249,6 @@ class Packs:
             self._forget()
             if self._folder is not None and self._folder.exists() and self._writes:
                 with self._in_words():
-                    self._throw_away(self._folder, None)
                     shutil.rmtree(self._folder)
                     sync_folder(self._folder.parent)
 
