@@ -1,7 +1,7 @@
 """`verify`: whether what is stored is whole and was not altered.
 
 It reads raw rows, not sessions: what `load` would refuse is exactly what has to be named here. The common case is
-quick: a graph whose turns all check out, and which has as many quads as plain turns have, holds nothing else. Any
+quick (`as_written`): a graph that has all that its turns are written as, and no more quads, holds nothing else. Any
 other graph is walked quad by quad and held against what its own turns would be written as.
 """
 
@@ -21,7 +21,7 @@ from trails.integrity.chain import StoredTurn
 from trails.integrity.leaves import Leaf
 from trails.lineage import answered_calls, lineage, prompt_sent, segments, summary_shown
 from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn, VerifyReport
-from trails.plumbing import copies, former, kinds, logged, redaction_records, slots, unfinished
+from trails.plumbing import as_written, copies, former, kinds, logged, redaction_records, slots, unfinished
 from trails.plumbing.kind import Checks, Evidence
 from trails.plumbing.leaves import Row, redactions, row_of
 from trails.plumbing.reader import Reader
@@ -30,16 +30,12 @@ from trails.records.deeds import author_type
 from trails.records.sessions import decode_records, prompt_quads, session_quads
 from trails.records.terms import parse_time
 from trails.records.tools import named_in, tool_quads
-from trails.records.turns import Links, turn_quads
+from trails.records.turns import Links, decode_facts, turn_quads
 from trails.store import tsv
 from trails.store.contract import QuadStore, Term
 
-_PLAIN = 9
-"""How many quads a plain turn has, beside its time, which may be unknown."""
 _DIGITS = 16
 """Of a turn's digest, as many stand in its IRI."""
-_SHOWN = frozenset({vocab.SUMMARY_SHOWN, vocab.USED_PROMPT, vocab.KEPT_PROMPT})
-_LINKS = frozenset({vocab.GENERATED_BY.value, vocab.TOOL_RESULT_OF.value, vocab.ANSWERS_COPY.value})
 
 
 @decodes
@@ -92,6 +88,7 @@ class _Audit:
         self._numbers: dict[Leaf, int] = {}
         self._starts: set[str] = set()
         self._taken: set[str] = set()
+        self._tools: dict[str, bool] = {}
         self._covered: set[str] = set()
         """The subjects of the catalog that a leaf of the log is about."""
         self._named: set[str] = set()
@@ -380,7 +377,7 @@ class _Audit:
 
     def _session(self, record: SessionRecord) -> tuple[int, int]:
         """Check one session's turns; return how many turns and how many quads its graph has."""
-        rows = self._rows(record.id)
+        rows, beyond = self._rows(record.id)
         own = [row for row in rows if row.index >= record.starts_at]
         below = [row for row in rows if row.index < record.starts_at]
         before = self._digest_before(record)
@@ -398,7 +395,8 @@ class _Audit:
                 self._add("unlogged", record.id, what, row.index)
         [(count,)] = self._reader.select("quad_count", session=record.id)
         quads = int(count.value)
-        if not _is_plain(quads, rows):
+        seen = as_written.Seen(record, rows, beyond, quads)
+        if not as_written.is_as_written(seen, lambda: self._inherited(record), self._is_said):
             self._walk(record, rows)
         turns = {row.iri for row in rows}
         for checks in self._checks:
@@ -410,9 +408,11 @@ class _Audit:
         """Tell whether the content of a turn, or of what it is a copy of, was redacted: by the digest in its IRI."""
         return turn.rpartition("-")[2] in self._starts
 
-    def _rows(self, session_id: str) -> list[StoredTurn]:
+    def _rows(self, session_id: str) -> tuple[list[StoredTurn], list[as_written.Row] | None]:
+        """Return a session's turns in order of index, and what stands in its graph beside what every turn has."""
+        beyond = as_written.rows_of(self._reader.table("beyond_turns", session=session_id))
         try:
-            facts = self._reader.facts(session_id)
+            facts = self._reader.facts(session_id) if beyond is None else decode_facts(as_written.of_facts(beyond))
         except (TrailsError, ValueError, AttributeError) as error:
             self._add("unreadable", session_id, f"what is recorded with its turns cannot be read: {error}")
             facts = {}
@@ -423,7 +423,7 @@ class _Audit:
             except (TrailsError, ValueError, AttributeError) as error:
                 self._add("unreadable", session_id, f"{row[0]} holds values that Trails never writes: {error}")
         rows.sort(key=lambda row: row.index)
-        return rows
+        return rows, beyond
 
     def _digest_before(self, record: SessionRecord) -> str | None:
         """Return the digest of the turn just before a session's own first one; None where it cannot be found."""
@@ -503,6 +503,15 @@ class _Audit:
                 found.add(call)
         return found
 
+    def _is_said(self, tool_iri: str) -> bool:
+        """Tell whether the catalog says what it has to of a tool."""
+        if tool_iri not in self._tools:
+            self._tools[tool_iri] = all(
+                self._store.quads((q.subject, q.predicate, q.object, q.graph_name))  # type: ignore[arg-type] # IRIs and literals
+                for q in tool_quads(tool_iri)
+            )
+        return self._tools[tool_iri]
+
     def _inherited(self, record: SessionRecord) -> list[Turn]:
         if record.parent_session_id is None or not record.starts_at:
             return []
@@ -521,18 +530,6 @@ class _Audit:
     def _add(self, code: str, session_id: str | None, what: str, index: int | None = None) -> None:
         where = f"session {session_id!r}: " if session_id is not None else ""
         self.findings.append(Finding(code=code, session_id=session_id, index=index, message=where + what))
-
-
-def _is_plain(quads: int, rows: Sequence[StoredTurn]) -> bool:
-    """Tell whether a graph of so many quads holds nothing but these turns, all of them plain.
-
-    Each row has every property of a turn, so with as many quads as plain turns have there is room for nothing else.
-    """
-    if any(
-        row.redacted or iris.is_tool(row.author_iri) for row in rows
-    ):  # the digest does not cover what stands in the text's place
-        return False
-    return quads == _PLAIN * len(rows) + sum(row.time is not None for row in rows)
 
 
 def _stored_turn(row: Sequence[str], facts: Mapping[str, Facts]) -> StoredTurn:
@@ -611,19 +608,9 @@ def _looks_back(facts: Facts) -> bool:
 
 
 def _comparable(quad: Quad) -> Quad:
-    """Return a quad in which a link to a tool call names the call by its turn and place, not by its session.
-
-    After a detach the same call stands in the original and in the copy, and a fork's link may name either. So it is with
-    a summary and a version of a system prompt that a model was shown.
-    """
-    if quad.predicate in _SHOWN and isinstance(quad.object, NamedNode):
-        named = NamedNode("urn:shown:" + quad.object.value.partition("/")[2])
-        return Quad(quad.subject, quad.predicate, named, quad.graph_name)
-    if quad.predicate.value in _LINKS and isinstance(quad.object, NamedNode) and "/call/" in quad.object.value:
-        return Quad(
-            quad.subject, quad.predicate, NamedNode("urn:call:" + quad.object.value.partition("/")[2]), quad.graph_name
-        )
-    return quad
+    """Return a quad in which a link names what it leads to without its session: see `as_written.comparable`."""
+    named = as_written.comparable(quad.predicate.value, quad.object)
+    return quad if named is None else Quad(quad.subject, quad.predicate, NamedNode(named), quad.graph_name)
 
 
 def _name(quad: Quad) -> str:

@@ -101,15 +101,31 @@ def turn_quads(
         quads.append(Quad(node, v.TIME, time_literal(turn.time), graph))
     if not turn.facts.is_empty():
         again = turn.facts.quoted_from is not None if copied is None else copied
-        found = _fact_triples(iri, turn, answers or {}, of_copies, links, copied=again)
+        made_by = MadeBy(iri, turn.author_iri, turn.time)
+        found = fact_triples(made_by, turn.facts, answers or {}, of_copies, links, copied=again)
         quads += [Quad(s, p, o, graph) for s, p, o in found]
     return quads
 
 
-def _fact_triples(
-    iri: str, turn: Turn, answers: Mapping[str, str], of_copies: Collection[str], links: Links, *, copied: bool
+class MadeBy(NamedTuple):
+    """A turn as its facts name it."""
+
+    iri: str
+    author_iri: str
+    time: datetime | None
+
+
+def fact_triples(
+    turn: MadeBy,
+    facts: Facts,
+    answers: Mapping[str, str],
+    of_copies: Collection[str] = (),
+    links: Links = NO_LINKS,
+    *,
+    copied: bool = False,
 ) -> Iterator[Row]:
-    facts, node = turn.facts, NamedNode(iri)
+    """Yield what `turn_quads` writes of what is recorded with a turn beyond its text."""
+    iri, node = turn.iri, NamedNode(turn.iri)
     for source_id in facts.source_ids:
         yield node, v.SOURCE_ID, Literal(source_id)
     if facts.meta_withheld:
@@ -122,7 +138,7 @@ def _fact_triples(
     if facts.compaction:
         yield from _compaction_triples(node, facts.compaction)
         if facts.compaction.has_activity:
-            yield from _compacting_triples(iri, turn, facts.compaction, copied=copied)
+            yield from _compacting_triples(turn, facts.compaction, copied=copied)
     if facts.model_call:
         yield from _model_call_triples(iri, turn.author_iri, facts.model_call, links, copied=copied)
     for position, call in enumerate(facts.tool_calls):
@@ -158,10 +174,10 @@ def _compaction_triples(node: NamedNode, compaction: Compaction) -> Iterator[Row
         yield node, v.TRIGGER, Literal(compaction.trigger)
 
 
-def _compacting_triples(iri: str, turn: Turn, compaction: Compaction, *, copied: bool) -> Iterator[Row]:
+def _compacting_triples(turn: MadeBy, compaction: Compaction, *, copied: bool) -> Iterator[Row]:
     """Yield the activity that made a summary. Which turns it used follows from the indices, and is not stored."""
-    node = NamedNode(iris.compaction(iri))
-    yield from _made_by(iri, node, v.COMPACTION_COPY if copied else v.COMPACTION, turn.author_iri, copied=copied)
+    node = NamedNode(iris.compaction(turn.iri))
+    yield from _made_by(turn.iri, node, v.COMPACTION_COPY if copied else v.COMPACTION, turn.author_iri, copied=copied)
     if turn.time is not None and not copied:
         yield node, v.ENDED_AT, time_literal(turn.time)
     if compaction.previous_summary is not None:

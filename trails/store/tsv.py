@@ -9,7 +9,10 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import IO, BinaryIO, Final, cast
+
+from pyoxigraph import Literal, NamedNode
 
 from trails import vocab
 
@@ -86,6 +89,25 @@ def content(term: str) -> tuple[str, bool, bool]:
         if term.endswith(_REDACTED):
             return _unescaped(term[1 : -len(_REDACTED)]), False, True
     raise ValueError(f"{term} is no content of a turn")
+
+
+def term(text: str) -> Literal | NamedNode:
+    """Return the IRI or literal that a text stands for; raise ValueError for any other term.
+
+    >>> term('<urn:x>'), term('"a"')
+    (<NamedNode value=urn:x>, <Literal value=a datatype=<NamedNode value=http://www.w3.org/2001/XMLSchema#string>>)
+    """
+    if text[:1] == "<":
+        return NamedNode(iri(text))
+    if text[:1] == '"' and text[-1] == '"':
+        return Literal(_unescaped(text[1:-1]))
+    value, kind, language = literal(text)
+    return Literal(value, language=language) if language else Literal(value, datatype=_datatype(kind))
+
+
+@lru_cache(maxsize=64)
+def _datatype(kind: str) -> NamedNode:
+    return NamedNode(kind)
 
 
 def literal(term: str) -> tuple[str, str, str]:
