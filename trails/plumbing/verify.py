@@ -22,6 +22,7 @@ from trails.integrity.leaves import Leaf
 from trails.lineage import answered_calls, lineage, prompt_sent, segments, summary_shown
 from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn, VerifyReport
 from trails.plumbing import as_written, copies, former, kinds, logged, redaction_records, slots, unfinished
+from trails.plumbing.derived import Derived, Told
 from trails.plumbing.kind import Checks, Evidence
 from trails.plumbing.leaves import Row, redactions, row_of
 from trails.plumbing.reader import Reader
@@ -46,28 +47,35 @@ def verify(
     progress: Progress | None = None,
     *,
     since: int | None = None,
-) -> VerifyReport:
+    derived: Derived | None = None,
+) -> tuple[VerifyReport, dict[str, Told]]:
     """Check one session and its ancestors, or (None) everything in the store, and report what is wrong.
 
     `since` is the number of the log's lines that a checkpoint covers. What these told of and what only a later redaction
-    explains is a finding then: a redaction of a name or a fact can't prove what stands in its place.
+    explains is a finding then: a redaction of a name or a fact can't prove what stands in its place. Also returned is by
+    session id what `derived` found of it.
     """
-    audit = _Audit(store, reader, progress, since)
+    audit = _Audit(store, reader, progress, since, derived)
     if session_id is not None:
         audit.lineage_of(session_id)
     else:
         audit.everything()
-    return VerifyReport(
+    report = VerifyReport(
         sessions=audit.sessions,
         turns=audit.turns,
         records=audit.records,
         log_lines=audit.log_lines,
         findings=tuple(chain.first_by_index(audit.findings)),
     )
+    return report, audit.told
 
 
 class _Audit:
-    def __init__(self, store: QuadStore, reader: Reader, progress: Progress | None, since: int | None) -> None:
+    def __init__(
+        self, store: QuadStore, reader: Reader, progress: Progress | None, since: int | None, derived: Derived | None
+    ) -> None:
+        self._derived = derived
+        self.told: dict[str, Told] = {}
         self._progress = progress
         self._since = since
         self._store = store
@@ -396,8 +404,11 @@ class _Audit:
         [(count,)] = self._reader.select("quad_count", session=record.id)
         quads = int(count.value)
         seen = as_written.Seen(record, rows, beyond, quads)
-        if not as_written.is_as_written(seen, lambda: self._inherited(record), self._is_said):
+        is_written = as_written.is_as_written(seen, lambda: self._inherited(record), self._is_said)
+        if not is_written:
             self._walk(record, rows)
+        if self._derived is not None:
+            self.told[record.id] = self._derived.of(seen, is_written=is_written)
         turns = {row.iri for row in rows}
         for checks in self._checks:
             for code, what in checks.session(record.id, turns):
