@@ -10,11 +10,11 @@ from trails.errors import TrailsError
 from trails.integrity.chain import StoredTurn
 from trails.lineage import Segment
 from trails.model import Turn
-from trails.plumbing.as_written import Seen
 from trails.plumbing.index import checks
 from trails.plumbing.index.keeper import PARTS, Index
 from trails.plumbing.index.rows import all_turns, session_row, written_turns
 from trails.plumbing.packs.keeper import Packs
+from trails.plumbing.verifying.as_written import Seen
 from trails.store.contract import QuadStore
 
 
@@ -33,6 +33,7 @@ class Derived:
         """`parts` are the names of the index's files that are there."""
         self._store = store
         self._packs = packs
+        self.parts = parts
         self._parts = [part for part in PARTS if part.name in parts]
 
     def of(self, seen: Seen, *, is_written: bool) -> Told:
