@@ -939,6 +939,7 @@ class Repository(Handle, public=True):
         session: Name | None = None,
         *,
         checkpoint: str | None = None,
+        since: str | None = None,
         verifiers: Iterable[str] = (),
         witnesses: Iterable[str] = (),
         quorum: int | None = None,
@@ -952,6 +953,7 @@ class Repository(Handle, public=True):
         return self.proofs.verify(
             session,
             checkpoint=checkpoint,
+            since=since,
             verifiers=verifiers,
             witnesses=witnesses,
             quorum=quorum,
