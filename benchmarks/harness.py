@@ -17,7 +17,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-_PACKAGES: Final = ("trails", "pyoxigraph", "pydantic", "openai-agents", "langgraph-checkpoint-sqlite", "sqlalchemy")
+_PACKAGES: Final = (
+    *("trails", "pyoxigraph", "pydantic", "openai-agents", "sqlalchemy", "langgraph-checkpoint-sqlite"),
+    *("activegraph", "doltlite"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +78,24 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a scenario measured: median seconds by contestant, who was missing, what was counted, and the promises."""
+    """What a scenario measured: medians by contestant, in `unit`, who was missing, what was counted, and the promises.
+
+    `durability` says of contestants what a commit of theirs has reached when it returns, where that differs.
+    """
 
     name: str
     title: str
     baseline: str
-    seconds: dict[str, float]
+    medians: dict[str, float]
+    unit: str = "s"
+    durability: dict[str, str] = field(default_factory=dict)
     missing: Sequence[str] = ()
     counts: dict[str, int] = field(default_factory=dict)
     targets: Sequence[Target] = ()
 
     def ratio(self, name: str) -> float:
         """Return a contestant's median as a multiple of the baseline's."""
-        return self.seconds[name] / self.seconds[self.baseline]
+        return self.medians[name] / self.medians[self.baseline]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain values, ready for JSON."""
@@ -95,8 +103,10 @@ class Result:
             "name": self.name,
             "title": self.title,
             "baseline": self.baseline,
-            "medians": self.seconds,
-            "ratios": {name: self.ratio(name) for name in self.seconds},
+            "unit": self.unit,
+            "medians": self.medians,
+            "ratios": {name: self.ratio(name) for name in self.medians},
+            "durability": self.durability,
             "missing": list(self.missing),
             "counts": self.counts,
             "targets": [
@@ -152,6 +162,12 @@ def _size(path: Path) -> int:
     except FileNotFoundError:
         return 0
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
+def child_environment() -> dict[str, str]:
+    """Return the environment of a process that imports what this one does."""
+    root = str(Path(__file__).resolve().parents[1])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
 
 
 def machine() -> dict[str, Any]:

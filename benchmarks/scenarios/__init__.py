@@ -19,6 +19,7 @@ from benchmarks.scenarios import (
     ledger,
     listing,
     load,
+    opening,
     prov,
     readers,
     startup,
@@ -28,6 +29,7 @@ from benchmarks.scenarios import (
 SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "append": append.run,
     "durable": durable.run,
+    "opening": opening.run,
     "load": load.run,
     "forks": forks.run,
     "depth": depth.run,
