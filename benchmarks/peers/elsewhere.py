@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from benchmarks.data import Message
 from benchmarks.harness import Stopwatch, child_environment
+from benchmarks.peers.tables import Versions
 
 _SERVE = "import doltlite, sys; from benchmarks.peers import elsewhere; elsewhere.serve(sys.argv[1])"
 
@@ -60,6 +61,16 @@ class Elsewhere:
         found: Sequence[Any] = self._ask("last", count)
         return found
 
+    @property
+    def process_id(self) -> int:
+        """The number of the process in which it works."""
+        return self._process.pid
+
+    def hold(self) -> Sequence[Any]:
+        """Load all messages and keep them there, without sending them here."""
+        self._ask("hold")
+        return ()
+
     def fork(self, at: int, tail: Sequence[Message]) -> None:
         self._ask("fork", at, tail)
 
@@ -75,11 +86,9 @@ class Elsewhere:
 
 def serve(folder: str) -> None:
     """Answer what is asked on the standard input, until it ends, with the seconds that it took."""
-    from benchmarks.peers.tables import Versions
-
     watch, asked, answers = Stopwatch(), sys.stdin.buffer, sys.stdout.buffer
     with watch.timed():
-        peer = Versions(Path(folder))
+        peer = _Serving(Path(folder))
     _say(answers, watch.seconds, None)
     while (question := _read(asked)) is not None:
         name, arguments = question
@@ -98,6 +107,13 @@ def _read(asked: BinaryIO) -> Any:
         return pickle.load(asked)  # noqa: S301 - our own process wrote it
     except EOFError:
         return None
+
+
+class _Serving(Versions):
+    """DoltLite in the process that is asked."""
+
+    def hold(self) -> None:
+        self._held = self.load()
 
 
 def _answered(peer: object, name: str, arguments: Sequence[object]) -> Any:

@@ -55,7 +55,7 @@ def _measured(setting: Setting, durability: Durability, kind: str, length: int) 
             Contestant(peers.OURS, _by_rounds(texts, each, lambda batch: timed(lambda: one_by_one(batch)))),
             Contestant(_RAW, _Raw(folder / "raw", recording, synced=durability == "disk").one_round),
             *(
-                Contestant(who, _by_rounds(_affordable(peer, texts), each, _appender(peer)))
+                Contestant(who, _by_rounds(affordable(peer, texts), each, _appender(peer)))
                 for who, peer in found.items()
             ),
         ]
@@ -91,7 +91,8 @@ def _targets(seconds: dict[str, float]) -> list[Target]:
     ]
 
 
-def _affordable(peer: Peer, texts: Sequence[Message]) -> Sequence[Message]:
+def affordable(peer: Peer, texts: Sequence[Message]) -> Sequence[Message]:
+    """Return as many of these messages as a peer is let append one by one."""
     return texts[: math.isqrt(2 * REWRITTEN // len(texts[0].text))] if peer.rewrites else texts
 
 
