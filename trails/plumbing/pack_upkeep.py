@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,29 +18,26 @@ from trails.store.doctor import Check
 _MADE_ANEW = "`trails store vacuum` makes it anew; the folder {folder} may be removed at any time"
 
 
-def findings(packs: Packs, reader: Reader) -> Iterator[Finding]:
-    """Yield a finding for each pack that would be believed and says other of a session than the store does."""
+def findings(packs: Packs, reader: Reader, doubted: Collection[str]) -> Iterator[Finding]:
+    """Yield a finding for each doubted session whose pack would be believed and says other of it than the store does."""
     stored = reader.unpacked
-    for path in packs.there():
+    for session_id in sorted(doubted):
         with suppress(OSError, ValueError, TrailsError):  # nobody can read it, so nobody is misled by it
-            last = files.last(path)
-            if last is None:
-                continue
-            epoch, differs = packs.epoch, _differs(packs, stored, last.session_id, last.end)
+            epoch, differs = packs.epoch, _differs(packs, stored, session_id)
             if differs and packs.is_at_rest and packs.epoch == epoch:
                 yield Finding(
                     code="pack-differs",
                     message="its pack says other of it than the store does, which is right; "
-                    f"{_MADE_ANEW.format(folder=path.parent.parent)}",
-                    session_id=last.session_id,
+                    f"{_MADE_ANEW.format(folder=packs.folder)}",
+                    session_id=session_id,
                 )
 
 
-def _differs(packs: Packs, stored: Reader, session_id: str, end: int) -> bool:
+def _differs(packs: Packs, stored: Reader, session_id: str) -> bool:
     record = stored.records([session_id]).get(session_id)
     if record is None:
         return False
-    blocks = packs.blocks(lineage.Segment(record, record.starts_at, end))
+    blocks = packs.blocks(lineage.Segment(record, record.starts_at, None))
     turns = [turn for block in blocks for turn in block.turns(block.start, block.end)]
     if not turns:
         return False

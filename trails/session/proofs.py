@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -17,12 +17,13 @@ from trails.integrity.proofs import ConsistencyProof, TurnProof
 from trails.integrity.timestamps import stamped_if_asked
 from trails.integrity.witnesses import cosignatures
 from trails.model import VerifyReport
-from trails.plumbing import checkpoints, log_events, names, pack_upkeep, signatures, unfinished, verify
+from trails.plumbing import checkpoints, log_events, names, pack_upkeep, signatures, unfinished
 from trails.plumbing.index import checks as index_checks
 from trails.plumbing.reader import Reader
+from trails.plumbing.verifying import audit
+from trails.plumbing.verifying.derived import Derived, Told, parts_of
 from trails.plumbing.workspace import Workspace
 from trails.progress import Progress, moving
-from trails.store.contract import QuadStore
 from trails.store.view import ViewStore
 
 _PATIENCE: Final = 10.0
@@ -66,7 +67,7 @@ class Proofs(Handle, public=True):
         findings. Raises `IntegrityError` where none of the keys signed the checkpoint, too few
         witnesses did, or the token does not hold. Of a store that was opened to be read, while it is open elsewhere, what is
         checked is what was seen: `up_to` in the report is the number of the last commit of it. `progress` is called with how
-        many sessions are done and how many there are; True draws a bar, in a notebook or on a terminal's stderr.
+        many turns are done and how many there are; True draws a bar, in a notebook or on a terminal's stderr.
         """
         store, reader = self._workspace.store, self._workspace.reader
         wanted = None if session is None else names.record(self._workspace, session).id
@@ -81,10 +82,12 @@ class Proofs(Handle, public=True):
         rewritten = [] if kept is None else checkpoints.findings(store, kept)
         since = None if kept is None else kept.size
         with moving(progress, "verifying") as move:
-            report = _verified(store, reader.unpacked, wanted, since, move)
+            report, beside = _verified(self._workspace, wanted, since, move)
         if wanted is None:
-            found = index_checks.findings(self._workspace.index)
-            packed = pack_upkeep.findings(self._workspace.packs, reader)
+            numbers = {session_id: each.numbers for session_id, each in beside.items()}
+            found = index_checks.findings(self._workspace.index, store, numbers)
+            doubted = [session_id for session_id, each in beside.items() if each.pack_differs]
+            packed = pack_upkeep.findings(self._workspace.packs, reader, doubted)
             report = report.model_copy(update={"findings": (*report.findings, *found, *packed)})
         report = self._with_unsigned(report, wanted, signers, required=require_signed)
         if kept is None:
@@ -136,16 +139,18 @@ class Proofs(Handle, public=True):
 
 
 def _verified(
-    store: QuadStore, reader: Reader, wanted: str | None, since: int | None, move: Progress | None
-) -> VerifyReport:
-    report = verify.verify(store, reader, wanted, since=since, progress=move)
+    at: Workspace, wanted: str | None, since: int | None, move: Progress | None
+) -> tuple[VerifyReport, Mapping[str, Told]]:
+    store, reader = at.store, at.reader.unpacked
+    beside = Derived(store, at.packs, parts_of(at.index)) if wanted is None else None
+    report, told = audit.verify(store, reader, wanted, since=since, progress=move, derived=beside)
     if isinstance(store, ViewStore):
         report = report if report.ok else _judged_beside(store, reader, wanted, since, report)
-        return report.model_copy(update={"up_to": store.number}) if store.has_living_owner else report
+        return report.model_copy(update={"up_to": store.number}) if store.has_living_owner else report, told
     if not report.ok:
         with store.hold():  # half of what another thread was writing looks like damage: what stays is real
-            report = verify.verify(store, reader, wanted, since=since)
-    return report
+            return audit.verify(store, reader, wanted, since=since, derived=beside)
+    return report, told
 
 
 def _judged_beside(
@@ -159,7 +164,7 @@ def _judged_beside(
     if not marks:
         return report
     with unfinished.believed(store, marks):
-        found = verify.verify(store, reader, wanted, since=since)
+        found, _ = audit.verify(store, reader, wanted, since=since)
     if not found.ok or _have_gone(marks, store):
         return found
     raise StoreFailed(

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import marshal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from trails import iris
 from trails.errors import TrailsError
 from trails.model import Finding
-from trails.plumbing.index import sidefile
+from trails.plumbing.index import figures, sidefile, texts
 from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS, Index, Part
+from trails.plumbing.index.rows import SessionRow, TurnRow, all_turns, session_row
 from trails.plumbing.index.sidefile import SideFile
 from trails.store import maintenance
+from trails.store.contract import QuadStore
 from trails.store.doctor import Check
 
 _MADE_ANEW: Final = "the next one who lists, counts or searches has it made anew; `trails store vacuum` makes it now"
-_SESSION: Final = (
-    "id, created, principal, agent, branch, state, kind, label, key, parent, starts_at, title, project, prompt"
-)
 _ROWS: Final = {
     FIGURES: (
         (
             "SELECT id, 'session', created, principal, agent, branch, state, kind, label, key, parent, starts_at, title, project,"
-            " prompt, activity, own_turns, calls, input, output, by_turns, by_tokens FROM sessions"
+            " prompt, activity, own_turns, by_turns FROM sessions"
         ),
         "SELECT s.id, 'meta', m.key, m.value FROM meta m JOIN sessions s ON s.number = m.session",
         "SELECT s.id, 'turn', t.place, t.time, t.copied, t.digest FROM turns t JOIN sessions s ON s.number = t.session",
         (
-            "SELECT s.id, 'call', c.digest, c.rank, c.home, c.principal, c.agent, c.model, c.time, c.input, c.output,"
+            "SELECT s.id, 'call', c.digest, c.rank, c.home, c.principal, c.agent, c.model, c.time, c.day, c.input, c.output,"
             " c.cache_read, c.cache_write, c.cost FROM calls c JOIN sessions s ON s.number = c.holder"
         ),
     ),
@@ -40,33 +44,73 @@ _ROWS: Final = {
         "SELECT s.id, 'tool', d.place, c.name FROM tools c JOIN docs d ON d.doc = c.doc JOIN sessions s ON s.number = d.session",
     ),
 }
-"""By file, what is said of each session in it."""
+"""By file, what is said of each session in it. `_told` gives the same rows of what the store says."""
+Numbers = Mapping[str, int]
+"""By the name of a file, a number that stands for all that it should say of a session, in whatever order."""
 
 
-def findings(index: Index) -> list[Finding]:
+def numbers(parts: Iterable[Part], row: SessionRow, turns: Sequence[TurnRow]) -> Numbers:
+    """Return what files should say of a session, by what the store says of it and of all turns that it owns."""
+    return {part.name: sum(map(_number, _told[part](row, turns))) for part in parts}
+
+
+def _figures(row: SessionRow, turns: Sequence[TurnRow]) -> Iterator[tuple[Any, ...]]:
+    places, asked = len({turn.index for turn in turns}), figures.first_prompt(turns)
+    yield (
+        *(
+            row.id,
+            "session",
+            row.created,
+            row.principal,
+            row.agent,
+            row.branch,
+            row.state,
+            row.kind,
+            row.label,
+            row.key,
+        ),
+        *(row.parent, row.starts_at, row.title, row.project, None if asked is None else asked[0]),
+        *(figures.last_time(turns), places, row.starts_at + places),
+    )
+    for key, value in (json.loads(row.meta) if row.meta else {}).items():
+        yield row.id, "meta", key, figures.as_json(value)
+    for turn in turns:
+        _, place, time, _, _, copied, digest = figures.turn_values(0, turn)
+        yield row.id, "turn", place, time, int(copied), digest
+        for call in turn.calls:
+            yield row.id, "call", *figures.call_values(0, call)[1:-1]
+
+
+def _texts(row: SessionRow, turns: Sequence[TurnRow]) -> Iterator[tuple[Any, ...]]:
+    start = len(iris.session(row.id))
+    for turn in turns:
+        kept = texts.kept_of(turn, start)
+        yield row.id, "turn", *kept.doc[:-1], int(turn.is_copy), *kept.said
+        for name in kept.tools:
+            yield row.id, "tool", turn.index, name
+
+
+_told: Final = {FIGURES: _figures, TEXTS: _texts}
+
+
+def findings(index: Index, store: QuadStore, told: Mapping[str, Numbers]) -> list[Finding]:
     """Return a finding for each session of which the index says other than the store, and for a damaged file.
 
-    What is in use, or stands beside the store, is held against one that is made anew in memory; where there is none, there
-    is nothing to find.
+    `told` is by session id what the files should say by what was read of the store; what differs is read again while nobody
+    commits. Where there is no index, there is nothing to find.
     """
-    parts = index.there()
-    if not parts:
-        return []
-    fresh = index.made_anew(parts)
-    return [finding for part in parts for finding in _of_part(index, part, fresh)]
+    return [finding for part in index.there() for finding in _of_part(index, store, part, told)]
 
 
-def _of_part(index: Index, part: Part, fresh: Index) -> Iterator[Finding]:
+def _of_part(index: Index, store: QuadStore, part: Part, told: Mapping[str, Numbers]) -> Iterator[Finding]:
     try:
-        kept, made = index.both(part, lambda file: _said(file, part), fresh)
-    except (TrailsError, ValueError):  # the store holds what Trails never writes: that is found, and said, elsewhere
+        differing = index.held(part, lambda file: _differing(file, store, part, told))
+    except (TrailsError, ValueError):
         return
     except sqlite3.Error as error:
         yield Finding(code="index-damaged", message=f"{part.name} of the index cannot be read ({error}): {_MADE_ANEW}")
         return
-    for session_id in sorted(
-        session_id for session_id in {*kept, *made} if kept.get(session_id) != made.get(session_id)
-    ):
+    for session_id in differing:
         yield Finding(
             code="index-differs",
             message=f"{part.name} of the index says other of it than the store does, which is right; `trails store vacuum` makes "
@@ -75,7 +119,24 @@ def _of_part(index: Index, part: Part, fresh: Index) -> Iterator[Finding]:
         )
 
 
-def _said(file: SideFile, part: Part) -> dict[str, int]:
+def _differing(file: SideFile, store: QuadStore, part: Part, told: Mapping[str, Numbers]) -> list[str]:
+    kept = _kept(file, part)
+    wrong = set(figures.wrong_sums(file)) if part == FIGURES else set()
+    for session_id in {*kept, *told}:
+        known = told.get(session_id, {}).get(part.name, 0)
+        if kept.get(session_id, 0) != known:
+            with suppress(TrailsError, ValueError):  # what Trails never writes is found, and said, elsewhere
+                if kept.get(session_id, 0) != _now(store, part, session_id):
+                    wrong.add(session_id)
+    return sorted(wrong)
+
+
+def _now(store: QuadStore, part: Part, session_id: str) -> int:
+    row = session_row(store, session_id)
+    return 0 if row is None else numbers([part], row, all_turns(store, row))[part.name]
+
+
+def _kept(file: SideFile, part: Part) -> dict[str, int]:
     """Return by session id a number that stands for all that a file says of it, in whatever order."""
     found: dict[str, int] = {}
     for text in _ROWS[part]:
@@ -85,7 +146,8 @@ def _said(file: SideFile, part: Part) -> dict[str, int]:
 
 
 def _number(row: tuple[Any, ...]) -> int:
-    return hash(row)
+    """Return a number that is the same in every process."""
+    return int.from_bytes(hashlib.blake2b(marshal.dumps(row, 0), digest_size=8).digest(), "little")
 
 
 def look(folder: Path) -> Check:

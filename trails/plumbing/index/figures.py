@@ -113,7 +113,7 @@ class Writer:
         self._database.execute("DELETE FROM meta WHERE session = ?", (number,))
         meta = json.loads(row.meta) if row.meta else {}
         self._database.executemany(
-            "INSERT INTO meta VALUES (?, ?, ?)", [(number, key, _json(value)) for key, value in meta.items()]
+            "INSERT INTO meta VALUES (?, ?, ?)", [(number, key, as_json(value)) for key, value in meta.items()]
         )
         self._homes[row.id] = None
 
@@ -128,21 +128,21 @@ class Writer:
             return
         number = self._number(row.id)
         self._database.executemany(
-            "INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?)", [_turn_values(number, turn) for turn in turns]
+            "INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?)", [turn_values(number, turn) for turn in turns]
         )
         self._database.executemany(
             f"INSERT INTO calls VALUES ({', '.join('?' * 15)})",  # noqa: S608 - question marks
-            [_call_values(number, call) for turn in turns for call in turn.calls],
+            [call_values(number, call) for turn in turns for call in turn.calls],
         )
         self._copies = self._copies or any(turn.is_copy for turn in turns)
         self._digests.update((call.digest, None) for turn in turns for call in turn.calls)
         self._homes.update((call.home, None) for turn in turns for call in turn.calls)
-        asked = next(((turn.prompt, turn.index) for turn in turns if turn.role == "user" and turn.prompt), None)
+        asked = first_prompt(turns)
         if asked is not None:
             self._database.execute(
                 "UPDATE sessions SET prompt = ?, prompt_at = ? WHERE number = ? AND prompt IS NULL", (*asked, number)
             )
-        latest = max((turn.time for turn in turns if turn.time is not None), default=None)
+        latest = last_time(turns)
         places = len({turn.index for turn in turns})
         self._database.execute(
             "UPDATE sessions SET own_turns = own_turns + ?, by_turns = starts_at + own_turns + ?,"
@@ -184,7 +184,18 @@ class Writer:
             )
 
 
-def _turn_values(number: int, turn: TurnRow) -> tuple[Any, ...]:
+def first_prompt(turns: Iterable[TurnRow]) -> tuple[str, int] | None:
+    """Return what a user first asked in turns, and the index of that."""
+    return next(((turn.prompt, turn.index) for turn in turns if turn.role == "user" and turn.prompt), None)
+
+
+def last_time(turns: Iterable[TurnRow]) -> int | None:
+    """Return when the newest of turns was made, as far as that is known."""
+    return max((turn.time for turn in turns if turn.time is not None), default=None)
+
+
+def turn_values(number: int, turn: TurnRow) -> tuple[Any, ...]:
+    """Return the row of a turn of a session."""
     short = int(turn.digest[:_SHORT] or "0", 16)
     return number, turn.index, turn.time, _day(turn.time), not turn.is_copy, turn.is_copy, short
 
@@ -193,7 +204,8 @@ _MOST: Final = 1 << 53
 """Tokens of one call: what an older version stored may be more than SQLite adds up."""
 
 
-def _call_values(number: int, call: CallRow) -> tuple[Any, ...]:
+def call_values(number: int, call: CallRow) -> tuple[Any, ...]:
+    """Return the row of a model call that a turn of a session tells of."""
     who = (call.home, call.principal, call.agent, call.model)
     return (
         number,
@@ -212,8 +224,30 @@ def _day(time: int | None) -> int | None:
     return None if time is None else time // _DAY
 
 
-def _json(value: Any) -> str:
+def as_json(value: Any) -> str:
+    """Return a metadata value as it is kept."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def wrong_sums(figures: SideFile) -> list[str]:
+    """Return the ids of the sessions that did not spend what is kept as their sums: of each call, the least rank counts once."""
+    return [session_id for (session_id,) in figures.ask(_WRONG_SUMS)]
+
+
+_WRONG_SUMS: Final = """
+WITH counted AS (
+  SELECT home, input, output, cache_read, cache_write, cost,
+    row_number() OVER (PARTITION BY digest ORDER BY rank, home, rowid) AS nth FROM calls
+), spent AS (
+  SELECT home, count(*) AS calls, count(*) - count(cost) AS unpriced, sum(input) AS input, sum(output) AS output,
+    sum(cache_read) AS cache_read, sum(cache_write) AS cache_write FROM counted WHERE nth = 1 GROUP BY home
+)
+SELECT s.id FROM sessions s LEFT JOIN spent c ON c.home = s.id
+WHERE (s.calls, s.unpriced, s.input, s.output, s.cache_read, s.cache_write, s.by_tokens) IS NOT (
+  ifnull(c.calls, 0), ifnull(c.unpriced, 0), ifnull(c.input, 0), ifnull(c.output, 0), ifnull(c.cache_read, 0),
+  ifnull(c.cache_write, 0), ifnull(c.input, 0) + ifnull(c.output, 0)
+)
+"""
 
 
 # --- asking for sessions
@@ -256,7 +290,7 @@ def asked_for(
         name = PurePath(project).name or project
         asked.where("s.project_name = ? AND (s.project = ? OR s.project_name = ?)", name, project, project)
     for key, value in (meta or {}).items():
-        forms = [_json(value), *([value] if isinstance(value, str) else [])]
+        forms = [as_json(value), *([value] if isinstance(value, str) else [])]
         marks = ", ".join("?" * len(forms))
         asked.where(
             f"EXISTS (SELECT 1 FROM meta m WHERE m.session = s.number AND m.key = ? AND m.value IN ({marks}))",  # noqa: S608

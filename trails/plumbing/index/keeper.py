@@ -367,24 +367,11 @@ class Index:
             part for part in PARTS if part in self._files or ((path := self._path(part)) is not None and path.exists())
         ]
 
-    def made_anew(self, parts: Sequence[Part]) -> Index:
-        """Return an index in memory that says what the store says now; what the store says is read once for all parts.
-
-        Where that cannot be done the index is empty, and raises why where it is held against this one, by `both`.
-        """
-        fresh = Index(self._store, None)
-        try:
-            fresh._bring_up(parts)
-        except (TrailsError, ValueError, sqlite3.Error, texts.TooMuchTaken):
-            return Index(self._store, None)
-        return fresh
-
-    def both(self, part: Part, ask: Callable[[SideFile], _Answer], fresh: Index) -> tuple[_Answer, _Answer]:
-        """Return what a function finds in a file, brought up to date, and in the same one of an index that was made anew."""
+    def held(self, part: Part, ask: Callable[[SideFile], _Answer]) -> _Answer:
+        """Return what a function finds in a file, brought up to date, while nobody commits."""
         self._store.quads(_NOTHING)
-        with self._lock, self._store.hold():  # both are of the same commits
-            kept = ask(self._up_to_date(part))
-            return kept, ask(fresh._up_to_date(part))
+        with self._lock, self._store.hold():
+            return ask(self._up_to_date(part))
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:

@@ -13,10 +13,13 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, parts, vocab
 from trails.decoding import decodes
+from trails.integrity.chain import StoredTurn
+from trails.model import ModelCall
 from trails.plumbing.index.moments import micros
 from trails.plumbing.index.said import Said, strings
 from trails.records.sessions import decode_records
 from trails.records.terms import parse_time
+from trails.records.turns import usage_facts
 from trails.store.contract import Matching
 
 PROMPT_LENGTH: Final = 200
@@ -158,6 +161,44 @@ def _by_subject(quads: Iterable[Quad]) -> dict[NamedNode, dict[NamedNode, list[A
 
 
 @decodes
+def written_turns(row: SessionRow, turns: Iterable[StoredTurn]) -> list[TurnRow]:
+    """Return all turns that a session owns, as `all_turns` does, of a graph that was seen to hold what turns are written as.
+
+    None of them may be a copy of another session's.
+    """
+    return [_written_turn(row, turn) for turn in turns if turn.index >= row.starts_at]
+
+
+def _written_turn(row: SessionRow, turn: StoredTurn) -> TurnRow:
+    facts = turn.facts
+    calls = tuple((call.name, call.arguments or "") for call in facts.tool_calls)
+    what = _said(turn.text, calls, structured=turn.structured, redacted=turn.redacted)
+    time = micros(turn.time)
+    made = () if facts.model_call is None else (_made_call(row, turn, facts.model_call, time),)
+    plain = "" if turn.redacted else what.shown
+    return TurnRow(
+        iri=turn.iri,
+        index=turn.index,
+        role=turn.role,
+        author=turn.author_iri,
+        time=time,
+        digest=turn.digest,
+        is_copy=False,
+        prompt=one_line(plain[: 4 * PROMPT_LENGTH])[:PROMPT_LENGTH],
+        said=what,
+        calls=made,
+    )
+
+
+def _made_call(row: SessionRow, turn: StoredTurn, call: ModelCall, time: int | None) -> CallRow:
+    made = (row.id, row.principal, iris.author_name(turn.author_iri))
+    spent = dict(usage_facts(call.usage)) if call.usage_json is not None else {}
+    read, written, cached, caches = (int(spent[each].value) if each in spent else None for each in _TOKENS)
+    cost = float(spent[vocab.COST].value) if vocab.COST in spent else None
+    return CallRow(turn.digest, 0, *made, call.model or "", time, (read, written, cached, caches), cost)
+
+
+@decodes
 def _turns_of(row: SessionRow, said: Mapping[NamedNode, _Said]) -> list[TurnRow]:
     """Return the turns among what is said in a session's graph."""
     beside: dict[NamedNode, list[NamedNode]] = defaultdict(list)
@@ -199,12 +240,17 @@ def _turn(
 
 def said_in(content: Literal, calls: Iterable[tuple[str, str]]) -> Said:
     """Return what a turn with a content says, and calls; of a redacted one nothing is found, and its digest is shown."""
-    if content.datatype == vocab.REDACTED:
-        return Said(content.value, (), tuple(calls))
-    if content.datatype != vocab.JSON:
-        return Said(content.value, None, tuple(calls))
-    value = json.loads(content.value)
-    return Said(parts.plain_text(value), tuple(strings(value)), tuple(calls))
+    kind = content.datatype
+    return _said(content.value, tuple(calls), structured=kind == vocab.JSON, redacted=kind == vocab.REDACTED)
+
+
+def _said(text: str, calls: tuple[tuple[str, str], ...], *, structured: bool, redacted: bool) -> Said:
+    if redacted:
+        return Said(text, (), calls)
+    if not structured:
+        return Said(text, None, calls)
+    value = json.loads(text)
+    return Said(parts.plain_text(value), tuple(strings(value)), calls)
 
 
 def _time(facts: _Said) -> int | None:

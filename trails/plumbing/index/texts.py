@@ -69,6 +69,26 @@ class Found(NamedTuple):
     """What it says; None where that is not known here, as the four before are not."""
 
 
+class Kept(NamedTuple):
+    """What is kept of a turn."""
+
+    doc: tuple[int, int, str, str, str, str, bool]
+    """Index, time (that of year 1 where unknown), what its IRI has after its session's, role, author, digest, whether a copy."""
+    said: tuple[str, str | None, str | None]
+    """What is shown of it, and as JSON the texts within and the tools called, where there are any."""
+    tools: frozenset[str]
+
+
+def kept_of(turn: TurnRow, start: int) -> Kept:
+    """Return what is kept of a turn, the first `start` characters of whose IRI are its session's."""
+    time, said = FAR_PAST if turn.time is None else turn.time, turn.said
+    return Kept(
+        (turn.index, time, turn.iri[start:], turn.role, turn.author, turn.digest, turn.is_copy),
+        (said.shown, _json(said.within), _json(said.calls or None)),
+        frozenset(said.tools),
+    )
+
+
 def indexed(text: str) -> str:
     """Return text as FTS5 gets it: folded, with another character for NUL, which it takes for the end of a text."""
     return folded(text).replace("\0", "\1")
@@ -119,13 +139,12 @@ class Writer:
         grams: list[tuple[int, str]] = []
         tools: list[tuple[str, int]] = []
         for turn in turns:
-            time = FAR_PAST if turn.time is None else turn.time
-            doc = self._doc(time // _SECOND)
-            tail = turn.iri[start:]
-            docs.append((doc, number, turn.index, time, tail, turn.role, turn.author, turn.digest, turn.is_copy))
-            said.append((doc, turn.said.shown, _json(turn.said.within), _json(turn.said.calls or None)))
+            kept = kept_of(turn, start)
+            doc = self._doc(kept.doc[1] // _SECOND)
+            docs.append((doc, number, *kept.doc))
+            said.append((doc, *kept.said))
             grams.append((doc, _all_of(turn.said)))
-            tools += ((name, doc) for name in set(turn.said.tools))
+            tools += ((name, doc) for name in kept.tools)
         self._database.executemany("INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", docs)
         self._database.executemany("INSERT INTO said VALUES (?, ?, ?, ?)", said)
         self._database.executemany("INSERT INTO grams (rowid, text) VALUES (?, ?)", grams)

@@ -83,6 +83,11 @@ class Packs:
         self.epoch = 0
         """Rises whenever something is taken out of the store: turns that were read before are not packed any more."""
 
+    @property
+    def folder(self) -> Path | None:
+        """Where the packs are; None where there are none."""
+        return self._folder
+
     # --- reading
 
     def blocks(self, run: Segment, *, only_last: bool = False) -> list[Block]:

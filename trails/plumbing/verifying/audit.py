@@ -1,0 +1,318 @@
+"""`verify`: whether what is stored is whole and was not altered.
+
+It reads raw rows, not sessions: what `load` would refuse is exactly what has to be named here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from pyoxigraph import NamedNode, Quad
+
+from trails import iris, vocab
+from trails.decoding import decodes
+from trails.errors import TrailsError
+from trails.integrity import chain, digests, leaves
+from trails.lineage import lineage
+from trails.model import SessionRecord, VerifyReport
+from trails.plumbing import former, kinds, redaction_records, slots, unfinished
+from trails.plumbing.leaves import row_of
+from trails.plumbing.reader import Reader
+from trails.plumbing.verifying import beside
+from trails.plumbing.verifying.checking import Basis, faults
+from trails.plumbing.verifying.derived import Derived, Told
+from trails.plumbing.verifying.findings import Findings
+from trails.plumbing.verifying.findings import subject as subject_of
+from trails.plumbing.verifying.known import known
+from trails.progress import Progress
+from trails.records.deeds import author_type
+from trails.records.sessions import decode_records, prompt_quads, session_quads
+from trails.records.tools import tool_quads
+from trails.store.contract import QuadStore, Term
+
+
+@decodes
+def verify(
+    store: QuadStore,
+    reader: Reader,
+    session_id: str | None,
+    progress: Progress | None = None,
+    *,
+    since: int | None = None,
+    derived: Derived | None = None,
+) -> tuple[VerifyReport, dict[str, Told]]:
+    """Check one session and its ancestors, or (None) everything in the store, and report what is wrong.
+
+    `since` is the number of the log's lines that a checkpoint covers. What these told of and what only a later redaction
+    explains is a finding then: a redaction of a name or a fact can't prove what stands in its place. Also returned is by
+    session id what `derived` found of it.
+    """
+    audit = _Audit(store, reader, progress, since, derived)
+    if session_id is not None:
+        audit.lineage_of(session_id)
+    else:
+        audit.everything()
+    report = VerifyReport(
+        sessions=audit.sessions,
+        turns=audit.turns,
+        records=audit.records,
+        log_lines=audit.log_lines,
+        findings=tuple(chain.first_by_index(audit.found.all)),
+    )
+    return report, audit.told
+
+
+class _Audit:
+    def __init__(
+        self, store: QuadStore, reader: Reader, progress: Progress | None, since: int | None, derived: Derived | None
+    ) -> None:
+        self._derived = derived
+        self.told: dict[str, Told] = {}
+        self._progress = progress
+        self._store = store
+        self._reader = reader
+        self.sessions = 0
+        self.turns = 0
+        self.records = 0
+        self.found = Findings()
+        self._quads = 0
+        self._records: dict[str, SessionRecord] = {}
+        self._known = known(store, since)
+        self.log_lines = len(self._known.lines)
+        self._named: set[str] = set()
+        """The subjects of the catalog that were found to be wrong as they stand."""
+
+    def lineage_of(self, session_id: str) -> None:
+        """Check a session and its ancestors."""
+        self._records = {record.id: record for record in self._reader.lineage(session_id)}
+        self._check_log()
+        self._check_sessions()
+        self._records_of_kinds(every=False)
+
+    def everything(self) -> None:
+        """Check the catalog, all sessions, and that there is nothing else."""
+        catalog = self._store.quads((None, None, None, vocab.CATALOG))
+        subjects: dict[str, list[Quad]] = defaultdict(list)
+        for quad in catalog:
+            subjects[subject_of(quad)].append(quad)
+        self.records = len(subjects)
+        for subject, quads in subjects.items():
+            self._subject(subject, quads)
+        self._agents(catalog)
+        self._check_log()
+        self._redactions()
+        for record in self._records.values():
+            self._lineage(record)
+        self._check_sessions()
+        self._records_of_kinds(every=True)
+        for code, owner, what in slots.findings(self._records.values()):
+            self.found.add(code, owner, what)
+        self._graphs(subjects, len(catalog))
+        self._gone(subjects)
+        for session_id, what in former.untrue(self._store, self._known.lines, self._known.sessions):
+            self.found.add("rolled-back", session_id, what)
+        self._unexplained(subjects)
+
+    def _check_sessions(self) -> None:
+        """Check the turns of all sessions, in processes beside this one where there are many."""
+        basis = Basis(self._store, self._reader, self._records, self._known, self._derived)
+        total = sum(map(self._logged_turns, self._records.values()))
+        for checked in beside.checked(basis, total):
+            self.sessions += checked.sessions
+            self.turns += checked.turns
+            self._quads += checked.quads
+            self.found.all += checked.findings
+            self.found.covered.update(checked.covered)
+            self.told.update(checked.told)
+            if self._progress:
+                self._progress(self.turns, max(self.turns, total), "")
+
+    def _logged_turns(self, record: SessionRecord) -> int:
+        log = self._known.sessions.get(record.id)
+        return max(0, log.heads[-1][0] - record.starts_at) if log is not None and log.heads else 0
+
+    def _records_of_kinds(self, *, every: bool) -> None:
+        for checks in self._known.checks:
+            self.found.all += checks.store(self._records, every)
+
+    # --- the log
+
+    def _check_log(self) -> None:
+        if self._store.log.trouble is not None:
+            self.found.add("bad-log", None, self._store.log.trouble)
+        for number, what in leaves.check_links(self._known.lines):
+            self.found.add("bad-log", None, f"line {number} of the log: {what}")
+        for quads in self._known.made.values():
+            self.found.cover(quads)
+
+    def _redactions(self) -> None:
+        """Hold the redactions that the catalog knows against those that were logged."""
+        rewritten = redaction_records.rewritten(self._store, self._known.numbers)
+        differing = self._known.numbers.keys() ^ self._known.made.keys()
+        for leaf in sorted(differing, key=lambda leaf: self._known.numbers.get(leaf, -1)):  # as they were rewritten
+            gone = leaf in self._known.numbers
+            if gone and (when := rewritten.get((leaf.session_iri, leaf.count))):
+                rewritten_at = when.pop(0)
+                if self._known.since is not None and self._known.numbers[leaf] < self._known.since <= rewritten_at:
+                    self.found.unproven(iris.session_id(leaf.session_iri), "the record of a redaction was redacted")
+                continue
+            code, what = "unlogged", "has a redaction that was not logged"
+            if gone:
+                code, what = "row-altered", "was redacted, and the record of who did it was altered"
+            of_turn = iris.is_session(leaf.session_iri)
+            where = f"turn {leaf.count} " if of_turn else ""
+            self.found.add(code, iris.session_id(leaf.session_iri), where + what, leaf.count if of_turn else None)
+
+    def _gone(self, subjects: dict[str, list[Quad]]) -> None:
+        """Find sessions that the log knows and the store does not, and tombstones that were altered."""
+        for session_id, log in self._known.sessions.items():
+            if session_id in self._records:
+                continue
+            faults(self.found, self._known, session_id, log)
+            if not any(quad.object == vocab.TOMBSTONE for quad in subjects.get(iris.session(session_id), [])):
+                self.found.add("rolled-back", session_id, "is in the log and neither in the store nor deleted")
+                continue
+            row = row_of(self._store, session_id)
+            self.found.cover(row.quads)
+            stands = row.made_with if row.is_salted else row.whole
+            wanted = log.renamed if log.renamed and self._known.was_renamed(session_id) else log.made_with
+            if wanted != stands or not log.deleted:
+                self.found.add("row-altered", session_id, "its tombstone is not the one that was logged")
+
+    def _unexplained(self, subjects: dict[str, list[Quad]]) -> None:
+        """Find what stands in the catalog and belongs to nothing that was logged: all but the names of people and agents."""
+        for subject in (
+            subjects.keys() - self.found.covered - self._named - {record.iri for record in self._records.values()}
+        ):
+            quads = subjects[subject]
+            if iris.is_author(subject) or all(unfinished.is_known(self._store, quad) for quad in quads):
+                continue
+            if any(kind.own_leaf(quad) for kind in kinds.KINDS for quad in quads):
+                continue
+            home = subject.partition("/")[0]
+            owner = iris.session_id(home) if iris.is_session(home) else None
+            shown = "its tombstone" if subject == home and owner is not None else subject
+            self.found.add("unlogged", owner, f"{shown} is in the store, and no line of the log tells of it")
+
+    # --- the catalog
+
+    def _subject(self, subject: str, quads: list[Quad]) -> None:
+        types = {quad.object for quad in quads if quad.predicate == vocab.TYPE}
+        try:
+            expected = self._expected(subject, quads, types)
+        except (TrailsError, ValueError) as error:
+            self.found.add("bad-row", iris.session_id(subject) if iris.is_session(subject) else None, f"{error}")
+            self._named.add(subject)
+            return
+        if set(quads) != expected:
+            self._named.add(subject)
+        for quad in set(quads) - expected:
+            self.found.stray(quad)
+        for quad in expected - set(quads):
+            self.found.missing(quad)
+
+    def _expected(self, subject: str, quads: list[Quad], types: set[Term]) -> set[Quad]:
+        """Return the quads that a subject of the catalog would have if it were written from what it says."""
+        rows = [(subject, quad.predicate.value, quad.object) for quad in quads]
+        about = {quad for quad in quads if quad.predicate in _BESIDE_RECORD}
+        begun = {quad for quad in quads if unfinished.is_known(self._store, quad)}
+        if vocab.SESSION in types:
+            record = decode_records(rows)[iris.session_id(subject)]
+            self._records[record.id] = record
+            return {q for q in session_quads(record) if q.subject == NamedNode(subject)} | about | begun
+        if vocab.TOMBSTONE in types:
+            return {q for q in quads if q.predicate in _TOMBSTONE and not unfinished.is_mark(q)} | begun
+        if vocab.SYSTEM_PROMPT in types:
+            return self._prompt(subject)
+        if (kind := kinds.of_types(types)) is not None:
+            return set(kind.as_written(subject, quads))
+        if vocab.DELETION in types:  # the log says whether what it says is as it was
+            return {q for q in quads if q.predicate in _said_of(subject)}
+        return begun | _author_quads(subject, quads)
+
+    def _prompt(self, subject: str) -> set[Quad]:
+        owner = iris.session_id(subject)
+        for prompt in self._reader.prompts([owner]).values():
+            if iris.system_prompt(iris.session(owner), prompt.version) != subject:
+                continue
+            right = digests.prompt_digest(
+                prompt.text,
+                prompt.salt,
+                version=prompt.version,
+                effective_from=prompt.effective_from,
+                redacted=prompt.redacted,
+            )
+            if right != prompt.digest:
+                self.found.add("digest-mismatch", owner, f"version {prompt.version} of the system prompt was altered")
+            return {quad for quad in prompt_quads(prompt) if quad.subject == NamedNode(subject)}
+        return set()
+
+    def _agents(self, catalog: Iterable[Quad]) -> None:
+        """Check that the catalog says what whoever it names is: a principal or an agent."""
+        named = {quad.object for quad in catalog if quad.predicate in _NAMING}
+        said = {quad.subject: quad for quad in catalog if quad.object in (vocab.PRINCIPAL, vocab.AGENT)}
+        for who in named - said.keys():
+            self.found.missing(author_type(str(getattr(who, "value", who))))
+
+    def _graphs(self, subjects: dict[str, list[Quad]], in_catalog: int) -> None:
+        """Find graphs that belong to no session; those of deleted ones may still wait to be swept."""
+        known = in_catalog + self._quads
+        for (graph,) in self._reader.select("graphs"):
+            if iris.is_session(graph.value) and iris.session_id(graph.value) in self._records:
+                continue
+            quads = len(self._store.quads((None, None, None, graph)))
+            known += quads
+            if kinds.owner(graph.value) is not None:
+                continue
+            found = kinds.beside(graph.value)
+            place, home = (None, graph.value) if found is None else (found[0].beside, found[1])
+            owner = self._records.get(iris.session_id(home)) if iris.is_session(home) else None
+            if place is not None and owner is not None and (owner.key is not None or not place.needs_key):
+                continue
+            if quads and not any(unfinished.is_known(self._store, quad) for quad in subjects.get(home, [])):
+                what = "belongs to no session" if place is None else place.orphan
+                self.found.add("stray-graph", None, f"the graph {graph.value} {what}")
+        if len(self._store) != known:
+            self.found.add(
+                "stray", None, f"{len(self._store) - known} quads stand in graphs that the store does not list"
+            )
+
+    # --- sessions
+
+    def _lineage(self, record: SessionRecord) -> None:
+        try:
+            lineage(record.id, self._records)
+        except TrailsError as error:
+            self.found.add("bad-lineage", record.id, f"{error}")
+        if record.spawned_by is not None and record.spawned_by not in self._records:
+            self.found.add("bad-lineage", record.id, f"{record.spawned_by!r}, which spawned it, is not in the store")
+
+    # --- nothing else
+
+
+def _author_quads(subject: str, quads: Iterable[Quad]) -> set[Quad]:
+    """Return those of the quads of a principal, an agent or a tool that say what it is."""
+    return set(quads) & set(tool_quads(subject) if iris.is_tool(subject) else [author_type(subject)])
+
+
+def _said_of(deletion: str) -> frozenset[NamedNode]:
+    """Return the properties of a deletion: of a turn's content, of a record, or of a session."""
+    removal: frozenset[NamedNode] = frozenset().union(*(kind.removal(deletion) for kind in kinds.KINDS))
+    if removal:
+        return removal
+    if iris.is_redaction(deletion):
+        return redaction_records.RECORD
+    return redaction_records.OF_TURN if iris.is_turn_deletion(deletion) else _DELETION
+
+
+_NAMING = frozenset({vocab.ATTRIBUTED_TO, vocab.ASSOCIATED_WITH, vocab.SESSION_AGENT, vocab.FORKED_BY})
+"""What of the catalog names principals and agents."""
+_BESIDE_RECORD = frozenset(
+    {vocab.DERIVED_FROM, vocab.SPECIALIZATION_OF, vocab.LEAF_SALT, vocab.ROW_SALT, vocab.FORK_DIGEST}
+)
+"""What a session's row holds beside its record; the log says whether it is as it was."""
+_DELETION = frozenset({vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.REASON, vocab.RULE}) | {
+    *(vocab.DELETED_TURNS, vocab.DELETED_HEAD, vocab.DELETED_AT_LOG_SIZE, vocab.DELETED_AT_ROOT)
+}
+_TOMBSTONE = frozenset({vocab.TYPE, vocab.DELETED_AT, vocab.INVALIDATED_BY, vocab.LEAF_SALT})

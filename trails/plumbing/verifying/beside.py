@@ -1,0 +1,75 @@
+"""Sessions checked in processes beside this one where that is worth it, and by threads of this one where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from trails import workers
+from trails.model import SessionRecord
+from trails.plumbing.packs.keeper import packs_of
+from trails.plumbing.reader import Reader
+from trails.plumbing.verifying.checking import Basis, Checked, check
+from trails.plumbing.verifying.derived import Derived
+from trails.plumbing.verifying.known import known
+from trails.store.embedded import EmbeddedStore
+from trails.store.view import ViewStore
+
+MANY: Final = 20_000
+"""Turns from which on processes are started: that takes as long as some thousand turns."""
+_PIECE: Final = 500
+"""Turns, by their sessions' average, that a process is given at a time."""
+
+
+class Given(NamedTuple):
+    """What a process is told at its beginning."""
+
+    location: str
+    records: Mapping[str, SessionRecord]
+    since: int | None
+    parts: Sequence[str] | None
+    """The files of the index that are there; None where nothing beside the store is checked."""
+
+
+def checked(basis: Basis, turns: int) -> Iterator[Checked]:
+    """Yield what comes of all sessions, some at a time; `turns` is about how many they have."""
+    left = dict.fromkeys(basis.records)
+    if _has_files(basis) and turns >= MANY and (processes := workers.count()):
+        with suppress(workers.WorkersFailed):  # what they did not come to is done here
+            for piece, done in workers.each(_BEGIN, _given(basis), _pieces(list(left), turns), processes):
+                for session_id in piece:
+                    del left[session_id]
+                yield done
+    with ThreadPoolExecutor(max_workers=3, thread_name_prefix="trails-verify") as pool:
+        # the engine reads for one while another's digests are computed
+        yield from pool.map(lambda session_id: check(basis, [session_id]), left)
+
+
+def _has_files(basis: Basis) -> bool:
+    store = basis.store
+    return isinstance(store, ViewStore) or (isinstance(store, EmbeddedStore) and store.location != ":memory:")
+
+
+def _pieces(session_ids: Sequence[str], turns: int) -> list[Sequence[str]]:
+    size = max(1, _PIECE * len(session_ids) // turns)
+    return [session_ids[at : at + size] for at in range(0, len(session_ids), size)]
+
+
+_BEGIN: Final = f"{__name__}:begin"
+
+
+def _given(basis: Basis) -> Given:
+    parts = None if basis.derived is None else basis.derived.parts
+    return Given(basis.store.location, basis.records, basis.known.since, parts)
+
+
+def begin(given: Given) -> Callable[[Sequence[str]], Checked]:
+    """Return what checks sessions, in a process of its own, by a look at the store that is no older than this process."""
+    store = ViewStore(Path(given.location))
+    packs = packs_of(store)
+    derived = None if given.parts is None else Derived(store, packs, given.parts)
+    basis = Basis(store, Reader(store, packs).unpacked, given.records, known(store, given.since), derived)
+    return lambda session_ids: check(basis, session_ids)

@@ -1,0 +1,326 @@
+"""Each session held against its digests, its log and what its turns are written as.
+
+The common case is quick (`as_written`): a graph that has all that its turns are written as, and no more quads, holds nothing
+else. Any other graph is walked quad by quad and held against what its own turns would be written as.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pyoxigraph import NamedNode, Quad
+
+from trails import iris, vocab
+from trails.decoding import decodes
+from trails.errors import TrailsError
+from trails.integrity import chain, digests
+from trails.integrity.chain import StoredTurn
+from trails.lineage import answered_calls, lineage, prompt_sent, segments, summary_shown
+from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn
+from trails.plumbing import copies, logged, unfinished
+from trails.plumbing.leaves import Row, row_of
+from trails.plumbing.reader import Reader
+from trails.plumbing.verifying import as_written
+from trails.plumbing.verifying.derived import Derived, Told
+from trails.plumbing.verifying.findings import Findings
+from trails.plumbing.verifying.known import Known
+from trails.records.terms import parse_time
+from trails.records.tools import named_in, tool_quads
+from trails.records.turns import Links, decode_facts, turn_quads
+from trails.store import tsv
+from trails.store.contract import QuadStore
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What sessions are checked by."""
+
+    store: QuadStore
+    reader: Reader
+    records: Mapping[str, SessionRecord]
+    """All sessions that may be looked at."""
+    known: Known
+    derived: Derived | None = None
+    tools: dict[str, bool] = field(default_factory=dict)
+    """Whether the catalog says what it has to of a tool: of those that were asked for."""
+
+
+class Checked(NamedTuple):
+    """What came of some sessions."""
+
+    sessions: int
+    turns: int
+    quads: int
+    """How many quads their graphs have."""
+    findings: Sequence[Finding]
+    told: Mapping[str, Told]
+    covered: Collection[str]
+    """The subjects of the catalog that leaves of the log about them are about."""
+
+
+@decodes
+def check(basis: Basis, session_ids: Iterable[str]) -> Checked:
+    """Return what is found of some sessions and of their own turns."""
+    checking = _Checking(basis)
+    counts = [checking.session(basis.records[session_id]) for session_id in session_ids]
+    found = checking.found
+    turns, quads = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
+    return Checked(len(counts), turns, quads, found.all, checking.told, found.covered)
+
+
+class _Checking:
+    def __init__(self, basis: Basis) -> None:
+        self.found = Findings()
+        self.told: dict[str, Told] = {}
+        self._basis = basis
+        self._store, self._reader, self._records, self._known = basis.store, basis.reader, basis.records, basis.known
+
+    def session(self, record: SessionRecord) -> tuple[int, int]:
+        """Check one session's turns; return how many turns and how many quads its graph has."""
+        rows, beyond = self._rows(record.id)
+        own = [row for row in rows if row.index >= record.starts_at]
+        below = [row for row in rows if row.index < record.starts_at]
+        before = self._digest_before(record)
+        if before is not None and record.fork_head is not None and before != record.fork_head:
+            at = record.starts_at - 1
+            self.found.add(
+                "fork-head", record.id, f"was forked from a turn {at} with another digest: the parent was altered", at
+            )
+        self.found.all += chain.check_run(
+            record, own, before or record.fork_head or digests.GENESIS, self._known.stands_as
+        )
+        self._copies(record, below)
+        self._against_log(record, rows)
+        for row in rows:
+            if row.redacted and row.digest not in self._known.redacted:
+                what = f"turn {row.index} lost its content, and no redaction was logged"
+                self.found.add("unlogged", record.id, what, row.index)
+        [(count,)] = self._reader.select("quad_count", session=record.id)
+        quads = int(count.value)
+        seen = as_written.Seen(record, rows, beyond, quads)
+        is_written = as_written.is_as_written(seen, lambda: self._inherited(record), self._is_said)
+        if not is_written:
+            self._walk(record, rows)
+        if self._basis.derived is not None:
+            self.told[record.id] = self._basis.derived.of(seen, is_written=is_written)
+        turns = {row.iri for row in rows}
+        for checks in self._known.checks:
+            for code, what in checks.session(record.id, turns):
+                self.found.add(code, record.id, what)
+        return len(rows), quads
+
+    def _against_log(self, record: SessionRecord, rows: Sequence[StoredTurn]) -> None:
+        """Hold a session against what the log says of it: its row, and its head after every batch of turns."""
+        log = self._known.sessions.get(record.id)
+        stands = row_of(self._store, record.id)
+        self.found.cover(stands.quads)
+        if log is None or log.deleted or log.made_with is None:
+            self.found.add("unlogged", record.id, "is in the store and not in its log")
+            return
+        self._row_against_log(record, log, stands)
+        digest_at = {row.index: row.digest for row in rows}
+        covered = max((count for count, _, number in log.heads if number < (self._known.since or 0)), default=0)
+        for row in rows:
+            if row.digest in self._known.stands_anew and row.index < covered:
+                self.found.unproven(record.id, f"a name or a fact was taken out of turn {row.index}", row.index)
+        for count, head, _ in log.heads:
+            if digest_at.get(count - 1) != head:
+                what = "is gone" if count - 1 not in digest_at else "is another one"
+                self.found.add("rolled-back", record.id, f"turn {count - 1}, which was logged, {what}", count - 1)
+                return
+        own = {index: digest for index, digest in digest_at.items() if index >= record.starts_at}
+        if log.came_back_with_others(own, record.starts_at):
+            self.found.add("logged-twice", record.id, "was deleted and came back with other turns")
+        known = log.heads[-1][0] if log.heads else record.starts_at
+        if rows and rows[-1].index >= known:
+            self.found.add("unlogged", record.id, f"turn {known} is in the store and not in its log", known)
+
+    def _row_against_log(self, record: SessionRecord, log: logged.SessionLog, row: Row) -> None:
+        faults(self.found, self._known, record.id, log)
+        if log.is_old:
+            if row.whole != log.row:
+                self.found.add("row-altered", record.id, "its row in the catalog is not the one that was logged last")
+        else:
+            if row.made_with != log.made_with:
+                what = "what it was made with (its id, principal, agent, kind, time, source, fork point) is not as it was logged"
+                self.found.add("row-altered", record.id, what)
+            if row.rest != log.row:
+                self.found.add("row-altered", record.id, "its row in the catalog is not the one that was logged last")
+        if log.redone and record.source_session is None and not self._known.was_renamed(record.id):
+            self.found.add("logged-twice", record.id, "what it was made with was logged again, and it was not imported")
+
+    def _rows(self, session_id: str) -> tuple[list[StoredTurn], list[as_written.Row] | None]:
+        """Return a session's turns in order of index, and what stands in its graph beside what every turn has."""
+        beyond = as_written.rows_of(self._reader.table("beyond_turns", session=session_id))
+        try:
+            facts = self._reader.facts(session_id) if beyond is None else decode_facts(as_written.of_facts(beyond))
+        except (TrailsError, ValueError, AttributeError) as error:
+            self.found.add("unreadable", session_id, f"what is recorded with its turns cannot be read: {error}")
+            facts = {}
+        rows = []
+        for row in self._reader.table("sealed_turns", session=session_id):
+            try:
+                rows.append(_stored_turn(row, facts))
+            except (TrailsError, ValueError, AttributeError) as error:
+                self.found.add("unreadable", session_id, f"{row[0]} holds values that Trails never writes: {error}")
+        rows.sort(key=lambda row: row.index)
+        return rows, beyond
+
+    def _digest_before(self, record: SessionRecord) -> str | None:
+        """Return the digest of the turn just before a session's own first one; None where it cannot be found."""
+        at = record.forked_at_index
+        if record.parent_session_id is None or not at:
+            return digests.GENESIS
+        try:
+            ancestors = lineage(record.parent_session_id, self._records)
+        except TrailsError:
+            return None  # named by the check of the lineage
+        owner = next(run for run in segments(ancestors, at) if run.end == at).record
+        found = self._reader.digest_at(owner.id, at - 1)
+        if found is None:
+            self.found.add("index-gap", owner.id, f"has no turn {at - 1}, after which {record.id!r} was forked", at - 1)
+        return found
+
+    def _copies(self, record: SessionRecord, below: Sequence[StoredTurn]) -> None:
+        """Find what lies below a fork's own indices: only what a detach is copying there just now may."""
+        marks = self._store.quads((NamedNode(record.iri), vocab.TYPE, vocab.UNFINISHED_COPY, vocab.CATALOG))
+        if any(unfinished.is_known(self._store, mark) for mark in marks):
+            return
+        for row in below:
+            what = f"has a turn {row.index} below its fork index {record.starts_at}, which was not logged"
+            self.found.add("unlogged", record.id, what, row.index)
+
+    def _walk(self, record: SessionRecord, rows: Sequence[StoredTurn]) -> None:
+        """Hold every quad of a session's graph against what its turns would be written as."""
+        sealed = [row.sealed(record.id) for row in rows]
+        before = self._inherited(record) if any(_looks_back(row.facts) for row in rows) else []
+        turns: list[Turn] = [*before, *(each.turn for each in sealed if each.turn.index >= len(before))]
+        expected: set[Quad] = set()
+        found = self._store.quads((None, None, None, NamedNode(record.iri)))
+        actual = {_comparable(quad) for quad in found}
+        copied = _copied(found)
+        for each in sealed:
+            answers = answered_calls(turns, each.turn) if each.turn.tool_results else {}
+            again = self._of_copies(answers.values(), copied, record)
+            try:
+                links = Links(summary_shown(turns, each.turn), prompt_sent([record], each.turn))
+                quads = turn_quads(each, answers, links=links, copied=each.turn.iri in copied, of_copies=again)
+                expected |= (written := {_comparable(quad) for quad in quads})
+                tools = named_in(quads)
+                expected |= set(tools)
+                actual |= {q for q in tools if self._store.quads((q.subject, q.predicate, q.object, q.graph_name))}  # type: ignore[arg-type] # IRIs and literals
+                if again and each.turn.iri not in copied:
+                    # What a fork had before it was detached names the calls where they stood first too: wholly, or not.
+                    named = {_comparable(quad) for quad in turn_quads(each, answers, links=links)} - written
+                    expected |= named if named & actual else set()
+            except (TrailsError, ValueError) as error:
+                self.found.add(
+                    "unreadable", record.id, f"turn {each.turn.index} cannot be read: {error}", each.turn.index
+                )
+        own = {each.turn.iri for each in sealed}
+        for quad in actual - expected:
+            if not self._stands_beside(quad, record, own):
+                self.found.stray(quad)
+        for quad in expected - actual:
+            self.found.missing(quad)
+
+    def _stands_beside(self, quad: Quad, record: SessionRecord, turns: Collection[str]) -> bool:
+        """Tell whether a quad says that a turn of the session is a copy, so that the log has it with the session's row."""
+        turn, act = iris.turn_of(_iri(quad.subject)), _iri(quad.object)
+        if not copies.is_beside(quad) or turn not in turns:
+            return False
+        if quad.predicate != vocab.GENERATED_BY or iris.turn_index(turn) < record.starts_at:  # see `_copies`
+            return True
+        known = (NamedNode(act), vocab.TYPE, vocab.COPYING, vocab.CATALOG)
+        return act.startswith(f"{record.iri}/act/") and bool(self._store.quads(known))
+
+    def _of_copies(self, calls: Iterable[str], copied: Collection[str], record: SessionRecord) -> set[str]:
+        """Return those calls that stand with copied turns: of this session, or of one that it inherits from."""
+        found: set[str] = set()
+        for call in calls:
+            graph = NamedNode(iris.session(iris.session_id(call)))
+            kept = (NamedNode(call), vocab.TYPE, vocab.TOOL_CALL_COPY, graph)
+            if iris.turn_of(call) in copied if graph.value == record.iri else self._store.quads(kept):
+                found.add(call)
+        return found
+
+    def _is_said(self, tool_iri: str) -> bool:
+        """Tell whether the catalog says what it has to of a tool."""
+        if tool_iri not in self._basis.tools:
+            self._basis.tools[tool_iri] = all(
+                self._store.quads((q.subject, q.predicate, q.object, q.graph_name))  # type: ignore[arg-type] # IRIs and literals
+                for q in tool_quads(tool_iri)
+            )
+        return self._basis.tools[tool_iri]
+
+    def _inherited(self, record: SessionRecord) -> list[Turn]:
+        if record.parent_session_id is None or not record.starts_at:
+            return []
+        try:
+            ancestors = lineage(record.parent_session_id, self._records)
+            return self._reader.turns(ancestors, record.starts_at)
+        except TrailsError:
+            return []  # named by the checks of lineage and indices
+
+
+def faults(found: Findings, known: Known, session_id: str, log: logged.SessionLog) -> None:
+    """Note what the log itself says twice of a session."""
+    for fault in log.faults:
+        if not (fault.endswith(logged.AGAIN) and known.was_renamed(session_id)):
+            found.add("logged-twice", session_id, fault)
+        elif known.is_newer(fault, log.began):
+            found.unproven(session_id, fault)
+    if log.redone_at is not None and known.since is not None and log.began < known.since <= log.redone_at:
+        found.unproven(session_id, f"leaf {log.redone_at}: what it was made with was logged anew")
+
+
+def _stored_turn(row: Sequence[str], facts: Mapping[str, Facts]) -> StoredTurn:
+    turn, index, role, value, author, digest, salt, branch, time = row
+    iri, when = tsv.iri(turn), tsv.date_time(time)
+    text, structured, redacted = tsv.content(value)
+    return StoredTurn(
+        iri=iri,
+        index=tsv.integer(index),
+        role=tsv.string(role),
+        text=text,
+        structured=structured,
+        redacted=redacted,
+        author_iri=tsv.iri(author),
+        digest=tsv.string(digest),
+        salt=tsv.string(salt),
+        branch=tsv.string(branch),
+        time=None if when is None else parse_time(when),
+        facts=facts.get(iri, NO_FACTS),
+    )
+
+
+def _copied(quads: Iterable[Quad]) -> set[str]:
+    """Return the turns that keep what belongs to the activities of others, and say that they are copies of those.
+
+    Up to format 2 a copy had activities of its own: such a one is none of these.
+    """
+    kept: set[str] = set()
+    copies_of: set[str] = set()
+    for quad in quads:
+        if quad.predicate in (vocab.KEPT_WITH, vocab.ANSWERS_COPY):
+            kept.add(iris.turn_of(_iri(quad.subject)))
+        elif quad.predicate in (vocab.ALTERNATE_OF, vocab.QUOTED_FROM):
+            copies_of.add(_iri(quad.subject))
+    return kept & copies_of
+
+
+def _looks_back(facts: Facts) -> bool:
+    """Tell whether what a turn is written as depends on the turns before it."""
+    return bool(facts.tool_results) or (facts.model_call is not None and facts.model_call.call is not None)
+
+
+def _comparable(quad: Quad) -> Quad:
+    """Return a quad in which a link names what it leads to without its session: see `as_written.comparable`."""
+    named = as_written.comparable(quad.predicate.value, quad.object)
+    return quad if named is None else Quad(quad.subject, quad.predicate, NamedNode(named), quad.graph_name)
+
+
+def _iri(term: object) -> str:
+    return str(getattr(term, "value", ""))

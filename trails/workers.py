@@ -1,0 +1,166 @@
+"""Processes that work beside this one: each does one function of a module to what it is given, piece by piece.
+
+They are Python processes of their own, not forks (an engine and its threads do not survive one) and not those of
+`multiprocessing`, which runs the main module of whoever uses this library once more. What goes to and fro is pickled, through
+pipes that nobody else has.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import IO, Any, Final
+
+_LENGTH: Final = struct.Struct("<Q")
+_START: Final = "from trails.workers import serve; serve()"
+_PATIENCE: Final = 5.0
+"""Seconds that a process is waited for which was told to end."""
+
+
+class WorkersFailed(Exception):
+    """A process ended or failed before it gave its answer: what is left must be done in this one."""
+
+
+def count() -> int:
+    """Return how many processes are worth having beside this one, which waits for them: 0 where there is one core, or no
+    Python to start."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    is_python = bool(sys.executable) and not getattr(sys, "frozen", False)
+    return cores if cores > 1 and is_python else 0
+
+
+def each(begin: str, given: Any, pieces: Sequence[Any], processes: int) -> Iterator[tuple[Any, Any]]:
+    """Yield (piece, answer) for each piece, in the order in which they are done.
+
+    `begin` is `module:function`: called with `given` in each process, it returns the function that is called with pieces.
+    Raises `WorkersFailed` where a process does not answer; nothing is left running when this ends, however it does.
+    """
+    wanted: SimpleQueue[Any] = SimpleQueue()
+    for piece in pieces:
+        wanted.put(piece)
+    done: SimpleQueue[tuple[Any, Any] | BaseException] = SimpleQueue()
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        for _ in range(min(processes, len(pieces))):
+            running.append(_started())  # noqa: PERF401 - those that were started end, where one cannot be
+        threads = [_fed(process, begin, given, wanted, done) for process in running]
+        for _ in pieces:
+            answer = done.get()
+            if isinstance(answer, BaseException):
+                raise WorkersFailed(f"{answer}") from answer
+            yield answer
+        for thread, process in zip(threads, running, strict=True):
+            thread.join()
+            _let_end(process)
+    finally:
+        for process in running:
+            _ended(process)
+
+
+def _started() -> subprocess.Popen[bytes]:
+    paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100 - "" is where this process was started
+    try:
+        return subprocess.Popen(  # noqa: S603 - this very Python
+            [sys.executable, "-P", "-c", _START],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        )
+    except OSError as error:
+        raise WorkersFailed(f"no process can be started: {error}") from error
+
+
+def _fed(
+    process: subprocess.Popen[bytes],
+    begin: str,
+    given: Any,
+    wanted: SimpleQueue[Any],
+    done: SimpleQueue[tuple[Any, Any] | BaseException],
+) -> threading.Thread:
+    """Start the thread that hands a process its pieces, one after the other."""
+
+    def feed() -> None:
+        try:
+            assert process.stdin is not None  # noqa: S101 - both are pipes
+            assert process.stdout is not None  # noqa: S101
+            _send(process.stdin, (begin, given))
+            while True:
+                try:
+                    piece = wanted.get_nowait()
+                except Empty:
+                    return
+                _send(process.stdin, piece)
+                done.put((piece, _received(process.stdout)))
+        except BaseException as error:  # noqa: BLE001 - whoever waits for answers must hear of it
+            done.put(error)
+
+    thread = threading.Thread(target=feed, name="trails-worker", daemon=True)
+    thread.start()
+    return thread
+
+
+def _let_end(process: subprocess.Popen[bytes]) -> None:
+    """Let a process that has nothing more to do clear up behind itself."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        if process.stdin is not None:
+            process.stdin.close()
+        process.wait(_PATIENCE)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    """End a process: one that is at work is killed, since nobody waits for its answer any more."""
+    process.kill()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_PATIENCE)
+    for pipe in (process.stdin, process.stdout):
+        with suppress(OSError, ValueError):
+            if pipe is not None:
+                pipe.close()
+
+
+def _send(pipe: IO[bytes], value: Any) -> None:
+    data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    pipe.write(_LENGTH.pack(len(data)))
+    pipe.write(data)
+    pipe.flush()
+
+
+def _received(pipe: IO[bytes]) -> Any:
+    head = pipe.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise WorkersFailed("a process ended before it was done")
+    (size,) = _LENGTH.unpack(head)
+    data = pipe.read(size)
+    if len(data) < size:
+        raise WorkersFailed("a process ended before it was done")
+    return pickle.loads(data)  # noqa: S301 - of a process that this one started
+
+
+def serve() -> None:
+    """Do what comes through the standard input, in a process that `each` started, until there is no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both: the one that waits ends this one
+    given, answers = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # what is printed is no answer
+    work: Callable[[Any], Any] | None = None
+    for value in _values(given):
+        if work is None:
+            begin, first = value
+            module, _, name = begin.partition(":")
+            work = getattr(__import__(module, fromlist=[name]), name)(first)
+        else:
+            _send(answers, work(value))
+
+
+def _values(pipe: IO[bytes]) -> Iterable[Any]:
+    with suppress(WorkersFailed):
+        while True:
+            yield _received(pipe)
