@@ -25,7 +25,10 @@ _PACKAGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is measured: turns of a session, rounds of each contestant, sessions to list, forks, fresh processes."""
+    """How much is measured.
+
+    Turns of a session, rounds of each contestant, sessions to list, forks, fresh processes, turns of a large store.
+    """
 
     name: str
     turns: int
@@ -33,24 +36,26 @@ class Size:
     sessions: int
     forks: int
     starts: int
+    scale: int
 
 
 SIZES: Final = {
-    "tiny": Size("tiny", turns=66, rounds=2, sessions=12, forks=3, starts=1),
-    "quick": Size("quick", turns=1_000, rounds=5, sessions=1_000, forks=50, starts=3),
-    "standard": Size("standard", turns=5_000, rounds=9, sessions=10_000, forks=50, starts=10),
-    "long": Size("long", turns=5_000, rounds=31, sessions=100_000, forks=50, starts=30),
+    "tiny": Size("tiny", turns=66, rounds=2, sessions=12, forks=3, starts=1, scale=1_500),
+    "quick": Size("quick", turns=1_000, rounds=5, sessions=1_000, forks=50, starts=3, scale=20_000),
+    "standard": Size("standard", turns=5_000, rounds=9, sessions=10_000, forks=50, starts=10, scale=100_000),
+    "long": Size("long", turns=5_000, rounds=31, sessions=100_000, forks=50, starts=30, scale=100_000),
 }
 """Only `standard` and `long` are sizes that the targets speak of; `tiny` is for the tests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a scenario is given: its size, the seed of its texts, and an empty folder of its own."""
+    """What a scenario is given: its size, the seed of its texts, an empty folder of its own, and a large store made earlier."""
 
     size: Size
     seed: int
     folder: Path
+    large: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +173,12 @@ def child_environment() -> dict[str, str]:
     """Return the environment of a process that imports what this one does."""
     root = str(Path(__file__).resolve().parents[1])
     return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+
+
+def resident(process: int) -> int:
+    """Return the bytes of a process that are in memory (Linux)."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def machine() -> dict[str, Any]:

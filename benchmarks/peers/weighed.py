@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks import peers
 from benchmarks.data import KINDS, TEXT_BYTES, Message
-from benchmarks.harness import child_environment
+from benchmarks.harness import child_environment, resident
 from benchmarks.peers.elsewhere import Elsewhere
 
 
@@ -36,22 +36,16 @@ def _grown(name: str, folder: Path, texts: Sequence[Message], what: str) -> int:
     peer = peers.reopened(name, folder)
     process = peer.process_id if isinstance(peer, Elsewhere) else os.getpid()
     gc.collect()
-    before, held = _resident(process), []
+    before, held = resident(process), []
     if what == "appending":
         peer.append(texts)
     else:
         held = list(peer.hold() if isinstance(peer, Elsewhere) else peer.load())
     gc.collect()
-    after = _resident(process)
+    after = resident(process)
     del held
     peer.close()
     return max(0, after - before)
-
-
-def _resident(process: int) -> int:
-    """Return the bytes of a process that are in memory."""
-    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 if __name__ == "__main__":

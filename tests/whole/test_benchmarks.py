@@ -18,6 +18,13 @@ from benchmarks.peers.peer import Peer, sqlite_durability
 from benchmarks.scenarios import SCENARIOS
 
 KINDS_AND_SIZES = [f"{kind} {size}" for kind in ("plain", "agent-like") for size in (400, 4000, 40000)]
+SCALE = [
+    "append",
+    "list",
+    *(f"search {text}" for text in ("a rare word", "two letters", "no hit")),
+    "opening",
+    "catalogue",
+]
 RESULTS_OF = {
     "append": [*(f"append-disk {of}" for of in KINDS_AND_SIZES), "append-process plain 400"],
     "load": [f"{what} {of}" for of in KINDS_AND_SIZES for what in ("load", "last")],
@@ -29,6 +36,7 @@ RESULTS_OF = {
     "compare": ["compare"],
     "listing": ["listing"],
     "readers": ["readers"],
+    "scale": [f"scale {what}" for what in SCALE],
     "event-loop": ["event-loop"],
     "startup": ["startup"],
     "diff": ["diff"],
