@@ -15,9 +15,11 @@ _ALIGNED = ("---", "---:", "---:", "---")
 def duration(seconds: float) -> str:
     """Return seconds in a unit that shows three digits.
 
-    >>> duration(0.0123456), duration(0.00001234)
-    ('12.3 ms', '12.3 us')
+    >>> duration(3.31456), duration(0.0123456), duration(0.00001234)
+    ('3.31 s', '12.3 ms', '12.3 us')
     """
+    if seconds >= 1:
+        return f"{seconds:,.3g} s"
     return f"{seconds * 1e3:,.3g} ms" if seconds >= 0.001 else f"{seconds * 1e6:,.3g} us"
 
 
