@@ -27,13 +27,13 @@ _BARS: Final = {True: 0.1, False: 2.0}
 """The most seconds that a query may take which is asked of one session, and any other."""
 _TABLES: Final = """
 CREATE TABLE sessions (id TEXT PRIMARY KEY, created TEXT, turns INTEGER);
+CREATE INDEX newest ON sessions (created);
 CREATE TABLE messages (session TEXT, place INTEGER, said TEXT, PRIMARY KEY (session, place));
 CREATE VIRTUAL TABLE texts USING fts5 (said, content = messages, tokenize = 'trigram');
 """
 _LISTED: Final = """
-SELECT s.id, s.turns, m.said FROM sessions s JOIN messages m ON m.session = s.id AND m.place = (
-  SELECT min(place) FROM messages WHERE session = s.id
-) ORDER BY s.created DESC LIMIT 50
+SELECT s.id, s.turns, m.said FROM (SELECT * FROM sessions ORDER BY created DESC LIMIT 50) s
+LEFT JOIN messages m ON m.session = s.id AND m.place = (SELECT min(place) FROM messages WHERE session = s.id)
 """
 _FOUND: Final = """
 SELECT session, place, said FROM messages WHERE rowid IN (SELECT rowid FROM texts WHERE said MATCH ?)
@@ -92,15 +92,16 @@ def _pages(setting: Setting, store: Repository, what: str) -> Iterator[Result]:
     with closing(sqlite3.connect(setting.folder / "tables.db")) as tables:
         _given_to_peers(store, lines, tables)
         ours = peers.OURS
+        figures = f"{ours}, with titles and figures"
         listed: dict[str, Callable[[], Any]] = {
             f"{ours}, records": lambda: store.list(limit=_PAGE),
-            f"{ours}, with titles and figures": lambda: store.summaries(limit=_PAGE),
+            figures: lambda: store.summaries(limit=_PAGE),
             f"{ours}, by tokens": lambda: store.summaries(limit=_PAGE, sort="tokens"),
             f"{ours}, stats by model": lambda: store.stats(by="model"),
             _BY_HAND: lambda: tables.execute(_LISTED).fetchall(),
             peers.JSON_LINES: lambda: _first_lines(lines),
         }
-        yield _page(setting, "scale list", f"a page of {_PAGE} sessions among {what}", listed, 0.02)
+        yield _page(setting, "scale list", f"a page of {_PAGE} sessions among {what}", listed, (figures, 0.02))
         for name, text in (("a rare word", million.RARE), ("two letters", _FREQUENT), ("no hit", "quixotic zeppelin")):
             sought: dict[str, Callable[[], Any]] = {
                 ours: partial(store.search, text, limit=_PAGE),
@@ -108,20 +109,21 @@ def _pages(setting: Setting, store: Repository, what: str) -> Iterator[Result]:
                 peers.JSON_LINES: partial(_lines_with, lines, text),
             }
             title = f"the first page of a search, {name}, among {what}"
-            yield _page(setting, f"scale search {name}", title, sought, 0.1)
+            yield _page(setting, f"scale search {name}", title, sought, (ours, 0.1))
 
 
-def _page(setting: Setting, name: str, title: str, asked: Mapping[str, Callable[[], Any]], bar: float) -> Result:
+def _page(
+    setting: Setting, name: str, title: str, asked: Mapping[str, Callable[[], Any]], bar: tuple[str, float]
+) -> Result:
     rounds = min(setting.size.rounds, 5)
     seconds = medians([Contestant(who, partial(timed, done)) for who, done in asked.items()], rounds)
-    ours = [who for who in seconds if who.startswith(peers.OURS)]
-    slowest = max(ours, key=lambda who: seconds[who])
+    who, most = bar
     return Result(
         name=name,
         title=title,
         baseline=_BY_HAND,
         medians=seconds,
-        targets=[Target(f"the slowest: {slowest}", seconds[slowest] * 1e3, bar * 1e3, "ms")],
+        targets=[Target(who, seconds[who] * 1e3, most * 1e3, "ms")],
     )
 
 
