@@ -11,7 +11,7 @@ from benchmarks.peers import weighed
 from benchmarks.scenarios.append import affordable
 
 _TITLES = {
-    "disk": "bytes on disk of one {kind} turn of {length} bytes: {count:,} were appended one by one, then read by another process",
+    "disk": "bytes on disk of a {kind} turn of {length} bytes: {count:,} were appended one by one, then read by another process",
     "appending": "bytes by which a process grows with each of {count:,} {kind} turns that it appends one by one",
     "loading": "bytes by which a process grows with each of {count:,} {kind} turns that it loads and holds",
 }
