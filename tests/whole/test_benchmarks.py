@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+import trails
 from benchmarks import __main__ as benchmarks
-from benchmarks import peers, rendering
+from benchmarks import asking, peers, rendering
 from benchmarks.data import agent_messages
+from benchmarks.harness import Result, Setting
 from benchmarks.peers.lines import JsonLines
 from benchmarks.peers.peer import Peer, sqlite_durability
-from benchmarks.scenarios import SCENARIOS
+from benchmarks.scenarios import SCENARIOS, scale
 
 KINDS_AND_SIZES = [f"{kind} {size}" for kind in ("plain", "agent-like") for size in (400, 4000, 40000)]
 SCALE = [
@@ -155,3 +157,37 @@ def test_agent_like_turns_are_half_calls_and_answers_with_model_and_usage_for_ev
     assert ["tool_calls" in one or "tool_call_id" in one for one in said] == [False, True, True, False] * 2
     assert ["usage" in one for one in said] == [False, True, False, True] * 2
     assert {len(one["content"]) for one in said} == {4_000}
+
+
+def test_a_query_that_is_given_up_counts_as_the_patience_and_the_others_are_asked_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = []
+
+    def ended_at_b(folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+        rounds.append(sorted(given))
+        return {name: {"seconds": 0.5} for name in given if name < "b" or "b" not in given}
+
+    monkeypatch.setattr(asking, "_answers", ended_at_b)
+    assert asking.ask(tmp_path, {"a": {}, "b": {}, "c": {}}) == {"a": 0.5, "b": asking.PATIENCE, "c": 0.5}
+    assert rounds == [["a", "b", "c"], ["c"]]
+
+
+def test_a_large_store_that_is_given_is_copied_and_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tmp_path / "made"
+    with trails.open(made, create=True) as store:
+        store.create(id="one").persist()
+    before = {path: path.read_bytes() for path in made.rglob("*") if path.is_file()}
+    seen: list[list[str]] = []
+
+    def looked_at(setting: Setting, store: trails.Repository, what: str) -> Result:
+        seen.append([record.id for record in store.list()])
+        raise LookupError(what)
+
+    monkeypatch.setattr(scale, "_appending", looked_at)
+    with pytest.raises(LookupError, match="0 turns in 1 sessions"):
+        benchmarks.run("tiny", only=["scale"], folder=tmp_path, large=made)
+    assert seen == [["one"]]
+    assert {path: path.read_bytes() for path in made.rglob("*") if path.is_file()} == before
