@@ -324,7 +324,10 @@ class Facts(Value):
 
     def is_empty(self) -> bool:
         """Tell whether nothing was recorded: the case of a plain turn."""
-        return self is NO_FACTS or self == NO_FACTS
+        if self is NO_FACTS:
+            return True
+        quick = self.model_call or self.tool_calls or self.tool_results or self.source_ids or self.meta_json
+        return not quick and self == NO_FACTS
 
 
 NO_FACTS: Final = Facts()

@@ -7,6 +7,7 @@ pipes that nobody else has.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -150,6 +151,7 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both: the one that waits ends this one
     given, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # what is printed is no answer
+    gc.disable()  # what is made here has no circles, and goes with its piece
     work: Callable[[Any], Any] | None = None
     for value in _values(given):
         if work is None:

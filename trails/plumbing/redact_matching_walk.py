@@ -273,8 +273,8 @@ def _counted_again(quads: Sequence[Quad]) -> list[Quad]:
     kept = [quad for quad in quads if quad.predicate not in _COUNTED]
     for quad in quads:
         if quad.predicate == vocab.USAGE:
-            usage = json.loads(_value(quad.object))
-            counts = usage_facts(usage if isinstance(usage, dict) else {})
+            usage = _value(quad.object)
+            counts = usage_facts(usage if isinstance(json.loads(usage), dict) else "{}")
             kept += [Quad(quad.subject, predicate, number, quad.graph_name) for predicate, number in counts]
     return kept
 

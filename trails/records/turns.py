@@ -7,15 +7,16 @@ two.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, validate
 from trails import vocab as v
-from trails.decoding import decodes
+from trails.decoding import decodes, json_object
 from trails.errors import IntegrityError
 from trails.model import (
     NO_FACTS,
@@ -213,7 +214,7 @@ def _model_call_triples(iri: str, author_iri: str, call: ModelCall, links: Links
         yield node, v.STOP_REASON, Literal(call.stop_reason)
     if call.usage_json is not None:
         yield node, v.USAGE, Literal(call.usage_json, datatype=v.JSON)
-        yield from ((node, predicate, number) for predicate, number in usage_facts(call.usage))
+        yield from ((node, predicate, number) for predicate, number in usage_facts(call.usage_json))
     if call.call is not None:
         yield from _told_call_triples(iri, call.call, links, copied=copied)
 
@@ -239,16 +240,17 @@ def _told_call_triples(iri: str, call: Call, links: Links, *, copied: bool) -> I
         yield node, v.LEFT_OUT, v.integer(index)
 
 
-def usage_facts(usage: Mapping[str, Any]) -> Iterator[tuple[NamedNode, Literal]]:
-    """Yield what is stored of a model call's usage beside its JSON text, so that queries can add it up.
+@lru_cache(maxsize=512)
+def usage_facts(usage_json: str) -> Sequence[tuple[NamedNode, Literal]]:
+    """Return what is stored of a model call's usage beside its JSON text, so that queries can add it up.
 
     What is no count (see `token_count`), as an imported transcript may hold it, stays in the JSON text alone.
     """
-    for predicate, names in _TOKEN_FIELDS:
-        if (tokens := tokens_of(usage, names)) is not None:
-            yield predicate, v.integer(tokens)
-    if (cost := cost_of(usage)) is not None:
-        yield v.COST, Literal(validate.decimal(cost), datatype=v.DECIMAL)
+    usage = json_object(usage_json)
+    counts = [(predicate, tokens_of(usage, names)) for predicate, names in _TOKEN_FIELDS]
+    found = [(predicate, v.integer(tokens)) for predicate, tokens in counts if tokens is not None]
+    cost = cost_of(usage)
+    return found if cost is None else [*found, (v.COST, Literal(validate.decimal(cost), datatype=v.DECIMAL))]
 
 
 def _tool_call_triples(iri: str, position: int, call: ToolCall, *, copied: bool) -> Iterator[Row]:

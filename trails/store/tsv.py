@@ -105,6 +105,28 @@ def term(text: str) -> Literal | NamedNode:
     return Literal(value, language=language) if language else Literal(value, datatype=_datatype(kind))
 
 
+def text(term: Literal | NamedNode) -> str:
+    """Return an IRI or a literal just as the engine writes it: what `term` reads.
+
+    >>> text(NamedNode("urn:x")), text(Literal('a"')), text(Literal(5)), text(Literal("5", datatype=NamedNode("urn:t")))
+    ('<urn:x>', '"a\\\\""', '5', '"5"^^<urn:t>')
+    """
+    value = term.value
+    if isinstance(term, NamedNode):
+        return f"<{value}>"
+    kind = term.datatype.value
+    if kind in _SHORT or (kind == vocab.DECIMAL.value and "." in value and "E" not in value):
+        return value
+    quoted = f'"{value.translate(_ESCAPES)}"'
+    if term.language:
+        return f"{quoted}@{term.language}"
+    return quoted if kind == vocab.STRING.value else f"{quoted}^^<{kind}>"
+
+
+_SHORT: Final = frozenset({vocab.INTEGER.value, vocab.BOOLEAN.value})
+_ESCAPES: Final = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r", '"': '\\"', "\\": "\\\\"})
+
+
 @lru_cache(maxsize=64)
 def _datatype(kind: str) -> NamedNode:
     return NamedNode(kind)

@@ -193,7 +193,7 @@ def _written_turn(row: SessionRow, turn: StoredTurn) -> TurnRow:
 
 def _made_call(row: SessionRow, turn: StoredTurn, call: ModelCall, time: int | None) -> CallRow:
     made = (row.id, row.principal, turn.author_iri)
-    spent = dict(usage_facts(call.usage)) if call.usage_json is not None else {}
+    spent = dict(usage_facts(call.usage_json)) if call.usage_json is not None else {}
     read, written, cached, caches = (int(spent[each].value) if each in spent else None for each in _TOKENS)
     cost = float(spent[vocab.COST].value) if vocab.COST in spent else None
     return CallRow(turn.digest, 0, *made, call.model or "", time, (read, written, cached, caches), cost)

@@ -6,7 +6,8 @@ this look does not know (copies of other sessions' turns) or finds wrong gets th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from pyoxigraph import Literal, NamedNode
@@ -18,46 +19,66 @@ from trails.model import Facts, SessionRecord, Turn
 from trails.records.turns import FACT_PREDICATES, NO_LINKS, Links, MadeBy, fact_triples
 from trails.store import tsv
 
-Row = tuple[str, str, Literal | NamedNode]
-"""Subject, property and value of a quad of the session's graph."""
+Row = list[str]
+"""Subject, property and value of a quad of the session's graph, as the engine writes them: `trails.store.tsv` reads them."""
+PROPERTIES: Final = (
+    *FACT_PREDICATES, vocab.INPUT_TOKENS, vocab.OUTPUT_TOKENS, vocab.CACHE_READ_TOKENS, vocab.CACHE_WRITE_TOKENS,
+    vocab.TOTAL_TOKENS, vocab.COST, vocab.GENERATED_BY, vocab.ASSOCIATED_WITH, vocab.STARTED_BY, vocab.HAS_RESULT,
+    vocab.TOOL_RESULT_OF,
+)  # fmt: skip
+"""What `beyond_turns` reads, as it counts from 1: all that turns are written with but what copies have. Where something
+else stands in a graph, that is seen by the count."""
 
 _OF_EVERY_TURN: Final = 9
 """How many quads every turn has, beside its time, which may be unknown."""
-_LINKS: Final = frozenset({vocab.GENERATED_BY.value, vocab.TOOL_RESULT_OF.value, vocab.ANSWERS_COPY.value})
-_SHOWN: Final = frozenset(each.value for each in (vocab.SUMMARY_SHOWN, vocab.USED_PROMPT, vocab.KEPT_PROMPT))
-_FACTS: Final = frozenset(each.value for each in FACT_PREDICATES)
-_KINDS: Final = frozenset({vocab.SUMMARY_TURN, vocab.MODEL_CALL, vocab.MODEL_CALL_COPY})
+_LINKS: Final = frozenset(map(tsv.text, (vocab.GENERATED_BY, vocab.TOOL_RESULT_OF, vocab.ANSWERS_COPY)))
+_SHOWN: Final = frozenset(map(tsv.text, (vocab.SUMMARY_SHOWN, vocab.USED_PROMPT, vocab.KEPT_PROMPT)))
+_LEADING: Final = _LINKS | _SHOWN
+_FACTS: Final = frozenset(map(tsv.text, FACT_PREDICATES))
+_TYPE: Final = tsv.text(vocab.TYPE)
+_KINDS: Final = frozenset(map(tsv.text, (vocab.SUMMARY_TURN, vocab.MODEL_CALL, vocab.MODEL_CALL_COPY)))
 _OF_COPIES: Final = frozenset(
-    each.value for each in (vocab.KEPT_WITH, vocab.ANSWERS_COPY, vocab.ALTERNATE_OF, vocab.QUOTED_FROM)
+    map(tsv.text, (vocab.KEPT_START, vocab.KEPT_END, vocab.KEPT_PROMPT, vocab.PREVIOUS_SUMMARY, vocab.QUOTED_FROM))
 )
 
 
-def rows_of(table: Sequence[Sequence[str]]) -> list[Row] | None:
-    """Return the rows of `beyond_turns` as terms; None where something stands there that Trails never writes."""
-    try:
-        return [(tsv.iri(subject), tsv.iri(prop), tsv.term(value)) for subject, prop, value in table]
-    except ValueError:
-        return None
+_NAMES: Final = {str(number): tsv.text(each) for number, each in enumerate(PROPERTIES, 1)}
+TYPES: Final = (
+    vocab.SUMMARY_TURN, vocab.MODEL_CALL, vocab.MODEL_CALL_COPY, vocab.TOOL_CALL, vocab.TOOL_RESULT, vocab.COMPACTION,
+)  # fmt: skip
+"""What it calls -1 and so on."""
+_TYPES: Final = {str(-number): tsv.text(each) for number, each in enumerate(TYPES, 1)}
 
 
-def of_facts(rows: Sequence[Row]) -> Iterator[Row]:
-    """Yield those of the rows that the facts of turns are read from: see `decode_facts`."""
-    return (row for row in rows if row[1] in _FACTS or (row[1] == vocab.TYPE.value and row[2] in _KINDS))
+def rows_of(table: Iterable[Sequence[str]]) -> list[Row]:
+    """Return the rows of `beyond_turns`, with properties for their numbers."""
+    return [
+        [subject, _NAMES[number], value] if value else [subject, _TYPE, _TYPES[number]]
+        for subject, number, value in table
+    ]
 
 
-def comparable(predicate: str, value: object) -> str | None:
-    """Return what a link comes to without the session that it leads into; None for what is no such link.
+def of_facts(rows: Iterable[Row]) -> Iterator[tuple[str, str, Literal | NamedNode]]:
+    """Yield those of the rows that the facts of turns are read from: see `decode_facts`.
+
+    Raises `ValueError` where one of them has a term that Trails never writes.
+    """
+    for subject, prop, value in rows:
+        if prop in _FACTS or (prop == _TYPE and value in _KINDS):
+            yield tsv.iri(subject), tsv.iri(prop), tsv.term(value)
+
+
+def comparable(prop: str, value: str) -> str:
+    """Return a value, both as the engine writes them; of a link what it comes to without the session that it leads into.
 
     After a detach the same call stands in the original and in the copy, and a fork's link may name either. So it is with
     a summary and a version of a system prompt that a model was shown.
     """
-    if not isinstance(value, NamedNode):
-        return None
-    if predicate in _SHOWN:
-        return "urn:shown:" + value.value.partition("/")[2]
-    if predicate in _LINKS and "/call/" in value.value:
-        return "urn:call:" + value.value.partition("/")[2]
-    return None
+    if prop in _SHOWN and value[0] == "<":
+        return "urn:shown:" + value[:-1].partition("/")[2]
+    if prop in _LINKS and value[0] == "<" and "/call/" in value:
+        return "urn:call:" + value[:-1].partition("/")[2]
+    return value
 
 
 class Seen(NamedTuple):
@@ -66,7 +87,7 @@ class Seen(NamedTuple):
     record: SessionRecord
     rows: Sequence[StoredTurn]
     """What every turn has, in order of index,"""
-    beyond: Sequence[Row] | None
+    beyond: Sequence[Row]
     """and what stands there beside it."""
     quads: int
     """How many there are in all."""
@@ -79,13 +100,15 @@ def is_as_written(seen: Seen, inherited: Callable[[], Sequence[Turn]], is_said: 
     at them; `is_said` whether the catalog says what it has to of a tool.
     """
     rows, beyond = seen.rows, seen.beyond
-    if beyond is None or len({row.iri for row in rows}) != len(rows):
+    if len({row.iri for row in rows}) != len(rows):
         return False
     if seen.quads != _OF_EVERY_TURN * len(rows) + sum(row.time is not None for row in rows) + len(beyond):
         return False
     if any(row.redacted and row.text for row in rows) or any(prop in _OF_COPIES for _, prop, _ in beyond):
         return False
-    actual = {(subject, prop, comparable(prop, value) or value) for subject, prop, value in beyond}
+    actual = {
+        (subject, prop, comparable(prop, value) if prop in _LEADING else value) for subject, prop, value in beyond
+    }
     try:
         written = set(_written(seen.record, rows, inherited))
     except (TrailsError, ValueError):  # as it stands it cannot have been written
@@ -95,7 +118,7 @@ def is_as_written(seen: Seen, inherited: Callable[[], Sequence[Turn]], is_said: 
 
 def _written(
     record: SessionRecord, rows: Sequence[StoredTurn], inherited: Callable[[], Sequence[Turn]]
-) -> Iterator[tuple[str, str, object]]:
+) -> Iterator[tuple[str, str, str]]:
     before = _Before(inherited)
     for row in rows:
         facts = row.facts
@@ -104,9 +127,13 @@ def _written(
             known = {call_id: call for call_id, call in answers.items() if call is not None}
             turn = MadeBy(row.iri, row.author_iri, row.time)
             for node, predicate, value in fact_triples(turn, facts, known, links=_links(record, row, before)):
-                prop = predicate.value
-                yield node.value, prop, comparable(prop, value) or value
+                prop, text = _known(predicate), tsv.text(value)
+                yield f"<{node.value}>", prop, comparable(prop, text) if prop in _LEADING else text
         before.add(row.iri, row.index, facts)
+
+
+_known: Final = lru_cache(maxsize=256)(tsv.text)
+"""A property as the engine writes it."""
 
 
 class _Before:

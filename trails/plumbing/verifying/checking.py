@@ -151,11 +151,11 @@ class _Checking:
         if log.redone and record.source_session is None and not self._known.was_renamed(record.id):
             self.found.add("logged-twice", record.id, "what it was made with was logged again, and it was not imported")
 
-    def _rows(self, session_id: str) -> tuple[list[StoredTurn], list[as_written.Row] | None]:
+    def _rows(self, session_id: str) -> tuple[list[StoredTurn], list[as_written.Row]]:
         """Return a session's turns in order of index, and what stands in its graph beside what every turn has."""
         beyond = as_written.rows_of(self._reader.table("beyond_turns", session=session_id))
         try:
-            facts = self._reader.facts(session_id) if beyond is None else decode_facts(as_written.of_facts(beyond))
+            facts = decode_facts(as_written.of_facts(beyond))
         except (TrailsError, ValueError, AttributeError) as error:
             self.found.add("unreadable", session_id, f"what is recorded with its turns cannot be read: {error}")
             facts = {}
@@ -318,8 +318,11 @@ def _looks_back(facts: Facts) -> bool:
 
 def _comparable(quad: Quad) -> Quad:
     """Return a quad in which a link names what it leads to without its session: see `as_written.comparable`."""
-    named = as_written.comparable(quad.predicate.value, quad.object)
-    return quad if named is None else Quad(quad.subject, quad.predicate, NamedNode(named), quad.graph_name)
+    if not isinstance(quad.object, NamedNode):
+        return quad
+    text = tsv.text(quad.object)
+    named = as_written.comparable(tsv.text(quad.predicate), text)
+    return quad if named == text else Quad(quad.subject, quad.predicate, NamedNode(named), quad.graph_name)
 
 
 def _iri(term: object) -> str:
