@@ -92,13 +92,22 @@ class QueryFile:
         >>> "urn:trails:session:a>" in find("lineage").bind(session="a")
         True
         """
+        terms = self.terms(**values)
+        rendered = {
+            each.name: None if (given := terms[each.name]) is None else [_rendered(term, each) for term in given]
+            for each in self.parameters
+        }
+        return "".join(piece if isinstance(piece, str) else piece.fill(rendered[piece.name]) for piece in self._pieces)
+
+    def terms(self, **values: Any) -> dict[str, list[ox.NamedNode | ox.Literal] | None]:
+        """Return by name the terms that `bind` sets the parameters to, None for what is left out; raise as it does."""
         known = {parameter.name: parameter for parameter in self.parameters}
         for name in values.keys() - known.keys():
             raise InvalidInput(
                 f"the query {self.name!r} has no parameter {name!r}{did_you_mean(name, known)}; it has: "
                 f"{', '.join(known) or 'none'}"
             )
-        rendered: dict[str, list[str] | None] = {}
+        terms: dict[str, list[ox.NamedNode | ox.Literal] | None] = {}
         for parameter in self.parameters:
             value = values.get(parameter.name)
             if value is None:
@@ -106,7 +115,7 @@ class QueryFile:
                     raise InvalidInput(
                         f"the query {self.name!r} needs the parameter {parameter.name!r} ({parameter.kind})"
                     )
-                rendered[parameter.name] = None
+                terms[parameter.name] = None
             else:
                 many = (
                     list(value) if isinstance(value, Sequence | set) and not isinstance(value, str | bytes) else [value]
@@ -118,8 +127,8 @@ class QueryFile:
                         f"the parameter {parameter.name!r} of the query {self.name!r} takes up to {MAX_TERMS:,} values, "
                         f"not {len(many):,}; ask in portions, or ask for all of them at once and keep what you want"
                     )
-                rendered[parameter.name] = [_render(item, parameter) for item in many]
-        return "".join(piece if isinstance(piece, str) else piece.fill(rendered[piece.name]) for piece in self._pieces)
+                terms[parameter.name] = [_checked(item, parameter) for item in many]
+        return terms
 
 
 def batches(values: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
@@ -149,14 +158,17 @@ class _Slot:
         return terms[0]
 
 
-def _render(value: Any, parameter: Parameter) -> str:
-    """Return a value as SPARQL text: the engine's own rendering of a validated term, so nothing can break out of it."""
+def _checked(value: Any, parameter: Parameter) -> ox.NamedNode | ox.Literal:
     try:
-        term = _term(value, parameter.kind)
+        return _term(value, parameter.kind)
     except (ValueError, TypeError) as error:
         raise InvalidInput(
             f"the parameter {parameter.name!r} takes {parameter.kind} ({parameter.description}): {error}"
         ) from error
+
+
+def _rendered(term: ox.NamedNode | ox.Literal, parameter: Parameter) -> str:
+    """Return a term as SPARQL text: the engine's own rendering of a validated term, so nothing can break out of it."""
     return term.value if parameter.kind == "integer" else str(term)  # LIMIT takes no typed literal
 
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 import trails
 from tests.support.machines import examples
-from trails import InvalidInput, Repository, TrailsError
-from trails.plumbing import draft
+from trails import InvalidInput, Repository, TrailsError, queries
+from trails.plumbing import called, draft
+from trails.store.contract import Solutions
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -153,8 +154,8 @@ def test_a_picked_call_counts_where_it_was_made_however_late_that_is_read(store:
 # --- against the catalogue's queries
 
 
-def _steps(random: Random) -> list[Callable[[Repository], object]]:
-    """Things that are done to a store, each with what is there then."""
+def _steps(random: Random, *, unit: int = 4) -> list[Callable[[Repository], object]]:
+    """Things that are done to a store, each with what is there then; what calls cost is counted in parts of a `unit`."""
 
     def some(store: Repository) -> str:
         return random.choice(sorted(record.id for record in store.list(limit=100)))
@@ -171,7 +172,7 @@ def _steps(random: Random) -> list[Callable[[Repository], object]]:
                 session.worktree.append(draft.make("user", "a", timed=False))
                 continue
             usage = {"input_tokens": random.randint(0, 9), "output_tokens": random.randint(0, 9)}
-            cost = {"cost": random.randint(0, 8) / 4} if random.random() < 0.5 else {}
+            cost = {"cost": random.randint(0, 8) / unit} if random.random() < 0.5 else {}
             model = random.choice(["m-1", "m-2", None])
             session.append("assistant", "b", model=model, usage=usage | cost if model else None, time=time)
         session.persist()
@@ -203,8 +204,15 @@ def _steps(random: Random) -> list[Callable[[Repository], object]]:
     ]
 
 
+def _over_turns(store: Repository, name: str, **values: Any) -> Solutions:
+    """Return the rows of a query of the catalogue as the engine finds them."""
+    rows = store.store.query(queries.find(name).bind(**values))
+    assert isinstance(rows, Solutions)
+    return rows
+
+
 def _by_model(store: Repository) -> dict[Any, Any]:
-    rows = store.query("token-usage-by-model")
+    rows = _over_turns(store, "token-usage-by-model")
     return {
         row["model"] or None: (
             row["calls"],
@@ -214,12 +222,12 @@ def _by_model(store: Repository) -> dict[Any, Any]:
             row["cache_write"],
             float(row["cost"]),
         )
-        for row in rows.to_dicts()  # type: ignore[union-attr] # a SELECT
+        for row in rows.to_dicts()
     }
 
 
 def _by_session(store: Repository) -> dict[Any, Any]:
-    rows = store.query("token-usage-by-session").to_dicts()  # type: ignore[union-attr] # a SELECT
+    rows = _over_turns(store, "token-usage-by-session").to_dicts()
     return {
         trails.iris.session_id(row["session"]): (row["calls"], row["input"], row["output"], float(row["cost"]))
         for row in rows
@@ -261,3 +269,57 @@ def test_figures_are_those_of_the_catalogues_queries_on_any_store(seed: int) -> 
         assert len(shown) == len(list(store.query("SELECT ?s { ?s a trails:Session }")))  # type: ignore[arg-type] # a SELECT
         digests = {turn.digest for each in shown for turn in store.load(each).turns}
         assert store.stats().total.turns == len(digests)
+
+
+@pytest.mark.parametrize("name", ["cost", "token-usage-by-model", "token-usage-by-session"])
+@given(seed=st.integers(0, 2**32))
+@examples(40)
+def test_a_query_that_adds_up_calls_gives_the_same_rows_from_the_figures_as_over_the_turns(
+    name: str, seed: int
+) -> None:
+    random = Random(seed)
+    with trails.open(":memory:") as store:
+        steps = _steps(random, unit=10)  # sums of tenths are none of binary fractions
+        steps[0](store)
+        for _ in range(25):
+            with suppress(TrailsError, IndexError):  # what cannot be done just then
+                random.choice(steps)(store)
+        store.summaries()
+        query = queries.find(name)
+        session_ids = [record.id for record in store.list(limit=100)]
+        wanted: dict[str, list[Any]] = {
+            "principal": ["alice", ["bob", "alice"], "nobody"],
+            "session": [*session_ids, session_ids, "gone"],
+        }
+        given_values = [{}, *({each.name: value} for each in query.parameters for value in wanted[each.name] if value)]
+        for values in given_values:
+            summed = called.answer(store.workspace, query, values)
+            assert summed is not None
+            told = _over_turns(store, name, **values)
+            assert [tuple(row) for row in summed] == [tuple(row) for row in told]
+            assert summed.variables == told.variables
+
+
+@pytest.mark.parametrize("name", ["cost", "token-usage-by-model", "token-usage-by-session"])
+def test_a_query_is_asked_of_the_turns_where_there_are_no_figures(memory: Repository, name: str) -> None:
+    fill(memory)
+    assert called.answer(memory.workspace, queries.find(name), {}) is None
+    before = memory.select(name).to_dicts()
+    assert sum(row["calls"] for row in before) == 2
+    memory.summaries()
+    assert called.answer(memory.workspace, queries.find(name), {}) is not None
+    assert memory.select(name).to_dicts() == before
+
+
+def test_a_value_that_is_asked_for_twice_is_counted_as_the_query_does(memory: Repository) -> None:
+    fill(memory)
+    memory.summaries()
+    twice = memory.select("token-usage-by-session", session=["plan", "plan"]).to_dicts()
+    assert [(row["session"], row["calls"]) for row in twice] == [("urn:trails:session:plan", 2)]
+
+
+def test_a_value_that_no_parameter_takes_is_refused_also_where_there_are_figures(memory: Repository) -> None:
+    fill(memory)
+    memory.summaries()
+    with pytest.raises(InvalidInput, match="takes session"):
+        memory.query("token-usage-by-session", session="a b\x00")

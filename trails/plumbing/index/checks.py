@@ -32,7 +32,7 @@ _ROWS: Final = {
         "SELECT s.id, 'meta', m.key, m.value FROM meta m JOIN sessions s ON s.number = m.session",
         "SELECT s.id, 'turn', t.place, t.time, t.copied, t.digest FROM turns t JOIN sessions s ON s.number = t.session",
         (
-            "SELECT s.id, 'call', c.digest, c.rank, c.home, c.principal, c.agent, c.model, c.time, c.day, c.input, c.output,"
+            "SELECT s.id, 'call', c.digest, c.rank, c.home, c.principal, c.author, c.model, c.time, c.day, c.input, c.output,"
             " c.cache_read, c.cache_write, c.cost FROM calls c JOIN sessions s ON s.number = c.holder"
         ),
     ),

@@ -41,13 +41,14 @@ CREATE TABLE turns (
 CREATE INDEX turns_session ON turns (session);
 CREATE INDEX turns_copies ON turns (digest) WHERE copied;
 CREATE TABLE calls (
-  holder INTEGER NOT NULL, digest TEXT NOT NULL, rank INTEGER NOT NULL, home TEXT NOT NULL, principal TEXT, agent TEXT,
+  holder INTEGER NOT NULL, digest TEXT NOT NULL, rank INTEGER NOT NULL, home TEXT NOT NULL, principal TEXT, author TEXT,
   model TEXT NOT NULL, time INTEGER, day INTEGER, input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER,
   cost REAL, counts INTEGER NOT NULL
 );
 CREATE INDEX calls_holder ON calls (holder);
 CREATE INDEX calls_digest ON calls (digest);
 CREATE INDEX calls_home ON calls (home);
+CREATE INDEX calls_again ON calls (digest) WHERE NOT counts;
 CREATE TABLE tags (name TEXT NOT NULL);
 """
 _SHORT: Final = 15
@@ -200,13 +201,13 @@ def turn_values(number: int, turn: TurnRow) -> tuple[Any, ...]:
     return number, turn.index, turn.time, _day(turn.time), not turn.is_copy, turn.is_copy, short
 
 
-_MOST: Final = 1 << 53
+MOST_TOKENS: Final = 1 << 53
 """Tokens of one call: what an older version stored may be more than SQLite adds up."""
 
 
 def call_values(number: int, call: CallRow) -> tuple[Any, ...]:
     """Return the row of a model call that a turn of a session tells of."""
-    who = (call.home, call.principal, call.agent, call.model)
+    who = (call.home, call.principal, call.author, call.model)
     return (
         number,
         call.digest,
@@ -214,7 +215,7 @@ def call_values(number: int, call: CallRow) -> tuple[Any, ...]:
         *who,
         call.time,
         _day(call.time),
-        *(each and min(each, _MOST) for each in call.tokens),
+        *(each and min(each, MOST_TOKENS) for each in call.tokens),
         call.cost,
         1,
     )

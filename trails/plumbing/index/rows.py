@@ -60,7 +60,8 @@ class CallRow:
     home: str
     """The id of the session that the call was made in, or of the one that holds the copy."""
     principal: str
-    agent: str
+    author: str
+    """The IRI of who made the call: the turn's author."""
     model: str
     time: int | None
     tokens: _Tokens
@@ -191,7 +192,7 @@ def _written_turn(row: SessionRow, turn: StoredTurn) -> TurnRow:
 
 
 def _made_call(row: SessionRow, turn: StoredTurn, call: ModelCall, time: int | None) -> CallRow:
-    made = (row.id, row.principal, iris.author_name(turn.author_iri))
+    made = (row.id, row.principal, turn.author_iri)
     spent = dict(usage_facts(call.usage_json)) if call.usage_json is not None else {}
     read, written, cached, caches = (int(spent[each].value) if each in spent else None for each in _TOKENS)
     cost = float(spent[vocab.COST].value) if vocab.COST in spent else None
@@ -272,7 +273,7 @@ def _calls(
 ) -> Iterator[CallRow]:
     """Give the model calls that a turn tells of: those that it came of, and what a copy keeps of one made elsewhere."""
     facts = said[node]
-    author = iris.author_name(facts[vocab.ATTRIBUTED_TO][0].value)
+    author = facts[vocab.ATTRIBUTED_TO][0].value
     quoted = _text(facts, vocab.QUOTED_DIGEST)
     is_copy = bool(quoted) or vocab.ALTERNATE_OF in facts
     for each in facts.get(vocab.GENERATED_BY, ()):

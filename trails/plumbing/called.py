@@ -1,0 +1,184 @@
+"""Queries of the catalogue that add up model calls, answered from the figures: the same rows as over the turns, in less time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+import pyoxigraph as ox
+
+from trails import iris, validate, vocab
+from trails.plumbing.index.figures import MOST_TOKENS
+from trails.plumbing.index.keeper import FIGURES
+from trails.plumbing.index.sidefile import SideFile
+from trails.plumbing.workspace import Workspace
+from trails.queries import QueryFile
+from trails.store.contract import Solutions
+
+_NEAR: Final = 200
+"""Lines of the log that the figures may be behind: bringing these in takes less than a query over all turns of a large store."""
+_Terms = Mapping[str, Sequence[ox.NamedNode | ox.Literal] | None]
+
+
+class _Group(NamedTuple):
+    """Calls that are added up together: those in one group that report the same cost."""
+
+    key: tuple[str, ...]
+    calls: int
+    tokens: tuple[int, int, int, int]
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A query: what it groups by, and which columns it gives of each group after these."""
+
+    by: tuple[str, ...]
+    """Columns of `calls`."""
+    columns: Callable[[_Sum], tuple[ox.Literal, ...]]
+    parameter: str | None = None
+    """The parameter that holds the first of what is grouped by to some values."""
+
+
+@dataclass(slots=True)
+class _Sum:
+    calls: int = 0
+    unpriced: int = 0
+    tokens: tuple[int, int, int, int] = (0, 0, 0, 0)
+    cost: Decimal | None = None
+
+    def add(self, found: _Group) -> None:
+        self.calls += found.calls
+        read, written, cached, caches = (a + b for a, b in zip(self.tokens, found.tokens, strict=True))
+        self.tokens = read, written, cached, caches
+        if found.cost is None:
+            self.unpriced += found.calls
+        else:  # as it was reported, not as the nearest binary fraction: sums of these drift
+            self.cost = (self.cost or Decimal(0)) + found.calls * Decimal(repr(found.cost))
+
+    def price(self) -> ox.Literal:
+        """Return the sum of the costs as the engine gives it: a whole number where none was reported."""
+        if self.cost is None:
+            return vocab.integer(0)
+        return ox.Literal(validate.decimal(self.cost), datatype=vocab.DECIMAL)
+
+
+def _used(found: _Sum) -> tuple[ox.Literal, ...]:
+    return vocab.integer(found.calls), *map(vocab.integer, found.tokens), found.price()
+
+
+def _paid(found: _Sum) -> tuple[ox.Literal, ...]:
+    return vocab.integer(found.calls), vocab.integer(found.unpriced), found.price()
+
+
+_QUESTIONS: Final[Mapping[str, _Question]] = {
+    "cost": _Question(("principal", "author", "model"), _paid, "principal"),
+    "token-usage-by-model": _Question(("model",), _used),
+    "token-usage-by-session": _Question(("home",), _used, "session"),
+}
+_TERMS: Final[Mapping[str, Callable[[str], ox.NamedNode | ox.Literal]]] = {
+    "principal": lambda name: ox.NamedNode(iris.principal(name)),
+    "author": ox.NamedNode,
+    "model": ox.Literal,
+    "home": lambda session_id: ox.NamedNode(iris.session(session_id)),
+}
+"""By column of `calls`, what stands for its value in the answer."""
+
+
+def answer(workspace: Workspace, query: QueryFile, values: Mapping[str, Any]) -> Solutions | None:
+    """Return the rows of a query of the catalogue with its parameters as `QueryFile.bind` takes them.
+
+    None where it must be asked of the store: it is no sum of model calls, the figures are not there or far behind, or it
+    asks for one value twice.
+    """
+    asked = _QUESTIONS.get(query.name)
+    if asked is None or query.folder == "core" or not _is_near(workspace):
+        return None
+    given = query.terms(**values)
+    wanted = None if asked.parameter is None else given[asked.parameter]
+    if wanted is not None and len(set(wanted)) < len(wanted):
+        return None
+    only = None if wanted is None else {str(term) for term in wanted}
+    sums = workspace.index.figures(lambda file: _sums(file, asked))
+    if sums is None:
+        return None
+    terms = [(tuple(_TERMS[by](part) for by, part in zip(asked.by, key, strict=True)), sums[key]) for key in sums]
+    rows = [
+        (*group, *asked.columns(found))
+        for group, found in sorted(terms, key=lambda each: [term.value for term in each[0]])
+        if only is None or str(group[0]) in only
+    ]
+    return _solutions([column.name for column in query.columns], rows)
+
+
+def _is_near(workspace: Workspace) -> bool:
+    """Tell whether the figures are there, and hold all but a little of what the log tells."""
+    if workspace.store.location == ":memory:":
+        return FIGURES in workspace.index.there()
+    behind = workspace.index.behind(FIGURES)
+    return behind <= _NEAR and behind < workspace.store.log.reached.lines
+
+
+def _solutions(names: Sequence[str], rows: Iterable[Sequence[ox.NamedNode | ox.Literal]]) -> Solutions:
+    """Return rows as the engine gives them: it alone makes its rows."""
+    lines = ["\t".join(f"?{name}" for name in names), *("\t".join(map(str, row)) for row in rows)]
+    found = ox.parse_query_results("".join(f"{line}\n" for line in lines), format=ox.QueryResultsFormat.TSV)
+    assert isinstance(found, ox.QuerySolutions)  # noqa: S101 - a table is never a yes or no
+    return Solutions(tuple(names), list(found))
+
+
+def _sums(file: SideFile, asked: _Question) -> dict[tuple[str, ...], _Sum] | None:
+    """Return the sums by group; None where a call has more tokens than the figures keep."""
+    if file.ask(_MUCH, (MOST_TOKENS,)):
+        return None
+    sums: dict[tuple[str, ...], _Sum] = defaultdict(_Sum)
+    for group in [*_told_once(file, asked), *_told_again(file, asked)]:
+        sums[group.key].add(group)
+    return sums
+
+
+_MUCH: Final = (
+    "SELECT 1 FROM calls"
+    " WHERE max(ifnull(input, 0), ifnull(output, 0), ifnull(cache_read, 0), ifnull(cache_write, 0)) >= ? LIMIT 1"
+)
+_ONCE: Final = (
+    "SELECT {by}, count(*), ifnull(sum(input), 0), ifnull(sum(output), 0), ifnull(sum(cache_read), 0),"
+    " ifnull(sum(cache_write), 0), cost FROM calls"
+    " WHERE counts AND digest NOT IN (SELECT digest FROM calls WHERE NOT counts) GROUP BY {by}, cost"
+)
+_AGAIN: Final = (
+    "SELECT digest, rank, home, principal, author, model, input, output, cache_read, cache_write, cost FROM calls"
+    " WHERE digest IN (SELECT digest FROM calls WHERE NOT counts) ORDER BY digest, rank"
+)
+
+
+def _told_once(file: SideFile, asked: _Question) -> Iterator[_Group]:
+    """Give the calls that one turn tells of."""
+    width = len(asked.by)
+    for row in file.ask(_ONCE.format(by=", ".join(asked.by))):
+        yield _Group(tuple(row[:width]), row[width], tuple(row[width + 1 : width + 5]), row[-1])
+
+
+def _told_again(file: SideFile, asked: _Question) -> Iterator[_Group]:
+    """Give the calls that copies tell of, too: where they were made as the queries find it, by the least rank and name."""
+    for _, rows in groupby(file.ask(_AGAIN), key=lambda row: row[0]):
+        told = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
+        first = [each for each in told if each["rank"] == told[0]["rank"]]
+        key = tuple(_least(by, [each[by] for each in first]) for by in asked.by)
+        read, written, cached, caches = (min(each[name] or 0 for each in told) for name in _COLUMNS[6:10])
+        costs = [each["cost"] for each in told]
+        is_told = any(cost is not None for cost in costs)
+        yield _Group(key, 1, (read, written, cached, caches), min(cost or 0.0 for cost in costs) if is_told else None)
+
+
+def _least(by: str, parts: Sequence[str]) -> str:
+    return min(parts, key=lambda part: _TERMS[by](part).value)
+
+
+_COLUMNS: Final = (
+    "digest", "rank", "home", "principal", "author", "model", "input", "output", "cache_read", "cache_write", "cost",
+)  # fmt: skip
