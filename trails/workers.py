@@ -17,13 +17,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue, SimpleQueue
 from typing import IO, Any, Final
 
 _LENGTH: Final = struct.Struct("<Q")
 _START: Final = "from trails.workers import serve; serve()"
 _PATIENCE: Final = 5.0
 """Seconds that a process is waited for which was told to end."""
+
+
+_Answer = tuple[Any, Any] | BaseException
 
 
 class WorkersFailed(Exception):
@@ -38,16 +41,17 @@ def count() -> int:
     return cores if cores > 1 and is_python else 0
 
 
-def each(begin: str, given: Any, pieces: Sequence[Any], processes: int) -> Iterator[tuple[Any, Any]]:
-    """Yield (piece, answer) for each piece, in the order in which they are done.
+def each(begin: str, given: Any, pieces: Sequence[Any], processes: int, *, ahead: int = 0) -> Iterator[tuple[Any, Any]]:
+    """Yield (piece, answer) for each piece, in the order in which they are done; with one process, as they are given.
 
-    `begin` is `module:function`: called with `given` in each process, it returns the function that is called with pieces.
-    Raises `WorkersFailed` where a process does not answer; nothing is left running when this ends, however it does.
+    No more than `ahead` answers wait for the one who asks for them (0: as many as there are). `begin` is `module:function`:
+    called with `given` in each process, it returns the function that is called with pieces. Raises `WorkersFailed` where a
+    process does not answer; nothing is left running when this ends, however it does.
     """
     wanted: SimpleQueue[Any] = SimpleQueue()
     for piece in pieces:
         wanted.put(piece)
-    done: SimpleQueue[tuple[Any, Any] | BaseException] = SimpleQueue()
+    done: Queue[_Answer] = Queue(ahead)
     running: list[subprocess.Popen[bytes]] = []
     try:
         for _ in range(min(processes, len(pieces))):
@@ -64,6 +68,11 @@ def each(begin: str, given: Any, pieces: Sequence[Any], processes: int) -> Itera
     finally:
         for process in running:
             _ended(process)
+        while True:  # a thread may wait until there is room for its answer
+            try:
+                done.get_nowait()
+            except Empty:
+                break
 
 
 def _started() -> subprocess.Popen[bytes]:
@@ -85,7 +94,7 @@ def _fed(
     begin: str,
     given: Any,
     wanted: SimpleQueue[Any],
-    done: SimpleQueue[tuple[Any, Any] | BaseException],
+    done: Queue[_Answer],
 ) -> threading.Thread:
     """Start the thread that hands a process its pieces, one after the other."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,47 +12,23 @@ from typing import BinaryIO, Final
 
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words
-from trails.plumbing import imports, reads, scan
+from trails.plumbing import reads, scan
 from trails.plumbing.imports import Importing
 from trails.progress import Progress, moving
 from trails.session import Repository
-from trails.transcripts import chatgpt, gemini, rdf, swe_agent
-from trails.transcripts.claude_code import projects
-from trails.transcripts.codex import rollout
+from trails.transcripts import ahead, rdf
+from trails.transcripts.ahead import Parsed
+from trails.transcripts.known import TRANSCRIPTS
 from trails.transcripts.merge import Growing, Read, importing, merge
 from trails.transcripts.openclaw import folder
-from trails.transcripts.otel import otlp
-from trails.transcripts.pi import export, session_file
+from trails.transcripts.pi import export
 from trails.transcripts.report import FileProblem, ImportReport
-from trails.transcripts.source import Transcript
 from trails.transcripts.withholding import masked
 
 _HEAD: Final = 1 << 16
 """Bytes of a file that tell its format."""
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A transcript format: how to recognise a file by its beginning, which files belong together, how to read them."""
-
-    name: str
-    sniff: Callable[[bytes], bool]
-    find_files: Callable[[Path], list[Path]]
-    parse: Callable[[Sequence[tuple[str, bytes]]], Transcript]
-    alone: bool = False
-    """Whether each file stands by itself: those of a folder are then read one at a time."""
-
-
-TRANSCRIPTS: Final = (
-    Format("claude-code", projects.sniff, projects.find_files, projects.parse),
-    Format("pi", session_file.sniff, session_file.find_files, session_file.parse),
-    Format("codex", rollout.sniff, rollout.find_files, rollout.parse),
-    Format("gemini-cli", gemini.sniff, gemini.find_files, gemini.parse),
-    Format("chatgpt", chatgpt.sniff, chatgpt.find_files, chatgpt.parse, alone=True),
-    Format("swe-agent", swe_agent.sniff, swe_agent.find_files, swe_agent.parse, alone=True),
-    Format("otel", otlp.sniff, otlp.find_files, otlp.parse),
-)
-"""The formats that are recognised, in the order in which they are tried."""
 _RDF: Final = {".nq": "nquads", ".trig": "trig"}
 _SURE: Final = frozenset({".jsonl", *_RDF})
 """The endings of files in a folder that are taken for transcripts of the format given."""
@@ -146,6 +122,7 @@ def import_bytes(
         repository,
         importing(repository, name, by),
         [("", data)],
+        None,
         said="",
         restore=restore,
         growing=growing,
@@ -181,7 +158,7 @@ def _import_path(
     if redact_secrets and (exports := [str(files[0]) for name, files in groups if name in _RDF.values()]):
         raise InvalidInput(_EXACT.format(exports[0]))
     total = sum(len(files) for _, files in groups)
-    for name, files in groups:
+    for (name, files), parsed in zip(groups, ahead.parsed(groups), strict=False):
         moves = _Moves(progress, report.files, len(files), total)
         try:
             report.add(
@@ -189,6 +166,7 @@ def _import_path(
                     repository,
                     name,
                     files,
+                    parsed,
                     restore=restore,
                     final=final,
                     redact_secrets=redact_secrets,
@@ -296,6 +274,7 @@ def _import_group(
     repository: Repository,
     name: str,
     files: Sequence[Path],
+    parsed: Parsed | None,
     *,
     restore: bool,
     final: bool | None,
@@ -308,13 +287,15 @@ def _import_group(
     with in_words(files[0], "read"):
         for file in files:
             moves.reading(file)
-            read.append((str(file), file.read_bytes()))
+            if parsed is None:
+                read.append((str(file), file.read_bytes()))
     growing = _is_fresh if final is None else lambda *_: not final
     said = str(files[0]) if len(files) == 1 else str(files[0].parent)
     return _import_read(
         repository,
         began,
         read,
+        parsed,
         said=said,
         restore=restore,
         growing=growing,
@@ -327,6 +308,7 @@ def _import_read(
     repository: Repository,
     began: Importing,
     read: Sequence[tuple[str, bytes]],
+    parsed: Parsed | None,
     *,
     said: str,
     restore: bool,
@@ -334,7 +316,7 @@ def _import_read(
     redact_secrets: bool,
     progress: Progress | None = None,
 ) -> ImportReport:
-    """Import what was read: each is the name of a file, empty for none, and its bytes."""
+    """Import what was read: each is the name of a file, empty for none, and its bytes; or what was parsed of it already."""
     name = began.importer
     if name in _RDF.values():
         named, data = read[0]
@@ -342,17 +324,16 @@ def _import_read(
         for session in (*report.sessions_created, *report.forks_created, *report.grown):
             report.secrets += scan.own(repository.workspace, session)
         return report
-    known = next(each for each in TRANSCRIPTS if each.name == name)
-    transcript = known.parse(read)
-    files = {name: imports.source_file(data, Path(name).name or None) for name, data in read}
+    said_in = ahead.read(name, read) if parsed is None else parsed
     return merge(
         repository,
-        transcript,
+        said_in.transcript,
         file=said,
         growing=growing,
         progress=progress,
         redact_secrets=redact_secrets,
-        read=Read(began, files),
+        read=Read(began, said_in.files),
+        clean=said_in.clean,
     )
 
 

@@ -46,17 +46,19 @@ def merge(
     progress: Progress | None = None,
     redact_secrets: bool = False,
     read: Read | None = None,
+    clean: Iterable[SourceTurn] = (),
 ) -> ImportReport:
     """Bring all sessions of a transcript into a store and return what was done; parents go before those that build on them.
 
     Turns at the end of a file that is still `growing` are kept back where they may not be whole; without it all are taken.
     A session that cannot be kept (a turn that the store refuses) is reported as a problem; the others are imported.
     The report names every secret in what came in; `redact_secrets` puts a mark in the place of each. Each session's import
-    is recorded, with the files that were `read`.
+    is recorded, with the files that were `read`. In those turns of the transcript that are `clean` no secret is looked for:
+    they were looked through.
     """
     read = read or Read(importing(repository, "unknown"), {})
     lines = sum(problem.line > 0 for problem in transcript.problems)
-    withholding = Withholding(out=redact_secrets)
+    withholding = Withholding(out=redact_secrets, clean=frozenset(map(id, clean)))
     report = ImportReport(records=dict(transcript.records), notes=list(transcript.notes))
     report.problems += [
         FileProblem(file=file, line=problem.line, reason=problem.reason, text=problem.text)

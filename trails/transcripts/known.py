@@ -1,0 +1,39 @@
+"""The transcript formats that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from trails.transcripts import chatgpt, gemini, swe_agent
+from trails.transcripts.claude_code import projects
+from trails.transcripts.codex import rollout
+from trails.transcripts.otel import otlp
+from trails.transcripts.pi import session_file
+from trails.transcripts.source import Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A transcript format: how to recognise a file by its beginning, which files belong together, how to read them."""
+
+    name: str
+    sniff: Callable[[bytes], bool]
+    find_files: Callable[[Path], list[Path]]
+    parse: Callable[[Sequence[tuple[str, bytes]]], Transcript]
+    alone: bool = False
+    """Whether each file stands by itself: those of a folder are then read one at a time."""
+
+
+TRANSCRIPTS: Final = (
+    Format("claude-code", projects.sniff, projects.find_files, projects.parse),
+    Format("pi", session_file.sniff, session_file.find_files, session_file.parse),
+    Format("codex", rollout.sniff, rollout.find_files, rollout.parse),
+    Format("gemini-cli", gemini.sniff, gemini.find_files, gemini.parse),
+    Format("chatgpt", chatgpt.sniff, chatgpt.find_files, chatgpt.parse, alone=True),
+    Format("swe-agent", swe_agent.sniff, swe_agent.find_files, swe_agent.parse, alone=True),
+    Format("otel", otlp.sniff, otlp.find_files, otlp.parse),
+)
+"""The formats that are recognised, in the order in which they are tried."""
