@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from trails import Repository, Session, queries, vocab
 from trails.store import Change, EmbeddedStore
 
 TEXT_BYTES: Final = 400
+USAGE: Final = {"input_tokens": 1200, "output_tokens": 90}
 _WORDS: Final = (
     "plan",
     "trip",
@@ -45,9 +46,14 @@ class Message:
     call: str | None = None
     """The id of the tool call that it is, or that it answers."""
 
+    model: str | None = None
+    """The model that said it; its usage is the same for all."""
+
     def plain(self) -> dict[str, Any]:
-        """Return the message in the shape of the chat APIs."""
-        said = {"role": self.role, "content": self.text}
+        """Return the message in the shape of the chat APIs, with all that Trails is told of it."""
+        said: dict[str, Any] = {"role": self.role, "content": self.text}
+        if self.model is not None:
+            said |= {"model": self.model, "usage": USAGE}
         if self.call is None:
             return said
         if self.role == "tool":
@@ -61,21 +67,33 @@ class Message:
         return '{"place": "Zermatt", "day": "Monday"}'
 
 
-def messages(count: int, seed: int) -> list[Message]:
-    """Return messages of 400 bytes each, user and assistant by turns; the same ones for the same seed."""
+def messages(count: int, seed: int, size: int = TEXT_BYTES) -> list[Message]:
+    """Return messages of `size` bytes each, user and assistant by turns; the same ones for the same seed."""
     chance = random.Random(seed)
-    return [Message("assistant" if n % 2 else "user", _text(n, chance)) for n in range(count)]
+    return [Message("assistant" if n % 2 else "user", _text(n, size, chance)) for n in range(count)]
 
 
-def agent_messages(count: int, seed: int) -> list[Message]:
-    """Return as many of the same size, of which half are tool calls and their answers; the same ones for the same seed."""
+def agent_messages(count: int, seed: int, size: int = TEXT_BYTES) -> list[Message]:
+    """Return as many of the same size, of which half are tool calls and their answers; the same ones for the same seed.
+
+    What an assistant says has a model and its usage.
+    """
     chance = random.Random(seed)
-    roles = ("user", "assistant", "tool", "assistant")
-    return [Message(roles[n % 4], _text(n, chance), f"c{n // 4}" if n % 4 in (1, 2) else None) for n in range(count)]
+    return [_of_an_agent(n, _text(n, size, chance)) for n in range(count)]
 
 
-def _text(number: int, chance: random.Random) -> str:
-    return f"{number} {' '.join(chance.choices(_WORDS, k=200))}"[:TEXT_BYTES]
+def _of_an_agent(number: int, text: str) -> Message:
+    role = ("user", "assistant", "tool", "assistant")[number % 4]
+    call = f"c{number // 4}" if number % 4 in (1, 2) else None
+    return Message(role, text, call, "m-1" if role == "assistant" else None)
+
+
+def _text(number: int, size: int, chance: random.Random) -> str:
+    return f"{number} {' '.join(chance.choices(_WORDS, k=size // 2))}"[:size]
+
+
+KINDS: Final[dict[str, Callable[[int, int, int], list[Message]]]] = {"plain": messages, "agent-like": agent_messages}
+"""What makes messages of each kind: so many, by a seed, of so many bytes."""
 
 
 def add(session: Session, batch: Iterable[Message]) -> None:
@@ -86,14 +104,14 @@ def add(session: Session, batch: Iterable[Message]) -> None:
 
 
 def _append(session: Session, message: Message) -> None:
-    if message.call is None:
-        session.append(message.role, message.text)
-    elif message.role == "tool":
+    if message.role == "tool":
         session.append("tool", message.text, tool_call_id=message.call)
+    elif message.model is None:
+        session.append(message.role, message.text)
     else:
         call = {"id": message.call, "name": "weather", "arguments": message.arguments}
-        usage = {"input_tokens": 1200, "output_tokens": 90}
-        session.append("assistant", message.text, model="m-1", usage=usage, tool_calls=[call])
+        calls = [call] if message.call is not None else None
+        session.append(message.role, message.text, model=message.model, usage=USAGE, tool_calls=calls)
 
 
 def filled(store: Repository, session_id: str, batch: Sequence[Message]) -> Session:

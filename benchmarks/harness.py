@@ -17,12 +17,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-_PACKAGES: Final = ("trails", "pyoxigraph", "pydantic", "openai-agents", "langgraph-checkpoint-sqlite", "sqlalchemy")
+_PACKAGES: Final = (
+    *("trails", "pyoxigraph", "pydantic", "openai-agents", "sqlalchemy", "langgraph-checkpoint-sqlite"),
+    *("activegraph", "doltlite"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is measured: turns of a session, rounds of each contestant, sessions to list, forks, fresh processes."""
+    """How much is measured.
+
+    Turns of a session, rounds of each contestant, sessions to list, forks, fresh processes, turns of a large store.
+    """
 
     name: str
     turns: int
@@ -30,24 +36,26 @@ class Size:
     sessions: int
     forks: int
     starts: int
+    scale: int
 
 
 SIZES: Final = {
-    "tiny": Size("tiny", turns=66, rounds=2, sessions=12, forks=3, starts=1),
-    "quick": Size("quick", turns=1_000, rounds=5, sessions=1_000, forks=50, starts=3),
-    "standard": Size("standard", turns=5_000, rounds=9, sessions=10_000, forks=50, starts=10),
-    "long": Size("long", turns=5_000, rounds=31, sessions=100_000, forks=50, starts=30),
+    "tiny": Size("tiny", turns=66, rounds=2, sessions=12, forks=3, starts=1, scale=1_500),
+    "quick": Size("quick", turns=1_000, rounds=5, sessions=1_000, forks=50, starts=3, scale=20_000),
+    "standard": Size("standard", turns=5_000, rounds=9, sessions=10_000, forks=50, starts=10, scale=100_000),
+    "long": Size("long", turns=5_000, rounds=31, sessions=100_000, forks=50, starts=30, scale=100_000),
 }
 """Only `standard` and `long` are sizes that the targets speak of; `tiny` is for the tests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a scenario is given: its size, the seed of its texts, and an empty folder of its own."""
+    """What a scenario is given: its size, the seed of its texts, an empty folder of its own, and a large store made earlier."""
 
     size: Size
     seed: int
     folder: Path
+    large: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +83,24 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a scenario measured: median seconds by contestant, who was missing, what was counted, and the promises."""
+    """What a scenario measured: medians by contestant, in `unit`, who was missing, what was counted, and the promises.
+
+    `durability` says of contestants what a commit of theirs has reached when it returns, where that differs.
+    """
 
     name: str
     title: str
     baseline: str
-    seconds: dict[str, float]
+    medians: dict[str, float]
+    unit: str = "s"
+    durability: dict[str, str] = field(default_factory=dict)
     missing: Sequence[str] = ()
     counts: dict[str, int] = field(default_factory=dict)
     targets: Sequence[Target] = ()
 
     def ratio(self, name: str) -> float:
         """Return a contestant's median as a multiple of the baseline's."""
-        return self.seconds[name] / self.seconds[self.baseline]
+        return self.medians[name] / self.medians[self.baseline]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain values, ready for JSON."""
@@ -95,8 +108,10 @@ class Result:
             "name": self.name,
             "title": self.title,
             "baseline": self.baseline,
-            "medians": self.seconds,
-            "ratios": {name: self.ratio(name) for name in self.seconds},
+            "unit": self.unit,
+            "medians": self.medians,
+            "ratios": {name: self.ratio(name) for name in self.medians},
+            "durability": self.durability,
             "missing": list(self.missing),
             "counts": self.counts,
             "targets": [
@@ -152,6 +167,18 @@ def _size(path: Path) -> int:
     except FileNotFoundError:
         return 0
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
+def child_environment() -> dict[str, str]:
+    """Return the environment of a process that imports what this one does."""
+    root = str(Path(__file__).resolve().parents[1])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+
+
+def resident(process: int) -> int:
+    """Return the bytes of a process that are in memory (Linux)."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def machine() -> dict[str, Any]:

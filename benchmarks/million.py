@@ -18,6 +18,8 @@ from trails import Repository, Session
 
 TURNS: Final = 1_000_000
 SESSIONS: Final = 10_000
+DEEP: Final = audit_store.DEEP
+"""The session at the end of ten forks."""
 LONG: Final = "long"
 """The session that owns a tenth of all turns."""
 FORKED: Final = "forked"

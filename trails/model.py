@@ -692,6 +692,9 @@ class VerifyReport(Value):
     up_to: int | None = None
     """The number of the last commit that was checked, of a store that is open elsewhere; None where all were."""
 
+    since: int | None = None
+    """How many lines of the log a checkpoint covers, where turns were read only of sessions of which later lines tell."""
+
     @property
     def ok(self) -> bool:
         """True when nothing was found wrong."""

@@ -32,6 +32,6 @@ def run(setting: Setting) -> list[Result]:
             name="branches",
             title=f"branches() of a session with {forks} forks, beside four like it",
             baseline=_RAW,
-            seconds=seconds,
+            medians=seconds,
         )
     ]

@@ -39,7 +39,7 @@ def run(setting: Setting) -> list[Result]:
             name="compare",
             title=f"compare() of {forks} branches, 10 turns each, of a session with {turns:,} turns",
             baseline=_QUERIES,
-            seconds=seconds,
+            medians=seconds,
             targets=[Target("compare, on disk", seconds[_OURS] * 1000, 200.0, "ms")],
         )
     ]

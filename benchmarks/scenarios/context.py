@@ -81,7 +81,7 @@ def _measured(store: Repository, kind: str, kept: int, setting: Setting) -> Resu
         name=f"context-{kind}",
         title=f"context of {setting.size.turns:,} {title}, of which a summary keeps {kept}",
         baseline=_BASELINE,
-        seconds=seconds,
+        medians=seconds,
         counts={"turns shown": len(found.turns), "tokens": budget},
         targets=[
             Target(f"{name}, {kind}, against the {_BASELINE}", seconds[name] / seconds[_BASELINE], _TARGET, "x")

@@ -35,7 +35,7 @@ def run(setting: Setting) -> list[Result]:
             name="depth",
             title=f"load {len(texts):,} turns at fork depth {MAX_FORK_DEPTH}",
             baseline=_FLAT,
-            seconds=seconds,
+            medians=seconds,
             targets=[Target(f"load at depth {MAX_FORK_DEPTH}, against the same without forks", ratio, 1.5, "x")],
         )
     ]

@@ -37,7 +37,7 @@ def run(setting: Setting) -> list[Result]:
             name="diff",
             title=f"diff of two branches that share {shared:,} turns and differ in {_OWN} each",
             baseline=_SIBLINGS,
-            seconds=seconds,
+            medians=seconds,
             targets=[
                 *(Target(f"diff of {name}", 1000 * seconds[name], 10.0, "ms") for name in (_SIBLINGS, _PARENT)),
                 *(

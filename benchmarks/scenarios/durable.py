@@ -1,82 +1,74 @@
-"""What a commit log of one's own buys: many turns in one commit, many sessions at once, opening after a kill."""
+"""What a commit log of one's own buys: many turns in one commit, and many sessions at once."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import math
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import trails
 from benchmarks import peers
-from benchmarks.data import Message, add, messages
+from benchmarks.data import KINDS, TEXT_BYTES, Message, add, messages
 from benchmarks.harness import Contestant, Result, Setting, Target, medians, timed
+from benchmarks.peers.peer import Peer
+from benchmarks.scenarios.append import REWRITTEN
 from trails import Session
 
 _BATCHES = (1, 10, 100, 1_000)
+_ROUND = 500
+"""Turns that a contestant appends before it is the next one's turn, or one batch where that is more."""
 _SESSIONS = 8
-_SQLITE = "openai-agents SQLiteSession"
-_KILLED = """
-import os, sys, trails
-from benchmarks.data import messages
-store = trails.open(sys.argv[1])
-session = store.load("0")
-for message in messages(int(sys.argv[2]), 7):
-    session.append(message.role, message.text)
-    session.persist()
-os.kill(os.getpid(), 9)
-"""
 
 
 def run(setting: Setting) -> list[Result]:
-    """Measure batches, threads and opening, each on disk with every commit synced."""
-    return [_batches(setting), _threads(setting), _opening(setting)]
+    """Measure batches of each size and kind, and threads, each on disk with every commit synced."""
+    batches = [_batches(setting, kind, size) for kind in KINDS for size in _BATCHES if size <= setting.size.turns]
+    return [*batches, _threads(setting)]
 
 
-def _batches(setting: Setting) -> Result:
-    """Measure the seconds of one turn, by how many come in one commit."""
-    texts = messages(setting.size.turns, setting.seed)
-    folder = setting.folder / "batches"
+def _batches(setting: Setting, kind: str, size: int) -> Result:
+    """Measure the seconds of one turn where so many come in one commit."""
+    texts = KINDS[kind](max(size, min(setting.size.turns, _ROUND)), setting.seed, TEXT_BYTES)
+    name = f"batches {kind} {size}"
+    folder = setting.folder / name.replace(" ", "-")
     folder.mkdir()
-    with trails.open(folder / "store", create=True) as store:
-        contestants = []
-        for size in (size for size in _BATCHES if size <= len(texts)):
-            session = store.create(id=f"by-{size}")
-            session.persist()
-            contestants.append(Contestant(_by(size), _commits(session, texts, size)))
-        found, missing = peers.installed(folder)
-        if _SQLITE in found:
-            contestants.append(Contestant(_SQLITE, lambda: timed(lambda: found[_SQLITE].append(texts[0]))))
-        seconds = medians(contestants, setting.size.rounds)
-        for peer in found.values():
-            peer.close()
-    targets = (
-        [Target("a turn in a batch of 1,000", seconds[_by(1_000)] * 1e6, 120, "us")] if _by(1_000) in seconds else []
+    found, missing = peers.installed(folder)
+    there = {peers.OURS: peers.reopened(peers.OURS, folder), **found}
+    seconds = medians(
+        [Contestant(who, _commits(peer, texts, size)) for who, peer in there.items()], setting.size.rounds
     )
+    said = peers.durability(there)
+    for peer in there.values():
+        peer.close()
+    ours = seconds[peers.OURS] * 1e6
     return Result(
-        name="batches",
-        title="append turns, so many in one commit; seconds of one turn",
-        baseline=_by(1),
-        seconds=seconds,
+        name=name,
+        title=f"append {kind} turns of {TEXT_BYTES} bytes, {size:,} in one commit; seconds of one turn",
+        baseline=peers.SQLITE_SESSION if peers.SQLITE_SESSION in seconds else peers.OURS,
+        medians=seconds,
+        durability=said,
         missing=missing,
-        targets=targets,
+        targets=[Target("a turn in a batch of 1,000", ours, 120, "us")] if (kind, size) == ("plain", 1_000) else [],
     )
 
 
-def _by(size: int) -> str:
-    return f"trails, {size:,} a commit"
+def _commits(peer: Peer, texts: Sequence[Message], size: int) -> Callable[[], float | None]:
+    """Return a round of commits; one who rewrites everything each time is asked for the first commits only."""
+    left = math.isqrt(2 * REWRITTEN // (size * TEXT_BYTES)) if peer.rewrites else None
 
+    def several(commits: int) -> None:
+        for number in range(commits):
+            peer.fill(texts[number * size : (number + 1) * size])
 
-def _commits(session: Session, texts: Sequence[Message], size: int) -> Callable[[], float]:
-    commits = max(1, min(2_000, len(texts)) // size)
+    def one_round() -> float | None:
+        nonlocal left
+        commits = len(texts) // size
+        if left is not None:
+            commits = min(commits, left)
+            left -= commits
+        return peers.seconds(peer, lambda: several(commits)) / (commits * size) if commits else None
 
-    def several() -> None:
-        for _ in range(commits):
-            add(session, texts[:size])
-
-    return lambda: timed(several) / (commits * size)
+    return one_round
 
 
 def _threads(setting: Setting) -> Result:
@@ -110,42 +102,5 @@ def _threads(setting: Setting) -> Result:
         name="threads",
         title="append one turn at a time, each synced before the next, sessions side by side",
         baseline=one,
-        seconds=seconds,
+        medians=seconds,
     )
-
-
-def _opening(setting: Setting) -> Result:
-    """Measure opening a store of many sessions after it was closed, and after its process was killed."""
-    place = setting.folder / "opening"
-    with trails.open(place, create=True, durability="process") as store:
-        for number, message in enumerate(messages(setting.size.sessions, setting.seed)):
-            session = store.create(id=str(number))
-            session.append(message.role, message.text)
-            session.persist()
-    unflushed = min(setting.size.turns, 1_900)
-    well, killed = "after a close", f"after a kill, {unflushed:,} turns unflushed"
-    seconds = medians(
-        [Contestant(killed, lambda: _after_a_kill(place, unflushed)), Contestant(well, lambda: _open(place))],
-        min(setting.size.rounds, 5),
-    )
-    return Result(
-        name="opening",
-        title=f"open a store of {setting.size.sessions:,} sessions",
-        baseline=well,
-        seconds=seconds,
-        targets=[Target("opening after a kill, with most of a flush to replay", seconds[killed] * 1e3, 500, "ms")],
-    )
-
-
-def _after_a_kill(place: Path, turns: int) -> float:
-    root = str(Path(__file__).resolve().parents[2])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
-    subprocess.run([sys.executable, "-c", _KILLED, str(place), str(turns)], check=False, env=environment)
-    return _open(place)
-
-
-def _open(place: Path) -> float:
-    opened = []
-    seconds = timed(lambda: opened.append(trails.open(place)))
-    opened[0].close()
-    return seconds

@@ -34,7 +34,7 @@ def run(setting: Setting) -> list[Result]:
             name="event-loop",
             title=f"{_AGENTS} agents in one event loop: gaps between its beats",
             baseline="the longest gap with nothing to do",
-            seconds=seconds,
+            medians=seconds,
             counts={"agents": _AGENTS, "steps of each": _steps(setting), "beats": len(busy)},
             targets=[Target("the longest gap, milliseconds", busy[-1] * 1000, 20.0, "ms")],
         )

@@ -8,13 +8,15 @@ import trails
 from benchmarks import peers
 from benchmarks.data import Message, add, closed_store, filled, messages
 from benchmarks.harness import Contestant, Result, Setting, Target, bytes_in, medians, timed
+from benchmarks.peers.ours import Ours
+from benchmarks.peers.peer import Peer
 from trails import Repository, Session
 
 _OURS = "trails"
 _COPYING = "trails, copying the prefix"
 
-Fork = Callable[[Sequence[Message]], None]
-"""Make a fork and append these messages to it, one by one."""
+Fork = Callable[[Sequence[Message]], float]
+"""Make a fork and append these messages to it, one by one; return the seconds that it takes."""
 
 
 def run(setting: Setting) -> list[Result]:
@@ -28,7 +30,8 @@ def _on_disk(setting: Setting) -> list[Result]:
     at = len(texts) // 4 * 2
     found, missing = peers.installed(setting.folder)
     for peer in found.values():
-        peer.fill(texts)
+        for part in (texts[:at], texts[at:]):  # a commit where the fork will be: some can fork at commits only
+            peer.fill(part)
     folders = {name: setting.folder / name.replace(" ", "-") for name in (_OURS, _COPYING, *found)}
     rounds = max(2, setting.size.rounds // 3)  # each round of copies makes the store larger
     with (
@@ -41,8 +44,8 @@ def _on_disk(setting: Setting) -> list[Result]:
             add_one_by_one(_copied(theirs, at), tail)
 
         forks: dict[str, Fork] = {
-            _OURS: lambda tail: add_one_by_one(ours.fork(at=at), tail),
-            _COPYING: copied_fork,
+            _OURS: _timed(lambda tail: add_one_by_one(ours.fork(at=at), tail)),
+            _COPYING: _timed(copied_fork),
             **{name: _forker(peer, at) for name, peer in found.items()},
         }
         counts = _counts(store, ours, at, tail)
@@ -55,6 +58,7 @@ def _on_disk(setting: Setting) -> list[Result]:
             [Contestant(name, _round(fork, [[message] for message in tail])) for name, fork in forks.items()],
             rounds,
         )
+    said = {_OURS: Ours.durability, _COPYING: Ours.durability, **peers.durability(found)}
     for peer in found.values():
         peer.close()
     row, turns = counts["quads of a fork's row"], counts["turns written by ten forks of one turn"]
@@ -64,7 +68,8 @@ def _on_disk(setting: Setting) -> list[Result]:
             name="fork",
             title=f"fork {where} and append 10 turns, one by one",
             baseline=_OURS,
-            seconds=one,
+            medians=one,
+            durability=said,
             missing=missing,
             counts={"quads of a fork's row": row},
             targets=[Target("quads that a fork stores", row, 12, "quads")],
@@ -73,7 +78,8 @@ def _on_disk(setting: Setting) -> list[Result]:
             name="ten-forks",
             title=f"ten forks {where}, with one turn each",
             baseline=_OURS,
-            seconds=ten,
+            medians=ten,
+            durability=said,
             missing=missing,
             counts={name: count for name, count in counts.items() if name != "quads of a fork's row"},
             targets=[Target("turns that ten forks of one turn write", turns, 10, "turns")],
@@ -84,15 +90,15 @@ def _on_disk(setting: Setting) -> list[Result]:
 def _round(fork: Fork, tails: Sequence[Sequence[Message]]) -> Callable[[], float]:
     """Return a round that makes one fork for each tail."""
 
-    def all_of() -> None:
-        for tail in tails:
-            fork(tail)
-
-    return lambda: timed(all_of)
+    return lambda: sum(fork(tail) for tail in tails)
 
 
-def _forker(peer: peers.Peer, at: int) -> Fork:
-    return lambda tail: peer.fork(at, tail)
+def _timed(fork: Callable[[Sequence[Message]], None]) -> Fork:
+    return lambda tail: timed(lambda: fork(tail))
+
+
+def _forker(peer: Peer, at: int) -> Fork:
+    return lambda tail: peers.seconds(peer, lambda: peer.fork(at, tail))
 
 
 def _copied(session: Session, at: int) -> Session:
@@ -119,7 +125,7 @@ def _counts(store: Repository, session: Session, at: int, tail: Sequence[Message
     session.fork(at=at).persist()
     row = len(store.store) - quads
     turns = store.info()["turns"]
-    _ten_forks(lambda one: add_one_by_one(session.fork(at=at), one), tail)
+    _ten_forks(_timed(lambda one: add_one_by_one(session.fork(at=at), one)), tail)
     return {
         "quads of a fork's row": row,
         "turns written by ten forks of one turn": store.info()["turns"] - turns,
@@ -140,6 +146,6 @@ def _in_memory(setting: Setting) -> Result:
         name="fork-memory",
         title=f"fork at {at:,} of {len(texts):,} turns and persist, in memory",
         baseline="trails",
-        seconds=seconds,
+        medians=seconds,
         targets=[Target("fork and persist, in memory", seconds["trails"] * 1000, 1.0, "ms")],
     )

@@ -30,7 +30,7 @@ def run(setting: Setting) -> list[Result]:
             name="ledger",
             title=f"one message and its answer in a session of {len(texts):,} turns",
             baseline=_PAIR,
-            seconds=seconds,
+            medians=seconds,
             targets=[
                 Target(f"{_PROCESS}, against a session of 10 turns", seconds[_PROCESS] / seconds[_SHORT], _TARGET, "x")
             ],

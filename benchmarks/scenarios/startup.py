@@ -28,7 +28,7 @@ def run(setting: Setting) -> list[Result]:
             name="startup",
             title="fresh processes",
             baseline=_BARE,
-            seconds=seconds,
+            medians=seconds,
             targets=[
                 Target("import trails, a whole process", seconds[_IMPORT] * 1000, 150, "ms"),
                 Target("trails --help, a whole process", seconds[_HELP] * 1000, 300, "ms"),

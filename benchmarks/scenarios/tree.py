@@ -51,7 +51,7 @@ def run(setting: Setting) -> list[Result]:
             name="tree",
             title=f"the session tree with {grown:,} sessions that have not ended",
             baseline=_SPAWN,
-            seconds=seconds,
+            medians=seconds,
             counts={"sessions": grown, "at work when the process ended": recovered},
             targets=[
                 *(Target(name, 1000 * seconds[name], 5.0, "ms") for name in (_SPAWN, _COMPLETE, _NOTHING, _ONE)),

@@ -120,6 +120,27 @@ def test_a_backup_from_before_a_vacuum_still_holds_the_text(place: Path, tmp_pat
     assert holding(tmp_path / "backup", GONE)
 
 
+def test_a_vacuum_makes_the_tables_of_a_store_smaller_that_grew_commit_by_commit(place: Path) -> None:
+    with trails.open(place, create=True, durability="process") as store:
+        session = store.create(id="s")
+        for number in range(1_500):
+            session.append(
+                "user", f"{number} of the turns, {number * 7919 % 1500} of the words: " + "plan a trip by train " * 15
+            )
+            if number % 50 == 49:
+                session.persist()
+    with trails.open(place) as store:
+        before = _bytes_of_tables(place)
+        store.maintenance.vacuum()
+    assert _bytes_of_tables(place) < 0.7 * before
+    with trails.open(place) as store:
+        assert len(store.load("s")) == 1_500
+
+
+def _bytes_of_tables(place: Path) -> int:
+    return sum(path.stat().st_size for path in (place / "quads").glob("*.sst"))
+
+
 def test_a_vacuum_in_memory_has_nothing_to_do(memory: Repository) -> None:
     fill(memory)
     before = quads(memory)

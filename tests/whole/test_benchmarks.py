@@ -3,34 +3,53 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import trails
 from benchmarks import __main__ as benchmarks
-from benchmarks import peers, rendering
-from benchmarks.scenarios import SCENARIOS
+from benchmarks import asking, peers, rendering
+from benchmarks.data import agent_messages
+from benchmarks.harness import Result, Setting
+from benchmarks.peers.lines import JsonLines
+from benchmarks.peers.peer import Peer, sqlite_durability
+from benchmarks.scenarios import SCENARIOS, scale
 
+KINDS_AND_SIZES = [f"{kind} {size}" for kind in ("plain", "agent-like") for size in (400, 4000, 40000)]
+SCALE = [
+    "append",
+    "list",
+    *(f"search {text}" for text in ("a rare word", "two letters", "no hit")),
+    "opening",
+    "catalogue",
+]
 RESULTS_OF = {
-    "append": ["append-disk", "append-process"],
-    "load": ["load plain", "last plain", "load agent-like", "last agent-like"],
+    "append": [*(f"append-disk {of}" for of in KINDS_AND_SIZES), "append-process plain 400"],
+    "load": [f"{what} {of}" for of in KINDS_AND_SIZES for what in ("load", "last")],
+    "imports": ["imports"],
+    "space": [f"space {what} {kind}" for kind in ("plain", "agent-like") for what in ("disk", "appending", "loading")],
     "forks": ["fork", "ten-forks", "fork-memory"],
     "depth": ["depth"],
     "branches": ["branches"],
     "compare": ["compare"],
     "listing": ["listing"],
     "readers": ["readers"],
+    "scale": [f"scale {what}" for what in SCALE],
     "event-loop": ["event-loop"],
     "startup": ["startup"],
     "diff": ["diff"],
     "tree": ["tree"],
     "ledger": ["ledger"],
-    "durable": ["batches", "threads", "opening"],
+    "durable": ["batches plain 1", "batches plain 10", "batches agent-like 1", "batches agent-like 10", "threads"],
+    "opening": ["opening", "opening after a close", "opening after a kill"],
     "context": ["context-plain", "context-calls"],
     "prov": ["prov", "prov-validate"],
 }
-
+KEYS = {*("name", "title", "baseline", "unit", "medians", "ratios", "durability", "missing", "counts", "targets")}
 
 QUICK = ("branches", "listing", "load")
 """The scenarios that `make test` runs; they differ in what they measure, and share what makes a report."""
@@ -60,7 +79,8 @@ def test_a_scenario_gives_its_results_with_the_baseline_at_ratio_one(ran: tuple[
     name, report = ran
     assert [result["name"] for result in report["results"]] == RESULTS_OF[name]
     for result in report["results"]:
-        assert set(result) == {"name", "title", "baseline", "medians", "ratios", "missing", "counts", "targets"}
+        assert set(result) == KEYS
+        assert set(result["durability"]) <= set(result["medians"])
         assert set(result["ratios"]) == set(result["medians"])
         assert result["ratios"][result["baseline"]] == 1
         assert all(seconds > 0 for seconds in result["medians"].values())
@@ -88,10 +108,10 @@ def test_ten_forks_of_one_turn_write_ten_turns_and_a_fork_at_most_twelve_quads(t
 
 
 def test_a_peer_that_is_not_installed_is_reported_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(folder: Path) -> peers.Peer:
+    def absent(folder: Path) -> Peer:
         raise ModuleNotFoundError("No module named 'absent'", name="absent")
 
-    monkeypatch.setattr(peers, "PEERS", {peers.JSON_LINES: peers.JsonLines, "somebody else": absent})
+    monkeypatch.setattr(peers, "PEERS", {peers.JSON_LINES: JsonLines, "somebody else": absent})
     found, missing = peers.installed(tmp_path)
     found[peers.JSON_LINES].close()
     assert missing == ["somebody else"]
@@ -107,3 +127,67 @@ def test_the_command_writes_the_report_where_it_is_told_to(
     assert json.loads((tmp_path / "report.json").read_text()) == fake
     assert (tmp_path / "RESULTS.md").read_text() == rendering.markdown(fake)
     assert "branches()" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [peers.OURS, peers.JSON_LINES, "sqlite3, a table by hand"])
+def test_who_takes_part_gives_back_all_turns_the_last_ones_and_none_of_a_forks(name: str, tmp_path: Path) -> None:
+    peer = peers.reopened(name, tmp_path)
+    texts = agent_messages(6, seed=1)
+    peer.append(texts[:2])
+    peer.fill(texts[2:])
+    peer.fork(2, texts[:1])
+    peer.close()
+    again = peers.reopened(name, tmp_path)
+    assert [said["content"] for said in again.load()] == [message.text for message in texts]
+    last = [said["content"] if isinstance(said, dict) else said.content for said in again.last(2)]
+    assert last == [texts[4].text, texts[5].text]
+    again.close()
+
+
+def test_a_commit_that_sqlite_leaves_to_the_system_is_called_not_synced(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "some.db")) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        assert sqlite_durability(connection) == "synced (journal wal, synchronous full)"
+        connection.execute("PRAGMA synchronous=NORMAL")
+        assert sqlite_durability(connection) == "not synced (journal wal, synchronous normal)"
+
+
+def test_agent_like_turns_are_half_calls_and_answers_with_model_and_usage_for_everybody() -> None:
+    said = [message.plain() for message in agent_messages(8, seed=1, size=4_000)]
+    assert ["tool_calls" in one or "tool_call_id" in one for one in said] == [False, True, True, False] * 2
+    assert ["usage" in one for one in said] == [False, True, False, True] * 2
+    assert {len(one["content"]) for one in said} == {4_000}
+
+
+def test_a_query_that_is_given_up_counts_as_the_patience_and_the_others_are_asked_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = []
+
+    def ended_at_b(folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+        rounds.append(sorted(given))
+        return {name: {"seconds": 0.5} for name in given if name < "b" or "b" not in given}
+
+    monkeypatch.setattr(asking, "_answers", ended_at_b)
+    assert asking.ask(tmp_path, {"a": {}, "b": {}, "c": {}}) == {"a": 0.5, "b": asking.PATIENCE, "c": 0.5}
+    assert rounds == [["a", "b", "c"], ["c"]]
+
+
+def test_a_large_store_that_is_given_is_copied_and_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tmp_path / "made"
+    with trails.open(made, create=True) as store:
+        store.create(id="one").persist()
+    before = {path: path.read_bytes() for path in made.rglob("*") if path.is_file()}
+    seen: list[list[str]] = []
+
+    def looked_at(setting: Setting, store: trails.Repository, what: str) -> Result:
+        seen.append([record.id for record in store.list()])
+        raise LookupError(what)
+
+    monkeypatch.setattr(scale, "_appending", looked_at)
+    with pytest.raises(LookupError, match="0 turns in 1 sessions"):
+        benchmarks.run("tiny", only=["scale"], folder=tmp_path, large=made)
+    assert seen == [["one"]]
+    assert {path: path.read_bytes() for path in made.rglob("*") if path.is_file()} == before

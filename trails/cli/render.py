@@ -339,6 +339,10 @@ def _unsigned(console: Console, report: VerifyReport) -> None:
 
 def _since(console: Console, report: VerifyReport) -> None:
     """Print up to where it was looked, and what was changed, and logged, of what a checkpoint covers."""
+    if report.since is not None:
+        console.print(
+            f"turns were read only of sessions that changed since line {report.since:,} of the log: the checkpoint's last"
+        )
     if report.up_to is not None:
         console.print(
             f"up to commit {report.up_to:,}: the store is open elsewhere, and what comes later was not looked at"

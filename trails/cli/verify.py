@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 @command("verify")
 @click.argument("session", metavar="[SESSION]", required=False)
 @note_option("--checkpoint", "A checkpoint that was kept elsewhere: find what was rewritten since.")
+@note_option(
+    "--since", "A checkpoint of a store that was verified then: read turns only of sessions that changed since."
+)
 @verifier_option
 @witness_option
 @quorum_option
@@ -44,6 +47,7 @@ def verify(
     *,
     session: str | None,
     checkpoint: str | None,
+    since: str | None,
     verifiers: list[str],
     witnesses: list[str],
     quorum: int | None,
@@ -61,6 +65,9 @@ def verify(
     detached, deleted, brought back or redacted since. What may change of a session is its label, key, metadata, state,
     spawner, system prompts, tags, notes, signatures and entry.
 
+    With --since, which takes a checkpoint as --checkpoint does, turns are read only of sessions of which the log tells later on:
+    what somebody altered past Trails in the turns of others is not found so.
+
     With --witness, that many of the witnesses as --quorum says (all unless given) must have cosigned the checkpoint.
     With --timestamp and --tsa-cert, a time-stamp authority must have said that the checkpoint was there, and by when is shown.
 
@@ -74,6 +81,7 @@ def verify(
         report = store.verify(
             wanted,
             checkpoint=checkpoint,
+            since=since,
             verifiers=verifiers,
             witnesses=witnesses,
             quorum=quorum,

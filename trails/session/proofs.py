@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from pyoxigraph import Quad
 
@@ -24,6 +24,7 @@ from trails.plumbing.verifying import audit
 from trails.plumbing.verifying.derived import Derived, Told, parts_of
 from trails.plumbing.workspace import Workspace
 from trails.progress import Progress, moving
+from trails.store.contract import QuadStore
 from trails.store.view import ViewStore
 
 _PATIENCE: Final = 10.0
@@ -45,6 +46,7 @@ class Proofs(Handle, public=True):
         session: names.Name | None = None,
         *,
         checkpoint: str | None = None,
+        since: str | None = None,
         verifiers: Iterable[str] = (),
         witnesses: Iterable[str] = (),
         quorum: int | None = None,
@@ -58,7 +60,10 @@ class Proofs(Handle, public=True):
 
         With a `checkpoint` that was kept elsewhere, and the log's public keys in `verifiers`, also that nothing of what
         was stored when it was signed has been rewritten since; the report's `history` then says what of it was changed,
-        deleted or redacted, as the log tells. Without one, whoever owns the disk can rewrite everything unnoticed.
+        deleted or redacted, as the log tells. Without one, whoever owns the disk can rewrite everything unnoticed. `since` is
+        a checkpoint, too, of a store that was verified then: turns are read only of sessions of which the log tells later
+        on, so that it takes as long as they are many; the log and the catalog are checked as a whole. What somebody altered
+        past Trails in the turns of other sessions is not found so.
         `witnesses` are public keys of which `quorum` (all unless given) must have cosigned the checkpoint; the report's
         `witnessed` says which did, and when. `timestamp` is the response of a time-stamp authority (RFC 3161) over the
         checkpoint, which one of the certificates in `authorities`, as PEM, must stand behind; the report's `timestamped` says
@@ -72,6 +77,12 @@ class Proofs(Handle, public=True):
         store, reader = self._workspace.store, self._workspace.reader
         wanted = None if session is None else names.record(self._workspace, session).id
         keys, seen_by = list(verifiers), list(witnesses)
+        if since is not None:
+            if checkpoint is not None or wanted is not None:
+                raise InvalidInput(
+                    "what is new since a checkpoint is checked in the whole store, by that checkpoint alone"
+                )
+            checkpoint = since
         if checkpoint is None and (keys or seen_by):
             raise InvalidInput("verifier keys and witnesses are to check a checkpoint, and none was given")
         if quorum is not None and not seen_by:
@@ -80,10 +91,10 @@ class Proofs(Handle, public=True):
         witnessed = cosignatures(checkpoint, seen_by, quorum=quorum) if checkpoint is not None and seen_by else None
         stamped = stamped_if_asked(checkpoint, timestamp, list(authorities))
         rewritten = [] if kept is None else checkpoints.findings(store, kept)
-        since = None if kept is None else kept.size
+        asked = _Asked(wanted, None if kept is None else kept.size, only_new=since is not None)
         with moving(progress, "verifying") as move:
-            report, beside = _verified(self._workspace, wanted, since, move)
-        if wanted is None:
+            report, beside = _verified(self._workspace, asked, move)
+        if wanted is None and not asked.only_new:
             numbers = {session_id: each.numbers for session_id, each in beside.items()}
             found = index_checks.findings(self._workspace.index, store, numbers)
             doubted = [session_id for session_id, each in beside.items() if each.pack_differs]
@@ -95,7 +106,8 @@ class Proofs(Handle, public=True):
         only = None if wanted is None else {record.id for record in reader.lineage(wanted)}
         told = () if rewritten else log_events.since(store, kept.size, only)
         findings = (*rewritten, *report.findings)
-        said = {"history": told, "witnessed": witnessed, "timestamped": stamped}
+        said: dict[str, Any] = {"history": told, "witnessed": witnessed, "timestamped": stamped}
+        said |= {"since": asked.since} if asked.only_new else {}
         return report.model_copy(update={"findings": findings, **said})
 
     def _with_unsigned(
@@ -138,24 +150,37 @@ class Proofs(Handle, public=True):
         return checkpoints.prove_growth(self._workspace.store, old_note, new_note)
 
 
-def _verified(
-    at: Workspace, wanted: str | None, since: int | None, move: Progress | None
-) -> tuple[VerifyReport, Mapping[str, Told]]:
+class _Asked(NamedTuple):
+    """What is to be verified."""
+
+    session_id: str | None
+    since: int | None
+    """The number of the log's lines that a checkpoint covers."""
+    only_new: bool
+
+
+def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> tuple[VerifyReport, Mapping[str, Told]]:
     store, reader = at.store, at.reader.unpacked
-    beside = Derived(store, at.packs, parts_of(at.index)) if wanted is None else None
-    report, told = audit.verify(store, reader, wanted, since=since, progress=move, derived=beside)
+    is_whole = asked.session_id is None and not asked.only_new
+    beside = Derived(store, at.packs, parts_of(at.index)) if is_whole else None
+    report, told = _looked(store, reader, asked, move, beside)
     if isinstance(store, ViewStore):
-        report = report if report.ok else _judged_beside(store, reader, wanted, since, report)
+        report = report if report.ok else _judged_beside(store, reader, asked, report)
         return report.model_copy(update={"up_to": store.number}) if store.has_living_owner else report, told
     if not report.ok:
         with store.hold():  # half of what another thread was writing looks like damage: what stays is real
-            return audit.verify(store, reader, wanted, since=since, derived=beside)
+            return _looked(store, reader, asked, None, beside)
     return report, told
 
 
-def _judged_beside(
-    store: ViewStore, reader: Reader, wanted: str | None, since: int | None, report: VerifyReport
-) -> VerifyReport:
+def _looked(
+    store: QuadStore, reader: Reader, asked: _Asked, move: Progress | None, beside: Derived | None
+) -> tuple[VerifyReport, Mapping[str, Told]]:
+    session_id, since, only_new = asked
+    return audit.verify(store, reader, session_id, move, since=since, only_new=only_new, derived=beside)
+
+
+def _judged_beside(store: ViewStore, reader: Reader, asked: _Asked, report: VerifyReport) -> VerifyReport:
     """Return what stays of a report once it is known which marks of unfinished work are the owner's own: those that go.
 
     Raises `StoreFailed` where all depends on marks that stay: no verdict is better than a wrong one.
@@ -164,7 +189,7 @@ def _judged_beside(
     if not marks:
         return report
     with unfinished.believed(store, marks):
-        found, _ = audit.verify(store, reader, wanted, since=since)
+        found, _ = _looked(store, reader, asked, None, None)
     if not found.ok or _have_gone(marks, store):
         return found
     raise StoreFailed(

@@ -944,6 +944,7 @@ class Repository(Handle, public=True):
         session: Name | None = None,
         *,
         checkpoint: str | None = None,
+        since: str | None = None,
         verifiers: Iterable[str] = (),
         witnesses: Iterable[str] = (),
         quorum: int | None = None,
@@ -957,6 +958,7 @@ class Repository(Handle, public=True):
         return self.proofs.verify(
             session,
             checkpoint=checkpoint,
+            since=since,
             verifiers=verifiers,
             witnesses=witnesses,
             quorum=quorum,

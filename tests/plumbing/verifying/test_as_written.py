@@ -15,7 +15,7 @@ from trails import Repository, iris, queries, vocab
 from trails.plumbing.index.rows import all_turns, session_row, written_turns
 from trails.plumbing.verifying import as_written, checking, derived
 from trails.records import tools
-from trails.store import tsv
+from trails.store import Solutions, tsv
 from trails.store.embedded import EmbeddedStore
 
 _NUMBERED = re.compile(r"\((\S+) (-?\d+)\)")
@@ -36,7 +36,9 @@ def test_a_term_is_written_as_the_engine_writes_it_and_read_back(term: ox.Litera
     engine.add(ox.Quad(vocab.TURN, vocab.VALUE, term, ox.DefaultGraph()))
     (stored,) = engine
     out = io.BytesIO()
-    engine.query("SELECT ?o { ?s ?p ?o }").serialize(out, format=ox.QueryResultsFormat.TSV)
+    found = engine.query("SELECT ?o { ?s ?p ?o }")
+    assert isinstance(found, ox.QuerySolutions)
+    found.serialize(out, format=ox.QueryResultsFormat.TSV)
     [[written]] = tsv.table(out.getvalue())
     assert tsv.text(stored.object) == written
     assert tsv.term(written) == stored.object
@@ -77,6 +79,7 @@ def test_of_all_that_is_stored_only_copies_take_a_long_look(
     assert memory.verify().ok
     long = {session_id for session_id, (_, is_written) in looks.items() if not is_written}
     rows = memory.query("SELECT ?g { GRAPH ?g { ?s trails:keptWith|prov:wasQuotedFrom|prov:alternateOf ?o } }")
+    assert isinstance(rows, Solutions)
     copies = {iris.session_id(row["g"].value) for row in rows}
     assert long <= copies
     assert len(looks) > len(long) + 5

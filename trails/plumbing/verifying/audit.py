@@ -6,7 +6,8 @@ It reads raw rows, not sessions: what `load` would refuse is exactly what has to
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from itertools import chain as chain_of
 
 from pyoxigraph import NamedNode, Quad
 
@@ -17,10 +18,11 @@ from trails.integrity import chain, digests, leaves
 from trails.lineage import lineage
 from trails.model import SessionRecord, VerifyReport
 from trails.plumbing import former, kinds, redaction_records, slots, unfinished
+from trails.plumbing.index import changes
 from trails.plumbing.leaves import row_of
 from trails.plumbing.reader import Reader
 from trails.plumbing.verifying import beside
-from trails.plumbing.verifying.checking import Basis, faults
+from trails.plumbing.verifying.checking import Basis, check_rows, faults
 from trails.plumbing.verifying.derived import Derived, Told
 from trails.plumbing.verifying.findings import Findings
 from trails.plumbing.verifying.findings import subject as subject_of
@@ -40,19 +42,21 @@ def verify(
     progress: Progress | None = None,
     *,
     since: int | None = None,
+    only_new: bool = False,
     derived: Derived | None = None,
 ) -> tuple[VerifyReport, dict[str, Told]]:
     """Check one session and its ancestors, or (None) everything in the store, and report what is wrong.
 
     `since` is the number of the log's lines that a checkpoint covers. What these told of and what only a later redaction
-    explains is a finding then: a redaction of a name or a fact can't prove what stands in its place. Also returned is by
-    session id what `derived` found of it.
+    explains is a finding then: a redaction of a name or a fact can't prove what stands in its place. With `only_new`, turns
+    are read only of sessions of which a later line tells; of all others the rows in the catalog are checked. Also returned is
+    by session id what `derived` found of it.
     """
     audit = _Audit(store, reader, progress, since, derived)
     if session_id is not None:
         audit.lineage_of(session_id)
     else:
-        audit.everything()
+        audit.everything(only_new=only_new)
     report = VerifyReport(
         sessions=audit.sessions,
         turns=audit.turns,
@@ -90,8 +94,8 @@ class _Audit:
         self._check_sessions()
         self._records_of_kinds(every=False)
 
-    def everything(self) -> None:
-        """Check the catalog, all sessions, and that there is nothing else."""
+    def everything(self, *, only_new: bool) -> None:
+        """Check the catalog, all sessions or those with something new, and that there is nothing else."""
         catalog = self._store.quads((None, None, None, vocab.CATALOG))
         subjects: dict[str, list[Quad]] = defaultdict(list)
         for quad in catalog:
@@ -104,28 +108,35 @@ class _Audit:
         self._redactions()
         for record in self._records.values():
             self._lineage(record)
-        self._check_sessions()
+        changed = self._changed() if only_new else None
+        self._check_sessions(changed)
         self._records_of_kinds(every=True)
         for code, owner, what in slots.findings(self._records.values()):
             self.found.add(code, owner, what)
-        self._graphs(subjects, len(catalog))
+        self._graphs(subjects, None if changed is not None else len(catalog))
         self._gone(subjects)
         for session_id, what in former.untrue(self._store, self._known.lines, self._known.sessions):
             self.found.add("rolled-back", session_id, what)
         self._unexplained(subjects)
 
-    def _check_sessions(self) -> None:
-        """Check the turns of all sessions, in processes beside this one where there are many."""
+    def _changed(self) -> Collection[str] | None:
+        """Return the sessions of which lines tell that a checkpoint does not cover; None where that may be all."""
+        return changes.of_lines(self._known.lines[self._known.since or 0 :])
+
+    def _check_sessions(self, changed: Collection[str] | None = None) -> None:
+        """Check the turns of all sessions, or of those that changed, in processes beside this one where there are many."""
         basis = Basis(self._store, self._reader, self._records, self._known, self._derived)
-        total = sum(map(self._logged_turns, self._records.values()))
-        for checked in beside.checked(basis, total):
+        wanted = [each for each in self._records if changed is None or each in changed]
+        total = sum(self._logged_turns(self._records[each]) for each in wanted)
+        rows = [check_rows(basis, self._records.keys() - set(wanted))]
+        for checked in chain_of(rows, beside.checked(basis, wanted, total)):
             self.sessions += checked.sessions
             self.turns += checked.turns
             self._quads += checked.quads
             self.found.all += checked.findings
             self.found.covered.update(checked.covered)
             self.told.update(checked.told)
-            if self._progress:
+            if self._progress and checked.sessions:
                 self._progress(self.turns, max(self.turns, total), "")
 
     def _logged_turns(self, record: SessionRecord) -> int:
@@ -255,9 +266,12 @@ class _Audit:
         for who in named - said.keys():
             self.found.missing(author_type(str(getattr(who, "value", who))))
 
-    def _graphs(self, subjects: dict[str, list[Quad]], in_catalog: int) -> None:
-        """Find graphs that belong to no session; those of deleted ones may still wait to be swept."""
-        known = in_catalog + self._quads
+    def _graphs(self, subjects: dict[str, list[Quad]], in_catalog: int | None) -> None:
+        """Find graphs that belong to no session; those of deleted ones may still wait to be swept.
+
+        `in_catalog` is how many quads the catalog has; None where not all graphs were read, so that nothing can be summed up.
+        """
+        known = (in_catalog or 0) + self._quads
         for (graph,) in self._reader.select("graphs"):
             if iris.is_session(graph.value) and iris.session_id(graph.value) in self._records:
                 continue
@@ -273,7 +287,7 @@ class _Audit:
             if quads and not any(unfinished.is_known(self._store, quad) for quad in subjects.get(home, [])):
                 what = "belongs to no session" if place is None else place.orphan
                 self.found.add("stray-graph", None, f"the graph {graph.value} {what}")
-        if len(self._store) != known:
+        if in_catalog is not None and len(self._store) != known:
             self.found.add(
                 "stray", None, f"{len(self._store) - known} quads stand in graphs that the store does not list"
             )

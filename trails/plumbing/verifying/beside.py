@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -34,10 +34,10 @@ class Given(NamedTuple):
     """The files of the index that are there; None where nothing beside the store is checked."""
 
 
-def checked(basis: Basis, turns: int) -> Iterator[Checked]:
-    """Yield what comes of all sessions, some at a time; `turns` is about how many they have."""
-    left = dict.fromkeys(basis.records)
-    if _has_files(basis) and turns >= MANY and (processes := workers.count()):
+def checked(basis: Basis, session_ids: Iterable[str], turns: int) -> Iterator[Checked]:
+    """Yield what comes of sessions, some at a time; `turns` is about how many they have."""
+    left = dict.fromkeys(session_ids)
+    if left and _has_files(basis) and turns >= MANY and (processes := workers.count()):
         with suppress(workers.WorkersFailed):  # what they did not come to is done here
             for piece, done in workers.each(_BEGIN, _given(basis), _pieces(list(left), turns), processes):
                 for session_id in piece:
@@ -54,7 +54,7 @@ def _has_files(basis: Basis) -> bool:
 
 
 def _pieces(session_ids: Sequence[str], turns: int) -> list[Sequence[str]]:
-    size = max(1, _PIECE * len(session_ids) // turns)
+    size = max(1, _PIECE * len(session_ids) // max(turns, 1))
     return [session_ids[at : at + size] for at in range(0, len(session_ids), size)]
 
 

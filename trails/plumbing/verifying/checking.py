@@ -70,6 +70,15 @@ def check(basis: Basis, session_ids: Iterable[str]) -> Checked:
     return Checked(len(counts), turns, quads, found.all, checking.told, found.covered)
 
 
+@decodes
+def check_rows(basis: Basis, session_ids: Iterable[str]) -> Checked:
+    """Return what is found of the rows of some sessions in the catalog; their turns are not read."""
+    checking = _Checking(basis)
+    for session_id in session_ids:
+        checking.row(basis.records[session_id])
+    return Checked(0, 0, 0, checking.found.all, {}, checking.found.covered)
+
+
 class _Checking:
     def __init__(self, basis: Basis) -> None:
         self.found = Findings()
@@ -111,15 +120,22 @@ class _Checking:
                 self.found.add(code, record.id, what)
         return len(rows), quads
 
-    def _against_log(self, record: SessionRecord, rows: Sequence[StoredTurn]) -> None:
-        """Hold a session against what the log says of it: its row, and its head after every batch of turns."""
+    def row(self, record: SessionRecord) -> logged.SessionLog | None:
+        """Hold a session's row against what the log says of it, and return that."""
         log = self._known.sessions.get(record.id)
         stands = row_of(self._store, record.id)
         self.found.cover(stands.quads)
         if log is None or log.deleted or log.made_with is None:
             self.found.add("unlogged", record.id, "is in the store and not in its log")
-            return
+            return None
         self._row_against_log(record, log, stands)
+        return log
+
+    def _against_log(self, record: SessionRecord, rows: Sequence[StoredTurn]) -> None:
+        """Hold a session against what the log says of it: its row, and its head after every batch of turns."""
+        log = self.row(record)
+        if log is None:
+            return
         digest_at = {row.index: row.digest for row in rows}
         covered = max((count for count, _, number in log.heads if number < (self._known.since or 0)), default=0)
         for row in rows:
