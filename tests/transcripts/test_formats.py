@@ -12,7 +12,8 @@ import pytest
 
 import trails
 from tests.support.machines import Size
-from trails.transcripts.formats import TRANSCRIPTS, export_session, import_path
+from trails.transcripts.formats import export_session, import_path
+from trails.transcripts.known import TRANSCRIPTS
 
 REAL = {
     "claude-code-jsonl": "claude-code",

@@ -26,7 +26,7 @@ from tests.support.places import IMPORTED, ROOT
 from tests.support.query_rules import lint
 from trails import errors, queries, vocab
 from trails.cli.guide import PAGES, error_pages, read_page
-from trails.transcripts.formats import TRANSCRIPTS
+from trails.transcripts.known import TRANSCRIPTS
 
 README = (ROOT / "README.md").read_text("utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")

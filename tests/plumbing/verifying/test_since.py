@@ -100,9 +100,10 @@ def test_a_checkpoint_of_another_store_is_a_finding(store: Repository, monday: s
 
 
 def test_a_session_or_another_checkpoint_does_not_go_with_it(store: Repository, monday: str) -> None:
-    for asked in ({"session": "old"}, {"checkpoint": monday}):
-        with pytest.raises(InvalidInput, match="by that checkpoint alone"):
-            store.verify(since=monday, verifiers=[VERIFIER], **asked)
+    with pytest.raises(InvalidInput, match="by that checkpoint alone"):
+        store.verify("old", since=monday, verifiers=[VERIFIER])
+    with pytest.raises(InvalidInput, match="by that checkpoint alone"):
+        store.verify(checkpoint=monday, since=monday, verifiers=[VERIFIER])
 
 
 def test_the_command_says_what_was_not_read(store: Repository, monday: str, run: Run, tmp_path: Path) -> None:
