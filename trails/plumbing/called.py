@@ -87,6 +87,8 @@ _TERMS: Final[Mapping[str, Callable[[str], ox.NamedNode | ox.Literal]]] = {
     "home": lambda session_id: ox.NamedNode(iris.session(session_id)),
 }
 """By column of `calls`, what stands for its value in the answer."""
+_VALUES: Final[Mapping[str, Callable[[str], str]]] = {"principal": iris.author_name, "home": iris.session_id}
+"""By column that a parameter may hold to some values, the value that an IRI stands for."""
 
 
 def answer(workspace: Workspace, query: QueryFile, values: Mapping[str, Any]) -> Solutions | None:
@@ -102,15 +104,15 @@ def answer(workspace: Workspace, query: QueryFile, values: Mapping[str, Any]) ->
     wanted = None if asked.parameter is None else given[asked.parameter]
     if wanted is not None and len(set(wanted)) < len(wanted):
         return None
-    only = None if wanted is None else {str(term) for term in wanted}
-    sums = workspace.index.figures(lambda file: _sums(file, asked))
+    only = None if wanted is None else [_VALUES[asked.by[0]](term.value) for term in wanted]
+    sums = workspace.index.figures(lambda file: _sums(file, asked, only))
     if sums is None:
         return None
     terms = [(tuple(_TERMS[by](part) for by, part in zip(asked.by, key, strict=True)), sums[key]) for key in sums]
     rows = [
         (*group, *asked.columns(found))
         for group, found in sorted(terms, key=lambda each: [term.value for term in each[0]])
-        if only is None or str(group[0]) in only
+        if wanted is None or group[0] in wanted
     ]
     return _solutions([column.name for column in query.columns], rows)
 
@@ -131,45 +133,59 @@ def _solutions(names: Sequence[str], rows: Iterable[Sequence[ox.NamedNode | ox.L
     return Solutions(tuple(names), list(found))
 
 
-def _sums(file: SideFile, asked: _Question) -> dict[tuple[str, ...], _Sum] | None:
-    """Return the sums by group; None where a call has more tokens than the figures keep."""
-    if file.ask(_MUCH, (MOST_TOKENS,)):
+def _sums(file: SideFile, asked: _Question, only: Sequence[str] | None) -> dict[tuple[str, ...], _Sum] | None:
+    """Return the sums by group, also of some others than `only` has; None where a call has more tokens than the figures keep."""
+    scope, values = "", list[str]()
+    if only is not None:
+        scope, values = f" AND {asked.by[0]} IN ({', '.join('?' * len(only))})", list(only)
+    again = file.ask(_AGAIN.format(scope=scope), values)
+    told_again = [dict(zip(_COLUMNS, row, strict=True)) for row in again]
+    if file.ask(_MUCH.format(scope=scope), (MOST_TOKENS, *values)) or any(map(_is_much, told_again)):
         return None
     sums: dict[tuple[str, ...], _Sum] = defaultdict(_Sum)
-    for group in [*_told_once(file, asked), *_told_again(file, asked)]:
+    once = file.ask(_ONCE.format(by=", ".join(asked.by), scope=scope), values)
+    for group in [*_told_once(once, len(asked.by)), *_told_again(told_again, asked)]:
         sums[group.key].add(group)
     return sums
 
 
 _MUCH: Final = (
     "SELECT 1 FROM calls"
-    " WHERE max(ifnull(input, 0), ifnull(output, 0), ifnull(cache_read, 0), ifnull(cache_write, 0)) >= ? LIMIT 1"
+    " WHERE max(ifnull(input, 0), ifnull(output, 0), ifnull(cache_read, 0), ifnull(cache_write, 0)) >= ?{scope} LIMIT 1"
 )
 _ONCE: Final = (
     "SELECT {by}, count(*), ifnull(sum(input), 0), ifnull(sum(output), 0), ifnull(sum(cache_read), 0),"
     " ifnull(sum(cache_write), 0), cost FROM calls"
-    " WHERE counts AND digest NOT IN (SELECT digest FROM calls WHERE NOT counts) GROUP BY {by}, cost"
+    " WHERE counts AND digest NOT IN (SELECT digest FROM calls WHERE NOT counts){scope} GROUP BY {by}, cost"
 )
 _AGAIN: Final = (
     "SELECT digest, rank, home, principal, author, model, input, output, cache_read, cache_write, cost FROM calls"
-    " WHERE digest IN (SELECT digest FROM calls WHERE NOT counts) ORDER BY digest, rank"
+    " WHERE digest IN (SELECT digest FROM calls WHERE NOT counts)"
+    " AND digest IN (SELECT digest FROM calls WHERE 1{scope}) ORDER BY digest, rank"
 )
+_COLUMNS: Final = (
+    "digest", "rank", "home", "principal", "author", "model", "input", "output", "cache_read", "cache_write", "cost",
+)  # fmt: skip
+_TOKENS: Final = _COLUMNS[6:10]
 
 
-def _told_once(file: SideFile, asked: _Question) -> Iterator[_Group]:
+def _is_much(told: Mapping[str, Any]) -> bool:
+    return any((told[name] or 0) >= MOST_TOKENS for name in _TOKENS)
+
+
+def _told_once(rows: Iterable[Sequence[Any]], width: int) -> Iterator[_Group]:
     """Give the calls that one turn tells of."""
-    width = len(asked.by)
-    for row in file.ask(_ONCE.format(by=", ".join(asked.by))):
+    for row in rows:
         yield _Group(tuple(row[:width]), row[width], tuple(row[width + 1 : width + 5]), row[-1])
 
 
-def _told_again(file: SideFile, asked: _Question) -> Iterator[_Group]:
+def _told_again(told_again: Iterable[Mapping[str, Any]], asked: _Question) -> Iterator[_Group]:
     """Give the calls that copies tell of, too: where they were made as the queries find it, by the least rank and name."""
-    for _, rows in groupby(file.ask(_AGAIN), key=lambda row: row[0]):
-        told = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
+    for _, rows in groupby(told_again, key=lambda each: each["digest"]):
+        told = list(rows)
         first = [each for each in told if each["rank"] == told[0]["rank"]]
         key = tuple(_least(by, [each[by] for each in first]) for by in asked.by)
-        read, written, cached, caches = (min(each[name] or 0 for each in told) for name in _COLUMNS[6:10])
+        read, written, cached, caches = (min(each[name] or 0 for each in told) for name in _TOKENS)
         costs = [each["cost"] for each in told]
         is_told = any(cost is not None for cost in costs)
         yield _Group(key, 1, (read, written, cached, caches), min(cost or 0.0 for cost in costs) if is_told else None)
@@ -177,8 +193,3 @@ def _told_again(file: SideFile, asked: _Question) -> Iterator[_Group]:
 
 def _least(by: str, parts: Sequence[str]) -> str:
     return min(parts, key=lambda part: _TERMS[by](part).value)
-
-
-_COLUMNS: Final = (
-    "digest", "rank", "home", "principal", "author", "model", "input", "output", "cache_read", "cache_write", "cost",
-)  # fmt: skip
