@@ -563,3 +563,50 @@ def test_a_pack_is_written_block_after_block(place: Path) -> None:
             sizes.append([each.count for each in found])
     assert sizes == [[4], [4, 1], [4, 2], [4, 3], [4, 4], [4, 4, 1]]
     assert block.MOST == 250
+
+
+# --- a store that is not what it was when its packs were written
+
+
+def put_back(place: Path, older: Path) -> None:
+    """Put an older copy of a store in its place, under the packs that are there."""
+    index = place.parent / "index"
+    shutil.copytree(place / maintenance.INDEX, index)
+    shutil.rmtree(place)
+    shutil.copytree(older, place)
+    shutil.rmtree(place / maintenance.INDEX, ignore_errors=True)
+    shutil.copytree(index, place / maintenance.INDEX)
+
+
+def test_of_a_store_that_was_put_back_nothing_stays_that_it_never_had(place: Path, tmp_path: Path) -> None:
+    with trails.open(place, create=True, durability="process") as store:
+        say(store.create(id="other"), "hi")
+    shutil.copytree(place, tmp_path / "older")
+    fill(place)
+    assert packs(place)
+    put_back(place, tmp_path / "older")
+    with trails.open(place, read_only=True) as store:
+        assert [each.id for each in store.list()] == ["other"]
+        assert len(packs(place)) == 2
+    with trails.open(place) as store:
+        assert [turn.content for turn in store.load("other").turns] == ["hi"]
+        assert packs(place) == []
+    assert MARKED.encode() not in b"".join(path.read_bytes() for path in place.rglob("*.pack"))
+
+
+def test_of_a_store_that_only_grew_packs_stay(place: Path) -> None:
+    fill(place)
+    before = packs(place)
+    with trails.open(place) as store:
+        say(store.create(id="other"), "hi")
+    with trails.open(place):
+        assert set(before) < set(packs(place))
+
+
+@pytest.mark.parametrize("what", [b"", b"[1, 2]", b"null", b'["a", "b", 3]', b"{"])
+def test_packs_of_which_nobody_can_say_when_they_were_written_are_thrown_away(place: Path, what: bytes) -> None:
+    turns = fill(place)
+    (place / maintenance.INDEX / keeper.FOLDER / "reached").write_bytes(what)
+    with trails.open(place) as store:
+        assert packs(place) == []
+        assert store.load("plan").turns == tuple(turns)

@@ -38,6 +38,21 @@ def all_of(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"??/*{SUFFIX}"))
 
 
+def put(path: Path, data: bytes) -> None:
+    """Write a small file beside the packs, in the place of what is there, whole or not at all."""
+    _make(path.parent)
+    made = path.with_name(f"{path.name}.new")
+    with _opened(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor:
+        write_all(descriptor, data, 0)
+    made.replace(path)
+
+
+def _make(folder: Path) -> None:
+    """Make the folder of packs, and the index's that it is in."""
+    for each in (folder.parent, folder):
+        each.mkdir(mode=0o700, exist_ok=True)
+
+
 @contextmanager
 def _opened(path: Path, flags: int) -> Iterator[int]:
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -96,8 +111,8 @@ def extend(path: Path, turns: Sequence[Turn], session_id: str, starts_at: int, p
 
     Blocks are full but for the last one, which is written again. Raises OSError where nothing can be written.
     """
-    for folder in (path.parent.parent.parent, path.parent.parent, path.parent):
-        folder.mkdir(mode=0o700, exist_ok=True)
+    _make(path.parent.parent)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
     with _opened(path, os.O_RDWR | os.O_CREAT) as descriptor:
         before = [extent for extent in _extents(descriptor) if extent.start < turns[0].index]
         kept = list(turns)

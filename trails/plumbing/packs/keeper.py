@@ -11,6 +11,7 @@ which all packs are thrown away where a kill leaves it behind.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -30,6 +31,7 @@ from trails.plumbing.index import changes
 from trails.plumbing.packs import files
 from trails.plumbing.packs.block import Block
 from trails.store import maintenance
+from trails.store.commitlog import Leaves
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.syncing import sync_folder
@@ -37,6 +39,9 @@ from trails.store.view import ViewStore
 
 FOLDER: Final = "packs"
 _MARK: Final = "erasing"
+_REACHED: Final = "reached"
+"""The file that says how far the store's log reached when packs were last written: where the log never did, the store was put
+back to an earlier state, and packs may hold what it never had."""
 LEAST: Final = 64
 """Turns of its own from which on a session is packed: fewer are read from the store as quickly."""
 _FREE: Final = 64 << 20
@@ -164,10 +169,12 @@ class Packs:
             with suppress(OSError, TrailsError, ValueError):  # what was committed is not lost by it
                 if (self._folder / _MARK).exists() or shutil.disk_usage(self._folder.parent.parent).free < _FREE:
                     return
+                reached = self._store.log.reached
+                files.put(self._folder / _REACHED, json.dumps(reached).encode())
                 for session_id, each in waiting.items():
-                    self._pack(self._folder, session_id, each)
+                    self._pack(self._folder, session_id, each, reached)
 
-    def _pack(self, folder: Path, session_id: str, waiting: _Waiting) -> None:
+    def _pack(self, folder: Path, session_id: str, waiting: _Waiting, reached: Leaves) -> None:
         path, turns = files.path_of(folder, session_id), waiting.turns
         end = waiting.starts_at
         if path.exists():
@@ -181,7 +188,7 @@ class Packs:
         new = [turn for turn in turns if turn.index >= end]
         if new and new[0].index == end:
             with suppress(ValueError):
-                files.extend(path, new, session_id, waiting.starts_at, self._store.log.reached)
+                files.extend(path, new, session_id, waiting.starts_at, reached)
 
     # --- upkeep
 
@@ -244,9 +251,22 @@ class Packs:
             ) from error
 
     def sweep(self) -> None:
-        """Throw away all packs where a kill met somebody who took something out of the store."""
-        if self._writes and self._folder is not None and (self._folder / _MARK).exists():
+        """Throw away all packs where a kill met somebody who took something out, or where the store is not as it was."""
+        if not self._writes or self._folder is None or not self._folder.exists():
+            return
+        if (self._folder / _MARK).exists():
             self.empty()
+        elif not self._is_ahead(self._folder / _REACHED):
+            with suppress(StoreFailed):  # none of them is believed
+                self.empty()
+
+    def _is_ahead(self, path: Path) -> bool:
+        """Tell whether the store's log reached to where it was when packs were written."""
+        try:
+            lines, size, link = json.loads(path.read_bytes())
+            return self._store.log.holds(Leaves(lines, size, link))
+        except (OSError, ValueError, TypeError):
+            return False
 
     def empty(self) -> None:
         """Throw away all packs; they are made again when sessions are written and read."""
