@@ -128,6 +128,9 @@ def test_a_notebooks_bar_ends_where_the_work_fails(notebook: Shown) -> None:
 
 def test_verify_draws_a_bar_in_a_notebook(notebook: Shown) -> None:
     with trails.open(":memory:") as store:
-        store.create(id="s").persist()
+        session = store.create(id="s")
+        session.append("user", "hi")
+        session.append("assistant", "yes")
+        session.persist()
         assert store.verify(progress=True).ok
-    assert "1 of 1" in notebook.pages[-1]
+    assert "2 of 2" in notebook.pages[-1]

@@ -63,9 +63,9 @@ def test_whoever_keeps_the_exception_of_an_interrupted_read_does_not_keep_the_en
     real = committing.matching
 
     def interrupted(*args: Any) -> Iterator[Any]:
-        found = real(*args)
-        yield next(found)
-        raise KeyboardInterrupt
+        for each in real(*args):
+            yield each
+            raise KeyboardInterrupt
 
     with filled(place) as store:
         with monkeypatch.context() as patch:

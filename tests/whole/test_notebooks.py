@@ -25,7 +25,7 @@ SHOWN = {
         "of 60</bdi>",
         "left out",
     ],
-    "an-audit": ["verified: nothing is wrong", "2 of 2", "urn:trails:principal:alice", "(redacted)"],
+    "an-audit": ["verified: nothing is wrong", "5 of 5", "urn:trails:principal:alice", "(redacted)"],
     "fifty-branches": ["51 branches", "Welch&#x27;s t test", "Mann-Whitney U test", "<svg", "few-shot × 25", "tabular"],
 }
 

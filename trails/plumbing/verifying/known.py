@@ -53,8 +53,9 @@ class Known:
 
 def known(store: QuadStore, since: int | None) -> Known:
     """Return what the log of a store says; `since` is the number of its lines that a checkpoint covers."""
+    made = dict(redactions(store))  # raises where the store is closed, which its log does not tell
     lines = store.log.lines()
-    numbers, made = logged.redactions(lines), dict(redactions(store))
+    numbers = logged.redactions(lines)
     redacted = {_digest_of(quads) for leaf, quads in made.items() if leaf in numbers}
     starts = {digest[:_DIGITS] for digest in redacted if digest}
     stands_as = redaction_records.standing(store, numbers.keys())
