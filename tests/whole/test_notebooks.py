@@ -32,6 +32,7 @@ SHOWN = {
 
 def run(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return what all cells of a notebook show, run in a folder of its own on this checkout."""
+    tempfile.gettempdir()  # this process keeps what it finds first, and the folder below goes
     monkeypatch.setenv("PYTHONPATH", str(IMPORTED))
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setenv("IPYTHONDIR", str(folder / "ipython"))
