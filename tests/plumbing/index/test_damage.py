@@ -63,11 +63,21 @@ def index_of(place: Path) -> Path:
     return place / maintenance.INDEX
 
 
+def files_of(place: Path) -> list[Path]:
+    return sorted(entry for entry in index_of(place).rglob("*") if entry.is_file())
+
+
+def texts_of(place: Path) -> list[str]:
+    """The names of the files that hold anything of a turn."""
+    return [file.name for file in files_of(place) if file.name != "reached"]
+
+
 def test_the_index_stands_beside_the_store_for_its_owner_alone(place: Path) -> None:
     fill(place, "a")
-    files = {file.name: file.stat().st_mode & 0o777 for file in index_of(place).iterdir()}
-    assert files == dict.fromkeys(("figures.db", "figures.seal", "texts.db", "texts.seal"), 0o600)
-    assert index_of(place).stat().st_mode & 0o777 == 0o700
+    files = {file.name: file.stat().st_mode & 0o777 for file in files_of(place)}
+    assert files == dict.fromkeys(("figures.db", "figures.seal", "texts.db", "texts.seal", "reached"), 0o600)
+    folders = [index_of(place), *(entry for entry in index_of(place).rglob("*") if entry.is_dir())]
+    assert {folder.name: folder.stat().st_mode & 0o777 for folder in folders} == {"index": 0o700, "packs": 0o700}
 
 
 def _flip(file: Path, at: int) -> None:
@@ -177,8 +187,7 @@ def test_a_file_that_is_damaged_while_it_is_open_is_made_anew(place: Path) -> No
 
 def _of_another_store(place: Path, other: Path) -> None:
     fill(other, *"xyz")
-    for file in index_of(other).iterdir():
-        (index_of(place) / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(index_of(other), index_of(place), dirs_exist_ok=True)
 
 
 def _flipped(place: Path, _: Path) -> None:
@@ -205,7 +214,7 @@ WHILE_OPEN: dict[str, Callable[[Path, Path], object]] = {
     "another store's, in its place": _swapped,
     "flipped": _flipped,
     "no folder": lambda place, _: shutil.rmtree(index_of(place)),
-    "no files": lambda place, _: deque(map(Path.unlink, index_of(place).iterdir())),
+    "no files": lambda place, _: deque(map(Path.unlink, files_of(place))),
     "a file for a folder": _nothing_but_a_file,
 }
 
@@ -306,7 +315,7 @@ def test_a_kill_at_any_step_of_bringing_it_up_to_date_gives_no_wrong_answer(plac
 
 
 def _raw(place: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in sorted(index_of(place).iterdir()))
+    return b"".join(file.read_bytes() for file in files_of(place))
 
 
 def _grams(place: Path) -> set[str]:
@@ -375,7 +384,7 @@ def test_what_was_taken_out_just_before_a_kill_is_gone_once_the_store_is_opened(
     assert done.returncode == -9
     with trails.open(place) as store:
         assert store.load("s").turns[0].redacted
-        assert list(index_of(place).iterdir()) == []
+        assert texts_of(place) == []
 
 
 def test_an_index_too_great_to_be_written_anew_is_thrown_away(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,7 +402,7 @@ def test_what_a_kill_left_unsealed_is_gone_once_the_store_is_opened(place: Path)
     for part in PARTS:
         (index_of(place) / part.name).with_suffix(".seal").unlink()
     trails.open(place).close()
-    assert list(index_of(place).iterdir()) == []
+    assert texts_of(place) == []
 
 
 def test_reads_beside_an_owner_use_its_index_and_write_nothing(place: Path) -> None:
@@ -402,7 +411,7 @@ def test_reads_beside_an_owner_use_its_index_and_write_nothing(place: Path) -> N
         session = owner.create(id="b")
         session.append("user", "I am b")
         session.persist()
-        before = {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in index_of(place).iterdir()}
+        before = {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in files_of(place)}
         with trails.open(place, read_only=True) as view:
             assert answers(view) == expected("a", "b")
             third = owner.load("b")
@@ -412,7 +421,7 @@ def test_reads_beside_an_owner_use_its_index_and_write_nothing(place: Path) -> N
             owner.summaries()
             view.refresh()
             assert answers(view)[2] == 3
-        assert before.keys() == dict.fromkeys(index_of(place).iterdir()).keys()
+        assert before.keys() == dict.fromkeys(files_of(place)).keys()
 
 
 def test_a_view_of_an_older_moment_does_not_believe_a_newer_index(place: Path) -> None:
