@@ -1,18 +1,20 @@
 """Giving logged commits to the engine on a thread of its own: the next commit is prepared, and synced, meanwhile.
 
 The log is the truth and was synced; the engine is an index of it. Whoever reads waits until the engine has all that was
-put before, so nobody sees less than what was acknowledged.
+put before and may be of what he reads, so nobody sees less than what was acknowledged.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Final
 
 from trails.store.committing import Batch
+from trails.store.pattern import Pattern
 
 _MOST: Final = 64
 """Batches that may wait; whoever puts one more waits for them."""
@@ -32,6 +34,7 @@ class Applier:
         self._rest = rest
         self._queue: SimpleQueue[Batch | None] = SimpleQueue()
         self._last: Batch | None = None
+        self._unapplied: deque[Batch] = deque()
         self._changed = threading.Condition()
         self._waiting = 0
         self._thread: threading.Thread | None = None
@@ -45,6 +48,7 @@ class Applier:
         if self._queue.qsize() >= _MOST:
             self.wait()
         self._last = batch
+        self._unapplied.append(batch)
         self._queue.put(batch)
 
     @property
@@ -64,6 +68,15 @@ class Applier:
                     self._changed.wait()
             finally:
                 self._waiting -= 1
+
+    def wait_for(self, pattern: Pattern) -> None:
+        """Return once the engine has of all that was put so far what matches a pattern."""
+        if self._last is None or self._last.applied:
+            return
+        for batch in reversed(tuple(self._unapplied)):
+            if not batch.applied and batch.touches(pattern):
+                self.wait(batch)
+                return
 
     def end(self) -> None:
         """Let the thread end, once it has applied what was put."""
@@ -87,6 +100,7 @@ class Applier:
                 apply(batch)
             del apply  # while it waits, the thread keeps nobody alive
             batch.applied = True
+            self._unapplied.popleft()
             if self._waiting:
                 with self._changed:
                     self._changed.notify_all()

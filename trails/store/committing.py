@@ -6,6 +6,7 @@ sync, and gives to the engine in the same order.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -21,7 +22,7 @@ from trails.store.commitlog import Leaves
 from trails.store.contract import Change, PreconditionFailed
 from trails.store.frames import CommitRecord
 from trails.store.leaflog import LeafLog
-from trails.store.pattern import Pattern
+from trails.store.pattern import Pattern, matches
 from trails.store.preview import Preview
 
 BULK_FROM: Final = 4_000
@@ -56,8 +57,8 @@ class Settled:
 class Batch:
     """Commits that are decided together; `over` is the store as the ones before leave it."""
 
-    look: Callable[[], ox.Store]
-    """Gives the engine, once it has all commits before this batch."""
+    look: Callable[[Pattern], ox.Store]
+    """Gives the engine, once it has of all commits before this batch what matches a pattern."""
     log: LeafLog
     removals: int
     writers: Mapping[object, object]
@@ -73,6 +74,8 @@ class Batch:
     """By graph, who of this batch wrote to it last."""
     alone: bool = False
     """Whether there is one commit only: what it does need not be kept in mind."""
+    _by_graph: dict[object, list[ox.Quad]] = field(default_factory=dict)
+    """What is added and removed."""
     _add: dict[ox.Quad, None] = field(default_factory=dict)
     _remove: set[ox.Quad] = field(default_factory=set)
 
@@ -89,6 +92,12 @@ class Batch:
                 joined += each.add
         if joined:
             yield joined, (), CommitRecord()
+
+    def touches(self, pattern: Pattern) -> bool:
+        """Tell whether what matches a pattern may differ once the engine has this batch, too."""
+        graph = pattern[3]
+        places = self._by_graph.values() if graph is None else [self._by_graph.get(graph, [])]
+        return any(matches(quad, pattern) for place in places for quad in place)
 
     def decide(self, waiting: Waiting) -> None:
         """Settle a commit, or note that it had happened, or why it may not."""
@@ -132,24 +141,29 @@ class Batch:
         return Settled(waiting, add, remove, made, lines, before, reached, record)
 
     def _note(self, writer: object, add: Sequence[ox.Quad], remove: Sequence[ox.Quad]) -> None:
-        """Remember who wrote to which graphs last."""
-        for graph in {quad.graph_name for part in (add, remove) for quad in part}:
+        """Remember who wrote to which graphs last, and what."""
+        changed: defaultdict[object, list[ox.Quad]] = defaultdict(list)
+        for part in (add, remove):
+            for quad in part:
+                changed[quad.graph_name].append(quad)
+        for graph, quads in changed.items():
             self.wrote[graph] = writer
+            self._by_graph.setdefault(graph, []).extend(quads)
 
     # --- what is there, with what the commits before do
 
     def _has(self, quad: ox.Quad) -> bool:
         if quad in self._add:
             return True
-        return quad not in self._remove and quad in self.look()
+        return quad not in self._remove and quad in self.look(_only(quad))
 
     def _matching(self, pattern: Pattern) -> list[ox.Quad]:
         return list(self._found(pattern))
 
     def _found(self, pattern: Pattern) -> Iterator[ox.Quad]:
         if not self._add and not self._remove:
-            return matching(self.look(), pattern)
-        stored: Callable[[Pattern], list[ox.Quad]] = lambda asked: list(matching(self.look(), asked))  # noqa: E731
+            return matching(self.look(pattern), pattern)
+        stored: Callable[[Pattern], list[ox.Quad]] = lambda asked: list(matching(self.look(asked), asked))  # noqa: E731
         return iter(Preview(stored, list(self._add), list(self._remove)).quads(pattern))
 
     def _unmet(self, change: Change) -> PreconditionFailed | None:
@@ -174,6 +188,11 @@ class Batch:
             and all(map(self._has, change.add))
             and not any(map(self._has, change.remove))
         )
+
+
+def _only(quad: ox.Quad) -> Pattern:
+    """Return the pattern that one quad matches."""
+    return quad.subject, quad.predicate, quad.object, quad.graph_name  # type: ignore[return-value] # no blank nodes, ever
 
 
 def matching(engine: ox.Store, pattern: Pattern) -> Iterator[ox.Quad]:

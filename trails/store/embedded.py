@@ -35,6 +35,7 @@ from trails.store.gate import Gate
 from trails.store.leaflog import NOTHING, LeafLog
 from trails.store.lockfile import LockFile
 from trails.store.maintenance import Vacuumed
+from trails.store.pattern import Pattern
 from trails.store.position import Posted
 from trails.store.reading import EngineReader
 from trails.store.replay import drop_engine_log, replay, update_text
@@ -197,21 +198,28 @@ class EmbeddedStore(EngineReader):
             raise self._has_failed()
         return self._store
 
-    def _settled_engine(self) -> ox.Store:
-        """Return the engine once it has every commit that was acknowledged, for one who holds the write lock."""
-        self._settle()
+    def _settled_engine(self, pattern: Pattern | None = None) -> ox.Store:
+        """Return the engine once it has every commit that was acknowledged, for one who holds the write lock.
+
+        With a pattern it may lack quads that do not match that.
+        """
+        self._settle(pattern)
         return self._engine()
 
-    def _settle(self) -> None:
-        """Wait until the engine has every commit that was acknowledged.
+    def _settle(self, pattern: Pattern | None = None) -> None:
+        """Wait until the engine has every commit that was acknowledged; with a pattern, what of them matches that.
 
         Whoever reads does so before it enters the gate: a bulk load, which may be waited for, lets nobody stay in. It asks
         for the engine inside: outside, a vacuum may just be exchanging it for another.
         """
         if os.getpid() != self._pid:
             self._engine()  # says why it is none of a forked child
-        if self._applier is not None:
+        if self._applier is None:
+            return
+        if pattern is None:
             self._applier.wait()
+        else:
+            self._applier.wait_for(pattern)
 
     def _has_failed(self) -> StoreFailed:
         return StoreFailed(

@@ -34,8 +34,8 @@ class EngineReader(Handle):
         """Return the engine; raise `StoreFailed` where there is none to be used. Asked for inside the gate."""
         raise NotImplementedError
 
-    def _settle(self) -> None:
-        """Wait until the engine has what must be seen. Called before the gate is entered."""
+    def _settle(self, pattern: Pattern | None = None) -> None:
+        """Wait until the engine has what must be seen, or what of that matches a pattern. Called before the gate is entered."""
 
     @engines.let_go
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class EngineReader(Handle):
 
     @engines.let_go
     def quads(self, pattern: Pattern) -> list[ox.Quad]:
-        self._settle()
+        self._settle(pattern)
         with self._gate, self._reading():
             return list(matching(self._engine(), pattern))
 
