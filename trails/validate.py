@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import math
 import re
 import unicodedata
@@ -33,6 +34,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST_BYTES: Final = 7
 """What one character takes at most: a control character, escaped in JSON, and that once more in N-Quads."""
 _SHORT: Final = MAX_TEXT // _MOST_BYTES
+_WITHOUT_REFERENCES: Final = 2
+"""The version of marshal's format that writes a value again wherever it comes again, as JSON does."""
+_MOST_TO_ONE: Final = 6
+"""How many characters JSON takes at most for what is one byte there: those of "false" and what parts it from the next."""
 _ESCAPED = bytes(c for c in b'\b\t\n\f\r"\\')
 _AS_NUMBERS = bytes(c for c in (*range(0x20), 0x7F) if c not in _ESCAPED)
 _NONCHARACTERS = ("\ufffe", "\uffff")
@@ -74,6 +79,11 @@ def _fitting(text: str, what: str) -> str:
 
 def is_surely_short(value: object) -> bool:
     """Tell whether a value that JSON can carry is so short that no text of it can be over `MAX_TEXT`; a cheap estimate."""
+    try:
+        if _MOST_TO_ONE * len(marshal.dumps(value, _WITHOUT_REFERENCES)) <= _SHORT:
+            return True
+    except ValueError:  # it holds what is none of Python's own types, or is nested deeply
+        pass
     waiting, room = [value], _SHORT
     while waiting and room >= 0:
         each = waiting.pop()

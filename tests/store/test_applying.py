@@ -6,11 +6,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyoxigraph as ox
 import pytest
 
-from trails.store import committing
+from trails.store import committing, embedded, maintenance
 from trails.store.contract import Change, PreconditionFailed
 from trails.store.embedded import EmbeddedStore
 
@@ -127,3 +128,47 @@ def test_a_commit_that_requires_what_a_waiting_one_removed_is_refused(
         free.set()
         deciding.join()
     assert len(refused) == 1
+
+
+def test_what_a_bulk_load_that_began_meanwhile_may_have_changed_is_read_again(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, calls = committing.matching, 0
+
+    def halved(engine: ox.Store, pattern: Any) -> Iterator[ox.Quad]:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            store.commit(Change(add=[quad("one", A), quad("other", A)]))
+            return iter([quad("old", A), quad("one", A)])
+        return plain(engine, pattern)
+
+    monkeypatch.setattr(committing, "BULK_FROM", 1)
+    monkeypatch.setattr(embedded, "matching", halved)
+    found = store.quads((None, None, None, A))
+    assert set(found) == {quad("old", A), quad("one", A), quad("other", A)}
+    assert calls == 2
+
+
+def test_while_the_engine_is_exchanged_a_pattern_is_waited_for(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, exchanging, free = maintenance.swap, threading.Event(), threading.Event()
+    found: list[list[ox.Quad]] = []
+
+    def slow(path: Path) -> None:
+        exchanging.set()
+        free.wait()
+        plain(path)
+
+    monkeypatch.setattr(maintenance, "swap", slow)
+    vacuum = threading.Thread(target=store.vacuum)
+    vacuum.start()
+    exchanging.wait()
+    reader = threading.Thread(target=lambda: found.append(store.quads((None, None, None, B))))
+    reader.start()
+    reader.join(0.05)
+    free.set()
+    reader.join()
+    vacuum.join()
+    assert found == [[quad("old", B)]]

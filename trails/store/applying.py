@@ -35,6 +35,8 @@ class Applier:
         self._queue: SimpleQueue[Batch | None] = SimpleQueue()
         self._last: Batch | None = None
         self._unapplied: deque[Batch] = deque()
+        self.loads = 0
+        """How many batches were put of which the engine's bulk loader gets some: what it does is seen by halves."""
         self._changed = threading.Condition()
         self._waiting = 0
         self._thread: threading.Thread | None = None
@@ -49,6 +51,7 @@ class Applier:
             self.wait()
         self._last = batch
         self._unapplied.append(batch)
+        self.loads += batch.is_bulk
         self._queue.put(batch)
 
     @property

@@ -6,7 +6,6 @@ sync, and gives to the engine in the same order.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -22,7 +21,7 @@ from trails.store.commitlog import Leaves
 from trails.store.contract import Change, PreconditionFailed
 from trails.store.frames import CommitRecord
 from trails.store.leaflog import LeafLog
-from trails.store.pattern import Pattern, matches
+from trails.store.pattern import Found, Pattern
 from trails.store.preview import Preview
 
 BULK_FROM: Final = 4_000
@@ -74,7 +73,7 @@ class Batch:
     """By graph, who of this batch wrote to it last."""
     alone: bool = False
     """Whether there is one commit only: what it does need not be kept in mind."""
-    _by_graph: dict[object, list[ox.Quad]] = field(default_factory=dict)
+    _changed: list[Found] = field(default_factory=list)
     """What is added and removed."""
     _add: dict[ox.Quad, None] = field(default_factory=dict)
     _remove: set[ox.Quad] = field(default_factory=set)
@@ -93,11 +92,14 @@ class Batch:
         if joined:
             yield joined, (), CommitRecord()
 
+    @property
+    def is_bulk(self) -> bool:
+        """Whether the engine's bulk loader gets any of it."""
+        return any(each.record.flags & frames.BULK for each in self.settled)
+
     def touches(self, pattern: Pattern) -> bool:
         """Tell whether what matches a pattern may differ once the engine has this batch, too."""
-        graph = pattern[3]
-        places = self._by_graph.values() if graph is None else [self._by_graph.get(graph, [])]
-        return any(matches(quad, pattern) for place in places for quad in place)
+        return any(True for found in self._changed for _ in found.matching(pattern))
 
     def decide(self, waiting: Waiting) -> None:
         """Settle a commit, or note that it had happened, or why it may not."""
@@ -115,8 +117,9 @@ class Batch:
     def _settle(self, waiting: Waiting) -> Settled:
         change = waiting.change
         add, remove, made = change.add, change.remove, list[Leaf]()
+        added = Found(add)
         if change.leaves is not None:
-            after = Preview(self._matching, add, remove)
+            after = Preview(self._matching, added, remove)
             made = list(change.leaves(after))
             if after.more_added or after.more_removed:
                 add, remove = [*add, *after.more_added], [*remove, *after.more_removed]
@@ -131,7 +134,7 @@ class Batch:
         )
         if not self.logged or len(record.add) > validate.MAX_TEXT:
             refuse_too_long(add, record)
-        self._note(change.writer, add, remove)
+        self._note(change.writer, added, Found(remove))
         if not self.alone:
             for quad in remove:
                 self._add.pop(quad, None)
@@ -140,15 +143,10 @@ class Batch:
             self._add.update(dict.fromkeys(add))
         return Settled(waiting, add, remove, made, lines, before, reached, record)
 
-    def _note(self, writer: object, add: Sequence[ox.Quad], remove: Sequence[ox.Quad]) -> None:
+    def _note(self, writer: object, *changed: Found) -> None:
         """Remember who wrote to which graphs last, and what."""
-        changed: defaultdict[object, list[ox.Quad]] = defaultdict(list)
-        for part in (add, remove):
-            for quad in part:
-                changed[quad.graph_name].append(quad)
-        for graph, quads in changed.items():
-            self.wrote[graph] = writer
-            self._by_graph.setdefault(graph, []).extend(quads)
+        self._changed += changed
+        self.wrote.update((graph, writer) for found in changed for graph in found.graphs())
 
     # --- what is there, with what the commits before do
 
@@ -164,7 +162,7 @@ class Batch:
         if not self._add and not self._remove:
             return matching(self.look(pattern), pattern)
         stored: Callable[[Pattern], list[ox.Quad]] = lambda asked: list(matching(self.look(asked), asked))  # noqa: E731
-        return iter(Preview(stored, list(self._add), list(self._remove)).quads(pattern))
+        return iter(Preview(stored, Found(self._add), self._remove).quads(pattern))
 
     def _unmet(self, change: Change) -> PreconditionFailed | None:
         if change.seen != self.removals or self._remove:

@@ -28,7 +28,7 @@ from trails.integrity.leaves import Leaf
 from trails.store import capture, engines, maintenance, manifest, marker
 from trails.store.applying import Applier
 from trails.store.commitlog import CommitLog
-from trails.store.committing import Batch, Settled, Waiting
+from trails.store.committing import Batch, Settled, Waiting, matching
 from trails.store.contract import Change, Durability
 from trails.store.frames import BULK, RELAXED, CommitRecord
 from trails.store.gate import Gate
@@ -77,6 +77,8 @@ class EmbeddedStore(EngineReader):
         self._ingest_lock = threading.Lock()
         """Keeps the engine's flush and its bulk loader, which flushes too, apart: together they may hang."""
         self._gate = Gate()
+        self._engine_gate = Gate()
+        """Whoever reads the quads of a pattern is inside, whatever is loaded meanwhile; whoever exchanges the engine is alone."""
         self._waiting: deque[Waiting] = deque()
         self._failed: str | None = None
         self._removals = 0
@@ -226,6 +228,18 @@ class EmbeddedStore(EngineReader):
             f"the store {self.location} failed while writing ({self._failed}) and takes no more work; "
             "close it, open it again, and repeat what was not acknowledged"
         )
+
+    @engines.let_go
+    def quads(self, pattern: Pattern) -> list[ox.Quad]:
+        if self._applier is None:
+            return super().quads(pattern)
+        while True:
+            loads = self._applier.loads
+            self._settle(pattern)
+            with self._engine_gate, self._reading():
+                found = list(matching(self._engine(), pattern))
+            if self._applier.loads == loads:  # else what was found may be the half of what is loaded just now
+                return found
 
     # --- writing
 
@@ -531,7 +545,7 @@ class EmbeddedStore(EngineReader):
             except (OSError, RuntimeError) as error:
                 raise StoreFailed(f"{self.location} cannot be rebuilt ({error}); it was left as it was") from error
             path = self._path
-            self._gate.alone(lambda: self._swap_engine(path))
+            self._gate.alone(lambda: self._engine_gate.alone(lambda: self._swap_engine(path)))
             self._flush(self._engine())
             maintenance.drop_old(path)
             self.sweep_readers()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
 import pyoxigraph as ox
 
 Pattern = tuple[
@@ -19,3 +22,33 @@ def matches(quad: ox.Quad, pattern: Pattern) -> bool:
         and (value is None or quad.object == value)
         and (graph is None or quad.graph_name == graph)
     )
+
+
+class Found:
+    """Quads by graph and predicate, in the order in which they came: most patterns have both."""
+
+    def __init__(self, quads: Iterable[ox.Quad] = ()) -> None:
+        """Take quads; they are sorted out once somebody asks: of most commits nobody does."""
+        self._unsorted = list(quads)
+        self._places: defaultdict[object, defaultdict[object, dict[ox.Quad, None]]] = defaultdict(
+            lambda: defaultdict(dict)
+        )
+
+    def add(self, quad: ox.Quad) -> None:
+        """Put in one more."""
+        self._unsorted.append(quad)
+
+    def graphs(self) -> set[object]:
+        """Return the graphs in which there are any."""
+        return {quad.graph_name for quad in self._unsorted}.union(self._places)
+
+    def matching(self, pattern: Pattern) -> Iterator[ox.Quad]:
+        """Yield the quads that match a pattern."""
+        _, predicate, _, graph = pattern
+        unsorted, self._unsorted = self._unsorted, []
+        for quad in unsorted:
+            self._places[quad.graph_name][quad.predicate][quad] = None
+        held = self._places.values() if graph is None else [self._places[graph]] if graph in self._places else []
+        for place in held:
+            for quads in place.values() if predicate is None else [place[predicate]] if predicate in place else []:
+                yield from (quad for quad in quads if matches(quad, pattern))

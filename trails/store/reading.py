@@ -23,7 +23,7 @@ class EngineReader(Handle):
     """A store that answers from an engine. Who subclasses it says which, and who waits for what before he reads."""
 
     _gate: Gate
-    """Whoever reads is inside; whoever changes the engine for another is alone."""
+    """Whoever reads is inside; whoever changes the engine for another, or loads into it in bulk, is alone."""
 
     @property
     def location(self) -> str:
