@@ -127,7 +127,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "half of it": lambda file: os.truncate(file, file.stat().st_size // 2),
     "another file": lambda file: file.write_text("SQLite format 3 it is not"),
     "a folder": _folder,
-    "a pipe": lambda file: _pipe(file),
+    "a pipe": _pipe,
     "a pipe for a seal": lambda file: _pipe(file.with_suffix(".seal")),
     "another version": lambda file: _of_version(file, sidefile.FORMAT + 1),
 }
