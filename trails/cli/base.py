@@ -82,14 +82,17 @@ def open_store(*, create: bool = False, reading: bool = False, recorded: bool = 
     try:
         actor = click.get_current_context().meta.get(_ACTOR)
         if reading and not (recorded and reads.are_recorded()) and place != ":memory:":
-            return open_to_read(place, actor=actor)
-        return trails.open(place, create=create, actor=actor)
+            store: Repository = open_to_read(place, actor=actor)
+        else:
+            store = trails.open(place, create=create, actor=actor)
     except trails.InvalidInput as error:
         said = error.message.replace(" (create=True)", "")
         has_create = any(each.name == "create" for each in click.get_current_context().command.params)
         makes = "--create or `trails init` makes one" if has_create else "`trails init` makes one"
         hint = f"--store PATH or TRAILS_STORE names the store, {makes}"
         raise trails.InvalidInput(f"{said} ({hint})") from error
+    store.workspace.index.progress = True
+    return store
 
 
 # --- options and arguments that many commands share
