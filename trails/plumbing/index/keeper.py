@@ -303,9 +303,11 @@ class Index:
 
     def behind(self, part: Part) -> int:
         """Return how many lines of the log came since a file of the index was brought up to date."""
-        path = self._path(part)
-        file = self._files.get(part)
-        place = NOTHING if path is None else sidefile.sealed_place(path) if file is None else file.place
+        file, path = self._files.get(part), self._path(part)
+        if file is not None:
+            place = file.place
+        else:
+            place = NOTHING if path is None else sidefile.sealed_place(path)
         return self._store.log.reached.lines - (place.lines if self._store.log.holds(place) else 0)
 
     def keep_up(self, *, resting: bool) -> None:
