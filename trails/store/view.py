@@ -50,6 +50,10 @@ class ViewStore(EngineReader):
         return str(self._path)
 
     @property
+    def folder(self) -> Path | None:
+        return self._path
+
+    @property
     def log(self) -> LeafLog:
         return self._held().log
 

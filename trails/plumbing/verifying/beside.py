@@ -50,7 +50,7 @@ def checked(basis: Basis, session_ids: Iterable[str], turns: int) -> Iterator[Ch
 
 def _has_files(basis: Basis) -> bool:
     store = basis.store
-    return isinstance(store, ViewStore) or (isinstance(store, EmbeddedStore) and store.location != ":memory:")
+    return isinstance(store, ViewStore) or (isinstance(store, EmbeddedStore) and store.folder is not None)
 
 
 def _pieces(session_ids: Sequence[str], turns: int) -> list[Sequence[str]]:
