@@ -49,6 +49,10 @@ _TOPICS: dict[str, dict[str, Place]] = {
         "flatten": "fork.flatten",
         "delete": "delete.delete",
     },
+    "Move": {
+        "push": "moving.push",
+        "pull": "moving.pull",
+    },
     "Ask": {
         "query": "query.query",
         "queries": "query.list_queries",

@@ -55,6 +55,8 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "trails cost --by day --since 30d",
         "trails cost --by session --limit 10",
     ),
+    "push": ("trails push trip --to ~/team.trails", "trails push --all --to ~/team.trails --dry-run"),
+    "pull": ("trails pull trip --from ~/team.trails", "trails pull trip --from ~/team.trails --restore"),
     "fork": ("trails fork trip", "trails fork trip --at 3 --label dinner", "trails fork v1 --id other --principal bob"),
     "label": ("trails label 0b5f dinner", "trails label trip --clear"),
     "tag": ("trails tag v1 trip@4", "trails tag v1 --remove"),
