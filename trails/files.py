@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +42,22 @@ def as_path(path: str | os.PathLike[str], what: str = "a path") -> Path:
     except UnicodeEncodeError as error:
         raise InvalidInput(f"{what} holds what no path may ({error.reason}): {text!r}") from error
     return Path(text)
+
+
+def open_plain(path: Path, flags: int) -> int:
+    """Return a descriptor of a plain file; raises OSError for whatever else stands there: a link, or a pipe, which would be
+    waited for without end."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, PRIVATE)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is no plain file", str(path))
+    return descriptor
+
+
+def read_plain(path: Path) -> bytes:
+    """Return all bytes of a plain file; raises OSError as `open_plain` does."""
+    with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
+        return file.read()
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from trails.legible import shorten
 
 Progress = Callable[[int, int, str], None]
 """Called with how much is done, how much there is (0 where that is not known) and what is worked on ("" for nothing)."""
+DRAWN: Final = threading.Lock()
+"""Held while a bar, or that something works, is drawn on the terminal: of work within work only the outer one is seen there."""
 _OFTEN: Final = 0.1
 """Seconds between two changes of a bar in a notebook, each of which is a message to the browser."""
 
@@ -42,7 +45,17 @@ def _notebook() -> Any:
     return None if shell is None or type(shell).__name__ != "ZMQInteractiveShell" else python
 
 
-def _on_terminal(what: str) -> Iterator[Progress]:
+def _on_terminal(what: str) -> Iterator[Progress | None]:
+    if not DRAWN.acquire(blocking=False):
+        yield None
+        return
+    try:
+        yield from _drawn(what)
+    finally:
+        DRAWN.release()
+
+
+def _drawn(what: str) -> Iterator[Progress]:
     from rich.console import Console  # noqa: PLC0415 - only a bar needs it
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
     from rich.progress import Progress as Bar  # noqa: PLC0415

@@ -77,13 +77,15 @@ def open_store(*, create: bool = False, reading: bool = False, recorded: bool = 
     import trails
 
     try:
-        return open_at(store_location() or "", create=create, reading=reading, recorded=recorded)
+        store = open_at(store_location() or "", create=create, reading=reading, recorded=recorded)
     except trails.InvalidInput as error:
         said = error.message.replace(" (create=True)", "")
         has_create = any(each.name == "create" for each in click.get_current_context().command.params)
         makes = "--create or `trails init` makes one" if has_create else "`trails init` makes one"
         hint = f"--store PATH or TRAILS_STORE names the store, {makes}"
         raise trails.InvalidInput(f"{said} ({hint})") from error
+    store.workspace.index.progress = True
+    return store
 
 
 def open_at(place: str, *, create: bool = False, reading: bool = False, recorded: bool = False) -> Repository:

@@ -23,7 +23,7 @@ from rich.tree import Tree
 from trails import parts
 from trails.cli.terminal import clean, count, one_line, shorten
 from trails.integrity import digests
-from trails.progress import moving
+from trails.progress import DRAWN, moving
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
@@ -66,11 +66,14 @@ def progress(what: str) -> AbstractContextManager[Callable[[int, int, str], None
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """Show on stderr that something takes its time, where stderr is a terminal."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or not DRAWN.acquire(blocking=False):
         yield
         return
-    with screen(stderr=True).status(what):
-        yield
+    try:
+        with screen(stderr=True).status(what):
+            yield
+    finally:
+        DRAWN.release()
 
 
 def role_style(role: str) -> str:

@@ -119,8 +119,6 @@ def answer(workspace: Workspace, query: QueryFile, values: Mapping[str, Any]) ->
 
 def _is_near(workspace: Workspace) -> bool:
     """Tell whether the figures are there, and hold all but a little of what the log tells."""
-    if workspace.store.location == ":memory:":
-        return FIGURES in workspace.index.there()
     behind = workspace.index.behind(FIGURES)
     return behind <= _NEAR and behind < workspace.store.log.reached.lines
 

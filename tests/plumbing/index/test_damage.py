@@ -101,6 +101,12 @@ def _folder(file: Path) -> None:
     file.mkdir()
 
 
+def _pipe(file: Path) -> None:
+    """Put what is waited for without end, by whoever takes it for a file, in a file's place."""
+    file.unlink()
+    os.mkfifo(file)
+
+
 @pytest.mark.parametrize("read_only", [True, False])
 def test_other_figures_and_other_texts_are_not_believed(place: Path, read_only: bool) -> None:
     fill(place, "a", "b")
@@ -121,6 +127,8 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "half of it": lambda file: os.truncate(file, file.stat().st_size // 2),
     "another file": lambda file: file.write_text("SQLite format 3 it is not"),
     "a folder": _folder,
+    "a pipe": _pipe,
+    "a pipe for a seal": lambda file: _pipe(file.with_suffix(".seal")),
     "another version": lambda file: _of_version(file, sidefile.FORMAT + 1),
 }
 

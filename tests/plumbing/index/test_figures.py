@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -15,8 +17,9 @@ from hypothesis import strategies as st
 
 import trails
 from tests.support.machines import examples
-from trails import InvalidInput, Repository, TrailsError, queries
+from trails import InvalidInput, Repository, TrailsError, queries, usage
 from trails.plumbing import called, draft
+from trails.plumbing.index.keeper import FIGURES
 from trails.store.contract import Solutions
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -323,3 +326,59 @@ def test_a_value_that_no_parameter_takes_is_refused_also_where_there_are_figures
     memory.summaries()
     with pytest.raises(InvalidInput, match="takes session"):
         memory.query("token-usage-by-session", session="a b\x00")
+
+
+@pytest.mark.parametrize("name", ["cost", "token-usage-by-model", "token-usage-by-session"])
+def test_tokens_that_the_figures_cannot_add_up_are_added_up_over_the_turns(
+    memory: Repository, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an older version stored them."""
+    monkeypatch.setattr(usage, "MAX_USAGE", 1 << 62)
+    fill(memory)
+    great = memory.create(id="great", principal="bob")
+    great.append("assistant", "much", model="m-1", usage={"input_tokens": 1 << 60, "output_tokens": 1 << 60})
+    great.persist()
+    memory.summaries()
+    assert called.answer(memory.workspace, queries.find(name), {}) is None
+    assert sum(row["calls"] for row in memory.select(name).to_dicts()) == 3
+    others = {"cost": {"principal": "alice"}, "token-usage-by-session": {"session": "plan"}}.get(name)
+    if others is not None:
+        assert called.answer(memory.workspace, queries.find(name), others) is not None
+
+
+def test_figures_far_behind_are_brought_up_by_who_lists_and_not_by_a_query(place: Path) -> None:
+    with trails.open(place, create=True, durability="process") as store:
+        fill(store)
+        store.summaries()
+        for number in range(250):
+            store.create(id=f"n{number}").persist()
+        query = queries.find("cost")
+        assert called.answer(store.workspace, query, {}) is None
+        before = store.select("cost").to_dicts()
+        assert sum(row["calls"] for row in before) == 2
+        store.summaries()
+        assert called.answer(store.workspace, query, {}) is not None
+        assert store.select("cost").to_dicts() == before
+
+
+def test_a_view_of_a_closed_store_adds_up_from_the_figures_beside_it(place: Path) -> None:
+    with trails.open(place, create=True) as store:
+        fill(store)
+        before = store.select("cost").to_dicts()
+    with trails.open(place, read_only=True) as view:
+        assert called.answer(view.workspace, queries.find("cost"), {}) is not None
+        assert view.select("cost").to_dicts() == before
+    shutil.rmtree(place / "index")
+    with trails.open(place, read_only=True) as view:
+        assert called.answer(view.workspace, queries.find("cost"), {}) is None
+        assert view.select("cost").to_dicts() == before
+
+
+def test_a_store_in_memory_is_as_far_behind_as_it_was_last_asked(memory: Repository) -> None:
+    index = memory.workspace.index
+    assert index.behind(FIGURES) == memory.store.log.reached.lines
+    fill(memory)
+    memory.summaries()
+    assert index.behind(FIGURES) == 0
+    memory.create(id="more").persist()
+    assert index.behind(FIGURES) == 1

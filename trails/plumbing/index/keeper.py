@@ -17,6 +17,7 @@ from trails.errors import StoreFailed, TrailsError
 from trails.plumbing.index import changes, figures, sidefile, texts
 from trails.plumbing.index.rows import SessionRow, TurnRow, all_turns, session_row, turns_from
 from trails.plumbing.index.sidefile import SideFile
+from trails.progress import Progress, moving
 from trails.store import maintenance
 from trails.store.commitlog import Leaves
 from trails.store.contract import QuadStore
@@ -38,6 +39,8 @@ nothing is written for a while, and while much is, which that slows down."""
 _SEALED_MEANWHILE: Final = 256 << 20
 """Bytes up to which a file is sealed then: summing it up takes up to a fifth of a second, beside other threads."""
 _NOTHING: Final = (vocab.RUN, None, None, vocab.CATALOG)
+_LONG: Final = 1_000
+"""Sessions from which on reading them takes so long that it is told how far it is."""
 _Answer = TypeVar("_Answer")
 
 
@@ -101,6 +104,8 @@ class Index:
         self._files: dict[Part, SideFile] = {}
         self._began = store.log.reached
         self._keeper: threading.Thread | None = None
+        self.progress: Progress | bool | None = None
+        """What is told how far it is, in sessions, while much is read into it that somebody waits for; as `moving` takes it."""
         self._closed = False
         self._pid = os.getpid()
         _OPENED.add(self)
@@ -193,7 +198,10 @@ class Index:
     def _write(self, parts: Sequence[Part], wanted: Mapping[str, changes.Extent], reached: Leaves) -> None:
         with ExitStack() as stack:
             writers = [part.writer(stack.enter_context(self._opened(part).writing(reached))) for part in parts]
-            for session_id, extent in wanted.items():
+            moves = stack.enter_context(moving(self._told(len(wanted)), "indexing"))
+            for done, (session_id, extent) in enumerate(wanted.items()):
+                if moves:
+                    moves(done, len(wanted), session_id)
                 row = session_row(self._store, session_id)
                 turns = cache(partial(self._turns, row))  # of both files the same turns, as a rule
                 for writer in writers:
@@ -203,6 +211,10 @@ class Index:
                     tags = self._store.quads((None, vocab.TYPE, vocab.TAG, vocab.CATALOG))
                     writer.tags(iris.tag_name(quad.subject.value) or "" for quad in tags)  # type: ignore[union-attr] # IRIs
                 writer.settle(erase=not self._borrowed)
+
+    def _told(self, sessions: int) -> Progress | bool | None:
+        is_waited_for = threading.current_thread() is not self._keeper
+        return self.progress if sessions >= _LONG and is_waited_for else None
 
     def _turns(self, row: SessionRow | None, known: int | None) -> Sequence[TurnRow]:
         """Return the turns of a session, or those that come after so many of its own; none of one that is gone."""
@@ -291,9 +303,11 @@ class Index:
 
     def behind(self, part: Part) -> int:
         """Return how many lines of the log came since a file of the index was brought up to date."""
-        path = self._path(part)
-        file = self._files.get(part)
-        place = NOTHING if path is None else sidefile.sealed_place(path) if file is None else file.place
+        file, path = self._files.get(part), self._path(part)
+        if file is not None:
+            place = file.place
+        else:
+            place = NOTHING if path is None else sidefile.sealed_place(path)
         return self._store.log.reached.lines - (place.lines if self._store.log.holds(place) else 0)
 
     def keep_up(self, *, resting: bool) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from time import sleep
 from typing import Any, Final, NamedTuple
 
+from trails.files import open_plain, read_plain
 from trails.store.commitlog import Leaves
 from trails.store.leaflog import NOTHING
 from trails.store.syncing import sync_data, sync_folder
@@ -101,7 +102,7 @@ class SideFile:
         """Return a copy in memory of a file that somebody else may be writing to: whole by its seal, or begun anew."""
         for left in reversed(range(tries)):
             with suppress(OSError, ValueError, sqlite3.Error):
-                data = path.read_bytes()
+                data = read_plain(path)
                 if _seal_of(path)[:_SUMS] == _sums(len(data), zlib.crc32(data)):
                     made = _opened(":memory:")
                     made.deserialize(data)
@@ -115,7 +116,7 @@ class SideFile:
 
     def _made(self, name: str) -> sqlite3.Connection:
         if name != ":memory:":
-            os.close(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            os.close(open_plain(Path(name), os.O_RDWR | os.O_CREAT))
         made = _connected(name)
         made.executescript(f"BEGIN; {_PLACE}; {self._schema}; COMMIT")
         return made
@@ -270,7 +271,7 @@ def _sums(size: int, checksum: int) -> list[int]:
 
 def _seal_of(path: Path) -> list[Any]:
     """Return what the seal of a file says: format, bytes, checksum, and how far the log reached; OSError, ValueError."""
-    found = json.loads(_seal_name(path).read_text(encoding="ascii"))
+    found = json.loads(read_plain(_seal_name(path)))
     return found if isinstance(found, list) else []
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from trails.files import open_plain
 from trails.model import Turn
 from trails.plumbing.packs import block
 from trails.plumbing.packs.block import MOST, Block, Damaged
@@ -55,7 +56,7 @@ def _make(folder: Path) -> None:
 
 @contextmanager
 def _opened(path: Path, flags: int) -> Iterator[int]:
-    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = open_plain(path, flags)
     try:
         yield descriptor
     finally:

@@ -25,6 +25,7 @@ from pyoxigraph import NamedNode
 
 from trails import iris, vocab
 from trails.errors import StoreFailed, TrailsError
+from trails.files import open_plain, read_plain
 from trails.lineage import Segment
 from trails.model import SessionRecord, Turn
 from trails.plumbing.index import changes
@@ -222,7 +223,7 @@ class Packs:
 
     @staticmethod
     def _set_mark(folder: Path) -> None:
-        os.close(os.open(folder / _MARK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.close(open_plain(folder / _MARK, os.O_WRONLY | os.O_CREAT))
         sync_folder(folder)
 
     @staticmethod
@@ -263,7 +264,7 @@ class Packs:
     def _is_ahead(self, path: Path) -> bool:
         """Tell whether the store's log reached to where it was when packs were written."""
         try:
-            lines, size, link = json.loads(path.read_bytes())
+            lines, size, link = json.loads(read_plain(path))
             return self._store.log.holds(Leaves(lines, size, link))
         except (OSError, ValueError, TypeError):
             return False
