@@ -52,6 +52,7 @@ _TOPICS: dict[str, dict[str, Place]] = {
     "Move": {
         "push": "moving.push",
         "pull": "moving.pull",
+        "copy": "moving.copy",
     },
     "Ask": {
         "query": "query.query",

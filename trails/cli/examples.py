@@ -56,6 +56,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "trails cost --by session --limit 10",
     ),
     "push": ("trails push trip --to ~/team.trails", "trails push --all --to ~/team.trails --dry-run"),
+    "copy": ("trails copy ./.trails /mnt/disk/work.trails", "trails copy ~/work.trails monday.nq.gz"),
     "pull": ("trails pull trip --from ~/team.trails", "trails pull trip --from ~/team.trails --restore"),
     "fork": ("trails fork trip", "trails fork trip --at 3 --label dinner", "trails fork v1 --id other --principal bob"),
     "label": ("trails label 0b5f dinner", "trails label trip --clear"),

@@ -1,4 +1,4 @@
-"""Commands that bring sessions from one store to another: push, pull."""
+"""Commands that bring sessions, and whole stores, from one place to another: push, pull, copy."""
 
 from __future__ import annotations
 
@@ -86,6 +86,28 @@ def _named(store: Repository, sessions: Sequence[str], *, every: bool) -> list[s
     if not every and not sessions:
         refuse("name the sessions, or give --all")
     return store.reader.ids() if every else list(sessions)
+
+
+@click.command("copy")
+@click.argument("source", metavar="SRC")
+@click.argument("destination", metavar="DST")
+@json_option
+def copy(source: str, destination: str, *, as_json: bool) -> None:
+    """Copy a whole store, log and all, to a new place or a dump.
+
+    SRC and DST are stores or, one of them, the file of a dump (.nq or .nq.gz). The copy is read back and verified before it
+    counts; cut short, it is refused wherever it is opened, and the same command goes on with it.
+    """
+    from trails.cli import render
+    from trails.moving import copying
+
+    with render.progress("copying") as progress:
+        done = copying.copy(source, destination, progress=progress)
+    answer(done, f"{done.quads:,} quads, sha256 {done.sha256}", click.echo, as_json=as_json)
+    if not as_json:
+        log = f"{count(done.log_lines, 'line')} of its log" if done.log_root else "no log, which a dump may lack"
+        what = f"{done.source} was copied to {done.destination} with {log}"
+        note(what if done.written else f"{done.destination} was there already, whole and equal")
 
 
 _SAID: Final = {
