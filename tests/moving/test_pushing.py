@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from pyoxigraph import Literal, Quad
 
 import trails
-from trails import InvalidInput, Moved, Repository, Session, SessionNotFound
+from trails import ForkDepthExceeded, InvalidInput, Moved, Repository, Session, SessionNotFound, vocab
 from trails.moving.origins import origins
 from trails.moving.planning import tail_name
+from trails.store.contract import Change
+from trails.transcripts import rdf
 
 
 @pytest.fixture
@@ -318,3 +322,53 @@ def test_a_system_prompt_that_was_set_in_the_tail_comes_with_the_fork(two: tuple
     assert theirs.load(fork).system == "Be kind."
     assert theirs.load("plan").system == "Be brief."
     assert theirs.verify().ok
+
+
+def test_a_session_that_was_altered_is_refused_and_nothing_of_it_is_written(two: tuple[Repository, Repository]) -> None:
+    ours, theirs = two
+    filled(ours, "Go", "By train")
+    filled(ours, "Else", name="whole")
+    [quad] = ours.store.quads((None, vocab.VALUE, Literal("Go"), None))
+    new = Quad(quad.subject, quad.predicate, Literal("Stay"), quad.graph_name)
+    ours.store.commit(Change(add=[new], remove=[quad]))
+    done = trails.push(ours, ["plan", "whole"], theirs)
+    assert outcomes(done) == [("plan", "refused", "plan", 0), ("whole", "created", "whole", 1)]
+    assert "digest" in done.sessions[0].said[0]
+    assert not done.ok
+    assert "plan" not in theirs
+
+
+def test_a_turn_that_comes_in_between_is_not_lost(
+    two: tuple[Repository, Repository], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = two
+    plan = filled(ours, "Go")
+    trails.push(ours, "plan", theirs)
+    said(plan, "By train")
+    checked = rdf.checked
+
+    def meanwhile(*arguments: Any, **options: Any) -> Any:
+        said(theirs.load("plan"), "By bus")
+        return checked(*arguments, **options)
+
+    monkeypatch.setattr(rdf, "checked", meanwhile)
+    assert outcomes(trails.push(ours, "plan", theirs)) == [("plan", "refused", "plan", 0)]
+    assert texts(theirs, "plan") == ["Go", "By bus"]
+    monkeypatch.undo()
+    assert [outcome for _, outcome, _, _ in outcomes(trails.push(ours, "plan", theirs))] == ["forked"]
+
+
+def test_a_fork_with_too_many_ancestors_there_is_refused_before_anything_is_written(
+    two: tuple[Repository, Repository],
+) -> None:
+    ours, theirs = two
+    last = filled(ours, "Go", name="f0")
+    trails.push(ours, "f0", theirs)
+    said(theirs.load("f0"), "By bus")
+    said(last, "By train")
+    for number in range(1, trails.MAX_FORK_DEPTH + 1):
+        last = said(last.fork(id=f"f{number}"), f"turn {number}")
+    number = theirs.store.number
+    with pytest.raises(ForkDepthExceeded, match="33 ancestors"):
+        trails.push(ours, last.id, theirs)
+    assert theirs.store.number == number

@@ -86,6 +86,8 @@ class Plan:
         self._steps: dict[str, Step] = {}
         self._known: dict[str, list[str]] = {}
         """The transcripts that the target will have, by session."""
+        self._parents: dict[str, str | None] = {}
+        """What sessions that it does not have yet will be forks of."""
 
     def steps(self, wanted: Iterable[str]) -> list[Step]:
         """Return a step for each session and each ancestor that it needs, ancestors first.
@@ -185,9 +187,13 @@ class Plan:
         return self._known[session_id]
 
     def _check_depth(self, session_id: str, parent: str | None) -> None:
-        if parent is None or parent not in self._target:
-            return
-        depth = len(self._target.reader.lineage(parent))
+        """Take note of whose fork a session will be; raise `ForkDepthExceeded` where that has too many ancestors then."""
+        self._parents[session_id] = parent
+        depth, name = 0, session_id
+        while (above := self._parents.get(name)) is not None:
+            depth, name = depth + 1, above
+        if name in self._target:
+            depth += len(self._target.reader.lineage(name)) - 1
         if depth > MAX_FORK_DEPTH:
             raise ForkDepthExceeded(
                 f"session {session_id!r} would have {depth} ancestors at {self._target.store.location}, and "

@@ -9,7 +9,7 @@ from typing import Any
 from pyoxigraph import NamedNode, Quad
 
 from trails import iris, vocab
-from trails.errors import InvalidInput
+from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.handles import Handle
 from trails.integrity import digests
 from trails.model import MAIN, SessionRecord, Value
@@ -91,10 +91,11 @@ def push(
 
     Each session that got something says who pushed it (`by` is as for `Repository.delete`), when, from which store, and where it
     stands in that one's log: see `origins`. One that was deleted there comes back only with `restore`. With `dry_run`, nothing is
-    written. What another writer did in between makes an outcome `refused`; push again.
+    written. `refused` is what does not verify, and what another writer changed meanwhile, of which nothing is written then: push
+    again.
 
-    Raises as `Repository.load` does where a session is missing or not whole, `InvalidInput` where the stores are one or a
-    session does not verify, `ForkDepthExceeded` where a tail would have too many ancestors; nothing is written then.
+    Raises as `Repository.load` does where a session is missing or not whole, `InvalidInput` where the stores are one,
+    `ForkDepthExceeded` where a fork would have too many ancestors there; nothing is written then.
 
     >>> import trails
     >>> with trails.open(":memory:") as laptop, trails.open(":memory:") as team:
@@ -166,27 +167,44 @@ class _Moving(Handle):
         self._target = target
         self._began = began
         self._restore = restore
+        self._log = origins.SourceLog(source.store.log.lines())
 
     def run(self, steps: Sequence[Step]) -> tuple[MovedSession, ...]:
         """Do all steps, ancestors first; one that cannot be done is told, and the others go on."""
-        here = {step.record.id: step for step in steps}
-        going = [step for step in steps if step.outcome in WRITES or _may_grow(step)]
+        families: dict[str, list[Step]] = {}
+        for step in steps:
+            root = self._source.reader.lineage(step.record.id)[-1].id
+            families.setdefault(root, []).append(step)
+        told = {each.session_id: each for family in families.values() for each in self._family(family)}
+        return tuple(told[step.record.id] for step in steps)
+
+    def _family(self, steps: Sequence[Step]) -> list[MovedSession]:
+        """Do the steps of sessions with one root: only they are in memory at once."""
+        going = [step for step in steps if step.outcome in WRITES or self._has_news(step)]
         if not going:
-            return tuple(self._redacted(step, _told(step, ())) for step in steps)
-        quads = [quad for step in steps for quad in session_quads(self._source.store, step.record)]
-        file = rdf.checked(self._target, quads, restore=self._restore)
-        data = b"".join(sorted(rdf.line(quad) for quad in set(quads)))
-        came = imports.source_file(data, self._source.store.location)
-        scratch = file.repository
-        made: list[MovedSession] = []
-        log = origins.SourceLog(self._source.store.log.lines())
-        for step in here.values():
+            return [self._redacted(step, _told(step, ())) for step in steps]
+        quads = {quad for step in steps for quad in session_quads(self._source.store, step.record)}
+        try:
+            scratch = rdf.checked(self._target, list(quads), restore=self._restore).repository
+        except InvalidInput as error:
+            return [_refused(_told(step, ()), error) if step in going else _told(step, ()) for step in steps]
+        came = imports.source_file(b"".join(sorted(map(rdf.line, quads))), self._source.store.location)
+        made = []
+        for step in steps:
             told = _told(step, ())
             if step in going:
-                read = Read(self._began, {"": came}, origin=log.evidence(step.record.iri))
+                read = Read(self._began, {"": came}, origin=self._log.evidence(step.record.iri))
                 told = self._arrived(step, scratch, read)
             made.append(self._redacted(step, told))
-        return tuple(made)
+        return made
+
+    def _has_news(self, step: Step) -> bool:
+        """Tell whether there are records of a session, as tags and notes, that the other side may lack."""
+        if not (step.is_asked and step.outcome in ("unchanged", "behind") and step.there == step.record.id):
+            return False
+        own = NamedNode(step.record.iri)
+        mine = {quad for quad in session_quads(self._source.store, step.record) if quad.graph_name != own}
+        return not mine <= set(session_quads(self._target.store, self._target.record(step.there)))
 
     def _arrived(self, step: Step, scratch: Repository, read: Read) -> MovedSession:
         report = ImportReport()
@@ -194,7 +212,10 @@ class _Moving(Handle):
         file = self._with_tail(step, scratch) if is_tail else scratch
         parent = self._fork_point(step)[0] if is_tail else step.parent
         record = file.reader.record(step.there)
-        rdf.Arrival(self._target, file, record, report, read=read, restore=self._restore, parent=parent).run()
+        try:
+            rdf.Arrival(self._target, file, record, report, read=read, restore=self._restore, parent=parent).run()
+        except (InvalidInput, IntegrityError) as error:
+            return _refused(_told(step, ()), error)
         said = (*step.said, *(problem.reason for problem in report.problems))
         came = {*report.sessions_created, *report.forks_created, *report.grown}
         changes: dict[str, Any] = {"said": said}
@@ -278,9 +299,8 @@ class _Moving(Handle):
         return told.model_copy(update={"redacted": tuple(done)})
 
 
-def _may_grow(step: Step) -> bool:
-    """Tell whether records of a session, as tags and notes, may be new at the other side."""
-    return step.is_asked and step.outcome in ("unchanged", "behind") and step.there == step.record.id
+def _refused(told: MovedSession, error: TrailsError) -> MovedSession:
+    return told.model_copy(update={"outcome": "refused", "turns_added": 0, "said": (*told.said, error.message)})
 
 
 def _told(step: Step, redacted: Sequence[int]) -> MovedSession:
