@@ -137,6 +137,17 @@ def test_a_store_that_does_not_verify_is_not_finished_as_a_copy(source: Path, tm
         trails.open(tmp_path / "there.trails")
 
 
+def test_a_quad_that_did_not_arrive_is_found_before_the_copy_counts(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quads = copying._quads
+    monkeypatch.setattr(copying, "_quads", lambda lines, where: quads(lines, where)[:-1])
+    with pytest.raises(IntegrityError, match="does not hold what was read"):
+        copy(source, tmp_path / "there.trails")
+    with pytest.raises(StoreFailed, match="not finished"):
+        trails.open(tmp_path / "there.trails")
+
+
 class Cut(Exception):
     """What cuts a copy short."""
 

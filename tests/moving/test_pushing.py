@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -372,3 +373,32 @@ def test_a_fork_with_too_many_ancestors_there_is_refused_before_anything_is_writ
     with pytest.raises(ForkDepthExceeded, match="33 ancestors"):
         trails.push(ours, last.id, theirs)
     assert theirs.store.number == number
+
+
+def test_a_name_that_was_taken_out_here_and_stands_there_is_told(two: tuple[Repository, Repository]) -> None:
+    ours, theirs = two
+    plan = ours.create(id="plan")
+    plan.append("user", "Go", author="Zenobia")
+    plan.persist()
+    trails.push(ours, "plan", theirs)
+    ours.redact_matching("Zenobia")
+    [moved] = trails.push(ours, "plan", theirs).sessions
+    assert "turn 0 of session 'plan' lost a name" in moved.said[0]
+    theirs.redact_matching("Zenobia")
+    [moved] = trails.push(ours, "plan", theirs).sessions
+    assert moved.said == ()
+    assert theirs.verify().ok
+
+
+def test_an_origin_that_was_altered_does_not_hold(two: tuple[Repository, Repository]) -> None:
+    ours, theirs = two
+    filled(ours, "Go")
+    trails.push(ours, "plan", theirs)
+    [quad] = theirs.store.quads((None, vocab.ORIGIN, None, None))
+    assert isinstance(quad.object, Literal)
+    plain = json.loads(quad.object.value)
+    plain["root"] = "00" * 32
+    new = Quad(quad.subject, quad.predicate, Literal(json.dumps(plain)), quad.graph_name)
+    theirs.store.commit(Change(add=[new], remove=[quad]))
+    assert [each.holds for each in origins(theirs, "plan")] == [False]
+    assert not theirs.verify().ok

@@ -168,6 +168,7 @@ class _Moving(Handle):
         self._began = began
         self._restore = restore
         self._log = origins.SourceLog(source.store.log.lines())
+        self._standing = redaction_records.standing(source.store)
 
     def run(self, steps: Sequence[Step]) -> tuple[MovedSession, ...]:
         """Do all steps, ancestors first; one that cannot be done is told, and the others go on."""
@@ -296,7 +297,21 @@ class _Moving(Handle):
                 if isinstance(target.store, EmbeddedStore):
                     target.store.sweep_readers()
             done.append(index)
-        return told.model_copy(update={"redacted": tuple(done)})
+        return told.model_copy(update={"redacted": tuple(done), "said": (*told.said, *self._names_left(step))})
+
+    def _names_left(self, step: Step) -> list[str]:
+        """Say which turns lost a name or a fact at the source that the other side still has: that is taken out by its text."""
+        here = self._standing
+        if not here or step.outcome in ("deleted", "refused") or step.there not in self._target:
+            return []
+        there = redaction_records.standing(self._target.store)
+        theirs = planning.digests(self._target, step.there)
+        left = [index for index, digest in enumerate(theirs) if digest in here and digest not in there]
+        return [
+            f"turn {index} of session {step.there!r} lost a name or a fact where it comes from, and has it there still; "
+            "take it out there too (`trails redact --matching`)"
+            for index in left
+        ]
 
 
 def _refused(told: MovedSession, error: TrailsError) -> MovedSession:
