@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         Turn,
         VerifyReport,
     )
+    from trails.moving.pushing import Moved, MovedSession, pull, push
     from trails.opening import open  # noqa: A004 - trails.open, as io.open
     from trails.plumbing.forest import Forest
     from trails.plumbing.pages import Page
@@ -130,6 +131,7 @@ _HOMES = {
         "Turn",
         "VerifyReport",
     ),
+    "trails.moving.pushing": ("Moved", "MovedSession", "pull", "push"),
     "trails.opening": ("open",),
     "trails.routing": ("Inbound", "Routed", "Router"),
     "trails.runs": ("Runs", "Sent", "Spawned", "Step"),
@@ -180,6 +182,8 @@ __all__ = [
     "Ledger",
     "LimitReached",
     "Limits",
+    "Moved",
+    "MovedSession",
     "NoSuchName",
     "Note",
     "NothingToSummarise",
@@ -218,6 +222,8 @@ __all__ = [
     "VerifyReport",
     "WrongCall",
     "open",
+    "pull",
+    "push",
 ]
 
 

@@ -38,6 +38,8 @@ _RUN = re.compile(rf"{_SESSION}[^/]+/run/([^/]+)")
 _ENTRY = re.compile(rf"{_SESSION}[^/]+/ledger/([1-9][0-9]*)")
 UNNAMED = "redacted"
 """What stands for a name, a role or another short text that was taken out."""
+STORE = "urn:trails:store"
+"""The whole store, where something is said of that."""
 _SAFE = "-._~:@+=,!*;$&()"
 
 

@@ -178,6 +178,7 @@ READ_FOR: Final = _trails("readFor")
 # that a session, or more of one, came in from a file
 IMPORTER: Final = _trails("importer")
 IMPORTER_VERSION: Final = _trails("importerVersion")
+ORIGIN: Final = _trails("originProof")
 REFUSED_LINES: Final = _trails("refusedLines")
 
 # what principals signed

@@ -55,6 +55,7 @@ def everything(store: Repository) -> None:
     _told_of_calls(store)
     store.store.commit(run_rows.registered(Run(run_id="r9", agent="clerk", said=Said.of("task"))))
     _brought_in(store)
+    _pulled(store)
     stored = run_rows.read_one(store.store, "r9")
     assert stored is not None
     store.store.commit(run_rows.removed(stored, store.workspace.deed("dave")))
@@ -94,6 +95,16 @@ def _imported(store: Repository) -> None:
         file = Path(folder, "in.jsonl")
         file.write_text("\n".join(lines))
         import_path(store, file, by="dave")
+
+
+def _pulled(store: Repository) -> None:
+    """A session that came from another store, and a tail of one."""
+    with trails.open(":memory:") as other:
+        for name in ("pulled", "asked"):
+            made = other.create(id=name)
+            made.append("user", "Hello from elsewhere")
+            made.persist()
+        trails.pull(store, ["pulled", "asked"], other, by="dave")
 
 
 def _told_of_calls(store: Repository) -> None:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from pyoxigraph import Literal
 
 import trails
 from tests.support.everything import everything
@@ -39,7 +40,11 @@ def test_an_exact_export_of_all_sessions_leaves_out_what_is_beside_them_and_noth
     beside = {vocab.RUN, vocab.READING, vocab.DELETION, vocab.TOMBSTONE, vocab.PROV_DOCUMENT}
     lost = {quad for quad in here - there if quad.predicate not in (vocab.ROW_SALT, vocab.LEAF_SALT)}
     documents = {quad for quad in lost if "urn:trails:prov:" in str(quad.graph_name)}
-    rest = {quad for quad in lost - documents if not types[quad.subject] & beside}
+    pulls: set[object] = {
+        quad.subject for quad in here if quad.predicate == vocab.IMPORTER and quad.object == Literal("pull")
+    }
+    pulls |= {quad.object for quad in here if quad.subject in pulls and quad.predicate == vocab.USED}
+    rest = {quad for quad in lost - documents if not types[quad.subject] & beside and quad.subject not in pulls}
     assert {(quad.predicate, quad.object) for quad in rest} <= {(vocab.TYPE, vocab.AGENT)}  # who did nothing but those
     assert {kind for quad in lost for kind in types[quad.subject] & beside} == beside
     came = {quad for quad in there - here if quad.predicate != vocab.ROW_SALT}

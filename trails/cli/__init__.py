@@ -49,6 +49,11 @@ _TOPICS: dict[str, dict[str, Place]] = {
         "flatten": "fork.flatten",
         "delete": "delete.delete",
     },
+    "Move": {
+        "push": "moving.push",
+        "pull": "moving.pull",
+        "copy": "moving.copy",
+    },
     "Ask": {
         "query": "query.query",
         "queries": "query.list_queries",

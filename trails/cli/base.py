@@ -88,16 +88,9 @@ def open_store(*, create: bool = False, reading: bool = False, recorded: bool = 
     the environment asks for it says so by `recorded`: what it reads then takes the owner, who can write that down.
     """
     import trails
-    from trails.opening import open_to_read
-    from trails.plumbing import reads
 
-    place = store_location() or ""
     try:
-        actor = click.get_current_context().meta.get(_ACTOR)
-        if reading and not (recorded and reads.are_recorded()) and place != ":memory:":
-            store: Repository = open_to_read(place, actor=actor)
-        else:
-            store = trails.open(place, create=create, actor=actor)
+        store = open_at(store_location() or "", create=create, reading=reading, recorded=recorded)
     except trails.InvalidInput as error:
         said = error.message.replace(" (create=True)", "")
         has_create = any(each.name == "create" for each in click.get_current_context().command.params)
@@ -106,6 +99,18 @@ def open_store(*, create: bool = False, reading: bool = False, recorded: bool = 
         raise trails.InvalidInput(f"{said} ({hint})") from error
     store.workspace.index.progress = True
     return store
+
+
+def open_at(place: str, *, create: bool = False, reading: bool = False, recorded: bool = False) -> Repository:
+    """Open the store at a location that a command was given beside its own; all else is as for `open_store`."""
+    import trails
+    from trails.opening import open_to_read
+    from trails.plumbing import reads
+
+    actor = click.get_current_context().meta.get(_ACTOR)
+    if reading and not (recorded and reads.are_recorded()) and place != ":memory:":
+        return open_to_read(place, actor=actor)
+    return trails.open(place, create=create, actor=actor)
 
 
 # --- options and arguments that many commands share

@@ -19,7 +19,7 @@ FOLDER: Final = Path(__file__).parent.parent / "guide"
 PAGES: Final = (
     *("python", "command-line", "branches", "notebooks", "context"),
     *("messages", "agents", "keys", "async"),
-    *("graph", "provenance", "transcripts", "proofs", "audit", "redaction", "durability", "compared"),
+    *("graph", "provenance", "transcripts", "proofs", "audit", "redaction", "durability", "moving", "compared"),
 )
 """In the order in which one would read them."""
 ERRORS: Final = "errors"

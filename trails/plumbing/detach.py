@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -120,25 +120,38 @@ def _take_out_while(store: QuadStore, quads: Sequence[Quad], mark: Quad) -> None
 # --- copies
 
 
-def copy_turns(store: Matching, copying: Copying, sealed: Sequence[SealedTurn]) -> list[list[Quad]]:
-    """Return the quads of copies of turns in another session's graph, in batches of commits."""
-    made = [turn.turn.model_copy(update={"session_id": copying.session_id}) for turn in sealed]
+def copy_turns(
+    store: Matching,
+    copying: Copying,
+    sealed: Sequence[SealedTurn],
+    *,
+    before: Sequence[Turn] = (),
+    prompts: Mapping[int, str] | None = None,
+) -> list[list[Quad]]:
+    """Return the quads of copies of turns in another session's graph, in batches of commits.
+
+    `before` are turns of the transcript that come before them and are not copied, and `prompts` the IRIs of those versions
+    of the system prompt that are not, by number.
+    """
+    copied = [turn.turn.model_copy(update={"session_id": copying.session_id}) for turn in sealed]
+    made = [*before, *copied]
     batches: list[list[Quad]] = []
-    for position, (original, copy) in enumerate(zip(sealed, made, strict=True)):
+    for position, (original, copy) in enumerate(zip(sealed, copied, strict=True)):
         if position % _BATCH == 0:
             batches.append([])
         answers = lineage.answered_calls(made, copy) if copy.tool_results else {}
-        links = _links(made, copy)
+        links = _links(made, copy, prompts or {})
         sealed_copy = SealedTurn.trusted({"turn": copy, "salt": original.salt})
         batches[-1] += turn_quads(sealed_copy, answers, links=links, copied=True)
         batches[-1] += copies.copy_quads(store, original.turn.iri, original.turn.digest, copy, copying)
     return batches
 
 
-def _links(made: Sequence[Turn], copy: Turn) -> Links:
+def _links(made: Sequence[Turn], copy: Turn, prompts: Mapping[int, str]) -> Links:
     """Return the copies of the summary and the system prompt that the model call of a copy was told to be shown."""
     version = None if copy.call is None else copy.call.prompt
-    prompt = None if version is None else iris.system_prompt(iris.session(copy.session_id), version)
+    own = None if version is None else iris.system_prompt(iris.session(copy.session_id), version)
+    prompt = own if version is None else prompts.get(version, own)
     return Links(lineage.summary_shown(made, copy), prompt)
 
 

@@ -45,11 +45,12 @@ def record(
     *,
     refused_lines: int,
     is_new: bool,
+    origin: str | None = None,
 ) -> Transaction:
     """Return what goes into the commit that brings a session in, or more of one, and says that it does.
 
     `is_new` is for a session whose row is logged by that commit anyhow. Where the very session comes in that was exported, it
-    is not derived from the file.
+    is not derived from the file. `origin` is where it stands in the log of the store that it comes from.
     """
     node, tx = NamedNode(iris.session(session_id)), Transaction()
     came = {file.iri: file for file in files}
@@ -74,6 +75,7 @@ def record(
         refused_lines=refused_lines,
         files=tuple(sorted(came)),
         read_as=tuple(sorted(read_as)),
+        origin=origin,
     )
     tx.new(act_quads(made))
     if not exact:

@@ -13,13 +13,16 @@ from contextlib import contextmanager
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from pyoxigraph import Quad
+from pyoxigraph import NamedNode, Quad
 
-from trails import vocab
+from trails import iris, vocab
+from trails.errors import StoreFailed
 from trails.store.contract import QuadStore
 
 _BEGUN: Final[WeakKeyDictionary[QuadStore, Counter[Quad]]] = WeakKeyDictionary()
 _COUNTING: Final = threading.Lock()
+STORE_COPY: Final = Quad(NamedNode(iris.STORE), vocab.TYPE, vocab.UNFINISHED_COPY, vocab.CATALOG)
+"""What a store says of itself into which another is being copied, from before its first quad until all of it has arrived."""
 
 
 def begin(store: QuadStore, marks: Iterable[Quad]) -> None:
@@ -46,6 +49,21 @@ def marks(store: QuadStore) -> set[Quad]:
     """Return all marks that a store holds, whoever put them there."""
     sweeps = store.quads((None, vocab.PENDING_SWEEP, None, vocab.CATALOG))
     return {*sweeps, *store.quads((None, None, vocab.UNFINISHED_COPY, vocab.CATALOG))}
+
+
+def is_half_copied(store: QuadStore) -> bool:
+    """Tell whether a store is a copy of another that has not arrived whole."""
+    mark = STORE_COPY
+    return bool(store.quads((mark.subject, mark.predicate, mark.object, mark.graph_name)))  # type: ignore[arg-type] # an IRI
+
+
+def refuse_half_copied(store: QuadStore) -> None:
+    """Raise `StoreFailed` where a store is a copy of another that has not arrived whole."""
+    if is_half_copied(store):
+        raise StoreFailed(
+            f"{store.location} is a copy that was not finished, and no store yet; `trails copy` from the same place to it again "
+            "goes on with it, or remove it"
+        )
 
 
 @contextmanager

@@ -24,7 +24,9 @@ _SESSIONS: Final = Codec(lambda session_id: NamedNode(iris.session(session_id)),
 _IRIS: Final = Codec(NamedNode, order=str)
 
 
-EXACT: Final = frozenset({"nquads", "trig"})
+MOVED: Final = frozenset({"push", "pull"})
+"""What stands in the place of a format where a session came from another store of Trails."""
+EXACT: Final = frozenset({"nquads", "trig"}) | MOVED
 """The formats in which the very sessions come in that were exported, and not what another system tells of them."""
 
 
@@ -46,7 +48,7 @@ class Copying(Act):
     """Turns of other sessions, or those that a fork inherited, came to stand in a session of its own."""
 
     action: str
-    """`detach`, `flatten` or `cherry-pick`."""
+    """`detach`, `flatten` or `cherry-pick`; `push` or `pull` where another store's tail became a fork."""
     used: tuple[str, ...] = ()
     """The ids of the sessions whose turns were copied, in order."""
     was_fork_of: str | None = None
@@ -90,6 +92,9 @@ class Import(Act):
     """The IRIs of the files that it came from, in order."""
     read_as: tuple[str, ...] = ()
     """The names of those files that were read before under another name."""
+    origin: str | None = None
+    """Where the session stands in the log of the store that it was pushed or pulled from, as JSON: `trails.moving.origins`
+    reads it."""
 
     @property
     def iri(self) -> str:
@@ -164,6 +169,7 @@ _TABLES: Final[Mapping[type[Act], Table]] = {
             Field("refused_lines", v.REFUSED_LINES, NUMBER, required=True),
             Field("files", v.USED, _IRIS),
             Field("read_as", v.FILE_NAME, TEXTS),
+            Field("origin", v.ORIGIN, TEXT),
         ),
     ),
 }

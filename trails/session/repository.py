@@ -34,6 +34,7 @@ from trails.plumbing import (
     search,
     statistics,
     summaries,
+    unfinished,
 )
 from trails.plumbing.forest import Forest
 from trails.plumbing.index.figures import By, Sort
@@ -100,6 +101,7 @@ class Repository(Handle, public=True):
         self._feed: Feed | None = None
         _OPEN.add(self)
         try:
+            unfinished.refuse_half_copied(store)
             if not self.read_only:
                 self.workspace.index.sweep()
                 self.workspace.packs.sweep()

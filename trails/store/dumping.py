@@ -55,7 +55,7 @@ def dump(
 
 
 def _dump(store: EngineReader, file: Path, total: int, progress: Progress | None, *, packed: bool) -> int:
-    with scratch(file) as folder, contextlib.closing(_Runs(file, folder, total, progress)) as runs:
+    with scratch(file) as folder, contextlib.closing(SortedLines(file, folder, total, progress)) as runs:
         store.dump(cast(IO[bytes], runs))
         part = folder / file.name
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
@@ -81,10 +81,11 @@ def _write(out: IO[bytes], lines: Iterator[bytes], total: int, progress: Progres
     return count
 
 
-class _Runs:
+class SortedLines:
     """A place to write N-Quads to, which sorts them: runs of lines in files that have no names, merged at the end."""
 
     def __init__(self, file: Path, folder: Path, total: int, progress: Progress | None) -> None:
+        """`file` is what errors name, and `folder` where the runs take their space; `total` is told as how many there are."""
         self._file = file
         self._folder = folder
         self._total = total
@@ -116,8 +117,11 @@ class _Runs:
             self._progress(self._lines, self._total, "sorting")
 
     def merged(self) -> Iterator[bytes]:
-        """Give all lines, sorted."""
-        self._close_run()
+        """Give all lines, sorted; once nothing more is written, again each time that it is called."""
+        if self._pending:
+            self._close_run()
+        for file in self._files:
+            file.seek(0)
         yield from heapq.merge(*self._files)
 
     def close(self) -> None:

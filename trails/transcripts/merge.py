@@ -11,12 +11,12 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib import import_module
 from itertools import takewhile
 from typing import Any
 
 from pyoxigraph import Literal
 
-import trails
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput, TrailsError
 from trails.model import Compaction, Turn
@@ -87,6 +87,8 @@ class Read:
     files: Mapping[str, SourceFile]
     """By the names that the parser was given."""
     refused_lines: int = 0
+    origin: str | None = None
+    """Where the session stands in the log of the store that it comes from, where it comes from one."""
 
     def for_one(self, session: SourceSession, refused_lines: int) -> Read:
         """Return the same for one session: with the files that it came from, or the first one where nobody can tell."""
@@ -102,12 +104,18 @@ class Read:
             self.files.values(),
             refused_lines=self.refused_lines,
             is_new=is_new,
+            origin=self.origin,
         )
 
 
 def importing(repository: Repository, importer: str, by: str | None = None) -> Importing:
     """Return that somebody begins to read files now; `by` is as for `Repository.delete`."""
-    return Importing(importer, trails.__version__, repository.workspace.who(by), datetime.now(UTC))
+    return Importing(importer, _version(), repository.workspace.who(by), datetime.now(UTC))
+
+
+def _version() -> str:
+    """Return the version of Trails, which the package itself says: that names what stands above this module."""
+    return str(import_module("trails").__version__)
 
 
 def imported_id(source: str, source_id: str) -> str:

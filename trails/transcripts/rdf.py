@@ -52,13 +52,14 @@ def export_session(repository: Repository, session_id: str, format: str, out: Bi
     repository.reader.turns(chain)  # raises where anything is missing: no export promises what it does not hold
     quads = [quad for each in chain for quad in session_quads(repository.store, each)]
     if form == ox.RdfFormat.N_QUADS:
-        out.writelines(sorted(_line(quad) for quad in set(quads)))
+        out.writelines(sorted(line(quad) for quad in set(quads)))
     else:
-        ordered = sorted(set(quads), key=lambda quad: (_graph_name(quad), _line(quad)))
+        ordered = sorted(set(quads), key=lambda quad: (_graph_name(quad), line(quad)))
         ox.serialize(ordered, out, format=form, prefixes=_PREFIXES)
 
 
-def _line(quad: Quad) -> bytes:
+def line(quad: Quad) -> bytes:
+    """Return a quad as a line of N-Quads, with its newline."""
     return ox.serialize([quad], format=ox.RdfFormat.N_QUADS) or b""
 
 
@@ -97,7 +98,7 @@ def import_rdf(
     parents are neither in it nor in the store; nothing is written then.
     """
     read = Read(importing(repository, format, by), {"": imports.source_file(data, name)})
-    file = _load(repository, _parse(data, _form(format)), restore=restore)
+    file = checked(repository, _parse(data, _form(format)), restore=restore)
     report = ImportReport()
     ordered = sorted(file.records, key=lambda record: (len(file.reader.lineage(record.id)), record.id))
     report.records = {
@@ -106,7 +107,7 @@ def import_rdf(
     }
     for record in ordered:
         try:
-            _Import(repository, file.repository, record, report, read=read, restore=restore).run()
+            Arrival(repository, file.repository, record, report, read=read, restore=restore).run()
         except TrailsError as error:
             _problem(report, f"session {record.id!r} was not imported: {error}")
     return report
@@ -157,7 +158,7 @@ def _parse(data: bytes, form: ox.RdfFormat) -> list[Quad]:
     return quads
 
 
-class _File:
+class File:
     """The sessions of a file, in a store of their own where they can be read and verified like any others."""
 
     def __init__(self, repository: Repository, records: Sequence[SessionRecord]) -> None:
@@ -167,8 +168,8 @@ class _File:
         """The sessions that the file itself holds: ancestors may be there that the target store gave."""
 
 
-def _load(target: Repository, quads: Sequence[Quad], *, restore: bool) -> _File:
-    """Return the file's sessions, checked, or raise."""
+def checked(target: Repository, quads: Sequence[Quad], *, restore: bool) -> File:
+    """Return the sessions that quads hold, checked, in a store of their own; raise `InvalidInput` for what is not whole."""
     sessions = {
         str(quad.subject.value)  # type: ignore[union-attr] # no blank nodes and triples here
         for quad in quads
@@ -197,7 +198,7 @@ def _load(target: Repository, quads: Sequence[Quad], *, restore: bool) -> _File:
     if not report.ok:
         raise _refused([finding.message for finding in report.findings])
     scratch.commit(Change(add=[quad for quad in quads if quad.predicate == vocab.SPAWNED_BY]))
-    return _File(file, list(file.reader.records(ids).values()))
+    return File(file, list(file.reader.records(ids).values()))
 
 
 def _refused(faults: Sequence[str]) -> InvalidInput:
@@ -267,7 +268,7 @@ def _join_leftovers(target: Repository, scratch: EmbeddedStore, records: dict[st
             scratch.commit(Change(add=target.store.quads((None, None, None, NamedNode(record.iri)))))
 
 
-class _Import:
+class Arrival:
     """The import of one session, after its parents."""
 
     def __init__(
@@ -279,8 +280,11 @@ class _Import:
         *,
         read: Read,
         restore: bool,
+        parent: str | None = None,
     ) -> None:
+        """`parent` is the session that it is to be a fork of in the target, where that is another one than in the file."""
         self._read = read
+        self._parent = parent or record.parent_session_id
         self._target = target
         self._file = file
         self._record = record
@@ -302,7 +306,7 @@ class _Import:
 
     def _parent_fits(self) -> bool:
         """Tell whether the store has the turns that the session inherits; if not, say so."""
-        parent, at = self._record.parent_session_id, self._record.starts_at
+        parent, at = self._parent, self._record.starts_at
         if parent is None:
             return True
         if parent not in self._target:
@@ -339,7 +343,7 @@ class _Import:
     def _create(self, *, deleted: bool) -> None:
         """Write a session that is not there, its tombstone lifted in the same commit."""
         store, scratch = self._target.store, self._file.store
-        every: Sequence[Quad] = session_quads(scratch, self._record)
+        every: Sequence[Quad] = self._below_parent(session_quads(scratch, self._record))
         for kind in kinds.KINDS:
             arriving = kind.arriving(store, self._record.id, every)
             every = arriving.quads
@@ -356,6 +360,14 @@ class _Import:
         made.append(self._record.id)
         self._report.turns_added += len(scratch.quads(_turns_of(self._record)))
 
+    def _below_parent(self, quads: Sequence[Quad]) -> list[Quad]:
+        """Return quads of the session that say of which one it is a fork here."""
+        if self._parent is None:
+            return list(quads)
+        said = Quad(self._node, vocab.PARENT_SESSION, NamedNode(iris.session(self._parent)), vocab.CATALOG)
+        is_said = (self._node, vocab.PARENT_SESSION)
+        return [said if (quad.subject, quad.predicate) == is_said else quad for quad in quads]
+
     def _claim(self, tx: Transaction, *, deleted: bool) -> None:
         """Let the session be made only while its id is free (or deleted, and the tombstone goes) and its parent there."""
         if deleted:
@@ -364,8 +376,8 @@ class _Import:
             tx.remove(_tombstone(self._target.store, self._node))
         else:
             tx.forbid_id(self._record.id)
-        if self._record.parent_session_id is not None:
-            tx.session(self._record.parent_session_id)
+        if self._parent is not None:
+            tx.session(self._parent)
 
     def _without_clashes(self, tx: Transaction, add: list[Quad]) -> list[Quad]:
         """Return what comes without a label and a slot that others have here; those that are free must stay so."""

@@ -296,18 +296,16 @@ class Index:
     def rebuild(self) -> None:
         """Make anew what there is of it."""
         with self._lock, self._in_words():
-            for part in self.there():
+            for part in (parts := self.there()):
                 self._doubt(part)
                 self._opened(part).empty()
-                self._up_to_date(part)
+            if parts:
+                self._bring_up(parts)  # what the store says is read once
 
     def behind(self, part: Part) -> int:
         """Return how many lines of the log came since a file of the index was brought up to date."""
         file, path = self._files.get(part), self._path(part)
-        if file is not None:
-            place = file.place
-        else:
-            place = NOTHING if path is None else sidefile.sealed_place(path)
+        place = file.place if file is not None else NOTHING if path is None else sidefile.sealed_place(path)
         return self._store.log.reached.lines - (place.lines if self._store.log.holds(place) else 0)
 
     def keep_up(self, *, resting: bool) -> None:

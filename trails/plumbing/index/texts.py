@@ -42,6 +42,8 @@ _GRAMS: Final = 6
 _FREQUENT: Final = " ETAOINSRHLDCUMFPGWYBVKXJQZ"
 """The characters that stand nearly everywhere, the most frequent first."""
 _SECOND: Final = 1_000_000
+_HELD: Final = 16 << 20
+"""Characters of texts that wait until they are given to FTS5 in the order of their turns' numbers."""
 _BITS: Final = 24
 """A turn's number is the second it is of and, in so many bits, which one of that second: the newest has the greatest."""
 
@@ -104,6 +106,8 @@ class Writer:
         self._database = database
         self._next: dict[int, int] = {}
         self._taken = False
+        self._grams: list[tuple[int, str]] = []
+        self._characters = 0
 
     def known(self, session_id: str) -> int | None:
         """Return how many turns of its own a session has here; None where it is not here."""
@@ -117,6 +121,7 @@ class Writer:
             return
         docs = self._database.execute("SELECT doc FROM docs WHERE session = ?", found).fetchall()
         self._taken = self._taken or bool(docs)
+        self._put_grams()
         for (doc,) in docs:
             (row,) = self._database.execute("SELECT shown, within, calls FROM said WHERE doc = ?", (doc,))
             gone = (doc, _all_of(_read(*row)))
@@ -136,21 +141,30 @@ class Writer:
         start = len(iris.session(row.id))
         docs: list[tuple[Any, ...]] = []
         said: list[tuple[Any, ...]] = []
-        grams: list[tuple[int, str]] = []
         tools: list[tuple[str, int]] = []
         for turn in turns:
             kept = kept_of(turn, start)
             doc = self._doc(kept.doc[1] // _SECOND)
             docs.append((doc, number, *kept.doc))
             said.append((doc, *kept.said))
-            grams.append((doc, _all_of(turn.said)))
+            text = _all_of(turn.said)
+            self._grams.append((doc, text))
+            self._characters += len(text)
             tools += ((name, doc) for name in kept.tools)
         self._database.executemany("INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", docs)
         self._database.executemany("INSERT INTO said VALUES (?, ?, ?, ?)", said)
-        self._database.executemany("INSERT INTO grams (rowid, text) VALUES (?, ?)", grams)
+        if self._characters >= _HELD:
+            self._put_grams()
         self._database.executemany("INSERT INTO tools VALUES (?, ?)", tools)
         places = len({turn.index for turn in turns})
         self._database.execute("UPDATE sessions SET turns = turns + ? WHERE number = ?", (places, number))
+
+    def _put_grams(self) -> None:
+        """Give FTS5 what waits for it, in order: whatever comes out of order has it begin another part of its index."""
+        self._grams.sort()
+        self._database.executemany("INSERT INTO grams (rowid, text) VALUES (?, ?)", self._grams)
+        self._grams.clear()
+        self._characters = 0
 
     def _doc(self, second: int) -> int:
         """Return the number of the next turn of a second; later ones are greater."""
@@ -166,6 +180,7 @@ class Writer:
 
     def settle(self, *, erase: bool) -> None:
         """Leave nothing of the texts that were taken out: FTS5 only marks them, until all of it is written anew."""
+        self._put_grams()
         if not self._taken or not erase:
             return
         if self._database.execute("SELECT count(*) FROM docs").fetchone()[0] > REWRITTEN_UP_TO:

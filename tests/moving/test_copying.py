@@ -1,0 +1,306 @@
+"""Whole stores that are copied, cut short, gone on with, and held against their source."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import trails
+from tests.support.machines import Size
+from trails import IntegrityError, InvalidInput, Repository, StoreFailed, vocab
+from trails.moving import copying
+from trails.moving.copying import copy
+from trails.plumbing import unfinished
+from trails.store.contract import Change
+from trails.store.embedded import EmbeddedStore
+from trails.store.maintenance import Vacuumed
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A store with a fork, a redaction and a deleted session."""
+    place = tmp_path / "source.trails"
+    with trails.open(place, create=True, durability="process") as store:
+        plan = store.create(id="plan", label="trip")
+        for number in range(20):
+            plan.append("user", f"turn {number}")
+        plan.persist()
+        fork = plan.fork(at=3, id="other")
+        fork.append("user", "another way")
+        fork.persist()
+        lost = store.create(id="lost")
+        lost.append("user", "never mind")
+        lost.persist()
+        store.delete("lost")
+        store.redact("plan", 1)
+    return place
+
+
+def held(place: Path) -> tuple[set[str], list[str]]:
+    """Return all quads of a store and the lines of its log."""
+    with trails.open(place) as store:
+        return {str(quad) for quad in store.store.quads((None, None, None, None))}, store.store.log.lines()
+
+
+def test_a_copy_has_every_quad_and_every_line_of_the_log(source: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there.trails"
+    done = copy(source, there)
+    assert held(there) == held(source)
+    assert done.written
+    assert done.report is not None
+    assert done.report.ok
+    assert done.quads == len(held(source)[0])
+
+
+def test_a_checkpoint_of_the_source_holds_for_the_copy(source: Path, tmp_path: Path) -> None:
+    from trails.integrity.note import new_key
+
+    secret, public = new_key("work")
+    with trails.open(source) as store:
+        note = store.proofs.checkpoint(secret)
+    copy(source, tmp_path / "there.trails")
+    with trails.open(tmp_path / "there.trails") as store:
+        assert store.verify(checkpoint=note, verifiers=[public]).ok
+
+
+def test_a_copy_that_is_there_and_equal_is_left_alone(source: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there.trails"
+    copy(source, there)
+    assert not copy(source, there).written
+
+
+def test_a_store_goes_into_a_dump_and_back_with_its_log(source: Path, tmp_path: Path) -> None:
+    file, there = tmp_path / "all.nq.gz", tmp_path / "there.trails"
+    assert copy(source, file).written
+    assert not copy(source, file).written
+    copy(file, there)
+    assert held(there) == held(source)
+
+
+def test_a_dump_without_a_log_begins_one(source: Path, tmp_path: Path) -> None:
+    file, there = tmp_path / "all.nq.gz", tmp_path / "there.trails"
+    with trails.open(source) as store:
+        store.maintenance.dump(file)
+    done = copy(file, there)
+    assert done.log_root is None
+    assert held(there)[0] == held(source)[0]
+    assert done.report is not None
+    assert done.report.ok
+
+
+def test_a_store_that_is_open_is_copied_as_it_is(source: Path, tmp_path: Path) -> None:
+    with trails.open(source) as store:
+        plan = store.load("plan")
+        plan.append("user", "just now")
+        plan.persist()
+        copy(source, tmp_path / "there.trails")
+    assert held(tmp_path / "there.trails") == held(source)
+
+
+def test_nothing_is_copied_over_another_store(source: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there.trails"
+    with trails.open(there, create=True) as store:
+        store.create(id="mine").persist()
+    before = held(there)
+    with pytest.raises(InvalidInput, match="no copy of"):
+        copy(source, there)
+    assert held(there) == before
+
+
+def test_a_dump_that_is_cut_short_or_altered_is_refused(source: Path, tmp_path: Path) -> None:
+    file = tmp_path / "all.nq"
+    copy(source, file)
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    # Half of its quads and no log look like a dump without one: it does not verify.
+    with pytest.raises((InvalidInput, IntegrityError)):
+        copy(file, tmp_path / "there.trails")
+    file.write_bytes(whole.replace(b"turn 5", b"turn 6"))
+    with pytest.raises(InvalidInput, match="altered"):
+        copy(file, tmp_path / "other.trails")
+    assert not (tmp_path / "other.trails").exists()
+
+
+def test_a_store_that_does_not_verify_is_not_finished_as_a_copy(source: Path, tmp_path: Path) -> None:
+    with trails.open(source) as store:
+        [quad] = [q for q in store.store.quads((None, None, None, None)) if getattr(q.object, "value", "") == "turn 5"]
+        store.store.commit(Change(remove=[quad]))
+    with pytest.raises(IntegrityError, match="does not verify"):
+        copy(source, tmp_path / "there.trails")
+    with pytest.raises(StoreFailed, match="not finished"):
+        trails.open(tmp_path / "there.trails")
+
+
+def test_a_quad_that_did_not_arrive_is_found_before_the_copy_counts(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quads = copying._quads
+    monkeypatch.setattr(copying, "_quads", lambda lines, where: quads(lines, where)[:-1])
+    with pytest.raises(IntegrityError, match="does not hold what was read"):
+        copy(source, tmp_path / "there.trails")
+    with pytest.raises(StoreFailed, match="not finished"):
+        trails.open(tmp_path / "there.trails")
+
+
+class Cut(Exception):
+    """What cuts a copy short."""
+
+
+@pytest.fixture
+def cut(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
+    """A function that lets copies end at the commit of a number, just before it; none where that is None."""
+    commit = EmbeddedStore.commit
+    left: list[int | None] = [None]
+
+    def cut_short(store: EmbeddedStore, change: Change) -> bool:
+        if left[0] is not None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Cut
+        return commit(store, change)
+
+    monkeypatch.setattr(EmbeddedStore, "commit", cut_short)
+    monkeypatch.setattr(copying, "_BATCH", 40)
+
+    def set_cut(at: int | None) -> None:
+        left[0] = at
+
+    return set_cut
+
+
+def test_a_copy_that_was_cut_short_is_no_store_and_goes_on(
+    source: Path, tmp_path: Path, cut: Callable[[int | None], None]
+) -> None:
+    there = tmp_path / "there.trails"
+    for at in range(1, 20):
+        cut(at)
+        try:
+            copy(source, there)
+        except Cut:
+            cut(None)
+            for read_only in (False, True):
+                with pytest.raises(StoreFailed, match="not finished"):
+                    trails.open(there, read_only=read_only)
+        else:
+            break
+    cut(None)
+    assert held(there) == held(source)
+    assert not copy(source, there).written
+
+
+def test_a_half_copy_of_one_store_is_not_gone_on_with_from_another(
+    source: Path, tmp_path: Path, cut: Callable[[int | None], None]
+) -> None:
+    there, other = tmp_path / "there.trails", tmp_path / "other.trails"
+    with trails.open(other, create=True) as store:
+        store.create(id="else").persist()
+    for _ in range(30):  # a commit each time, until the log had arrived
+        cut(1)
+        with pytest.raises(Cut):
+            copy(source, there)
+        cut(None)
+        with contextlib.closing(EmbeddedStore(there)) as half:
+            if not half.log.is_empty:
+                break
+    with pytest.raises(InvalidInput, match="half of a copy of another store"):
+        copy(other, there)
+    copy(source, there)
+    assert held(there) == held(source)
+
+
+def test_what_was_redacted_since_a_copy_was_cut_short_goes_out_of_its_files_too(
+    source: Path, tmp_path: Path, cut: Callable[[int | None], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, rebuilt = tmp_path / "there.trails", list[str]()
+    vacuum = EmbeddedStore.vacuum
+
+    def counted(store: EmbeddedStore) -> Vacuumed:
+        rebuilt.append(store.location)
+        return vacuum(store)
+
+    monkeypatch.setattr(EmbeddedStore, "vacuum", counted)
+    cut(5)
+    with pytest.raises(Cut):
+        copy(source, there)
+    with contextlib.closing(EmbeddedStore(there)) as half:
+        had = {str(quad.object.value) for quad in half.quads((None, vocab.VALUE, None, None))}  # type: ignore[union-attr] # literals
+    cut(None)
+    with trails.open(source) as store:
+        for index in range(2, 20):
+            store.redact("plan", index)
+    copy(source, there)
+    assert had & {f"turn {index}" for index in range(2, 20)}
+    assert rebuilt == [str(there)]  # a file of the engine is compressed, and what is in it cannot be looked for
+    assert held(there) == held(source)
+
+
+_KILLED = """
+import os, signal, sys
+from trails.moving import copying
+from trails.store.embedded import EmbeddedStore
+from trails.store.maintenance import Vacuumed
+commit, left = EmbeddedStore.commit, [int(sys.argv[3])]
+def counted(store, change):
+    left[0] -= 1
+    if left[0] == 0 and sys.argv[4] == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    done = commit(store, change)
+    if left[0] == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return done
+EmbeddedStore.commit = counted
+copying._BATCH = 40
+copying.copy(sys.argv[1], sys.argv[2])
+"""
+
+
+def test_a_copy_whose_process_is_killed_goes_on_and_ends_equal(source: Path, tmp_path: Path, size: Size) -> None:
+    wanted = held(source)
+    every = {"quick": 5, "all": 2, "long": 1}[size]
+    for at in range(1, 13, every):
+        there = tmp_path / f"there{at}.trails"
+        killed = ["before", "after"][at % 2]
+        done = subprocess.run([sys.executable, "-c", _KILLED, str(source), str(there), str(at), killed], check=False)
+        if done.returncode != 0 and there.exists() and (at > 1 or killed == "after"):
+            with pytest.raises(StoreFailed, match="not finished"):
+                trails.open(there)
+        copy(source, there)
+        assert held(there) == wanted, at
+        assert [path.name for path in tmp_path.iterdir() if path.name.startswith(f".there{at}.trails.")] == []
+
+
+def test_a_copy_into_a_dump_that_is_cut_short_leaves_no_file(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise Cut
+
+    monkeypatch.setattr(gzip.GzipFile, "write", full)
+    with pytest.raises(Cut):
+        copy(source, tmp_path / "all.nq.gz")
+    monkeypatch.undo()
+    assert not (tmp_path / "all.nq.gz").exists()
+    assert copy(source, tmp_path / "all.nq.gz").written
+
+
+def test_progress_is_told_to_the_end(source: Path, tmp_path: Path) -> None:
+    told: list[tuple[int, int, str]] = []
+    done = copy(source, tmp_path / "there.trails", progress=lambda *moved: told.append(moved))
+    assert (done.quads, done.quads, "copying") in told
+
+
+def test_a_store_in_memory_has_no_place_to_be_copied_from(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        copy(":memory:", tmp_path / "there.trails")
+
+
+def test_an_opened_store_is_refused_as_what_it_is(memory: Repository) -> None:
+    memory.store.commit(Change(add=[unfinished.STORE_COPY]))
+    with pytest.raises(StoreFailed, match="not finished"):
+        Repository(memory.store)

@@ -1,0 +1,1 @@
+"""Sessions and whole stores from one place to another: pushed, pulled, copied."""

@@ -1,0 +1,388 @@
+"""A whole store copied to another place: every quad and every line of its log, held against the source once they arrived.
+
+What arrives is compared with what is there: lines of N-Quads, both sides sorted. So a copy that was cut short goes on, whatever
+of it had arrived, and also where the source has changed since. Until all of it is there the copy says of itself that it is
+not finished, and nothing opens it. A dump that is written so has the log behind its quads, as comments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+import pyoxigraph as ox
+
+from trails import vocab
+from trails.errors import IntegrityError, InvalidInput
+from trails.files import as_path, in_words
+from trails.integrity import leaves
+from trails.integrity.merkle import leaf_hash, root_of
+from trails.model import Value, VerifyReport
+from trails.opening import open_to_read
+from trails.plumbing import unfinished
+from trails.plumbing.leaves import begin
+from trails.plumbing.reader import Reader
+from trails.plumbing.verifying import audit
+from trails.progress import Progress, moving
+from trails.store import dumping, maintenance, marker
+from trails.store.contract import Change
+from trails.store.embedded import EmbeddedStore, absolute
+from trails.store.reading import EngineReader
+from trails.store.staging import scratch
+from trails.store.syncing import sync_folder
+
+_BATCH: Final = 10_000
+"""Quads, or lines of the log, in one commit."""
+_SHOWN: Final = 3
+"""How many findings an error names."""
+_LOG: Final = b"# trails log "
+_END: Final = b"# trails end "
+_MARK: Final = ox.serialize([unfinished.STORE_COPY], format=ox.RdfFormat.N_QUADS) or b""
+
+
+_SALTS: Final = tuple(f"> {each} ".encode() for each in (vocab.LEAF_SALT, vocab.ROW_SALT))
+
+
+class Copied(Value):
+    """What a copy did, and what it was held against."""
+
+    source: str
+    destination: str
+    quads: int
+    sha256: str
+    """The digest over all quads as sorted N-Quads, in hex: the same at both sides, read back from the copy."""
+    log_lines: int
+    log_root: str | None
+    """The root of the Merkle tree over the log, in hex; None for a dump without a log."""
+    written: bool
+    """Whether anything was written: not where the copy was there already, whole and equal."""
+    report: VerifyReport | None = None
+    """What `verify` says of the copy; None for a dump."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, ready for JSON."""
+        plain = self.model_dump(mode="json", exclude={"report"})
+        return {**plain, "report": None if self.report is None else self.report.to_dict()}
+
+
+def copy(
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    *,
+    progress: Progress | bool | None = None,
+) -> Copied:
+    """Copy a whole store to another place, and return what was copied once all of it was found there.
+
+    Each of the two is the location of a store or a dump's file (`.nq` or `.nq.gz`), not both a dump. A store that is open
+    elsewhere is copied as it is now. The copy has the same quads and the same log, so that checkpoints of the source hold for
+    it. Cut short anywhere, it goes on when it is called again, and ends equal; until then the destination is refused
+    wherever it is opened. A copy that is there already and equal is left alone.
+
+    Before it is finished, the copy is read back: the digest over its quads and its log must be the source's, and `verify` must
+    find nothing. `progress` is as for `Maintenance.dump`. What streams are being written is not copied.
+
+    Raises `InvalidInput` where something else stands at the destination or the source is none, `IntegrityError` where what
+    arrived is not what was read or does not verify: the copy stays unfinished then.
+    """
+    here, there = os.fspath(source), os.fspath(destination)
+    if _is_dump(here) and _is_dump(there):
+        raise InvalidInput(f"{here} and {there} are both files of dumps: copy the file")
+    with contextlib.ExitStack() as stack:
+        move = stack.enter_context(moving(progress, "copying"))
+        place = as_path(there, "the place of the copy")
+        stack.enter_context(in_words(place, "written"))
+        read = stack.enter_context(_opened(here, absolute(place), move))
+        if _is_dump(there):
+            return _to_dump(read, absolute(place), move)
+        return _to_store(read, absolute(place), move)
+
+
+def _is_dump(place: str) -> bool:
+    return place.endswith((".nq", ".nq.gz")) or Path(place).is_file()
+
+
+# --- what is read
+
+
+class _Source:
+    """All quads of a store or a dump as sorted lines, and its log."""
+
+    def __init__(self, location: str, lines: dumping.SortedLines, log: list[str] | None) -> None:
+        self.location = location
+        self.log = log
+        self._lines = lines
+        self.quads, self.sha256 = _digest(self.lines())
+
+    def lines(self) -> Iterator[bytes]:
+        """Give all quads as lines, sorted."""
+        return self._lines.merged()
+
+
+def _digest(lines: Iterator[bytes]) -> tuple[int, str]:
+    """Return how many lines there are and the digest over them."""
+    found, count = hashlib.sha256(), 0
+    while batch := list(islice(lines, _BATCH)):
+        found.update(b"".join(batch))
+        count += len(batch)
+    return count, found.hexdigest()
+
+
+@contextlib.contextmanager
+def _opened(location: str, beside: Path, progress: Progress | None) -> Iterator[_Source]:
+    with scratch(beside) as folder:
+        if _is_dump(location):
+            with contextlib.closing(dumping.SortedLines(Path(location), folder, 0, progress)) as lines:
+                yield _from_dump(Path(location), lines)
+            return
+        with open_to_read(location) as view:
+            store = view.store
+            if not isinstance(store, EngineReader):
+                raise InvalidInput(f"{location} is no store of this process: copy it where it is kept")
+            with contextlib.closing(dumping.SortedLines(beside, folder, len(store), progress)) as lines:
+                store.dump(cast(IO[bytes], lines))
+                yield _Source(store.location, lines, store.log.lines())
+
+
+def _from_dump(file: Path, lines: dumping.SortedLines) -> _Source:
+    log: list[str] | None = None
+    said: list[bytes] | None = None
+    try:
+        with in_words(file, "read"), file.open("rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            opened = gzip.GzipFile(fileobj=raw, mode="rb") if packed else raw
+            for line in cast(IO[bytes], opened):
+                if line.startswith(_END):
+                    said = line.removeprefix(_END).split()
+                elif line.startswith(_LOG):
+                    log = []
+                elif line.startswith(b"#"):
+                    if log is not None:
+                        log.append(line[2:].rstrip(b"\n").decode())
+                elif line.strip():
+                    lines.write(line if line.endswith(b"\n") else line + b"\n")
+    except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{file} is no whole dump: {error}; nothing was copied") from error
+    found = _Source(str(file), lines, log)
+    if log is not None and said != [b"%d" % found.quads, found.sha256.encode()]:
+        raise InvalidInput(
+            f"{file} is cut short or was altered: it does not hold what its end says; nothing was copied"
+        )
+    return found
+
+
+# --- to a dump
+
+
+def _to_dump(source: _Source, file: Path, progress: Progress | None) -> Copied:
+    if file.exists():
+        if file.is_file() and _holds(file, source):
+            return _copied(source, file, written=False)
+        raise InvalidInput(f"{file} is there already, and holds something else; name another file")
+    with scratch(file) as folder:
+        part = folder / file.name
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
+            _write_dump(source, out, progress, packed=file.suffix == ".gz")
+            out.flush()
+            os.fsync(out.fileno())
+        if not _holds(part, source):
+            raise IntegrityError(
+                f"{file} was written and does not hold what was read from {source.location}; copy it again"
+            )
+        part.rename(file)
+        sync_folder(file.parent)
+    return _copied(source, file, written=True)
+
+
+def _write_dump(source: _Source, out: IO[bytes], progress: Progress | None, *, packed: bool) -> None:
+    log = source.log or []
+    with contextlib.ExitStack() as stack:
+        to: IO[bytes] | gzip.GzipFile = out
+        if packed:
+            to = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0, compresslevel=6))
+        lines, done = source.lines(), 0
+        while batch := list(islice(lines, _BATCH)):
+            to.write(b"".join(batch))
+            done += len(batch)
+            if progress:
+                progress(done, source.quads, "writing")
+        to.write(_LOG + b"%d\n" % len(log))
+        for line in log:
+            to.write(f"# {line}\n".encode())
+        to.write(_END + b"%d %s\n" % (source.quads, source.sha256.encode()))
+
+
+def _holds(file: Path, source: _Source) -> bool:
+    """Tell whether a dump, read back, holds a source's quads and log."""
+    with scratch(file) as folder, contextlib.closing(dumping.SortedLines(file, folder, 0, None)) as lines:
+        try:
+            found = _from_dump(file, lines)
+        except InvalidInput:
+            return False
+        return (found.sha256, found.log) == (source.sha256, source.log)
+
+
+# --- to a store
+
+
+def _to_store(source: _Source, place: Path, progress: Progress | None) -> Copied:
+    if not (place / marker.NAME).is_file():
+        with maintenance.staged(place) as part, contextlib.closing(EmbeddedStore(part, create=True)) as new:
+            new.commit(Change(add=[unfinished.STORE_COPY]))
+    with contextlib.closing(EmbeddedStore(place)) as target:
+        if not unfinished.is_half_copied(target):
+            if len(target):
+                return _is_there(source, target, place)
+            target.commit(Change(add=[unfinished.STORE_COPY]))
+        _fill(source, target, place, progress)
+        report = _checked(source, target, place, progress)
+        target.commit(Change(remove=[unfinished.STORE_COPY]))
+        target.flush()
+    return _copied(source, place, written=True).model_copy(update={"report": report})
+
+
+def _is_there(source: _Source, target: EmbeddedStore, place: Path) -> Copied:
+    """Return that a copy is there already; raise `InvalidInput` where what is there is something else."""
+    if source.log is not None and target.log.lines() != source.log:
+        raise InvalidInput(
+            f"{place} is a store already, and no copy of {source.location}; name a place where nothing is"
+        )
+    with _lines_of(target, place) as lines:
+        if _digest(lines()) != (source.quads, source.sha256):
+            raise InvalidInput(
+                f"{place} is a store already, and no copy of {source.location}; name a place where nothing is"
+            )
+    return _copied(source, place, written=False).model_copy(update={"report": _verified(target, None)})
+
+
+def _fill(source: _Source, target: EmbeddedStore, place: Path, progress: Progress | None) -> None:
+    """Make a store hold a source's quads and log; what had arrived of them stays."""
+    known = target.log.lines()
+    wanted = source.log or []
+    if source.log is None and known:
+        return  # all had arrived: the log is begun after that
+    if wanted[: len(known)] != known:
+        raise InvalidInput(
+            f"{place} is the half of a copy of another store than {source.location}, or of what that was before it was put "
+            "back to an earlier state; remove it, and copy again"
+        )
+    with _lines_of(target, place) as lines:
+        removed = _reconcile(source, lines(), target, progress)
+    for start in range(len(known), len(wanted), _BATCH):
+        made = [leaves.parse(line)[0] for line in wanted[start : start + _BATCH]]
+        target.commit(Change(leaves=lambda _, made=made: made))  # type: ignore[misc] # a default binds it
+    if removed:  # what had been redacted or deleted at the source since must be in no file here
+        target.vacuum()
+
+
+def _reconcile(source: _Source, there: Iterator[bytes], target: EmbeddedStore, progress: Progress | None) -> int:
+    """Add what a store lacks of a source's lines and remove what it has beside; return how many were removed."""
+    removed = done = 0
+    differing = _differing(source.lines(), there)
+    while batch := list(islice(differing, _BATCH)):
+        gone = [line for is_new, line in batch if not is_new]
+        new = [line for is_new, line in batch if is_new]
+        target.commit(Change(add=_quads(new, source), remove=_quads(gone, source)))
+        removed += len(gone)
+        done += len(new)
+        if progress:
+            progress(done, source.quads, "copying")
+    return removed
+
+
+def _differing(mine: Iterator[bytes], theirs: Iterator[bytes]) -> Iterator[tuple[bool, bytes]]:
+    """Give the lines that stand in only one of two sorted runs, with whether that is the first.
+
+    >>> list(_differing(iter([b"a", b"c"]), iter([b"b", b"c", b"d"])))
+    [(True, b'a'), (False, b'b'), (False, b'd')]
+    """
+    here, there = next(mine, None), next(theirs, None)
+    while here is not None or there is not None:
+        if there is None or (here is not None and here < there):
+            yield True, cast(bytes, here)
+            here = next(mine, None)
+        elif here is None or there < here:
+            yield False, there
+            there = next(theirs, None)
+        else:
+            here, there = next(mine, None), next(theirs, None)
+
+
+def _quads(lines: Sequence[bytes], source: _Source) -> list[ox.Quad]:
+    try:
+        return list(ox.parse(b"".join(lines), format=ox.RdfFormat.N_QUADS))
+    except (SyntaxError, ValueError) as error:
+        raise InvalidInput(f"{source.location} holds a line that is no N-Quads: {error}") from error
+    except MemoryError as error:
+        raise InvalidInput(
+            f"{source.location} holds a line that cannot be read, longer than the engine's parsers take: {error}. "
+            "`trails store backup` copies such a store"
+        ) from error
+
+
+@contextlib.contextmanager
+def _lines_of(target: EmbeddedStore, place: Path) -> Iterator[Callable[[], Iterator[bytes]]]:
+    """Give what returns all lines of a store, sorted, but for its mark."""
+    with (
+        scratch(place) as folder,
+        contextlib.closing(dumping.SortedLines(place, folder, len(target), None)) as lines,
+    ):
+        target.dump(cast(IO[bytes], lines))
+        yield lambda: (line for line in lines.merged() if line != _MARK)
+
+
+def _checked(source: _Source, target: EmbeddedStore, place: Path, progress: Progress | None) -> VerifyReport:
+    """Hold what arrived against the source, then against its own digests and log; raise `IntegrityError` where it differs."""
+    with _lines_of(target, place) as lines:
+        if any(
+            source.log is not None or is_new or not _is_salt(line)
+            for is_new, line in _differing(source.lines(), lines())
+        ):
+            raise IntegrityError(
+                f"{place} does not hold what was read from {source.location}; remove the copy, and copy again"
+            )
+    if source.log is not None and target.log.lines() != source.log:
+        raise IntegrityError(f"the log of {place} is not that of {source.location}; remove the copy, and copy again")
+    if source.log is None:
+        begin(target)
+    report = _verified(target, progress)
+    if not report.ok:
+        shown = "; ".join(finding.message for finding in report.findings[:_SHOWN])
+        raise IntegrityError(
+            f"{source.location} arrived at {place} as it was read, and does not verify ({len(report.findings)} findings: "
+            f"{shown}); the copy stays unfinished. `trails verify` says more of the source, and `trails store backup` copies "
+            "a store whatever is wrong with it"
+        )
+    return report
+
+
+def _is_salt(line: bytes) -> bool:
+    """Tell whether a line is what a log that begins puts beside a session's row, where an older version had put none."""
+    return any(each in line for each in _SALTS)
+
+
+def _verified(target: EmbeddedStore, progress: Progress | None) -> VerifyReport:
+    with unfinished.believed(target, unfinished.marks(target)):
+        return audit.verify(target, Reader(target), None, progress)[0]
+
+
+def _copied(source: _Source, place: Path, *, written: bool) -> Copied:
+    return Copied(
+        source=source.location,
+        destination=str(place),
+        quads=source.quads,
+        sha256=source.sha256,
+        log_lines=len(source.log or ()),
+        log_root=None if source.log is None else _root(source.log),
+        written=written,
+    )
+
+
+def _root(log: Sequence[str]) -> str:
+    return root_of(leaf_hash(line.encode()) for line in log).hex()
