@@ -80,7 +80,7 @@ def _fitting(text: str, what: str) -> str:
 def is_surely_short(value: object) -> bool:
     """Tell whether a value that JSON can carry is so short that no text of it can be over `MAX_TEXT`; a cheap estimate."""
     try:
-        if _MOST_TO_ONE * len(marshal.dumps(value, _WITHOUT_REFERENCES)) <= _SHORT:
+        if _MOST_TO_ONE * len(marshal.dumps(value, _WITHOUT_REFERENCES)) <= _SHORT:  # type: ignore[arg-type] # else it raises
             return True
     except ValueError:  # it holds what is none of Python's own types, or is nested deeply
         pass

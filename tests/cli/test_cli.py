@@ -153,7 +153,8 @@ def test_every_command_and_every_option_has_help(name: str) -> None:
     "name",
     sorted(
         set(COMMANDS)
-        - {"audit", "completion", "guide", "help", "keys policy", "proof check", "proof cosign", "proof timestamp"}
+        - {"audit", "completion", "copy", "guide", "help", "keys policy"}
+        - {"proof check", "proof cosign", "proof timestamp"}
     ),
 )
 def test_every_command_that_opens_a_store_takes_its_place(name: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from pyoxigraph import Literal, Quad
+from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from trails import ForkDepthExceeded, InvalidInput, Moved, Repository, Session, SessionNotFound, vocab
@@ -402,3 +402,44 @@ def test_an_origin_that_was_altered_does_not_hold(two: tuple[Repository, Reposit
     theirs.store.commit(Change(add=[new], remove=[quad]))
     assert [each.holds for each in origins(theirs, "plan")] == [False]
     assert not theirs.verify().ok
+
+
+def test_a_push_that_was_cut_short_is_done_by_pushing_again(
+    stores: tuple[Repository, Repository], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = stores
+    plan = filled(ours, "Go", "Where?")
+    said(plan.fork(at=1, id="other"), "Home")
+    ours.redact("plan", 1)
+    commit = theirs.store.commit
+
+    def cut_short(change: Change) -> bool:
+        if any(quad.object == NamedNode("urn:trails:session:other") for quad in change.add):
+            raise KeyboardInterrupt
+        return commit(change)
+
+    monkeypatch.setattr(theirs.store, "commit", cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        trails.push(ours, "other", theirs)
+    monkeypatch.undo()
+    assert [record.id for record in theirs.list()] == ["plan"]
+    assert theirs.verify().ok
+    assert outcomes(trails.push(ours, "other", theirs)) == [
+        ("plan", "unchanged", "plan", 0),
+        ("other", "created", "other", 1),
+    ]
+    assert theirs.verify().ok
+
+
+def test_the_query_for_imported_files_tells_of_pushes(two: tuple[Repository, Repository]) -> None:
+    ours, theirs = two
+    filled(ours, "Go")
+    trails.push(ours, "plan", theirs, by="bob")
+    [row] = theirs.select("imported-files").to_dicts()
+    found = {name: row[name] for name in ("session", "importer", "by", "name")}
+    assert found == {
+        "session": "urn:trails:session:plan",
+        "importer": "push",
+        "by": "urn:trails:principal:bob",
+        "name": ":memory:",
+    }
