@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -24,9 +24,14 @@ MAIN: Final = "main"
 
 Trigger = Literal["overflow", "threshold", "manual", "periodic"]
 
-_set: Final = object.__setattr__
-_set_fields, _set_extra, _set_private = (  # the slots of a model, without a look-up by name for each of thousands
-    vars(BaseModel)[slot].__set__ for slot in ("__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+(
+    _set_values,
+    _set_fields,
+    _set_extra,
+    _set_private,
+) = (  # a model's slots, without a look-up by name for each of thousands
+    vars(BaseModel)[slot].__set__
+    for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
 )
 
 
@@ -56,13 +61,14 @@ class Value(BaseModel):
 
     @classmethod
     def trusted(cls, values: dict[str, Any]) -> Self:
-        """Return a value of fields that were validated before (on writing): thousands are made on every load."""
-        made = cls.__new__(cls)
-        _set(made, "__dict__", values)
-        _set_fields(made, _fields_of(cls))
-        _set_extra(made, None)
-        _set_private(made, None)
+        """Return a value of fields that were validated before (on writing)."""
+        made: Self = _maker(cls)(values)
         return made
+
+    @classmethod
+    def maker(cls) -> Callable[[dict[str, Any]], Self]:
+        """Return `trusted`, for where thousands are made: a third of its time."""
+        return _maker(cls)
 
     def __repr__(self) -> str:
         return reprs.line(type(self).__name__, self._told())
@@ -95,9 +101,22 @@ def _fields_in_words(kind: type[Value]) -> str:
 
 
 @cache
-def _fields_of(kind: type[Value]) -> set[str]:
-    """Return the names of a kind's fields: one set for all of its trusted values, which are frozen."""
-    return set(kind.model_fields)
+def _maker(kind: type[Value]) -> Callable[[dict[str, Any]], Any]:
+    """Return what makes trusted values of a kind: one set of the fields' names serves all of them, they are frozen."""
+    fields = set(kind.model_fields)
+
+    new, set_values, set_fields = object.__new__, _set_values, _set_fields  # nearer than a module's names
+    set_extra, set_private = _set_extra, _set_private
+
+    def make(values: dict[str, Any]) -> Any:
+        made = new(kind)
+        set_values(made, values)
+        set_fields(made, fields)
+        set_extra(made, None)
+        set_private(made, None)
+        return made
+
+    return make
 
 
 class ToolCall(Value):
@@ -142,7 +161,7 @@ class ToolResult(Value):
     @classmethod
     def plain(cls, call_id: str, *, is_error: bool) -> Self:
         """Return an answer of which no more is told, unvalidated."""
-        return cls.trusted(_PLAIN_RESULT | {"call_id": call_id, "is_error": is_error})
+        return cls.trusted(PLAIN_RESULT | {"call_id": call_id, "is_error": is_error})
 
     @property
     def told(self) -> dict[str, Any]:
@@ -175,7 +194,8 @@ class ToolResult(Value):
 _TOLD_OF_TOOLS: Final = (
     "started", "ended", "outcome", "approved_by", "refused_by", "server", "version", "tool",
 )  # fmt: skip
-_PLAIN_RESULT: Final[dict[str, Any]] = dict.fromkeys(_TOLD_OF_TOOLS)
+PLAIN_RESULT: Final[dict[str, Any]] = dict.fromkeys(_TOLD_OF_TOOLS)
+"""The fields of an answer of which no more is told, but for the call and whether it failed."""
 
 
 class ContextUsed(Value):

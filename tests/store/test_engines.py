@@ -69,7 +69,7 @@ def test_whoever_keeps_the_exception_of_an_interrupted_read_does_not_keep_the_en
 
     with filled(place) as store:
         with monkeypatch.context() as patch:
-            patch.setattr("trails.store.reading.matching", interrupted)
+            patch.setattr("trails.store.embedded.matching", interrupted)
             with pytest.raises(KeyboardInterrupt) as kept:
                 store.verify()
         store.maintenance.vacuum()

@@ -98,7 +98,7 @@ def test_the_runs_that_a_dump_sorts_have_no_names_while_it_goes_on(
 
     with trails.open(place) as store:
         assert store.maintenance.dump(tmp_path / "out" / "dump", progress=look) == len(store.store)
-    assert len(seen) >= 2
+    assert seen
     assert {name for names in seen for name in names} <= {"dump"}
 
 

@@ -41,6 +41,8 @@ _BATCH: Final = 10_000
 """Quads, or lines of the log, in one commit."""
 _SHOWN: Final = 3
 """How many findings an error names."""
+_BEGIN: Final = b"# trails copy\n"
+"""How a dump begins that tells at its end what it must hold; one of `trails store dump` does neither."""
 _LOG: Final = b"# trails log "
 _END: Final = b"# trails end "
 _MARK: Final = ox.serialize([unfinished.STORE_COPY], format=ox.RdfFormat.N_QUADS) or b""
@@ -97,10 +99,20 @@ def copy(
         move = stack.enter_context(moving(progress, "copying"))
         place = as_path(there, "the place of the copy")
         stack.enter_context(in_words(place, "written"))
+        _refuse_within(here, there)
         read = stack.enter_context(_opened(here, absolute(place), move))
         if _is_dump(there):
             return _to_dump(read, absolute(place), move)
         return _to_store(read, absolute(place), move)
+
+
+def _refuse_within(here: str, there: str) -> None:
+    """Raise `InvalidInput` where the place of the copy is what is copied, or lies in it."""
+    source, place = Path(here).resolve(), Path(there).resolve()
+    if place == source:
+        raise InvalidInput(f"{here} is the store itself; name another place")
+    if source.is_dir() and place.is_relative_to(source):
+        raise InvalidInput(f"{there} lies in the folder of {here} itself; name a place beside it")
 
 
 def _is_dump(place: str) -> bool:
@@ -152,13 +164,16 @@ def _opened(location: str, beside: Path, progress: Progress | None) -> Iterator[
 def _from_dump(file: Path, lines: dumping.SortedLines) -> _Source:
     log: list[str] | None = None
     said: list[bytes] | None = None
+    has_end = False
     try:
         with in_words(file, "read"), file.open("rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
             opened = gzip.GzipFile(fileobj=raw, mode="rb") if packed else raw
             for line in cast(IO[bytes], opened):
-                if line.startswith(_END):
+                if line == _BEGIN:
+                    has_end = True
+                elif line.startswith(_END):
                     said = line.removeprefix(_END).split()
                 elif line.startswith(_LOG):
                     log = []
@@ -170,7 +185,7 @@ def _from_dump(file: Path, lines: dumping.SortedLines) -> _Source:
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as error:
         raise InvalidInput(f"{file} is no whole dump: {error}; nothing was copied") from error
     found = _Source(str(file), lines, log)
-    if log is not None and said != [b"%d" % found.quads, found.sha256.encode()]:
+    if (has_end or log is not None) and said != [b"%d" % found.quads, found.sha256.encode()]:
         raise InvalidInput(
             f"{file} is cut short or was altered: it does not hold what its end says; nothing was copied"
         )
@@ -206,6 +221,7 @@ def _write_dump(source: _Source, out: IO[bytes], progress: Progress | None, *, p
         to: IO[bytes] | gzip.GzipFile = out
         if packed:
             to = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0, compresslevel=6))
+        to.write(_BEGIN)
         lines, done = source.lines(), 0
         while batch := list(islice(lines, _BATCH)):
             to.write(b"".join(batch))

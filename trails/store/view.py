@@ -14,7 +14,7 @@ import pyoxigraph as ox
 from trails.errors import StoreFailed, StoreReadOnly
 from trails.store import embedded, engines, lockfile, maintenance, marker, position
 from trails.store.commitlog import NAMES
-from trails.store.contract import Change
+from trails.store.contract import Change, QuadStore
 from trails.store.gate import Gate
 from trails.store.leaflog import LeafLog
 from trails.store.look import Moment, look
@@ -170,6 +170,11 @@ class ViewStore(EngineReader):
     def _refuse(self) -> NoReturn:
         self._held()
         raise read_only(self.location)
+
+
+def can_be_viewed(store: QuadStore) -> bool:
+    """Tell whether another process can have a view of a store: whether that is a folder, not memory."""
+    return isinstance(store, ViewStore) or (isinstance(store, embedded.EmbeddedStore) and store.folder is not None)
 
 
 def read_only(location: str) -> StoreReadOnly:

@@ -122,7 +122,7 @@ def test_the_head_of_a_block_says_where_the_next_one_begins() -> None:
     assert (first.size, first.start, first.length) == (len(one), 0, 1)
     assert head(b"x" * 24) is None
     assert head(one[:23]) is None
-    assert next(Block(one + two, len(one)).turns(1, 2)) == turn(1)
+    assert Block(one + two, len(one)).turns(1, 2)[0] == turn(1)
 
 
 def test_a_turn_from_before_digests_is_not_packed() -> None:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from trails import iris, vocab
 from trails.errors import StoreFailed, TrailsError
-from trails.plumbing.index import changes, figures, sidefile, texts
+from trails.plumbing.index import ahead, changes, figures, sidefile, texts
 from trails.plumbing.index.rows import SessionRow, TurnRow, all_turns, session_row, turns_from
 from trails.plumbing.index.sidefile import SideFile
 from trails.progress import Progress, moving
@@ -41,6 +41,7 @@ _SEALED_MEANWHILE: Final = 256 << 20
 _NOTHING: Final = (vocab.RUN, None, None, vocab.CATALOG)
 _LONG: Final = 1_000
 """Sessions from which on reading them takes so long that it is told how far it is."""
+_Said = tuple[str, changes.Extent, SessionRow | None, Callable[[int | None], Sequence[TurnRow]]]
 _Answer = TypeVar("_Answer")
 
 
@@ -199,11 +200,9 @@ class Index:
         with ExitStack() as stack:
             writers = [part.writer(stack.enter_context(self._opened(part).writing(reached))) for part in parts]
             moves = stack.enter_context(moving(self._told(len(wanted)), "indexing"))
-            for done, (session_id, extent) in enumerate(wanted.items()):
+            for done, (session_id, extent, row, turns) in enumerate(self._said(wanted)):
                 if moves:
                     moves(done, len(wanted), session_id)
-                row = session_row(self._store, session_id)
-                turns = cache(partial(self._turns, row))  # of both files the same turns, as a rule
                 for writer in writers:
                     _bring_in(writer, session_id, row, extent, turns)
             for writer in writers:
@@ -211,6 +210,16 @@ class Index:
                     tags = self._store.quads((None, vocab.TYPE, vocab.TAG, vocab.CATALOG))
                     writer.tags(iris.tag_name(quad.subject.value) or "" for quad in tags)  # type: ignore[union-attr] # IRIs
                 writer.settle(erase=not self._borrowed)
+
+    def _said(self, wanted: Mapping[str, changes.Extent]) -> Iterator[_Said]:
+        """Give what the store says of sessions: many that are read anew are read in processes beside this one."""
+        left = dict(wanted)
+        for session_id, said in ahead.read(self._store, [each for each, extent in wanted.items() if extent == "anew"]):
+            del left[session_id]
+            yield session_id, "anew", said.row, lambda _, turns=said.turns: turns  # type: ignore[misc] # a default binds it
+        for session_id, extent in left.items():
+            row = session_row(self._store, session_id)
+            yield session_id, extent, row, cache(partial(self._turns, row))  # of both files the same turns, as a rule
 
     def _told(self, sessions: int) -> Progress | bool | None:
         is_waited_for = threading.current_thread() is not self._keeper

@@ -139,32 +139,41 @@ class Block:
         at = (index - self.start) * _DIGEST
         return self._digests[at : at + _DIGEST].hex()
 
-    def turns(self, start: int, end: int) -> Iterator[Turn]:
+    def turns(self, start: int, end: int) -> list[Turn]:
         """Make the turns from an index to another, exclusive; both must be the block's own."""
         within = slice(start - self.start, end - self.start)
         digests = self._digests[within.start * _DIGEST : within.stop * _DIGEST].hex()
-        columns = (self._roles, self._branches, self._authors, self._times, self._flags)
-        rows = zip(*(column[within] for column in columns), self._texts_of(within), self._facts_of(within), strict=True)
-        make, session_id = Turn.trusted, self.session_id
-        at = 0
-        for index, (role, branch, author, time, flags, text, recorded) in enumerate(rows, start):
-            yield make(
+        epoch, delta, make, session_id = _EPOCH, timedelta, Turn.maker(), self.session_id
+        columns = (
+            range(start, end),
+            self._roles[within],
+            self._branches[within],
+            self._authors[within],
+            [None if time == _UNKNOWN else epoch + delta(0, 0, time) for time in self._times[within]],
+            self._texts_of(within),
+            self._flags[within],
+            [digests[at : at + 2 * _DIGEST] for at in range(0, len(digests), 2 * _DIGEST)],
+            self._facts_of(within),
+        )
+        return [
+            make(
                 {
                     "session_id": session_id,
                     "index": index,
                     "role": role,
                     "branch": branch,
                     "author_iri": author,
-                    "time": None if time == _UNKNOWN else _EPOCH + timedelta(0, 0, time),
+                    "time": time,
                     "text": text,
                     "structured": flags & _STRUCTURED != 0,
                     "redacted": flags & _REDACTED != 0,
-                    "digest": digests[at : at + 2 * _DIGEST],
+                    "digest": digest,
                     "old_iri": None,
                     "facts": recorded,
                 }
             )
-            at += 2 * _DIGEST
+            for index, role, branch, author, time, text, flags, digest, recorded in zip(*columns, strict=True)
+        ]
 
     def said(self, start: int, end: int) -> Iterator[tuple[int, str, str, str, bool]]:
         """Yield index, role, branch, text and whether that is JSON, of the turns from an index to another, exclusive."""
@@ -184,7 +193,7 @@ class Block:
     def _facts_of(self, within: slice) -> Iterable[Facts]:
         if self._facts is None:
             self._facts = facts.decode(self._recorded.decode())
-        return map(facts.made, self._facts[within]) if self._facts else repeat(NO_FACTS, within.stop - within.start)
+        return facts.made(self._facts[within]) if self._facts else repeat(NO_FACTS, within.stop - within.start)
 
     def iri(self, index: int) -> str:
         """Return the IRI of the turn at an index: it holds the turn's digest."""

@@ -7,10 +7,10 @@ a block's checksum says that it is what was written. The rest is the value's own
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from trails.model import NO_FACTS, Facts, ModelCall, ToolCall, ToolResult
+from trails.model import NO_FACTS, PLAIN_RESULT, Facts, ModelCall, ToolCall, ToolResult
 
 _RARE: Final = {"compaction", "meta_withheld", "quoted_from", "derived_from", "withheld"}
 
@@ -45,25 +45,48 @@ def _short(facts: Facts) -> Any:
 def decode(text: str) -> list[Any]:
     """Return what `encode` wrote of each turn, of which `made` makes its facts; nothing where no turn had any.
 
-    >>> [made(each).source_ids for each in decode(encode([NO_FACTS, Facts(source_ids=("a",))]))]
+    >>> [each.source_ids for each in made(decode(encode([NO_FACTS, Facts(source_ids=("a",))])))]
     [(), ('a',)]
     """
     found: list[Any] = json.loads(text) if text else []
     return found
 
 
-def made(said: Any) -> Facts:
-    """Return the facts of a turn, of what `decode` gave of it."""
-    if not said:
-        return NO_FACTS
-    if isinstance(said, dict):
-        return Facts.model_validate_json(json.dumps(said))
+def made(said: Iterable[Any]) -> list[Facts]:
+    """Return the facts of turns, of what `decode` gave of them."""
+    found = []
+    for each in said:
+        if not each:
+            found.append(NO_FACTS)
+        elif isinstance(each, dict):
+            found.append(Facts.model_validate_json(json.dumps(each)))
+        else:
+            found.append(_common(each))
+    return found
+
+
+_facts, _model, _call, _result = Facts.maker(), ModelCall.maker(), ToolCall.maker(), ToolResult.maker()
+
+
+def _common(said: list[Any]) -> Facts:
     model, calls, results, sources, meta = said
-    return Facts.trusted(
+    if model is not None:
+        name, usage, stop_reason = model
+        model = _model({"model": name, "usage_json": usage, "stop_reason": stop_reason, "call": None})
+    return _facts(
         {
-            "model_call": None if model is None else _model_call(*model),
-            "tool_calls": tuple([_call(*each) for each in calls]) if calls else (),
-            "tool_results": tuple([ToolResult.plain(each, is_error=is_error) for each, is_error in results])
+            "model_call": model,
+            "tool_calls": tuple(
+                [
+                    _call({"id": call_id, "name": name, "arguments": arguments, "withheld": withheld})
+                    for call_id, name, arguments, withheld in calls
+                ]
+            )
+            if calls
+            else (),
+            "tool_results": tuple(
+                [_result(PLAIN_RESULT | {"call_id": call_id, "is_error": error}) for call_id, error in results]
+            )
             if results
             else (),
             "compaction": None,
@@ -75,11 +98,3 @@ def made(said: Any) -> Facts:
             "withheld": None,
         }
     )
-
-
-def _model_call(model: Any, usage: Any, stop_reason: Any) -> ModelCall:
-    return ModelCall.trusted({"model": model, "usage_json": usage, "stop_reason": stop_reason, "call": None})
-
-
-def _call(call_id: Any, name: Any, arguments: Any, withheld: Any) -> ToolCall:
-    return ToolCall.trusted({"id": call_id, "name": name, "arguments": arguments, "withheld": withheld})

@@ -15,8 +15,7 @@ from trails.plumbing.reader import Reader
 from trails.plumbing.verifying.checking import Basis, Checked, check
 from trails.plumbing.verifying.derived import Derived
 from trails.plumbing.verifying.known import known
-from trails.store.embedded import EmbeddedStore
-from trails.store.view import ViewStore
+from trails.store.view import ViewStore, can_be_viewed
 
 MANY: Final = 20_000
 """Turns from which on processes are started: that takes as long as some thousand turns."""
@@ -37,7 +36,7 @@ class Given(NamedTuple):
 def checked(basis: Basis, session_ids: Iterable[str], turns: int) -> Iterator[Checked]:
     """Yield what comes of sessions, some at a time; `turns` is about how many they have."""
     left = dict.fromkeys(session_ids)
-    if left and _has_files(basis) and turns >= MANY and (processes := workers.count()):
+    if left and can_be_viewed(basis.store) and turns >= MANY and (processes := workers.count()):
         with suppress(workers.WorkersFailed):  # what they did not come to is done here
             for piece, done in workers.each(_BEGIN, _given(basis), _pieces(list(left), turns), processes):
                 for session_id in piece:
@@ -46,11 +45,6 @@ def checked(basis: Basis, session_ids: Iterable[str], turns: int) -> Iterator[Ch
     with ThreadPoolExecutor(max_workers=3, thread_name_prefix="trails-verify") as pool:
         # the engine reads for one while another's digests are computed
         yield from pool.map(lambda session_id: check(basis, [session_id]), left)
-
-
-def _has_files(basis: Basis) -> bool:
-    store = basis.store
-    return isinstance(store, ViewStore) or (isinstance(store, EmbeddedStore) and store.folder is not None)
 
 
 def _pieces(session_ids: Sequence[str], turns: int) -> list[Sequence[str]]:
