@@ -71,7 +71,7 @@ class Server:
         """Make the tables and the store, as far as they are missing."""
         with self._asked() as connection, connection.transaction():
             for statement in statements.SCHEMA:
-                connection.execute(statement)  # type: ignore[call-overload] # a constant
+                connection.execute(statement)
             connection.execute(statements.MAKE, (uuid4().hex, self.address.name, statements.FORMAT, START))
 
     def find(self) -> Head:

@@ -199,7 +199,7 @@ class PostgresStore(EmbeddedStore):
                 raise self._has_diverged(None if at > self.number else row.digest)
             if row.body is None:
                 raise self._fell_behind()
-            batch.take(row.record(), attempt and attempt.waiting_for(row.commit_id))
+            batch.take(row.record(), None if attempt is None else attempt.waiting_for(row.commit_id))
             digest = row.digest
         if head.number == self.number + len(tail) and head.digest != digest:
             raise self._has_diverged(head.digest)
