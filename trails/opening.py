@@ -63,6 +63,11 @@ def open(  # noqa: A001 - trails.open, as io.open
     )
 
 
+def store_at(location: str | os.PathLike[str], *, create: bool = False) -> EmbeddedStore:
+    """Return the store of quads at a location, of which nothing is looked at or put right yet: for who copies a whole store."""
+    return EmbeddedStore(absolute(_checked(location)), create=create)
+
+
 def _view(
     location: str | os.PathLike[str], actor: str | None, *, create: bool, record_reads: bool | None
 ) -> Repository:
