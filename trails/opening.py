@@ -60,15 +60,20 @@ def open(  # noqa: A001 - trails.open, as io.open
         return _view(location, own, create=create, record_reads=record_reads)
     reading = reads.are_recorded() if record_reads is None else bool(record_reads)
     place = _checked(location)
-    if place == ":memory:":
-        return Repository(EmbeddedStore(None), actor=own, record_reads=reading)
+    store = EmbeddedStore(None) if place == ":memory:" else store_at(place, create=create, durability=durability)
+    return Repository(store, actor=own, record_reads=reading)
+
+
+def store_at(
+    location: str | os.PathLike[str], *, create: bool = False, durability: Durability = "disk"
+) -> EmbeddedStore:
+    """Return the store of quads at a location, of which nothing is looked at or put right yet: for who copies a whole store."""
+    place = _checked(location)
     if is_address(place):
         from trails.store.postgres.store import open_store  # noqa: PLC0415 - only where it is asked for
 
-        return Repository(open_store(place, create=create), actor=own, record_reads=reading)
-    return Repository(
-        EmbeddedStore(absolute(place), create=create, durability=durability), actor=own, record_reads=reading
-    )
+        return open_store(place, create=create)
+    return EmbeddedStore(absolute(place), create=create, durability=durability)
 
 
 def _view(
