@@ -564,6 +564,11 @@ class EmbeddedStore(EngineReader):
             self.sweep_readers()
             return Vacuumed(count, before, maintenance.size_of(path))
 
+    @contextlib.contextmanager
+    def erasing(self) -> Iterator[None]:
+        """Do within what takes text out of the store for good. In these files it stays until `vacuum`."""
+        yield
+
     def sweep_readers(self) -> None:
         """Remove the links and copies that readers who were killed have left beside the store."""
         if self._path is not None:

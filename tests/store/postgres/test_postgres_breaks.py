@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zlib
 from collections.abc import Sequence
 
 import pytest
@@ -127,7 +128,7 @@ def test_vacuum_takes_removed_text_out_of_the_log_and_every_other_index_goes_on(
     first.commit(Change(remove=[_quad(1, "secret")]))
     second.sync()
     first.vacuum()
-    assert [row.body for row in first._server.tail(0, 10)] == [None, None]
+    assert not [row for row in first._server.tail(0, 10) if b"secret" in zlib.decompress(row.body)]
     first.commit(Change(add=[_quad(3)]))
     assert second.sync()
     assert len(second) == 2

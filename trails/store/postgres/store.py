@@ -11,8 +11,10 @@ import io
 import logging
 import secrets
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
@@ -20,11 +22,13 @@ import pyoxigraph as ox
 
 from trails.errors import InvalidInput, StoreFailed, StoreLocked
 from trails.store import engines
-from trails.store.committing import Batch, Waiting
+from trails.store.committing import Batch, Waiting, matching
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
+from trails.store.frames import ERASES
 from trails.store.maintenance import Vacuumed
-from trails.store.postgres import address, cache, records, server
+from trails.store.postgres import address, cache, erasing, records, server
+from trails.store.postgres.erasing import Gone
 from trails.store.postgres.records import START, Row
 from trails.store.postgres.server import Head, Server
 
@@ -57,6 +61,8 @@ def open_store(location: str, *, create: bool = False) -> PostgresStore:
         raise
     try:
         store.sync()
+        if head.due:  # a process ended between an erasure and the end of it
+            store.finish_erasures()
     except BaseException:
         store.close()
         raise
@@ -113,6 +119,8 @@ class PostgresStore(EmbeddedStore):
         self._digest = START
         self._erased = 0
         self._diverged = False
+        self._erasing = 0
+        self._gone = Gone()
         self._ended = threading.Event()
         self._follower_thread: threading.Thread | None = None
         self._snapshots: threading.Thread | None = None
@@ -184,8 +192,12 @@ class PostgresStore(EmbeddedStore):
     def _rows_of(self, batch: Batch, known: int, digest: bytes, attempt: _Attempt) -> list[Row]:
         rows: list[Row] = []
         for each in batch.settled[known:]:
-            commit_id = attempt.id_of(each.waiting)
-            rows.append(records.row(each.record, commit_id, self.number + known + len(rows) + 1, digest))
+            record = each.record
+            if self._erasing and (record.remove or record.drop):
+                record = replace(record, flags=record.flags | ERASES)
+                self._gone.note(record)
+            number = self.number + known + len(rows) + 1
+            rows.append(records.row(record, attempt.id_of(each.waiting), number, digest))
             digest = rows[-1].digest
         return rows
 
@@ -197,8 +209,6 @@ class PostgresStore(EmbeddedStore):
         for at, row in enumerate(tail, self.number):
             if not row.follows(at, digest):
                 raise self._has_diverged(None if at > self.number else row.digest)
-            if row.body is None:
-                raise self._fell_behind()
             batch.take(row.record(), None if attempt is None else attempt.waiting_for(row.commit_id))
             digest = row.digest
         if head.number == self.number + len(tail) and head.digest != digest:
@@ -213,14 +223,6 @@ class PostgresStore(EmbeddedStore):
 
     def _has_diverged(self, there: bytes | None) -> StoreFailed:
         error = _diverged(self._server, self.number, self._digest, there)
-        self._give_up(error)
-        return error
-
-    def _fell_behind(self) -> StoreFailed:
-        error = StoreFailed(
-            f"deleted text was taken out of the log of {self.location} after this process had last read it; open the store "
-            "again, which makes a new index; what is pending here was not written"
-        )
         self._give_up(error)
         return error
 
@@ -282,7 +284,7 @@ class PostgresStore(EmbeddedStore):
             reached = tail[-1].number if tail else self.number
             if not tail and head.number > self.number:
                 raise self._has_diverged(None)
-            further = Head(reached + 1, b"", head.erased)
+            further = head._replace(number=reached + 1)
             batch, digest = self._over(tail, head if head.number <= reached else further, attempt)
             if not tail:
                 return news
@@ -355,18 +357,50 @@ class PostgresStore(EmbeddedStore):
 
     # --- upkeep
 
-    def vacuum(self) -> Vacuumed:
-        """Take what was deleted or redacted out of the log in the database, and out of this process's index.
+    @contextmanager
+    def erasing(self) -> Iterator[None]:
+        """Take what commits within take out of the store out of the log in the database, too, before this ends.
 
-        A snapshot of what there is takes the place of the bodies of all records so far; their leaves and digests stay. Other
-        processes rebuild their indexes at their next `sync`; one that had not read all of these records must open again.
+        Where the server goes away in between, the log is on record as not rid of it: whoever opens the store next does that.
         """
-        with self._write_lock:
-            self._catch_up()
-            number, parts = self._taken()
-            self._server.keep_snapshot(number, parts, erase=True)
-            self._snapshot_at = number
-        return self._vacuum_index(number)
+        self._erasing += 1
+        try:
+            yield
+        finally:
+            self._erasing -= 1
+            if self._gone:
+                gone, self._gone = self._gone, Gone()
+                self._rid(gone)
+
+    def vacuum(self) -> Vacuumed:
+        """Take everything that was deleted, redacted or replaced out of the log in the database, and out of this index.
+
+        Every record stays, with its leaves and digests, and tells only what is left of it. Other processes rebuild the files of
+        their indexes at their next `sync`. What PostgreSQL itself keeps of rows that were replaced, its own VACUUM FULL and
+        the end of its backups take away.
+        """
+        return self._vacuum_index(self._rid(None))
+
+    def finish_erasures(self) -> None:
+        """Take out of the log what another process took out of the store and did not come to take out of the log."""
+        self._rid(None)
+
+    def _rid(self, gone: Gone | None) -> int:
+        """Rewrite the records that tell what is gone, all of them with None; return the number of the last one."""
+        keeping = self._server.another()
+        try:
+            with self._write_lock:
+                self._catch_up()
+                number = self.number
+                engine = self._settled_engine()
+                parts = self._taken()[1] if gone is None or keeping.has_snapshot() else ()
+                changed = partial(erasing.without, gone=gone, left=lambda pattern: list(matching(engine, pattern)))
+                keeping.rewrite(number, changed, parts, vacuumed=gone is None)
+                if parts:
+                    self._snapshot_at = number
+        finally:
+            keeping.close()
+        return number
 
     def backup(self, destination: Path) -> None:
         """Refuse: a store in PostgreSQL is backed up by PostgreSQL's own means, or dumped."""
