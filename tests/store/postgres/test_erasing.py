@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -106,6 +107,38 @@ def test_an_erasure_that_was_cut_short_is_ended_by_whoever_opens_the_store_next(
         assert again.verify().ok
     with trails.open(url) as third:
         assert third.verify().ok
+
+
+def packed(tmp_path: Path) -> bytes:
+    """Return what stands in the packs of all indexes, by any name."""
+    return b"".join(file.read_bytes() for file in (tmp_path / "cache").rglob("packs/**/*") if file.is_file())
+
+
+@pytest.mark.parametrize("open_meanwhile", [True, False])
+def test_what_another_process_redacts_leaves_the_packs_of_this_one(
+    url: str, tmp_path: Path, open_meanwhile: bool
+) -> None:
+    with trails.open(url, create=True) as writer:
+        session = writer.create(id="chat")
+        for number in range(80):
+            session.append("user", _SAID if number == 1 else f"turn {number}")
+        session.persist()
+        reader = trails.open(url)
+        assert [turn.text for turn in reader.load("chat").turns][1] == _SAID
+        reader.workspace.packs.bring_up()
+        assert _SAID.encode() in packed(tmp_path)
+        if not open_meanwhile:
+            reader.close()
+        writer.redact("chat", 1)
+        if open_meanwhile:
+            assert reader.store.sync()  # type: ignore[attr-defined]
+        else:
+            reader = trails.open(url)
+        assert _SAID not in [turn.text for turn in reader.load("chat").turns]
+        assert list(reader.search("4711")) == []
+        assert _SAID.encode() not in packed(tmp_path)
+        assert reader.verify().ok
+        reader.close()
 
 
 def test_what_was_replaced_leaves_the_log_with_vacuum(url: str) -> None:

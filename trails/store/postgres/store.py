@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import logging
 import secrets
+import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,7 +22,7 @@ from typing import IO, Final
 import pyoxigraph as ox
 
 from trails.errors import InvalidInput, StoreFailed, StoreLocked
-from trails.store import engines
+from trails.store import engines, maintenance
 from trails.store.committing import Batch, Waiting, matching
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
@@ -84,7 +85,7 @@ def _of_cache(log: Server, head: Head) -> PostgresStore | None:
         if place is not None and own is not None and place.erased >= head.erased:
             there = log.digest(store.number)
             if there == own:
-                store.stands_at(own, place.erased)
+                store.stands_at(own, place.erased, place.erased_at)
                 return store
             _report.warning("%s; its index was thrown away and is made anew", _diverged(log, store.number, own, there))
         store.throw_away()
@@ -118,6 +119,7 @@ class PostgresStore(EmbeddedStore):
         self._index = index
         self._digest = START
         self._erased = 0
+        self._erased_at = 0
         self._diverged = False
         self._erasing = 0
         self._gone = Gone()
@@ -127,11 +129,18 @@ class PostgresStore(EmbeddedStore):
         self._snapshot_at = 0
         super().__init__(index, durability="process")
 
-    def stands_at(self, digest: bytes, erased: int) -> None:
+    def stands_at(self, digest: bytes, erased: int, erased_at: int = 0) -> None:
         """Note that the index is that of the log up to the record with a digest."""
-        self._digest, self._erased = digest, erased
+        self._digest, self._erased, self._erased_at = digest, erased, erased_at
         self._snapshot_at = self.number
-        cache.note(self._index, {self.number: digest}, erased)
+        self._note({self.number: digest})
+
+    def _note(self, digests: dict[int, bytes]) -> None:
+        cache.note(self._index, digests, self._erased, self._erased_at)
+
+    @property
+    def erased_at(self) -> int:
+        return self._erased_at
 
     @property
     def location(self) -> str:
@@ -209,7 +218,10 @@ class PostgresStore(EmbeddedStore):
         for at, row in enumerate(tail, self.number):
             if not row.follows(at, digest):
                 raise self._has_diverged(None if at > self.number else row.digest)
-            batch.take(row.record(), None if attempt is None else attempt.waiting_for(row.commit_id))
+            waiting = None if attempt is None else attempt.waiting_for(row.commit_id)
+            batch.take(row.record(), waiting)
+            if row.flags & ERASES and waiting is None:
+                self._erased_elsewhere(batch.settled[-1].after.lines)
             digest = row.digest
         if head.number == self.number + len(tail) and head.digest != digest:
             raise self._has_diverged(head.digest)
@@ -218,8 +230,13 @@ class PostgresStore(EmbeddedStore):
     def _goes_on(self, number: int, digest: bytes) -> None:
         """Note, before the index gets it, where the log is."""
         if number != self.number:
-            cache.note(self._index, {self.number: self._digest, number: digest}, self._erased)
+            self._note({self.number: self._digest, number: digest})
         self._digest = digest
+
+    def _erased_elsewhere(self, lines: int) -> None:
+        """Let no pack that was made before be believed, nor stay: somebody else took text out of the store."""
+        self._erased_at = lines
+        shutil.rmtree(self._index / maintenance.INDEX / "packs", ignore_errors=True)
 
     def _has_diverged(self, there: bytes | None) -> StoreFailed:
         error = _diverged(self._server, self.number, self._digest, there)
@@ -272,7 +289,7 @@ class PostgresStore(EmbeddedStore):
         done = super().vacuum()
         with self._write_lock:
             self._erased = erased
-            cache.note(self._index, {self.number: self._digest}, erased)
+            self._note({self.number: self._digest})
         return done
 
     def _catch_up(self, attempt: _Attempt | None = None) -> bool:
