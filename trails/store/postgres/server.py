@@ -160,18 +160,35 @@ class Server:
         """Write records and end the transaction that `lock` began: they are durable when this returns."""
         self._doubts = False
         last = rows[-1]
-        due = max((row.number for row in rows if row.flags & ERASES), default=0)
         with self._asked() as connection, connection.pipeline(), connection.cursor() as cursor:
             for row in rows:
                 cursor.execute(statements.ADD, (self.id, *astuple(row)))
-            cursor.execute(statements.MOVE, (last.number, last.digest, due, self.id))
+            cursor.execute(statements.MOVE, (last.number, last.digest, _due(rows), self.id))
             cursor.execute(statements.TELL, (f"{self.id} {last.number}",))
             cursor.execute("COMMIT")
+        self._refuse_doubts()
+
+    def _refuse_doubts(self) -> None:
         if self._doubts:
             raise StoreFailed(
                 f"the server of {self.address.shown} committed, and did not hear from its standby: it is not acknowledged; "
                 "commit again, which writes nothing twice"
             )
+
+    def append_at_once(self, rows: Sequence[Row], number: int, digest: bytes) -> bool:
+        """Write records without a lock, in one trip, where the log still ends as given; else write nothing and return False."""
+        self._doubts = False
+        last, due = rows[-1], _due(rows)
+        values = [value for row in rows for value in astuple(row)]
+        with self._asked() as connection:
+            with connection.pipeline():
+                known = (last.number, last.digest, due, self.id, number, digest)
+                done = connection.execute(statements.at_once(len(rows)).encode(), (*known, *values))
+                connection.execute(statements.TELL, (f"{self.id} {last.number}",))
+            written = done.rowcount == len(rows)
+        if written:
+            self._refuse_doubts()
+        return written
 
     def keep_snapshot(self, number: int, parts: Sequence[bytes]) -> None:
         """Keep a snapshot of the store as it was after a record, in place of those before it."""
@@ -309,6 +326,10 @@ def driver() -> ModuleType:
             "a store in PostgreSQL needs psycopg, which is not installed: pip install 'trails[postgres]'"
         ) from error
     return psycopg
+
+
+def _due(rows: Sequence[Row]) -> int:
+    return max((row.number for row in rows if row.flags & ERASES), default=0)
 
 
 def _head(found: Sequence[Any]) -> Head:

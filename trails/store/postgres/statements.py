@@ -31,6 +31,21 @@ _COLUMNS: Final = "number, commit_id, flags, leaves, body, body_digest, digest, 
 TAIL: Final = f"SELECT {_COLUMNS} FROM trails_records WHERE store = %s AND number > %s ORDER BY number LIMIT %s"  # noqa: S608
 ADD: Final = f"INSERT INTO trails_records (store, {_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"  # noqa: S608
 MOVE: Final = "UPDATE trails_stores SET head = %s, digest = %s, due = GREATEST(due, %s) WHERE id = %s"
+_MOVED: Final = """WITH moved AS (UPDATE trails_stores SET head = %s, digest = %s, due = GREATEST(due, %s)
+    WHERE id = %s AND head = %s AND digest = %s RETURNING id)"""
+_ROW: Final = "(CAST(%s AS bigint), %s, CAST(%s AS integer), %s, %s, %s, %s, CAST(%s AS bytea))"
+
+
+def at_once(rows: int) -> str:
+    """Return the statement that appends so many rows where the log still ends as its writer knows it, and else nothing.
+
+    Its parameters are the new head, digest and due, the store, the head and digest that are known, and then each row.
+    """
+    return f"""{_MOVED} INSERT INTO trails_records (store, {_COLUMNS})
+        SELECT moved.id, {", ".join(f"row.{each}" for each in _COLUMNS.split(", "))} FROM moved CROSS JOIN
+        (VALUES {", ".join([_ROW] * rows)}) AS row ({_COLUMNS})"""  # noqa: S608 - constants
+
+
 TELL: Final = "SELECT pg_notify('trails', %s)"
 DIGEST: Final = "SELECT digest FROM trails_records WHERE store = %s AND number = %s"
 LEAVES: Final = "SELECT leaves FROM trails_records WHERE store = %s AND number <= %s ORDER BY number"
