@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from trails.plumbing.watch import Notice
     from trails.records.entries import Delivery, Event, Exchange
     from trails.records.run import Run
+    from trails.records.scores import Score
     from trails.routing import Inbound, Routed, Router
     from trails.runs import Runs, Sent, Spawned, Step
     from trails.session.repository import Repository
@@ -145,6 +146,7 @@ _HOMES = {
     "trails.plumbing.summaries": ("SessionSummary",),
     "trails.session.repository": ("Repository",),
     "trails.records.run": ("Run",),
+    "trails.records.scores": ("Score",),
     "trails.session.session": ("Session",),
     "trails.tree": ("Limits", "SessionResult", "Tree"),
 }
@@ -198,6 +200,7 @@ __all__ = [
     "Router",
     "Run",
     "Runs",
+    "Score",
     "Sent",
     "Session",
     "SessionNotFound",

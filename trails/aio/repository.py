@@ -64,6 +64,9 @@ class AsyncRepository(Twin[Repository]):
     delete = in_thread(Repository.delete)
     detach = in_thread(Repository.detach)
     context = in_thread(Repository.context)
+    score = in_thread(Repository.score)
+    scores = in_thread(Repository.scores, leave=True)
+    remove_score = in_thread(Repository.remove_score)
 
     # --- a store that is only read
 

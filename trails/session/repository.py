@@ -51,12 +51,14 @@ from trails.plumbing.transaction import check_free_names
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree, new_prompt
 from trails.progress import Progress
+from trails.records.scores import Score, ScoreValue
 from trails.records.sessions import DEFAULT_AGENT, DEFAULT_PRINCIPAL
-from trails.session import agreeing, deleting, forms
+from trails.session import agreeing, deleting, forms, scores
 from trails.session.deleting import Children
 from trails.session.maintenance import Maintenance
 from trails.session.notes import Notes
 from trails.session.proofs import Proofs
+from trails.session.scores import ScoreRef
 from trails.session.session import Session, flatten, load, place, replay, window
 from trails.session.tags import Tags
 from trails.store.contract import QuadStore, Result, Solutions
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from trails.plumbing.watch import Callback, Changes, Feed, Subscription
 
 _Ids = list[str]  # inside the class, `list` is the method
+_Scores = list[Score]
 _Triples = list[Triple]
 
 
@@ -573,6 +576,68 @@ class Repository(Handle, public=True):
     def notes(self) -> Notes:
         """The notes on turns."""
         return Notes(self.workspace, self)
+
+    def score(
+        self,
+        ref: ScoreRef,
+        name: str,
+        value: ScoreValue,
+        *,
+        by: str | None = None,
+        version: str | None = None,
+        reason: str | None = None,
+        time: datetime | None = None,
+        id: str | None = None,  # noqa: A002 - the public name
+    ) -> Score:
+        """Say what a session, a turn or a span of turns is worth, and return the score; stored at once.
+
+        `ref` is a session by any name of it, a `Turn`, (name, index), or (name, start, end) with an exclusive end; as a
+        text, a turn is `plan#3` and a span `plan#2:5`. What is scored must be stored, inherited turns included. A score of
+        a session is of its transcript as it stands then; one of turns is seen from every session that has them or a copy.
+        `name` says what was looked at (1 to 200 characters). `value` is a finite number, a truth value or a text, such as
+        a category. `by` names the scorer, as for `delete`, `agent:NAME` for a program, and `version` which one of it.
+        `reason` is kept with the score. `time` is now, or when it was given elsewhere; `id` is made up, or what tells the
+        score from all others: giving the same one again then writes nothing.
+
+        A score never changes: one more by the same scorer in the same version stands beside it, and the newer counts.
+
+        Raises `InvalidInput` for turns that are not stored, for values that are no scores, and for an id in use.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     plan = store.create(id="plan"); _ = plan.append("user", "Plan a trip"); _ = plan.persist()
+        ...     first = store.score("plan", "accuracy", 0.5, by="agent:grader", version="1")
+        ...     tone = store.score("plan#0", "tone", "polite", by="bob")
+        ...     [(score.ref, score.name, score.value, score.by) for score in store.scores("plan")]
+        [('plan', 'accuracy', 0.5, 'grader'), ('plan#0', 'tone', 'polite', 'bob')]
+        """
+        return scores.score(self.workspace, ref, name, value, by=by, version=version, reason=reason, time=time, id=id)
+
+    def scores(
+        self,
+        ref: ScoreRef | None = None,
+        name: str | None = None,
+        *,
+        by: str | None = None,
+        version: str | None = None,
+        history: bool = False,
+    ) -> _Scores:
+        """Return the scores of a session and of the turns of its transcript, or of a turn or span, or all in the store.
+
+        `ref` is as for `score`; `name`, `by` and `version` limit them. Of several scores of the same by one scorer in one
+        version only the newest is there, unless `history` asks for all. They come in order of session, place and time.
+
+        Raises as `score` does for what is not stored.
+        """
+        return scores.listed(self.workspace, ref, name, by=by, version=version, history=history)
+
+    def remove_score(self, score_id: str, *, by: str | None = None) -> Score:
+        """Remove a score and return what it was; a record stays of who removed it when, and nothing of what it said.
+
+        Its texts stay in the store's files until `vacuum`, and in backups. `by` is as for `delete`. Raises `InvalidInput`
+        where there is no such score.
+        """
+        return scores.remove(self.workspace, score_id, by)
 
     def search(
         self,
