@@ -716,10 +716,11 @@ class Repository(Handle, public=True):
 
         `root` is any name of it, see `resolve`. With `at`, only the branches of that fork point have a row: the sessions
         whose transcript leaves the root's at that index. Columns are the names in `trails.compare.comparison.COLUMNS` and
-        `meta.KEY` for each metadata key that a branch has. `turns` and what starts with `total_` count the whole
-        transcript; tokens, cost, tools, models and the last answer are those of a branch's own turns. A turn that was
-        picked counts in each branch that has it, as in what a branch was made of: what branches spent together tell the
-        queries `token-usage-by-session` and `cost`, which count a call once. `columns` says which are shown (default: all).
+        `meta.KEY` for each metadata key that a branch has, and `score.NAME` for each name of its own scores (the newest;
+        truth values as 1 and 0), `score.NAME@SCORER/VERSION` where several scorers gave it. `turns` and what starts with
+        `total_` count the whole transcript; tokens, cost, tools, models and the last answer are those of a branch's own
+        turns. A turn that was picked counts in each branch that has it, as in what a branch was made of: what branches
+        spent together tell the queries `token-usage-by-session` and `cost`, which count a call once. `columns` says which are shown (default: all).
         Rows come as in a tree unless `sort_by` names columns: smallest first, or greatest first where `descending`; missing
         values last. `group_by` puts rows with the same values together, in order of those values, with statistics of every
         numeric column; the root is a group of its own, named `(root)`. `arms` are patterns of labels (of ids, where there is
