@@ -117,14 +117,27 @@ def test_a_dump_that_is_cut_short_or_altered_is_refused(source: Path, tmp_path: 
     file = tmp_path / "all.nq"
     copy(source, file)
     whole = file.read_bytes()
-    file.write_bytes(whole[: len(whole) // 2])
-    # Half of its quads and no log look like a dump without one: it does not verify.
-    with pytest.raises((InvalidInput, IntegrityError)):
-        copy(file, tmp_path / "there.trails")
+    lines = whole.splitlines(keepends=True)
+    for cut in (whole[: len(whole) // 2], b"".join(lines[:20]), b"".join(lines[:-1]), whole[: len(lines[0])]):
+        file.write_bytes(cut)
+        with pytest.raises(InvalidInput, match="cut short"):
+            copy(file, tmp_path / "other.trails")
     file.write_bytes(whole.replace(b"turn 5", b"turn 6"))
     with pytest.raises(InvalidInput, match="altered"):
         copy(file, tmp_path / "other.trails")
     assert not (tmp_path / "other.trails").exists()
+
+
+def test_a_store_is_not_copied_into_itself(source: Path, tmp_path: Path) -> None:
+    before = held(source)
+    (tmp_path / "link").symlink_to(source)
+    for place in (source, tmp_path / "link"):
+        with pytest.raises(InvalidInput, match="the store itself"):
+            copy(source, place)
+    for place in (source / "inside", tmp_path / "link" / "deep" / "inside.nq", source / "index"):
+        with pytest.raises(InvalidInput, match="lies in the folder"):
+            copy(source, place)
+    assert held(source) == before
 
 
 def test_a_store_that_does_not_verify_is_not_finished_as_a_copy(source: Path, tmp_path: Path) -> None:

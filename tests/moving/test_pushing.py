@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -303,6 +304,18 @@ def test_a_store_is_not_pushed_to_itself(memory: Repository) -> None:
     filled(memory, "Go")
     with pytest.raises(InvalidInput, match="the store itself"):
         trails.push(memory, "plan", memory)
+
+
+def test_a_store_is_not_pushed_to_itself_by_another_of_its_names(place: Path, tmp_path: Path) -> None:
+    with trails.open(place, create=True) as store:
+        filled(store, "Go")
+    (tmp_path / "link").symlink_to(place)
+    with (
+        trails.open(place, read_only=True) as here,
+        trails.open(tmp_path / "link") as there,
+        pytest.raises(InvalidInput, match="the store itself"),
+    ):
+        trails.push(here, "plan", there)
 
 
 def test_a_session_that_is_not_there_cannot_be_pushed(two: tuple[Repository, Repository]) -> None:

@@ -7,6 +7,7 @@ tail has the same name whoever pushes it, and however often.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -222,7 +223,6 @@ def _other(
 
 def refuse_same(source: Repository, target: Repository) -> None:
     """Raise `InvalidInput` where two stores are one."""
-    if source.store is target.store or (
-        source.store.location == target.store.location and source.store.location != ":memory:"
-    ):
-        raise InvalidInput(f"{source.store.location} is the store itself; name another one")
+    here, there = source.store.location, target.store.location
+    if source.store is target.store or (here != ":memory:" and os.path.realpath(here) == os.path.realpath(there)):
+        raise InvalidInput(f"{there} is the store itself; name another one")

@@ -63,6 +63,7 @@ from trails.session.session import Session, flatten, load, place, replay, window
 from trails.session.tags import Tags
 from trails.store.contract import QuadStore, Result, Solutions
 from trails.store.embedded import EmbeddedStore
+from trails.store.postgres.store import PostgresStore
 from trails.store.view import ViewStore
 
 if TYPE_CHECKING:
@@ -190,6 +191,20 @@ class Repository(Handle, public=True):
             return self.store.refresh()
         finally:
             self.workspace.rewrites += 1  # what was read before may be redacted by now
+
+    def sync(self) -> bool:
+        """Bring in everything that was committed anywhere before this call; return whether there was anything.
+
+        That is for a store in PostgreSQL, whose other writers are not seen before the next commit here, or this call. A
+        store that one process owns has nothing to bring in, and one that was opened with `read_only` is refreshed.
+        Raises `StoreFailed` where the server cannot be reached; reading goes on.
+        """
+        if not isinstance(self.store, PostgresStore):
+            return self.refresh()
+        try:
+            return self.store.sync()
+        finally:
+            self.workspace.rewrites += 1  # as in `refresh`
 
     # --- sessions
 
@@ -696,6 +711,8 @@ class Repository(Handle, public=True):
         from trails.plumbing.watch import Feed  # noqa: PLC0415 - asyncio takes a while to import
 
         self._feed = self._feed or Feed(self.store.log)
+        if isinstance(self.store, PostgresStore):
+            self.store.follow_others()
         return self._feed
 
     # --- questions
@@ -719,14 +736,14 @@ class Repository(Handle, public=True):
         `meta.KEY` for each metadata key that a branch has, and `score.NAME` for each name of its own scores (the newest;
         truth values as 1 and 0), `score.NAME@SCORER/VERSION` where several scorers gave it. `turns` and what starts with
         `total_` count the whole transcript; tokens, cost, tools, models and the last answer are those of a branch's own
-        turns. A turn that was picked counts in each branch that has it, as in what a branch was made of: what branches
-        spent together tell the queries `token-usage-by-session` and `cost`, which count a call once. `columns` says which are shown (default: all).
-        Rows come as in a tree unless `sort_by` names columns: smallest first, or greatest first where `descending`; missing
-        values last. `group_by` puts rows with the same values together, in order of those values, with statistics of every
-        numeric column; the root is a group of its own, named `(root)`. `arms` are patterns of labels (of ids, where there is
-        no label), by name or alone, and make the column `arm`, by which is grouped unless `group_by` says otherwise.
-        Whole numbers of metadata that say which and not how much get no statistics: those whose key ends in id, seed, index
-        or alike, or just the columns that `identifiers` names.
+        turns. A turn that was picked counts in each branch that has it, as in what a branch was made of: what branches spent
+        together tell the queries `token-usage-by-session` and `cost`, which count a call once. `columns` says which are shown
+        (default: all). Rows come as in a tree unless `sort_by` names columns: smallest first, or greatest first where
+        `descending`; missing values last. `group_by` puts rows with the same values together, in order of those values, with
+        statistics of every numeric column; the root is a group of its own, named `(root)`. `arms` are patterns of labels (of
+        ids, where there is no label), by name or alone, and make the column `arm`, by which is grouped unless `group_by` says
+        otherwise. Whole numbers of metadata that say which and not how much get no statistics: those whose key ends in id,
+        seed, index or alike, or just the columns that `identifiers` names.
 
         Raises `SessionNotFound`; `InvalidInput` for an unknown column (it names those there are) or for an index that
         no branch leaves at; `IndexGap` where turns are missing.
