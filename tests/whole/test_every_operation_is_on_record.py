@@ -318,6 +318,13 @@ OPERATIONS: dict[str, Operation] = {
     # --- scores
     "Repository.score": Changes(lambda w: w.store.score("plan#1", "tone", "rude")),
     "Repository.scores": Reads(lambda w: w.store.scores("plan")),
+    "Repository.score_all": Changes(
+        lambda w: w.store.score_all(["plan"], len), by="urn:trails:agent:len", why="the scorer is the function's name"
+    ),
+    "Repository.agreement": Reads(
+        lambda w: w.store.agreement("tone", "agent:witness", "agent:witness"),
+        lambda w: w.store.score("fork", "tone", "bad"),
+    ),
     "Repository.remove_score": Changes(lambda w: w.store.remove_score(w.score.id)),
     # --- proofs and upkeep
     "Proofs.verify": Reads(lambda w: w.store.proofs.verify()),

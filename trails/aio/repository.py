@@ -67,6 +67,8 @@ class AsyncRepository(Twin[Repository]):
     score = in_thread(Repository.score)
     scores = in_thread(Repository.scores, leave=True)
     remove_score = in_thread(Repository.remove_score)
+    score_all = in_thread(Repository.score_all, apart=True)
+    agreement = in_thread(Repository.agreement, leave=True)
 
     # --- a store that is only read
 

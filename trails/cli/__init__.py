@@ -36,6 +36,7 @@ _TOPICS: dict[str, dict[str, Place]] = {
         "tags": "tags.list_tags",
         "notes": "notes.list_notes",
         "scores": "scores.list_scores",
+        "agreement": "scores.show_agreement",
         "stats": "cost.stats",
         "cost": "cost.cost",
     },

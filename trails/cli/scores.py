@@ -1,4 +1,4 @@
-"""Commands about scores: score, scores."""
+"""Commands about scores: score, scores, agreement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trails.cli.base import (
     reason_option,
     refuse,
 )
-from trails.cli.terminal import one_line
+from trails.cli.terminal import clean, one_line
 
 if TYPE_CHECKING:
     from trails.records.scores import Score
@@ -121,3 +121,26 @@ def shown(value: float | str) -> str:
     ('0.25', 'true', 'good')
     """
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@command("agreement")
+@click.argument("name", metavar="NAME")
+@click.argument("left", metavar="SCORER")
+@click.argument("right", metavar="SCORER")
+@click.option("--versions", nargs=2, metavar="LEFT RIGHT", help="Only what these versions of the two scored.")
+@click.option(
+    "--session", "sessions", multiple=True, metavar="SESSION", help="Only in this session; may be given again."
+)
+@json_option
+def show_agreement(
+    *, name: str, left: str, right: str, versions: tuple[str, str] | None, sessions: tuple[str, ...], as_json: bool
+) -> None:
+    """Say how far two scorers agree on what both scored under NAME.
+
+    Texts and truth values are categories (Cohen's kappa), numbers are correlated (Pearson's r, Spearman's rho); both have
+    Krippendorff's alpha. A SCORER is a principal, or agent:NAME; of each, the newest score of a thing counts.
+    """
+    first, second = versions or (None, None)
+    with open_store(reading=True) as store:
+        found = store.agreement(name, left, right, left_version=first, right_version=second, sessions=sessions or None)
+    answer(found, found, lambda shown: click.echo(clean(str(shown))), as_json=as_json)

@@ -67,15 +67,18 @@ from trails.store.postgres.store import PostgresStore
 from trails.store.view import ViewStore
 
 if TYPE_CHECKING:
+    from trails.compare.agreement import Agreement
     from trails.compare.comparison import Comparison
     from trails.context import Context
     from trails.context.tokens import Counter
     from trails.diff import Diff
     from trails.graph import GraphView, StoreView
     from trails.plumbing.watch import Callback, Changes, Feed, Subscription
+    from trails.session.scoring import Scorer, Scoring
 
 _Ids = list[str]  # inside the class, `list` is the method
 _Scores = list[Score]
+_Refs = list[ScoreRef | None]
 _Triples = list[Triple]
 
 
@@ -645,6 +648,87 @@ class Repository(Handle, public=True):
         Raises as `score` does for what is not stored.
         """
         return scores.listed(self.workspace, ref, name, by=by, version=version, history=history)
+
+    def score_all(
+        self,
+        sessions: Iterable[Name],
+        scorer: Scorer,
+        *,
+        name: str | None = None,
+        by: str | None = None,
+        version: str | None = None,
+        workers: int = 1,
+        again: bool = False,
+        progress: Progress | bool | None = None,
+    ) -> Scoring:
+        """Score sessions with a function, each stored as soon as it is there, and return what came of it.
+
+        `scorer` is called with a `Session` (a copy that it may append to) and returns a score's value, (value, reason), several
+        by name as a mapping, or None for no score. `name` and `by` are the function's own name unless given: it scores as
+        `agent:NAME`, and several by name are called `NAME.KEY`. `workers` sessions are scored at a time, on threads.
+
+        A session that this scorer in this version has scored as it stands is skipped, so the same call again goes on where
+        one was cut short; `again` scores all. Where the scorer raises, or returns what is no score, that session is named
+        among `failed`, with nothing stored of it, and the others go on. `progress` is called with how many are done, how many
+        there are and which was last, or True for a bar.
+
+        Raises `SessionNotFound` for an unknown session and `InvalidInput` for what is no scorer, before anything is scored.
+
+        >>> import trails
+        >>> def length(session): return len(session)
+        >>> with trails.open(":memory:") as store:
+        ...     for text in ("Go", "Stay"):
+        ...         with store.session(text.lower()) as chat: _ = chat.append("user", text)
+        ...     first = store.score_all(["go", "stay"], length, version="1")
+        ...     [(each.ref, each.name, each.value, each.by) for each in first.scores]
+        ...     store.score_all(["go", "stay"], length, version="1").skipped
+        [('go', 'length', 1, 'length'), ('stay', 'length', 1, 'length')]
+        ('go', 'stay')
+        """
+        from trails.session import scoring  # noqa: PLC0415 - a pool of threads, needed only here
+
+        by_whom = scoring.by_whom(self.workspace, scorer, name, by, version)
+        return scoring.score_all(
+            self.workspace, sessions, scorer, by_whom, workers=workers, again=again, progress=progress
+        )
+
+    def agreement(
+        self,
+        name: str,
+        left: str,
+        right: str,
+        *,
+        left_version: str | None = None,
+        right_version: str | None = None,
+        sessions: Iterable[Name] | None = None,
+    ) -> Agreement:
+        """Return how far two scorers agree on what both scored under a name: Cohen's kappa, or correlations.
+
+        `left` and `right` name the scorers, as `by` does; of each the newest score counts, or that of a version. `sessions`
+        limits it to those sessions and the turns of their transcripts. Texts and truth values are categories, the rest
+        numbers.
+
+        Raises `InvalidInput` for scores that are numbers and texts, and where both scored fewer than 2 of the same.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     with store.session("s") as chat: _ = [chat.append("user", text) for text in ("a", "b", "c", "d")]
+        ...     for at, (one, other) in enumerate([("y", "y"), ("y", "n"), ("n", "n"), ("n", "n")]):
+        ...         _ = store.score(("s", at), "ok", one, by="ann"), store.score(("s", at), "ok", other, by="ben")
+        ...     found = store.agreement("ok", "ann", "ben"); found.n, found.same, found.kappa
+        (4, 0.75, 0.5)
+        """
+        from trails.compare.agreement import agreement  # noqa: PLC0415 - needed only here
+
+        refs: _Refs = [None] if sessions is None else list(sessions)
+        sides = [
+            (
+                side if version is None else f"{side}/{version}",
+                [score for ref in refs for score in self.scores(ref, name, by=side, version=version)],
+            )
+            for side, version in ((left, left_version), (right, right_version))
+        ]
+        return agreement(validate.name(name, "a score's name"), *sides)
 
     def remove_score(self, score_id: str, *, by: str | None = None) -> Score:
         """Remove a score and return what it was; a record stays of who removed it when, and nothing of what it said.
