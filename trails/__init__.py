@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from trails.compare.agreement import Agreement
     from trails.compare.arms import ArmTest
     from trails.compare.comparison import Comparison
     from trails.context.assembling import Context
@@ -77,9 +78,11 @@ if TYPE_CHECKING:
     from trails.plumbing.watch import Notice
     from trails.records.entries import Delivery, Event, Exchange
     from trails.records.run import Run
+    from trails.records.scores import Score
     from trails.routing import Inbound, Routed, Router
     from trails.runs import Runs, Sent, Spawned, Step
     from trails.session.repository import Repository
+    from trails.session.scoring import Scoring
     from trails.session.session import Session
     from trails.tree import Limits, SessionResult, Tree
 
@@ -145,6 +148,9 @@ _HOMES = {
     "trails.plumbing.summaries": ("SessionSummary",),
     "trails.session.repository": ("Repository",),
     "trails.records.run": ("Run",),
+    "trails.records.scores": ("Score",),
+    "trails.session.scoring": ("Scoring",),
+    "trails.compare.agreement": ("Agreement",),
     "trails.session.session": ("Session",),
     "trails.tree": ("Limits", "SessionResult", "Tree"),
 }
@@ -154,6 +160,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "MAX_FORK_DEPTH",
+    "Agreement",
     "ArmTest",
     "Call",
     "ClockWarning",
@@ -198,6 +205,8 @@ __all__ = [
     "Router",
     "Run",
     "Runs",
+    "Score",
+    "Scoring",
     "Sent",
     "Session",
     "SessionNotFound",
