@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import trails
 from tests.support.inspect_logs import HEADER, as_eval, as_json, as_zip, model_event, said, sample, span
 from tests.support.machines import examples
+from tests.support.malformed import replaced
 from trails import Repository
 from trails.errors import InvalidInput
 from trails.transcripts import archives
@@ -358,18 +359,6 @@ def test_a_log_cut_anywhere_is_a_problem_and_raises_nothing(data: st.DataObject)
     cut = WHOLE[: data.draw(st.integers(0, len(WHOLE)))]
     found = parsed(cut)
     assert found.sessions or found.problems
-
-
-def replaced(value: Any, draw: Any) -> Any:
-    """Return a value with one thing in it replaced by something else."""
-    odd: list[Any] = [None, 0, -1, 1e300, "", "x", [], {}, [[]], [None], {"id": []}, [[0, 10**9]], True]
-    if not isinstance(value, dict | list) or not value or draw(st.integers(0, 5)) == 0:
-        return draw(st.sampled_from(odd))
-    if isinstance(value, dict):
-        key = draw(st.sampled_from(sorted(value)))
-        return {**value, key: replaced(value[key], draw)}
-    place = draw(st.integers(0, len(value) - 1))
-    return [*value[:place], replaced(value[place], draw), *value[place + 1 :]]
 
 
 MALFORMED = {
