@@ -206,8 +206,8 @@ class _Record:
 
     def _named(self, content: object) -> tuple[list[_Json], object]:
         """Return the calls that a JSON text names, one or a list, and what is left of the text: all, where it names none."""
-        found = _value(content) if isinstance(content, str) else content
-        listed = found if isinstance(found, list) else [found]
+        found: Any = _value(content) if isinstance(content, str) else content
+        listed: list[Any] = found if isinstance(found, list) else [found]
         if not listed or not all(isinstance(each, dict) and checked.name(each.get("name")) for each in listed):
             self.odd["call(s) are told as a text that names no tool; the text is kept"] += 1
             return [], content
