@@ -27,6 +27,7 @@ from trails.errors import TrailsError
 if TYPE_CHECKING:
     from trails import Repository
     from trails.progress import Progress
+    from trails.transcripts.exporting.report import SessionExport
     from trails.transcripts.openclaw.export import ExportReport
     from trails.transcripts.report import ImportReport
 
@@ -226,12 +227,13 @@ def _draw_secrets(report: ImportReport) -> None:
     metavar="NAME",
     required=True,
     type=Named("export-format"),
-    help="pi, nquads or trig; or openclaw.",
+    help="nquads, trig or pi; html, a page that needs nothing else; or openclaw.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (default: stdout), or folder.")
 @click.option(
     "--agent", "agents", metavar="NAME", multiple=True, help="For openclaw: this agent only; may be repeated."
 )
+@click.option("--forks", is_flag=True, help="With all forks of the session, theirs too.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there, or the files in the folder.")
 @click.option(
     "--with-verifier",
@@ -245,6 +247,7 @@ def export(
     format_: str,
     output: Path | None,
     agents: tuple[str, ...],
+    forks: bool,
     force: bool,
     with_verifier: bool,
     as_json: bool,
@@ -258,11 +261,14 @@ def export(
 
     `python3 verify_export.py FILE` checks the digests of an export in N-Quads: it needs Python 3.9 and nothing else.
     """
+    from trails.transcripts.exporting.writers import BINARY
     from trails.transcripts.formats import export_session
 
     if with_verifier and (format_ != "nquads" or output is None):
         raise click.UsageError("--with-verifier goes with --format nquads and -o FILE")
     if format_ == "openclaw":
+        if forks:
+            raise click.UsageError("--forks goes with a session; openclaw is all sessions by key")
         _export_folder(session, output, agents, force=force, as_json=as_json)
         return
     if session is None:
@@ -272,13 +278,17 @@ def export(
     if as_json and output is None:
         raise click.UsageError("--json says what was written where, and stdout is for the data: give -o FILE too")
     if output is not None:
-        _export_file(session, format_, output, force=force, with_verifier=with_verifier, as_json=as_json)
+        _export_file(session, format_, output, forks=forks, force=force, with_verifier=with_verifier, as_json=as_json)
         return
+    if format_ in BINARY:
+        raise click.UsageError(f"{format_} is no text: name a file with -o FILE")
     with open_store(reading=True, recorded=True) as store:
-        export_session(store, store.resolve(session), format_, escaping(sys.stdout.buffer))
+        export_session(store, store.resolve(session), format_, escaping(sys.stdout.buffer), forks=forks)
 
 
-def _export_file(session: str, format_: str, output: Path, *, force: bool, with_verifier: bool, as_json: bool) -> None:
+def _export_file(
+    session: str, format_: str, output: Path, *, forks: bool, force: bool, with_verifier: bool, as_json: bool
+) -> None:
     from trails.transcripts.formats import export_session
 
     if output.is_dir():
@@ -290,13 +300,20 @@ def _export_file(session: str, format_: str, output: Path, *, force: bool, with_
     refuse_in_store(output)
     with open_store(reading=True, recorded=True) as store:
         session_id = store.resolve(session)
-        files.write_whole(output, lambda out: export_session(store, session_id, format_, out))
-    value = {"session": session_id, "format": format_, "output": str(output)}
+        written: list[SessionExport] = []
+        files.write_whole(
+            output, lambda out: written.append(export_session(store, session_id, format_, out, forks=forks))
+        )
+    (report,) = written
+    value = {"session": session_id, **report.to_dict(), "output": str(output)}
     if beside is not None:
         files.write_whole(beside, lambda out: out.write(_verifier()))
         value["verifier"] = str(beside)
     answer(value, None, click.echo, as_json=as_json)
-    note(f"wrote {session_id} to {output}{'' if beside is None else f', and what checks it to {beside}'}")
+    others = f" and {count(len(report.sessions) - 1, 'fork')}" if len(report.sessions) > 1 else ""
+    note(f"wrote {session_id}{others} to {output}{'' if beside is None else f', and what checks it to {beside}'}")
+    for text in report.left_out:
+        note(f"left out: {text}")
 
 
 def _verifier() -> bytes:
