@@ -227,7 +227,7 @@ def _draw_secrets(report: ImportReport) -> None:
     metavar="NAME",
     required=True,
     type=Named("export-format"),
-    help="nquads, trig or pi; html, a page that needs nothing else; or openclaw.",
+    help="nquads, trig or pi; html, a page to read; messages, lines to tune a model on; or openclaw.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (default: stdout), or folder.")
 @click.option(

@@ -27,6 +27,8 @@ class Member:
     asked: bool
     prompts: tuple[SystemPrompt, ...] = ()
     """The versions of the system prompt that it owns, oldest first."""
+    prompt: SystemPrompt | None = None
+    """The one in force at its end, its own or inherited; of an ancestor not told."""
     tags: tuple[Tag, ...] = ()
 
     @property
@@ -99,11 +101,12 @@ def read(repository: Repository, session_id: str, *, forks: bool) -> Family:
     store = repository.workspace.store
     members = tuple(
         Member(
-            chain,
-            tuple(read_turns[chain[0].id]),
-            asked,
-            prompts.get(chain[0].id, ()),
-            tuple(marks.tags(store, chain[0].id)),
+            chain=chain,
+            turns=tuple(read_turns[chain[0].id]),
+            asked=asked,
+            prompts=prompts.get(chain[0].id, ()),
+            prompt=reader.prompt(chain) if asked else None,
+            tags=tuple(marks.tags(store, chain[0].id)),
         )
         for chain, asked in wanted
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-from trails.transcripts.exporting import page
+from trails.transcripts.exporting import messages, page
 from trails.transcripts.exporting.family import Family
 from trails.transcripts.exporting.report import SessionExport
 
@@ -22,6 +22,7 @@ class Writer:
 
 WRITERS: Final[Mapping[str, Writer]] = {
     page.FORMAT: Writer(page.export, forks=True),
+    messages.FORMAT: Writer(messages.export, forks=True),
 }
 BINARY: Final = frozenset(name for name, writer in WRITERS.items() if not writer.text)
 """The formats that a terminal cannot take."""
