@@ -175,6 +175,11 @@ def later_claim(data: memoryview, start: int) -> int:
     return max(claims)
 
 
+def unpacked(payload: bytes, flags: int) -> CommitRecord:
+    """Return the record that `CommitRecord.payload` gave these bytes of, which are known to be unaltered."""
+    return _parse(memoryview(payload), flags)
+
+
 def _read_frame(data: memoryview, position: int) -> tuple[int, int, int, bytes, memoryview, int] | None:
     if len(data) - position < FRAME_HEAD:
         return None

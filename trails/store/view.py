@@ -50,6 +50,10 @@ class ViewStore(EngineReader):
         return str(self._path)
 
     @property
+    def folder(self) -> Path | None:
+        return self._path
+
+    @property
     def log(self) -> LeafLog:
         return self._held().log
 
@@ -170,7 +174,7 @@ class ViewStore(EngineReader):
 
 def can_be_viewed(store: QuadStore) -> bool:
     """Tell whether another process can have a view of a store: whether that is a folder, not memory."""
-    return isinstance(store, ViewStore) or (isinstance(store, embedded.EmbeddedStore) and store.location != ":memory:")
+    return isinstance(store, ViewStore) or (isinstance(store, embedded.EmbeddedStore) and store.folder is not None)
 
 
 def read_only(location: str) -> StoreReadOnly:

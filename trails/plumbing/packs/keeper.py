@@ -56,7 +56,7 @@ def packs_of(store: QuadStore) -> Packs:
     """Return the packs of a store: those beside its files; none for one in memory."""
     if isinstance(store, ViewStore):
         return Packs(store, _folder(store), writes=False)
-    if isinstance(store, EmbeddedStore) and store.location != ":memory:":
+    if isinstance(store, EmbeddedStore) and store.folder is not None:
         return Packs(store, _folder(store), writes=True)
     return Packs(store, None, writes=False)
 

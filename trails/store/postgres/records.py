@@ -1,0 +1,64 @@
+"""A record of the log as rows of PostgreSQL keep it: what stands in a row, and the digest that chains it to the one before.
+
+The digest covers digests of a record's parts, so that a body can be taken out of its row and the chain stays whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from dataclasses import dataclass, replace
+from typing import Final
+
+from trails.store import frames
+from trails.store.frames import CommitRecord
+
+START: Final = bytes(32)
+"""What stands for the digest of the record before the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A record in its place. `body` is None once it was taken out; `body_digest` stays."""
+
+    number: int
+    commit_id: str
+    flags: int
+    leaves: bytes
+    body: bytes | None
+    body_digest: bytes
+    digest: bytes
+
+    def record(self) -> CommitRecord:
+        """Return what the commit did; only for a row that has its body."""
+        assert self.body is not None  # noqa: S101 - the caller looked
+        return replace(frames.unpacked(zlib.decompress(self.body), self.flags), leaves=lines_of(self.leaves))
+
+    def follows(self, number: int, digest: bytes) -> bool:
+        """Tell whether this row is whole and the one after the row with that number and digest."""
+        if self.number != number + 1 or self.digest != _chained(digest, self):
+            return False
+        return self.body is None or _digest(zlib.decompress(self.body)) == self.body_digest
+
+
+def row(record: CommitRecord, commit_id: str, number: int, previous: bytes) -> Row:
+    """Return the row of a record after the row with the digest `previous`."""
+    body = replace(record, leaves=()).payload()
+    leaves = "\n".join(record.leaves).encode()
+    flags = record.flags & frames.BULK
+    made = Row(number, commit_id, flags, leaves, zlib.compress(body, 1), _digest(body), b"")
+    return replace(made, digest=_chained(previous, made))
+
+
+def lines_of(leaves: bytes) -> tuple[str, ...]:
+    """Return the lines of leaves that a row has."""
+    return tuple(leaves.decode().split("\n")) if leaves else ()
+
+
+def _chained(previous: bytes, row: Row) -> bytes:
+    head = f"{row.number} {row.commit_id} {row.flags} ".encode()
+    return _digest(previous + head + _digest(row.leaves) + row.body_digest)
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
