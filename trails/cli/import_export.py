@@ -227,7 +227,8 @@ def _draw_secrets(report: ImportReport) -> None:
     metavar="NAME",
     required=True,
     type=Named("export-format"),
-    help="nquads, trig or pi; html, a page to read; messages, lines to tune a model on; or openclaw.",
+    help="nquads, trig or pi; html, a page to read; messages, lines to tune a model on; or the folders "
+    "parquet and openclaw.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (default: stdout), or folder.")
 @click.option(
@@ -256,8 +257,9 @@ def export(
 
     SESSION is an id, an IRI or a label; the ancestors that its transcript needs are written too. A file appears only
     once it is whole. On stdout, control characters and direction marks are escaped, and mean the same; a file holds
-    them as they are. With --format openclaw no session is named: all sessions by key are written as a state folder,
-    with their transcripts and the sub-agents' runs.
+    them as they are. What a format cannot say is named on stderr. With --format openclaw no session is named: all
+    sessions by key are written as a state folder, with their transcripts and the sub-agents' runs. With --format
+    parquet none need be: all are written then.
 
     `python3 verify_export.py FILE` checks the digests of an export in N-Quads: it needs Python 3.9 and nothing else.
     """
@@ -271,10 +273,13 @@ def export(
             raise click.UsageError("--forks goes with a session; openclaw is all sessions by key")
         _export_folder(session, output, agents, force=force, as_json=as_json)
         return
-    if session is None:
-        raise click.UsageError("Missing argument 'SESSION'.")
     if agents:
         raise click.UsageError("--agent goes with --format openclaw only")
+    if format_ == "parquet":
+        _export_tables(session, output, forks=forks, force=force, as_json=as_json)
+        return
+    if session is None:
+        raise click.UsageError("Missing argument 'SESSION'.")
     if as_json and output is None:
         raise click.UsageError("--json says what was written where, and stdout is for the data: give -o FILE too")
     if output is not None:
@@ -325,6 +330,22 @@ def _verifier() -> bytes:
 
 def _is_verifier(path: Path) -> bool:
     return path.is_file() and path.read_bytes() == _verifier()
+
+
+def _export_tables(session: str | None, output: Path | None, *, forks: bool, force: bool, as_json: bool) -> None:
+    from trails.transcripts.exporting.parquet import export_tables
+
+    if output is None:
+        raise click.UsageError("parquet is a folder of tables: name it with -o FOLDER")
+    if session is None and forks:
+        raise click.UsageError("without a session all of them are written, forks too: leave --forks out")
+    refuse_in_store(output)
+    with open_store(reading=True, recorded=True) as store:
+        report = export_tables(store, output, session, forks=forks, force=force)
+    answer({**report.to_dict(), "output": str(output)}, None, click.echo, as_json=as_json)
+    note(f"wrote {count(len(report.sessions), 'session')} with {count(report.turns, 'turn')} to {output}")
+    for text in report.left_out:
+        note(f"left out: {text}")
 
 
 def _export_folder(

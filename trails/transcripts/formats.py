@@ -18,7 +18,7 @@ from trails.progress import Progress, moving
 from trails.session import Repository
 from trails.transcripts import ahead, rdf
 from trails.transcripts.ahead import Parsed
-from trails.transcripts.exporting import family, writers
+from trails.transcripts.exporting import family, parquet, writers
 from trails.transcripts.exporting.report import SessionExport
 from trails.transcripts.known import TRANSCRIPTS
 from trails.transcripts.merge import Growing, Read, importing, merge
@@ -45,7 +45,7 @@ _EXACT: Final = (
     "out of those turns with `trails redact`. Nothing was imported"
 )
 IMPORT_FORMATS: Final = (*(known.name for known in TRANSCRIPTS), folder.FORMAT, *_RDF.values())
-EXPORT_FORMATS: Final = ("pi", folder.FORMAT, *_RDF.values(), *writers.WRITERS)
+EXPORT_FORMATS: Final = ("pi", folder.FORMAT, *_RDF.values(), *writers.WRITERS, parquet.FORMAT)
 
 
 def import_path(
@@ -372,6 +372,8 @@ def export_session(
     """
     if format == folder.FORMAT:
         raise InvalidInput("openclaw is a whole folder, not one session: `openclaw_export.export_folder` writes it")
+    if format == parquet.FORMAT:
+        raise InvalidInput("parquet is a folder of tables, not one file: `exporting.parquet.export_tables` writes it")
     if format not in EXPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to export; there are: {', '.join(EXPORT_FORMATS)}")
     writer = writers.WRITERS.get(format)
