@@ -36,8 +36,8 @@ def compare(reader: Reader, root_id: str, at: int | None = None) -> Comparison:
     Branches come as in a tree: forks below what they were forked from, by fork index and age. Raises what reading their
     lineage raises, and `IndexGap` where a turn is missing or doubled.
     """
-    chains = _family(reader, root_id)
-    order = _in_tree_order(chains, root_id)
+    chains = family(reader, root_id)
+    order = in_tree_order(chains, root_id)
     records = {record.id: record for chain in chains.values() for record in chain}
     counts = _own_turns(reader, records)
     for session_id in order:
@@ -53,7 +53,7 @@ def compare(reader: Reader, root_id: str, at: int | None = None) -> Comparison:
 
 
 @decodes
-def _family(reader: Reader, root_id: str) -> dict[str, _Chain]:
+def family(reader: Reader, root_id: str) -> dict[str, _Chain]:
     """Return the lineage of a session and of each of its descendants by forks, by session id: one query."""
     rows = reader.select("family", session=root_id)
     records = decode_records((row[0].value, row[1].value, row[2]) for row in rows)
@@ -63,7 +63,8 @@ def _family(reader: Reader, root_id: str) -> dict[str, _Chain]:
     return {session_id: chain for session_id, chain in chains.items() if any(r.id == root_id for r in chain)}
 
 
-def _in_tree_order(chains: Mapping[str, _Chain], root_id: str) -> list[str]:
+def in_tree_order(chains: Mapping[str, _Chain], root_id: str) -> list[str]:
+    """Return the ids of a session and its descendants, forks below what they were forked from, by fork index and age."""
     below: dict[str | None, list[SessionRecord]] = defaultdict(list)
     for chain in chains.values():
         below[chain[0].parent_session_id].append(chain[0])
