@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         NothingToSummarise,
         ParentMissing,
         PendingTurnsWarning,
+        RecordMiss,
         RequestRefused,
         SessionNotFound,
         SharedSessionWarning,
@@ -79,6 +80,8 @@ if TYPE_CHECKING:
     from trails.records.run import Run
     from trails.routing import Inbound, Routed, Router
     from trails.runs import Runs, Sent, Spawned, Step
+    from trails.session.player import Player
+    from trails.session.recorded import Difference, ToolAnswer
     from trails.session.repository import Repository
     from trails.session.session import Session
     from trails.tree import Limits, SessionResult, Tree
@@ -105,6 +108,7 @@ _HOMES = {
         "NothingToSummarise",
         "ParentMissing",
         "PendingTurnsWarning",
+        "RecordMiss",
         "RequestRefused",
         "SessionNotFound",
         "SharedSessionWarning",
@@ -143,6 +147,8 @@ _HOMES = {
     "trails.plumbing.pages": ("Page",),
     "trails.plumbing.statistics": ("Statistics",),
     "trails.plumbing.summaries": ("SessionSummary",),
+    "trails.session.player": ("Player",),
+    "trails.session.recorded": ("Difference", "ToolAnswer"),
     "trails.session.repository": ("Repository",),
     "trails.records.run": ("Run",),
     "trails.session.session": ("Session",),
@@ -165,6 +171,7 @@ __all__ = [
     "ContextUsed",
     "Delivery",
     "Diff",
+    "Difference",
     "Event",
     "Exchange",
     "ExchangeInterrupted",
@@ -191,7 +198,9 @@ __all__ = [
     "Page",
     "ParentMissing",
     "PendingTurnsWarning",
+    "Player",
     "Quote",
+    "RecordMiss",
     "Repository",
     "RequestRefused",
     "Routed",
@@ -213,6 +222,7 @@ __all__ = [
     "StoreReadOnly",
     "Tag",
     "TokenWindow",
+    "ToolAnswer",
     "ToolCall",
     "ToolResult",
     "TrailsError",

@@ -122,18 +122,29 @@ class TurnText:
 
 def said(turns: Sequence[Turn]) -> list[TurnText]:
     """Return what each turn of a tail says."""
-    calls: dict[str, str] = {}
-    found = []
-    for turn in turns:
+    telling = Telling()
+    return [telling.text(turn) for turn in turns]
+
+
+class Telling:
+    """Tells what turns say, given one after the other; with `outcomes`, how the calls that they answer came out too."""
+
+    def __init__(self, *, outcomes: bool = True) -> None:
+        self._calls: dict[str, str] = {}
+        self._outcomes = outcomes
+
+    def text(self, turn: Turn) -> TurnText:
+        """Return what the next turn says."""
+        calls = self._calls
         answers = tuple(
-            f"{calls.get(result.call_id, result.call_id)} {result.came_out}".rstrip() for result in turn.tool_results
+            f"{calls.get(result.call_id, result.call_id)} {result.came_out if self._outcomes else ''}".rstrip()
+            for result in turn.tool_results
         )
-        found.append(TurnText(_key(turn, answers), answers))
         seen: Counter[str] = Counter()
         for call in turn.tool_calls:
             seen[call.name] += 1
             calls[call.id] = call.name if seen[call.name] == 1 else f"{call.name} {seen[call.name]}"
-    return found
+        return TurnText(_key(turn, answers), answers)
 
 
 def _key(turn: Turn, answers: tuple[str, ...]) -> str:
