@@ -78,6 +78,8 @@ if TYPE_CHECKING:
     from trails.plumbing.watch import Notice
     from trails.records.entries import Delivery, Event, Exchange
     from trails.records.run import Run
+    from trails.reruns.playing import Playing
+    from trails.reruns.rerun import Rerun, rerun
     from trails.routing import Inbound, Routed, Router
     from trails.runs import Runs, Sent, Spawned, Step
     from trails.session.player import Player
@@ -137,6 +139,8 @@ _HOMES = {
     ),
     "trails.moving.pushing": ("Moved", "MovedSession", "pull", "push"),
     "trails.opening": ("open",),
+    "trails.reruns.playing": ("Playing",),
+    "trails.reruns.rerun": ("Rerun", "rerun"),
     "trails.routing": ("Inbound", "Routed", "Router"),
     "trails.runs": ("Runs", "Sent", "Spawned", "Step"),
     "trails.records.entries": ("Delivery", "Event", "Exchange"),
@@ -199,10 +203,12 @@ __all__ = [
     "ParentMissing",
     "PendingTurnsWarning",
     "Player",
+    "Playing",
     "Quote",
     "RecordMiss",
     "Repository",
     "RequestRefused",
+    "Rerun",
     "Routed",
     "Router",
     "Run",
@@ -234,6 +240,7 @@ __all__ = [
     "open",
     "pull",
     "push",
+    "rerun",
 ]
 
 

@@ -91,10 +91,10 @@ class Player(Handle, public=True):
         open_calls = self._open_calls(None if before is None else self._chain(before))
         position = open_calls.pick(asked)
         if position is None or open_calls.asking is None:
-            raise missed(self._record, f"tool {asked.name!r}", open_calls.missing(asked))
+            raise missed(self._record, f"tool {asked.name!r}", open_calls.missing(asked, self._index))
         answer = self._record.answer(open_calls.asking.index, position)
         if answer is None:
-            raise missed(self._record, f"tool {asked.name!r}", unanswered(open_calls, position))
+            raise missed(self._record, f"tool {asked.name!r}", unanswered(open_calls, position, self._index))
         open_calls.answers[position] = answer
         self._pass_answers()
         return answer
@@ -108,8 +108,10 @@ class Player(Handle, public=True):
         if chain is not None:
             if not self._record.agrees(asking + 1, chain.digests[asking + 1]):
                 self._differs(chain, "a tool")
-            self._index = max(self._index, asking + 1)
-        return self._open.setdefault(self._record.digests[asking + 1], OpenCalls(self._record.turns[asking]))
+            self._index = asking + 1
+        found = self._open.setdefault(self._record.digests[asking + 1], OpenCalls(self._record.turns[asking]))
+        self._pass_answers()
+        return found
 
     def _pass_answers(self) -> None:
         while self._index < len(self) and (asked := self._record.answered_in(self._index)):
@@ -144,9 +146,8 @@ def no_answer(record: Recording, index: int) -> Difference:
     return Difference(index, "who speaks next", part_of(there), "model")
 
 
-def unanswered(open_calls: OpenCalls, position: int) -> Difference:
-    """Return why a call that was recorded has no answer."""
-    index = 0 if open_calls.asking is None else open_calls.asking.index + 1
+def unanswered(open_calls: OpenCalls, position: int, index: int) -> Difference:
+    """Return why a call that was recorded has no answer; `index` is where that would stand."""
     return Difference(index, f"no answer to {open_calls.calls[position].name} that could be read", None, None)
 
 

@@ -99,9 +99,16 @@ class SaidChain:
 
     def add(self, turn: Turn) -> None:
         """Add a turn at the end."""
-        said = self._telling.text(turn).key.encode("utf-8", "surrogatepass")
+        digest = self._digest(self._telling.text(turn).key)
         self.turns.append(turn)
-        self.digests.append(hashlib.sha256(self.digest.encode() + said).hexdigest())
+        self.digests.append(digest)
+
+    def digest_with(self, turn: Turn) -> str:
+        """Return the digest that the chain would have with another turn at the end."""
+        return self._digest(self._telling.peek(turn).key)
+
+    def _digest(self, said: str) -> str:
+        return hashlib.sha256(self.digest.encode() + said.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,18 +198,17 @@ class OpenCalls:
         left = [n for n, each in enumerate(self.calls) if n not in self.answers and call_key(each) == key]
         return next((n for n in left if self.calls[n].id == call.id), left[0] if left else None)
 
-    def missing(self, call: ToolCall) -> Difference:
-        """Return what is different about a call that `pick` does not find."""
+    def missing(self, call: ToolCall, index: int) -> Difference:
+        """Return what is different about a call that `pick` does not find; `index` is where its answer would stand."""
         key = call_key(call)
         if self.asking is None:
-            return Difference(0, "no tool was called before", None, call.name)
-        after = self.asking.index + 1
+            return Difference(index, "no tool was called before", None, call.name)
         equal = sum(call_key(each) == key for each in self.calls)
         if equal:
-            return Difference(after, f"number of equal calls of {call.name}", str(equal), str(equal + 1))
+            return Difference(index, f"number of equal calls of {call.name}", str(equal), str(equal + 1))
         left = [each for n, each in enumerate(self.calls) if n not in self.answers]
         nearest = next((each for each in left if each.name == call.name), left[0] if left else None)
-        return calls_differ(after, nearest, call)
+        return calls_differ(index, nearest, call)
 
 
 def _answers(turns: Sequence[Turn]) -> dict[tuple[int, int], _Place]:
