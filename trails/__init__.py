@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         NothingToSummarise,
         ParentMissing,
         PendingTurnsWarning,
+        RecordMiss,
         RequestRefused,
         SessionNotFound,
         SharedSessionWarning,
@@ -79,8 +80,12 @@ if TYPE_CHECKING:
     from trails.records.entries import Delivery, Event, Exchange
     from trails.records.run import Run
     from trails.records.scores import Score
+    from trails.reruns.playing import Playing
+    from trails.reruns.rerun import Rerun, rerun
     from trails.routing import Inbound, Routed, Router
     from trails.runs import Runs, Sent, Spawned, Step
+    from trails.session.player import Player
+    from trails.session.recorded import Difference, ToolAnswer
     from trails.session.repository import Repository
     from trails.session.scoring import Scoring
     from trails.session.session import Session
@@ -108,6 +113,7 @@ _HOMES = {
         "NothingToSummarise",
         "ParentMissing",
         "PendingTurnsWarning",
+        "RecordMiss",
         "RequestRefused",
         "SessionNotFound",
         "SharedSessionWarning",
@@ -136,6 +142,8 @@ _HOMES = {
     ),
     "trails.moving.pushing": ("Moved", "MovedSession", "pull", "push"),
     "trails.opening": ("open",),
+    "trails.reruns.playing": ("Playing",),
+    "trails.reruns.rerun": ("Rerun", "rerun"),
     "trails.routing": ("Inbound", "Routed", "Router"),
     "trails.runs": ("Runs", "Sent", "Spawned", "Step"),
     "trails.records.entries": ("Delivery", "Event", "Exchange"),
@@ -146,6 +154,8 @@ _HOMES = {
     "trails.plumbing.pages": ("Page",),
     "trails.plumbing.statistics": ("Statistics",),
     "trails.plumbing.summaries": ("SessionSummary",),
+    "trails.session.player": ("Player",),
+    "trails.session.recorded": ("Difference", "ToolAnswer"),
     "trails.session.repository": ("Repository",),
     "trails.records.run": ("Run",),
     "trails.records.scores": ("Score",),
@@ -172,6 +182,7 @@ __all__ = [
     "ContextUsed",
     "Delivery",
     "Diff",
+    "Difference",
     "Event",
     "Exchange",
     "ExchangeInterrupted",
@@ -198,9 +209,13 @@ __all__ = [
     "Page",
     "ParentMissing",
     "PendingTurnsWarning",
+    "Player",
+    "Playing",
     "Quote",
+    "RecordMiss",
     "Repository",
     "RequestRefused",
+    "Rerun",
     "Routed",
     "Router",
     "Run",
@@ -222,6 +237,7 @@ __all__ = [
     "StoreReadOnly",
     "Tag",
     "TokenWindow",
+    "ToolAnswer",
     "ToolCall",
     "ToolResult",
     "TrailsError",
@@ -233,6 +249,7 @@ __all__ = [
     "open",
     "pull",
     "push",
+    "rerun",
 ]
 
 

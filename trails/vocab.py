@@ -60,6 +60,7 @@ ALIAS: Final = _trails("Alias")
 MOVE: Final = _trails("Move")
 DECISION: Final = _trails("Decision")
 READING: Final = _trails("Reading")
+RERUNNING: Final = _trails("Rerunning")
 IMPORT: Final = _trails("Import")
 SOURCE_FILE: Final = _trails("SourceFile")
 TOOL: Final = _trails("Tool")
@@ -170,6 +171,13 @@ NEW_VALUE: Final = _trails("newValue")
 DONE_TO: Final = _trails("doneTo")
 WAS_FORK_OF: Final = _trails("wasForkOf")
 WAS_FORKED_AT: Final = _trails("wasForkedAt")
+
+# a rerun
+RERUN_OUTCOME: Final = _trails("rerunOutcome")
+AGREED_TURNS: Final = _trails("agreedTurns")
+LEFT_RECORD_AT: Final = _trails("leftRecordAt")
+PLAYED_ANSWERS: Final = _trails("playedAnswers")
+LIVE_ANSWERS: Final = _trails("liveAnswers")
 
 # what was read of a session, and for whom
 READ_FROM: Final = _trails("readFrom")

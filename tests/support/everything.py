@@ -57,6 +57,7 @@ def everything(store: Repository) -> None:
     _scored(store)
     _brought_in(store)
     _pulled(store)
+    _rerun(store)
     stored = run_rows.read_one(store.store, "r9")
     assert stored is not None
     store.store.commit(run_rows.removed(stored, store.workspace.deed("dave")))
@@ -115,6 +116,15 @@ def _pulled(store: Repository) -> None:
             made.append("user", "Hello from elsewhere")
             made.persist()
         trails.pull(store, ["pulled", "asked"], other, by="dave")
+
+
+def _rerun(store: Repository) -> None:
+    """A rerun that left the record, and played an input behind that point."""
+    asked = store.create(id="rerun-of")
+    asked.extend({"role": role, "content": "Go"} for role in ("user", "assistant", "user"))
+    trails.rerun(
+        asked, lambda run: (run.input(), run.model(), run.input()), model=lambda _: "No", id="rerun", by="dave"
+    )
 
 
 def _told_of_calls(store: Repository) -> None:

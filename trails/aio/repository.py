@@ -56,6 +56,7 @@ class AsyncRepository(Twin[Repository]):
     load = in_thread(Repository.load, session_of)
     flatten = in_thread(Repository.flatten, session_of)
     replay = in_thread(Repository.replay)
+    player = in_thread(Repository.player)
     record = in_thread(Repository.record)
     branches = in_thread(Repository.branches)
     resolve = in_thread(Repository.resolve)

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from trails.diff import Diff
     from trails.graph import GraphView, StoreView
     from trails.plumbing.watch import Callback, Changes, Feed, Subscription
+    from trails.session.player import Player
     from trails.session.scoring import Scorer, Scoring
 
 _Ids = list[str]  # inside the class, `list` is the method
@@ -366,6 +367,33 @@ class Repository(Handle, public=True):
         `session` is any name of it, see `resolve`; `up_to_index` is exclusive.
         """
         return replay(self.workspace, session, up_to_index)
+
+    def player(self, session: Name, *, upto: int | None = None) -> Player:
+        """Return what answers calls of models and tools from a session's stored transcript, below `upto`; write nothing.
+
+        `session` is any name of it, see `resolve`; `upto` runs from 0 to its length and is exclusive, default all.
+        An answer is found by what the transcript before it says, by the call's name and arguments, and by how many equal
+        calls came before. `trails.rerun` runs a whole agent so.
+
+        Raises `InvalidInput` for an `upto` out of range, and `load`'s errors.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store, store.create(id="plan") as plan:
+        ...     _ = plan.append("user", "Plan a trip"), plan.append("assistant", "Where to?"); _ = plan.persist()
+        ...     player = store.player("plan")
+        ...     [turn.content for turn in player.input()], player.model().content
+        (['Plan a trip'], 'Where to?')
+        """
+        from trails.session.player import Player  # noqa: PLC0415 - only those who play need it
+        from trails.session.recorded import Recording  # noqa: PLC0415
+
+        source = self.load(session)
+        end = len(source) if upto is None else validate.index(upto, "upto")
+        if end > len(source):
+            raise InvalidInput(
+                f"session {source.id!r} has {len(source)} turns, so it is played up to {len(source)}, not {end}"
+            )
+        return Player(Recording(source.id, source.turns[:end]), source.system)
 
     def __contains__(self, session: object) -> bool:
         """Tell whether a session with this id (or IRI) is stored: labels, tags and beginnings of ids do not count."""
