@@ -13,7 +13,6 @@ from tests.support.commands import Run, ok_json
 from tests.support.pages import grown
 from trails import IndexGap, InvalidInput, Repository, TrailsError
 from trails.store.contract import Change
-from trails.transcripts.exporting import parquet
 from trails.transcripts.exporting.parquet import export_tables
 
 pytest.importorskip("pyarrow", reason="pip install 'trails[arrow]'")
@@ -138,7 +137,7 @@ def test_without_pyarrow_the_extra_is_named(
     def missing(*_: object) -> None:
         raise TrailsError("a Parquet file needs the package `pyarrow`: pip install 'trails[arrow]'")
 
-    monkeypatch.setattr(parquet.tables, "optional", missing)
+    monkeypatch.setattr("trails.tables.optional", missing)
     with pytest.raises(TrailsError, match=r"trails\[arrow\]"):
         export_tables(memory, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

@@ -228,6 +228,21 @@ def _turn(session_id: str, turn: Turn) -> Mapping[str, Any]:
     }
 
 
+def _answer(index: int, result: ToolResult) -> dict[str, Any]:
+    return {
+        "answered_at": index,
+        "is_error": result.is_error,
+        "outcome": result.outcome,
+        "started": result.started,
+        "ended": result.ended,
+        "server": result.server,
+        "version": result.version,
+    }
+
+
+_UNANSWERED: Final = dict.fromkeys(("answered_at", "is_error", "outcome", "started", "ended", "server", "version"))
+
+
 def _calls(session_id: str, turns: Sequence[Turn]) -> Iterator[Mapping[str, Any]]:
     """Yield a row for each call, with the first answer that the same session gives after it."""
     answers: dict[str, list[tuple[int, ToolResult]]] = {}
@@ -237,7 +252,6 @@ def _calls(session_id: str, turns: Sequence[Turn]) -> Iterator[Mapping[str, Any]
     for turn in turns:
         for position, call in enumerate(turn.tool_calls):
             later = [each for each in answers.get(call.id, ()) if each[0] >= turn.index]
-            at, result = later[0] if later else (None, None)
             yield {
                 "session": session_id,
                 "index": turn.index,
@@ -245,11 +259,5 @@ def _calls(session_id: str, turns: Sequence[Turn]) -> Iterator[Mapping[str, Any]
                 "call": call.id,
                 "name": call.name,
                 "arguments": call.arguments,
-                "answered_at": at,
-                "is_error": None if result is None else result.is_error,
-                "outcome": None if result is None else result.outcome,
-                "started": None if result is None else result.started,
-                "ended": None if result is None else result.ended,
-                "server": None if result is None else result.server,
-                "version": None if result is None else result.version,
+                **(_answer(*later[0]) if later else _UNANSWERED),
             }
