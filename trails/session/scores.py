@@ -19,7 +19,7 @@ from trails.plumbing.names import Name
 from trails.plumbing.transaction import Refusal, Transaction
 from trails.plumbing.workspace import Workspace
 from trails.records.deeds import author_type
-from trails.records.scores import Score, ScoreValue, score_quads
+from trails.records.scores import Score, ScoreValue, score_quads, sealed
 from trails.records.turns import turn_type
 from trails.session import unmarking
 
@@ -166,14 +166,15 @@ def made(
         version=None if version is None else validate.name(version, "a scorer's version"),
         reason=None if reason is None else validate.text(reason, "reason"),
         time=datetime.now(UTC) if time is None else validate.time(time),
+        digest="",
     )
-    return made if time is not None else _after_earlier(workspace, of, made)
+    return sealed(made if time is not None else _after_earlier(workspace, of, made))
 
 
 def _after_earlier(workspace: Workspace, of: Target, made: Score) -> Score:
     """Return a score that is later than all earlier ones of the same, also where the clock stood still or went back."""
     store = workspace.store
-    near = scores.of_session(store, of.home) if of.start is None else scores.on_turns(store, of.digest)
+    near = scores.of_itself(store, of.home) if of.start is None else scores.on_turns(store, of.digest)
     times = [each.time for each in near if scores.same(each, made)]
     earlier = max(times, default=None)
     if earlier is None or earlier < made.time:
@@ -220,7 +221,7 @@ def score(
     who = workspace.who(by)
     new = made(workspace, of, name, value, by_iri=who, version=version, reason=reason, time=time, id=id)
     if id is not None and (stored := scores.find(workspace.store, new.id)) is not None:
-        alike = new if time is not None else new.model_copy(update={"time": stored.time})
+        alike = new if time is not None else sealed(new.model_copy(update={"time": stored.time}))
         if stored != alike:
             raise InvalidInput(f"there is a score {new.id!r} already, and it is another one; choose another id")
         return stored
