@@ -18,7 +18,7 @@ from trails import iris
 from trails import vocab as v
 from trails.decoding import decodes
 from trails.errors import IntegrityError
-from trails.integrity.leaves import row_digest
+from trails.integrity.digests import score_digest
 from trails.model import Value
 from trails.records.schema import IRI, NUMBER, SESSION, TEXT, TIME, Codec, Field, Table
 from trails.records.terms import meta_literal, meta_value
@@ -106,8 +106,12 @@ def score_quads(score: Score) -> list[Quad]:
 
 
 def reckoned(score: Score) -> str:
-    """Return the digest that a score should have: over its sorted N-Quads, without the session's and the digest's own."""
-    return row_digest(quad for quad in score_quads(score) if quad.predicate not in (v.SCORED, v.DIGEST))
+    """Return the digest that a score should have."""
+    return score_digest(
+        (quad.predicate.value, quad.object.value, getattr(getattr(quad.object, "datatype", None), "value", ""))  # type: ignore[union-attr] # an IRI or a literal
+        for quad in score_quads(score)
+        if quad.predicate not in (v.SCORED, v.DIGEST)
+    )
 
 
 def sealed(score: Score) -> Score:
