@@ -12,6 +12,7 @@ from trails.parts import calls_in, results_in
 from trails.transcripts import checked
 from trails.transcripts.checked import Reading
 from trails.transcripts.otel.messages import INPUT, OUTPUT, SYSTEM, SpanContent, SpanMessage, tells_messages, usage_of
+from trails.transcripts.otel.openinference import KEPT
 from trails.transcripts.otel.spans import TraceSpan, read_json
 from trails.transcripts.source import Piece, SourceSession, SourceTurn
 
@@ -207,7 +208,11 @@ class TracedSession:
 
     def _answered(self, span: TraceSpan, number: int, message: SpanMessage, agent: str | None) -> SourceTurn:
         turn = message.turn(f"{span.trace}/{span.id}/out/{number}")
-        kept = {key: value for key, value in span.attributes.items() if key.startswith("gen_ai.") and key not in _TOLD}
+        kept = {
+            key: value
+            for key, value in span.attributes.items()
+            if (key.startswith("gen_ai.") and key not in _TOLD) or key in KEPT
+        }
         told = {key for key in kept if key.startswith("gen_ai.usage.") or tells_messages(key)}
         kept = checked.filled({key: value for key, value in kept.items() if key not in told})
         reasons = span.attributes.get("gen_ai.response.finish_reasons")
