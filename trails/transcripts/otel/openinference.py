@@ -37,7 +37,7 @@ _NAMES: Final = {
     "llm.token_count.completion_details.reasoning": "gen_ai.usage.reasoning.output_tokens",
 }
 _CALL_ID: Final = ("tool.id", "tool_call.id", "tool.call_id")
-KEPT: Final = frozenset({"llm.invocation_parameters", "metadata", "tag.tags", "user.id", "llm.prompts"})
+KEPT: Final = frozenset({"llm.invocation_parameters", "metadata", "tag.tags", "user.id", "llm.prompts", "error.type"})
 """Attributes that are kept with the answer under their own names."""
 _DEEPEST: Final = 20
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
 from trails.transcripts.otel import openinference
 from trails.transcripts.otel.messages import INPUT, OUTPUT, SpanContent, is_event, messages_of
-from trails.transcripts.otel.session import TracedSession
+from trails.transcripts.otel.session import TracedSession, answers_of
 from trails.transcripts.otel.spans import LogRecord, TraceSpan, spans_in
 from trails.transcripts.source import Transcript, files_at
 
@@ -88,18 +88,20 @@ def find_files(path: Path) -> list[Path]:
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what files of spans (name and bytes of each) say together; nothing that they hold raises."""
-    reading = _Spans(many=len(files) > 1)
+    reading = Spans(SOURCE, many=len(files) > 1)
     for name, data in files:
         reading.add(name, data)
     return reading.transcript()
 
 
-class _Spans:
+class Spans:
     """All spans of all files: a trace may stand in several."""
 
-    def __init__(self, *, many: bool) -> None:
+    def __init__(self, source: str, *, many: bool) -> None:
+        """Begin without spans; `source` is the format's name, and with `many` files problems name theirs."""
+        self._source = source
         self._many = many
-        self._reading = Reading()
+        self.reading = Reading()
         self._spans: dict[_Key, TraceSpan] = {}
         self._logs: dict[_Key, list[LogRecord]] = {}
         self._files: dict[_Key, str] = {}
@@ -110,23 +112,25 @@ class _Spans:
         """The conversation ids that each trace names."""
 
     def add(self, name: str, data: bytes) -> None:
+        """Take the spans and log records of a file."""
         values, problems = jsonl.read_values(data)
         if not data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
-            self._reading.notes += [f"{name}: {note}" if self._many else note for note in jsonl.shared_lines(values)]
+            self.reading.notes += [f"{name}: {note}" if self._many else note for note in jsonl.shared_lines(values)]
         for each in problems:
-            self._refuse(name, each.line, each.reason, each.text)
+            self.refuse(name, each.line, each.reason, each.text)
         for line, value in values:
             for found in spans_in(line, value):
                 if isinstance(found, TraceSpan):
-                    self._take(name, found)
+                    self.take(name, found)
                 elif isinstance(found, LogRecord):
-                    self._reading.count(f"log/{found.name or 'other'}")
+                    self.reading.count(f"log/{found.name or 'other'}")
                     self._logs.setdefault((found.trace, found.span), []).append(found)
                     self._files.setdefault((found.trace, found.span), name)
                 else:
-                    self._refuse(name, line, *found)
+                    self.refuse(name, line, *found)
 
     def transcript(self) -> Transcript:
+        """Return what all of them say."""
         self._join_logs()
         for key in self._spans:
             self._hear(key)
@@ -134,27 +138,36 @@ class _Spans:
         homes = {key: self._conversation(span) for key, span in self._spans.items()}
         spoken = [key for key in self._said if self._is_heard(key)]
         above = {up for key in spoken for up in self._line_up(key)}
-        for key in sorted(spoken, key=lambda key: self._spans[key].order):
+        told = {call_id for said in self._said.values() for message in said.given for call_id in answers_of(message)}
+        tools = [key for key, span in self._spans.items() if span.operation == "execute_tool"]
+        silent = {homes[key] for key in spoken if not self._said[key].given}
+        untold = [k for k in tools if homes[k] in silent and self._spans[k].text("gen_ai.tool.call.id") not in told]
+        for key in sorted([*spoken, *untold], key=lambda key: self._spans[key].order):
             span = self._spans[key]
-            if span.operation in _ABOVE and key in above:
+            if key not in self._said:
+                self._run(key, homes[key], conversations, in_time=True)
+            elif span.operation in _ABOVE and key in above:
                 self._noted["span(s) of agents repeat what the spans below them say, and made no turn"] += 1
-                continue
-            home = self._home(key, homes[key], conversations)
-            home.place(span, self._said[key], self._agent(key), self._refuser(key))
-        for key in sorted(self._spans, key=lambda key: self._spans[key].order):
-            if self._spans[key].operation == "execute_tool":
-                for name, conversation in conversations.items():
-                    if name == homes[key] or name.startswith(f"{homes[key]}:agent-"):
-                        conversation.tool(self._spans[key], self._refuser(key))
-        self._reading.notes += [f"{count} {what}" for what, count in self._noted.items()]
+            else:
+                home = self._home(key, homes[key], conversations)
+                home.place(span, self._said[key], self._agent(key), self._refuser(key))
+        for key in sorted(tools, key=lambda key: self._spans[key].order):
+            self._run(key, homes[key], conversations)
+        self.reading.notes += [f"{count} {what}" for what, count in self._noted.items()]
         for conversation in conversations.values():
-            self._reading.sessions.append(conversation.session(SOURCE, self._reading))
-        return checked.together([("", self._reading)])
+            self.reading.sessions.append(conversation.session(self._source, self.reading))
+        return checked.together([("", self.reading)])
 
-    def _take(self, name: str, span: TraceSpan) -> None:
+    def _run(self, key: _Key, name: str, conversations: Mapping[str, TracedSession], *, in_time: bool = False) -> None:
+        """Add what a tool's span says to the conversations that it may belong to."""
+        for each, conversation in conversations.items():
+            if each == name or each.startswith(f"{name}:agent-"):
+                conversation.tool(self._spans[key], self._refuser(key), in_time=in_time)
+
+    def take(self, name: str, span: TraceSpan, kind: str | None = None) -> None:
+        """Take a span of a file, and count it as a record of its kind."""
         key = (span.trace, span.id)
-        kind = openinference.kind_of(span)
-        self._reading.count(f"span/{kind or span.operation or 'other'}")
+        self.reading.count(kind or f"span/{openinference.kind_of(span) or span.operation or 'other'}")
         if key in self._spans:
             same = self._spans[key].raw == span.raw
             what = "stand twice, with the same content" if same else "stand twice and differ; the first counts"
@@ -185,7 +198,7 @@ class _Spans:
             self._traces.setdefault(span.trace, set()).add(conversation)
         said = messages_of(span)
         for reason, record in said.faults:
-            self._refuse(name, span.line, f"span {span.id} {reason}", record)
+            self.refuse(name, span.line, f"span {span.id} {reason}", record)
         if said.given or said.answers:
             self._said[key] = said
             if span.failed and not said.answers:
@@ -199,12 +212,13 @@ class _Spans:
                 f"span(s) seem to follow the convention of {convention}, which is not read; they made no turn"
             ] += 1
 
-    def _refuse(self, name: str, line: int, reason: str, record: object) -> None:
-        self._reading.refuse(line, f"{reason} (in {name})" if self._many else reason, record)
+    def refuse(self, name: str, line: int, reason: str, record: object) -> None:
+        """Keep a record of a file that cannot be used."""
+        self.reading.refuse(line, f"{reason} (in {name})" if self._many else reason, record)
 
     def _refuser(self, key: _Key) -> Callable[[str, object], None]:
         span = self._spans[key]
-        return lambda reason, record: self._refuse(self._files[key], span.line, f"span {span.id} {reason}", record)
+        return lambda reason, record: self.refuse(self._files[key], span.line, f"span {span.id} {reason}", record)
 
     # --- where a span belongs
 
@@ -256,8 +270,8 @@ class _Spans:
         span = self._spans[key]
         if name not in conversations:
             if name == span.trace and not self._traces.get(span.trace):
-                self._reading.notes.append(f"trace {name} has no conversation id; the trace names the session")
-            conversations[name] = TracedSession(name, self._agent(key), self._reading)
+                self.reading.notes.append(f"trace {name} has no conversation id; the trace names the session")
+            conversations[name] = TracedSession(name, self._agent(key), self.reading)
             return conversations[name]
         outer, agents = conversations[name], self._agents(key)
         for agent in reversed(agents[:-1]):
@@ -265,7 +279,7 @@ class _Spans:
             if inner not in conversations:
                 if outer.shares(self._said[key]):
                     break
-                conversations[inner] = TracedSession(inner, self._agent(key), self._reading, spawned_by=outer.id)
+                conversations[inner] = TracedSession(inner, self._agent(key), self.reading, spawned_by=outer.id)
             outer = conversations[inner]
         return outer
 
