@@ -18,6 +18,8 @@ from trails.progress import Progress, moving
 from trails.session import Repository
 from trails.transcripts import ahead, archives, rdf
 from trails.transcripts.ahead import Parsed
+from trails.transcripts.exporting import family, parquet, writers
+from trails.transcripts.exporting.report import SessionExport
 from trails.transcripts.known import TRANSCRIPTS
 from trails.transcripts.merge import Growing, Read, importing, merge
 from trails.transcripts.openclaw import folder
@@ -43,7 +45,7 @@ _EXACT: Final = (
     "out of those turns with `trails redact`. Nothing was imported"
 )
 IMPORT_FORMATS: Final = (*(known.name for known in TRANSCRIPTS), folder.FORMAT, *_RDF.values())
-EXPORT_FORMATS: Final = ("pi", folder.FORMAT, *_RDF.values())
+EXPORT_FORMATS: Final = ("pi", folder.FORMAT, *_RDF.values(), *writers.WRITERS, parquet.FORMAT)
 
 
 def import_path(
@@ -363,14 +365,44 @@ def _is_fresh(file: str, said: datetime | None) -> bool:
     return abs(time.time() - changed) < RESTED and (said is None or abs(changed - said.timestamp()) < RESTED)
 
 
-def export_session(repository: Repository, session_id: str, format: str, out: BinaryIO) -> None:  # noqa: A002
-    """Write a session with its lineage to a binary file: `pi` JSONL, or exact `nquads` or `trig`."""
+def export_session(
+    repository: Repository,
+    session_id: str,
+    format: str,  # noqa: A002 - the public name
+    out: BinaryIO,
+    *,
+    forks: bool = False,
+) -> SessionExport:
+    """Write a session with what it inherits to a binary file, and return what was written and what the format cannot say.
+
+    `nquads` and `trig` are exact; `pi` is a session file; `html` is one page that needs nothing else. With `forks` all forks of
+    the session come along, theirs too, in the formats that can hold them; the others raise `InvalidInput`.
+
+    >>> import io, trails
+    >>> with trails.open(":memory:") as store:
+    ...     s = store.create(id="plan"); _ = s.append("user", "Plan a trip"); _ = s.fork(id="other").persist()
+    ...     export_session(store, "plan", "html", io.BytesIO(), forks=True).sessions
+    ('plan', 'other')
+    """
     if format == folder.FORMAT:
         raise InvalidInput("openclaw is a whole folder, not one session: `openclaw_export.export_folder` writes it")
+    if format == parquet.FORMAT:
+        raise InvalidInput("parquet is a folder of tables, not one file: `exporting.parquet.export_tables` writes it")
     if format not in EXPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to export; there are: {', '.join(EXPORT_FORMATS)}")
-    with reads.recorded(repository.workspace, [repository.record(session_id).id], "export"):
+    writer = writers.WRITERS.get(format)
+    if forks and (writer is None or not writer.forks):
+        able = ", ".join(name for name, each in writers.WRITERS.items() if each.forks)
+        raise InvalidInput(
+            f"a file of {format!r} holds one session, without its forks; those that hold them are: {able}"
+        )
+    record = repository.record(session_id)
+    with reads.recorded(repository.workspace, family.ids(repository, record.id, forks=forks), "export"):
+        if writer is not None:
+            return writer.write(family.read(repository, record.id, forks=forks), out)
         if format == "pi":
             out.write(export.export_session(repository, session_id))
         else:
             rdf.export_session(repository, session_id, format, out)
+    last = repository.reader.last_index(repository.reader.lineage(record.id))
+    return SessionExport(format, (record.id,), 0 if last is None else last + 1)
