@@ -11,16 +11,15 @@ import pytest
 import trails
 from tests.support.commands import Run, ok_json
 from tests.support.pages import grown
-from trails import IndexGap, InvalidInput, Repository, TrailsError
+from trails import IndexGap, InvalidInput, Repository, TrailsError, tables
 from trails.store.contract import Change
-from trails.transcripts.exporting import parquet
 from trails.transcripts.exporting.parquet import export_tables
 
 pytest.importorskip("pyarrow", reason="pip install 'trails[arrow]'")
 
 
 def rows(folder: Path, name: str) -> list[dict[str, Any]]:
-    from pyarrow.parquet import read_table
+    from pyarrow.parquet import read_table  # type: ignore[import-untyped] # it ships no types
 
     found: list[dict[str, Any]] = read_table(folder / f"{name}.parquet").to_pylist()
     return found
@@ -138,7 +137,7 @@ def test_without_pyarrow_the_extra_is_named(
     def missing(*_: object) -> None:
         raise TrailsError("a Parquet file needs the package `pyarrow`: pip install 'trails[arrow]'")
 
-    monkeypatch.setattr(parquet.tables, "optional", missing)
+    monkeypatch.setattr(tables, "optional", missing)
     with pytest.raises(TrailsError, match=r"trails\[arrow\]"):
         export_tables(memory, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trails import lineage
 from trails.compare import gather
@@ -44,6 +44,8 @@ class Family:
     members: tuple[Member, ...]
     notes: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
     """The notes on turns, by the turn's digest."""
+    spawned: Mapping[str, tuple[Family, ...]] = field(default_factory=dict)
+    """The sessions that members spawned, where they were asked for, by the member's id; each with its forks where those were."""
 
     def asked(self) -> Iterator[Member]:
         """Yield the members that were asked for."""
@@ -64,8 +66,16 @@ class Family:
 
     @property
     def turns(self) -> int:
-        """How many turns there are, each counted once."""
-        return sum(len(member.turns) for member in self.members)
+        """How many turns there are, each counted once, those of spawned sessions too."""
+        own = sum(len(member.turns) for member in self.members)
+        return own + sum(each.turns for inner in self.spawned.values() for each in inner)
+
+    def ids(self) -> Iterator[str]:
+        """Yield the ids of the sessions that were asked for, and of those that they spawned."""
+        for member in self.asked():
+            yield member.record.id
+            for each in self.spawned.get(member.record.id, ()):
+                yield from each.ids()
 
 
 def _within(member: Member, run: Segment) -> Sequence[Turn]:
@@ -79,8 +89,10 @@ def ids(repository: Repository, session_id: str, *, forks: bool) -> list[str]:
     return gather.in_tree_order(gather.family(reader, session_id), session_id) if forks else [session_id]
 
 
-def read(repository: Repository, session_id: str, *, forks: bool) -> Family:
+def read(repository: Repository, session_id: str, *, forks: bool, spawned: bool = False) -> Family:
     """Return a session, or with `forks` it and all its descendants by forks, and the ancestors that they need.
+
+    With `spawned` the sessions that these spawned come along, and those that they spawned in turn.
 
     Raises as `Repository.load` does where a transcript is not whole: nothing shorter is ever given.
     """
@@ -110,7 +122,27 @@ def read(repository: Repository, session_id: str, *, forks: bool) -> Family:
         )
         for chain, asked in wanted
     )
-    return Family(members, _notes(repository, [chains[each] for each in order]))
+    made = Family(members, _notes(repository, [chains[each] for each in order]))
+    return _with_spawned(repository, made, forks=forks) if spawned else made
+
+
+def _with_spawned(repository: Repository, made: Family, *, forks: bool) -> Family:
+    below: dict[str, list[str]] = defaultdict(list)
+    for twig in repository.forest():
+        if twig.node.spawner is not None and twig.node.status == "stored" and not twig.again:
+            below[twig.node.spawner].append(twig.node.id)
+    seen = {member.record.id for member in made.members}
+
+    def filled(here: Family) -> Family:
+        found: dict[str, tuple[Family, ...]] = {}
+        for member in here.asked():
+            new = [each for each in below[member.record.id] if each not in seen]
+            seen.update(new)
+            if new:
+                found[member.record.id] = tuple(filled(read(repository, each, forks=forks)) for each in new)
+        return replace(here, spawned=found)
+
+    return filled(made)
 
 
 def _check(reader: Reader, chain: tuple[SessionRecord, ...], own: Mapping[str, Sequence[Turn]]) -> None:

@@ -236,8 +236,8 @@ def _calls(session_id: str, turns: Sequence[Turn]) -> Iterator[Mapping[str, Any]
             answers.setdefault(result.call_id, []).append((turn.index, result))
     for turn in turns:
         for position, call in enumerate(turn.tool_calls):
-            later = [each for each in answers.get(call.id, ()) if each[0] >= turn.index]
-            at, result = later[0] if later else (None, None)
+            found = next((each for each in answers.get(call.id, ()) if each[0] >= turn.index), None)
+            result = None if found is None else found[1]
             yield {
                 "session": session_id,
                 "index": turn.index,
@@ -245,7 +245,7 @@ def _calls(session_id: str, turns: Sequence[Turn]) -> Iterator[Mapping[str, Any]
                 "call": call.id,
                 "name": call.name,
                 "arguments": call.arguments,
-                "answered_at": at,
+                "answered_at": None if found is None else found[0],
                 "is_error": None if result is None else result.is_error,
                 "outcome": None if result is None else result.outcome,
                 "started": None if result is None else result.started,
