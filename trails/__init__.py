@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from trails.compare.agreement import Agreement
     from trails.compare.arms import ArmTest
     from trails.compare.comparison import Comparison
     from trails.context.assembling import Context
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         NothingToSummarise,
         ParentMissing,
         PendingTurnsWarning,
+        RecordMiss,
         RequestRefused,
         SessionNotFound,
         SharedSessionWarning,
@@ -77,9 +79,15 @@ if TYPE_CHECKING:
     from trails.plumbing.watch import Notice
     from trails.records.entries import Delivery, Event, Exchange
     from trails.records.run import Run
+    from trails.records.scores import Score
+    from trails.reruns.playing import Playing
+    from trails.reruns.rerun import Rerun, rerun
     from trails.routing import Inbound, Routed, Router
     from trails.runs import Runs, Sent, Spawned, Step
+    from trails.session.player import Player
+    from trails.session.recorded import Difference, ToolAnswer
     from trails.session.repository import Repository
+    from trails.session.scoring import Scoring
     from trails.session.session import Session
     from trails.tree import Limits, SessionResult, Tree
 
@@ -105,6 +113,7 @@ _HOMES = {
         "NothingToSummarise",
         "ParentMissing",
         "PendingTurnsWarning",
+        "RecordMiss",
         "RequestRefused",
         "SessionNotFound",
         "SharedSessionWarning",
@@ -133,6 +142,8 @@ _HOMES = {
     ),
     "trails.moving.pushing": ("Moved", "MovedSession", "pull", "push"),
     "trails.opening": ("open",),
+    "trails.reruns.playing": ("Playing",),
+    "trails.reruns.rerun": ("Rerun", "rerun"),
     "trails.routing": ("Inbound", "Routed", "Router"),
     "trails.runs": ("Runs", "Sent", "Spawned", "Step"),
     "trails.records.entries": ("Delivery", "Event", "Exchange"),
@@ -143,8 +154,13 @@ _HOMES = {
     "trails.plumbing.pages": ("Page",),
     "trails.plumbing.statistics": ("Statistics",),
     "trails.plumbing.summaries": ("SessionSummary",),
+    "trails.session.player": ("Player",),
+    "trails.session.recorded": ("Difference", "ToolAnswer"),
     "trails.session.repository": ("Repository",),
     "trails.records.run": ("Run",),
+    "trails.records.scores": ("Score",),
+    "trails.session.scoring": ("Scoring",),
+    "trails.compare.agreement": ("Agreement",),
     "trails.session.session": ("Session",),
     "trails.tree": ("Limits", "SessionResult", "Tree"),
 }
@@ -154,6 +170,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "MAX_FORK_DEPTH",
+    "Agreement",
     "ArmTest",
     "Call",
     "ClockWarning",
@@ -165,6 +182,7 @@ __all__ = [
     "ContextUsed",
     "Delivery",
     "Diff",
+    "Difference",
     "Event",
     "Exchange",
     "ExchangeInterrupted",
@@ -191,13 +209,19 @@ __all__ = [
     "Page",
     "ParentMissing",
     "PendingTurnsWarning",
+    "Player",
+    "Playing",
     "Quote",
+    "RecordMiss",
     "Repository",
     "RequestRefused",
+    "Rerun",
     "Routed",
     "Router",
     "Run",
     "Runs",
+    "Score",
+    "Scoring",
     "Sent",
     "Session",
     "SessionNotFound",
@@ -213,6 +237,7 @@ __all__ = [
     "StoreReadOnly",
     "Tag",
     "TokenWindow",
+    "ToolAnswer",
     "ToolCall",
     "ToolResult",
     "TrailsError",
@@ -224,6 +249,7 @@ __all__ = [
     "open",
     "pull",
     "push",
+    "rerun",
 ]
 
 

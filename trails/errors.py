@@ -136,6 +136,20 @@ class IllegalTransition(TrailsError):
         self.after = after
 
 
+class RecordMiss(TrailsError):
+    """A recorded session has no answer to a call: something before it, or the call itself, is not as it was recorded.
+
+    `index` is the first place at which the two differ, `what` names what does, and `recorded` and `found` say how.
+    """
+
+    def __init__(self, message: str, *, index: int, what: str, recorded: str | None, found: str | None) -> None:
+        super().__init__(message)
+        self.index = index
+        self.what = what
+        self.recorded = recorded
+        self.found = found
+
+
 class StoreLocked(TrailsError):
     """Another process, or another handle in this process, owns the store."""
 

@@ -94,6 +94,19 @@ def results_in(parts: Iterable[Any]) -> tuple[ToolResult, ...]:
     )
 
 
+def answer_in(content: Any, call_id: str) -> Any:
+    """Return what content says in answer to a call: the body of the part that names it, else all of the content.
+
+    >>> answer_in([{"type": "tool_result", "tool_use_id": "t1", "content": "Snow"}], "t1"), answer_in("Snow", "t1")
+    ('Snow', 'Snow')
+    """
+    for part in map(_typed, content if isinstance(content, list) else ()):
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if isinstance(kind, str) and kind in _RESULTS and part.get(_RESULTS[kind]) == call_id:
+            return next((part[key] for key in _BODY_KEYS if key in part), "")
+    return content
+
+
 def without_call(part: Any) -> Any:
     """Return a content part without what identifies a call (its ids, drawn anew each time) and without its arguments.
 
@@ -187,5 +200,6 @@ def _part_text(part: Any) -> str:
     return plain_text(texts[0]) if texts else f"[{kind or part.get('content_type') or 'part'}]"
 
 
+_BODY_KEYS = ("content", "output", "response", "result")
 _TEXT_KEYS = ("text", "refusal", "thinking", "content", "description", "result")
 _NESTED_KEYS = ("parts", "thoughts", "content", "summary")  # ChatGPT's content, OpenAI's reasoning

@@ -56,6 +56,7 @@ class AsyncRepository(Twin[Repository]):
     load = in_thread(Repository.load, session_of)
     flatten = in_thread(Repository.flatten, session_of)
     replay = in_thread(Repository.replay)
+    player = in_thread(Repository.player)
     record = in_thread(Repository.record)
     branches = in_thread(Repository.branches)
     resolve = in_thread(Repository.resolve)
@@ -64,6 +65,11 @@ class AsyncRepository(Twin[Repository]):
     delete = in_thread(Repository.delete)
     detach = in_thread(Repository.detach)
     context = in_thread(Repository.context)
+    score = in_thread(Repository.score)
+    scores = in_thread(Repository.scores, leave=True)
+    remove_score = in_thread(Repository.remove_score)
+    score_all = in_thread(Repository.score_all, apart=True)
+    agreement = in_thread(Repository.agreement, leave=True)
 
     # --- a store that is only read
 

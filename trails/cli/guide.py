@@ -18,7 +18,7 @@ from trails.nearest import did_you_mean
 FOLDER: Final = Path(__file__).parent.parent / "guide"
 PAGES: Final = (
     *("python", "command-line", "branches", "notebooks", "context"),
-    *("messages", "agents", "keys", "async"),
+    *("rerun", "messages", "agents", "keys", "async"),
     *("graph", "provenance", "transcripts", "proofs", "audit", "redaction", "durability", "moving", "compared"),
 )
 """In the order in which one would read them."""

@@ -46,8 +46,9 @@ _VERIFIER = "verify_export.py"
     "format_",
     metavar="NAME",
     type=Named("import-format"),
-    help="claude-code, pi, codex, gemini-cli, chatgpt, swe-agent, otel, openclaw, nquads or trig; told from the files' "
-    "content unless given. prov is a PROV document of somebody else's; prov-FORMAT, as in prov-json, where the file's name "
+    help="claude-code, pi, codex, gemini-cli, chatgpt, swe-agent, inspect, atif, otel, messages, openclaw, nquads "
+    "or trig; told from the files' content unless given. "
+    "prov is a PROV document of somebody else's; prov-FORMAT, as in prov-json, where the file's name "
     "does not say which.",
 )
 @click.option("--restore", is_flag=True, help="Let exported sessions come back that were deleted here.")

@@ -1,4 +1,4 @@
-"""Reading the branches of a session for a comparison: six queries however many there are, and no transcript."""
+"""Reading the branches of a session for a comparison: seven queries however many there are, and no transcript."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from pyoxigraph import Literal
 
 from trails import iris, lineage, vocab
 from trails.compare.comparison import Branch, Comparison, Usage
+from trails.compare.scored import Scored
 from trails.decoding import decodes
 from trails.errors import IndexGap, InvalidInput
 from trails.model import SessionRecord
 from trails.plumbing.reader import Reader
+from trails.records.scores import ScoreValue
 from trails.records.sessions import decode_records
+from trails.records.terms import meta_value, parse_time
 from trails.usage import MAX_USAGE, token_count
 
 _NOTHING: Final = Usage()
@@ -151,6 +154,7 @@ class _Read:
         self._sums: dict[tuple[str, int, int | None], Usage] = {}
         self.tools = _tools(reader, wanted)
         self.answers = _answers(reader, wanted, records)
+        self.scores = _scores(reader, wanted)
 
     def usage(self, session_id: str, start: int, end: int | None) -> Usage:
         """Return what a session's own turns in a run of indices report; forks of one point share the sum."""
@@ -178,6 +182,7 @@ def _branch(chain: _Chain, counts: Mapping[str, int], read: _Read) -> Branch:
         tools=read.tools.get(record.id, {}),
         models=read.models(record.id, record.starts_at),
         last_answer=read.answers.get(record.id),
+        scores=read.scores.get(record.id, {}),
     )
 
 
@@ -216,6 +221,18 @@ def _tools(reader: Reader, session_ids: Sequence[str]) -> dict[str, dict[str, in
     for row in reader.select_each("tools_used", "sessions", session_ids):
         found[iris.session_id(row["session"].value)].append((-int(row["calls"].value), row["name"].value))
     return {session_id: {name: -calls for calls, name in sorted(tools)} for session_id, tools in found.items()}
+
+
+@decodes
+def _scores(reader: Reader, session_ids: Sequence[str]) -> dict[str, dict[Scored, ScoreValue]]:
+    """Return the newest score of each session itself, by its name and scorer."""
+    rows = reader.select_each("session_scores", "sessions", session_ids)
+    found: dict[str, dict[Scored, ScoreValue]] = defaultdict(dict)
+    for row in sorted(rows, key=lambda row: (parse_time(row["time"].value), row["score"].value)):
+        version = row["version"]
+        of = Scored(row["name"].value, row["by"].value, None if version is None else version.value)
+        found[iris.session_id(row["session"].value)][of] = meta_value(row["value"])
+    return found
 
 
 # --- the last answer

@@ -122,24 +122,40 @@ class TurnText:
 
 def said(turns: Sequence[Turn]) -> list[TurnText]:
     """Return what each turn of a tail says."""
-    calls: dict[str, str] = {}
-    found = []
-    for turn in turns:
-        answers = tuple(
-            f"{calls.get(result.call_id, result.call_id)} {result.came_out}".rstrip() for result in turn.tool_results
-        )
-        found.append(TurnText(_key(turn, answers), answers))
+    telling = Telling()
+    return [telling.text(turn) for turn in turns]
+
+
+class Telling:
+    """Tells what turns say, given one after the other; with `outcomes`, how the calls that they answer came out too."""
+
+    def __init__(self, *, outcomes: bool = True) -> None:
+        self._calls: dict[str, str] = {}
+        self._outcomes = outcomes
+
+    def text(self, turn: Turn) -> TurnText:
+        """Return what the next turn says."""
+        said = self.peek(turn)
         seen: Counter[str] = Counter()
         for call in turn.tool_calls:
             seen[call.name] += 1
-            calls[call.id] = call.name if seen[call.name] == 1 else f"{call.name} {seen[call.name]}"
-    return found
+            self._calls[call.id] = call.name if seen[call.name] == 1 else f"{call.name} {seen[call.name]}"
+        return said
+
+    def peek(self, turn: Turn) -> TurnText:
+        """Return what a turn would say if it were the next one."""
+        calls = self._calls
+        answers = tuple(
+            f"{calls.get(result.call_id, result.call_id)} {result.came_out if self._outcomes else ''}".rstrip()
+            for result in turn.tool_results
+        )
+        return TurnText(_key(turn, answers), answers)
 
 
 def _key(turn: Turn, answers: tuple[str, ...]) -> str:
     if turn.redacted:
         return f"{turn.role}\0redacted\0{turn.digest}"
-    if not turn.structured and turn.facts.is_empty():
+    if not (turn.structured or turn.facts.tool_calls or answers):
         return f"{turn.role}\0text\0{turn.text}"
     content = [parts.without_call(part) for part in turn.content] if turn.structured else turn.text
     return f"{turn.role}\0" + structures.canonical([content, [call_key(call) for call in turn.tool_calls], answers])

@@ -87,7 +87,7 @@ def copy_quads(store: Matching, original_iri: str, digest: str, copy: Turn, copy
     ]
 
 
-def picked_quads(store: Matching, picked: Sequence[Turn], by_iri: str) -> list[Quad]:
+def picked_quads(store: Matching, picked: Sequence[Turn], by_iri: str, action: str) -> list[Quad]:
     """Return what stands beside turns that quote others, and the copying that they come by; the same each time."""
     quoting = [(turn, turn.quoted_from) for turn in picked if turn.quoted_from is not None]
     if not quoting:
@@ -98,7 +98,7 @@ def picked_quads(store: Matching, picked: Sequence[Turn], by_iri: str) -> list[Q
         token=first.digest[:16],
         by_iri=by_iri,
         time=first.time,  # type: ignore[arg-type] # a picked turn has the time of the pick
-        action="cherry-pick",
+        action=action,
         used=tuple(sorted({quote.session_id for _, quote in quoting})),
     )
     quads = act_quads(copying)

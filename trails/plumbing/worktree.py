@@ -25,6 +25,7 @@ from trails.plumbing.packed import Transcript, Turns
 from trails.plumbing.thread_guard import OneThread
 from trails.plumbing.transaction import Transaction, check_free_names, id_in_use, there
 from trails.plumbing.workspace import Workspace
+from trails.records.acts import Act, act_quads
 from trails.records.sessions import prompt_quads, session_quads
 from trails.records.tools import named_in
 from trails.records.turns import NO_LINKS, Links, turn_quads, turn_type
@@ -63,6 +64,10 @@ class Worktree(Handle):
         """What stores the turns of this handle in its own commit, so that nothing else may; None for nothing."""
         self.picker: str | None = None
         """The IRI of who picked the pending turns that quote others."""
+        self.picking = "cherry-pick"
+        """What the copying of those is called."""
+        self.acts: list[Act] = []
+        """What was done to the session and goes into the next commit."""
         self._drafts: list[Draft] = []
         self._new_prompts: list[SystemPrompt] = [prompt] if prompt else []
         self._window: TokenWindow[Turn] | None = None
@@ -101,7 +106,7 @@ class Worktree(Handle):
     @property
     def has_news(self) -> bool:
         """Whether there is anything that `persist` would write."""
-        return bool(not self.stored or self._drafts or self._new_prompts)
+        return bool(not self.stored or self._drafts or self._new_prompts or self.acts)
 
     @property
     def has_new_prompts(self) -> bool:
@@ -270,6 +275,7 @@ class Worktree(Handle):
             self.stored = True
             self._drafts.clear()
             self._new_prompts.clear()
+            self.acts.clear()
             self._tools.update(self._new_tools)
             self.workspace.packs.note(self.record, self.turns[first:], epoch)
             return written
@@ -316,7 +322,9 @@ class Worktree(Handle):
                 tx.add(self._tools_in(quads))
         if quoted:
             by = self.picker or self.workspace.who(None)
-            tx.add(copies.picked_quads(self.workspace.store, self.turns[first:], by))
+            tx.add(copies.picked_quads(self.workspace.store, self.turns[first:], by, self.picking))
+        for act in self.acts:
+            tx.add(act_quads(act))
         if self._drafts:
             tx.forbid((None, vocab.INDEX, vocab.integer(first), NamedNode(self.record.iri)))
             tx.require(quoted, quotes.source_gone)
@@ -342,7 +350,7 @@ class Worktree(Handle):
     def _leaves(self, *, quoting: bool) -> leaves.LeafMaker:
         """Return the maker of the leaves for what is new."""
         batch = [leaves.turns(self.id, len(self.turns), self.head)] if self._drafts else []
-        if self.stored and not self._new_prompts and not quoting:
+        if self.stored and not self._new_prompts and not quoting and not self.acts:
             return lambda _: batch
         fork = self.record.parent_session_id is not None
         kind: Kind = "change" if self.stored else "fork" if fork else "create"

@@ -48,7 +48,8 @@ class Copying(Act):
     """Turns of other sessions, or those that a fork inherited, came to stand in a session of its own."""
 
     action: str
-    """`detach`, `flatten` or `cherry-pick`; `push` or `pull` where another store's tail became a fork."""
+    """`detach`, `flatten` or `cherry-pick`; `rerun` where a rerun played them; `push` or `pull` where another store's tail became
+    a fork."""
     used: tuple[str, ...] = ()
     """The ids of the sessions whose turns were copied, in order."""
     was_fork_of: str | None = None
@@ -76,6 +77,24 @@ class Reading(Act):
     """The index of the first turn that was read, 0; None where there was none."""
     read_through: int | None = None
     """The index of the last one, inclusive."""
+
+
+class Rerunning(Act):
+    """An agent ran again over the record of a session, and the fork that this was done to is what came of it."""
+
+    started: datetime
+    used: tuple[str, ...]
+    """The id of the session whose record was played."""
+    outcome: str
+    """`finished`, `stopped` (by something that was not recorded) or `failed` (by an error of the agent)."""
+    agreed: int
+    """How many turns of the record the run said again: the fork shares them."""
+    left_at: int | None = None
+    """The index of the first turn of the record that the run did not say; None where it said all."""
+    played: int = 0
+    """How many answers of models and tools were the record's."""
+    live: int = 0
+    """How many were called for."""
 
 
 class Import(Act):
@@ -159,6 +178,19 @@ _TABLES: Final[Mapping[type[Act], Table]] = {
             Field("read_through", v.READ_THROUGH, NUMBER),
         ),
     ),
+    Rerunning: Table(
+        (v.RERUNNING, v.ACTIVITY),
+        (
+            *_BY,
+            Field("started", v.STARTED_AT, TIME, required=True),
+            Field("used", v.USED, _SESSIONS, required=True),
+            Field("outcome", v.RERUN_OUTCOME, TEXT, required=True),
+            Field("agreed", v.AGREED_TURNS, NUMBER, required=True),
+            Field("left_at", v.LEFT_RECORD_AT, NUMBER),
+            Field("played", v.PLAYED_ANSWERS, NUMBER, required=True),
+            Field("live", v.LIVE_ANSWERS, NUMBER, required=True),
+        ),
+    ),
     Import: Table(
         (v.IMPORT, v.ACTIVITY),
         (
@@ -186,6 +218,7 @@ _CLASSES: Final[Mapping[NamedNode, type[Act]]] = {
     v.ALTERATION: Alteration,
     v.IMPORT: Import,
     v.READING: Reading,
+    v.RERUNNING: Rerunning,
 }
 TYPES: Final = frozenset(_CLASSES)
 

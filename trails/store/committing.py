@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Final
 
 import pyoxigraph as ox
@@ -123,7 +123,14 @@ class Batch:
         link = leaves.link(record.leaves[-1]) if record.leaves else before.link
         after = Leaves(before.lines + len(record.leaves), before.size + size, link)
         made = [leaves.parse(line)[0] for line in record.leaves]
-        dropped = self._drop([ox.NamedNode(graph) for graph in record.drop])
+        graphs = [each for each in record.drop if " " not in each]
+        if len(graphs) < len(
+            record.drop
+        ):  # of what an erased property was, the log does not tell: it is looked up here
+            left = [self._found(property_of(each)) for each in record.drop if " " in each]
+            remove = list(dict.fromkeys([*remove, *chain.from_iterable(left)]))
+            record = CommitRecord.of(leaves=record.leaves, drop=graphs, remove=remove, add=add, flags=record.flags)
+        dropped = self._drop([ox.NamedNode(graph) for graph in graphs])
         self._note(object(), Found(add), Found(remove), Found(dropped))
         self._keep_in_mind(add, [*dropped, *remove])
         waiting = Waiting(Change()) if waiting is None else waiting
@@ -210,6 +217,12 @@ class Batch:
             and all(map(self._has, change.add))
             and not any(map(self._has, change.remove))
         )
+
+
+def property_of(dropped: str) -> Pattern:
+    """Return the pattern of a property that a record drops; without a graph it is one of the default graph."""
+    graph, subject, predicate = dropped.split(" ")
+    return ox.NamedNode(subject), ox.NamedNode(predicate), None, ox.NamedNode(graph) if graph else ox.DefaultGraph()
 
 
 def _only(quad: ox.Quad) -> Pattern:

@@ -221,7 +221,7 @@ class QuadStore(Protocol):
 
     @property
     def folder(self) -> Path | None:
-        """The folder that is the store, beside whose files what is derived from it may stand; None where there is none."""
+        """The folder that is the store; None where there is none."""
         ...
 
     @property

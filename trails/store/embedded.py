@@ -173,6 +173,16 @@ class EmbeddedStore(EngineReader):
         return self._path
 
     @property
+    def beside(self) -> Path | None:
+        """The folder beside whose files what is derived from the store may stand; None for a store in memory."""
+        return self._path
+
+    @property
+    def erased_at(self) -> int:
+        """Up to which line of the log others took out what copies that were made before may hold; 0 where nobody else can."""
+        return 0
+
+    @property
     def log(self) -> LeafLog:
         return self._log
 
@@ -563,6 +573,11 @@ class EmbeddedStore(EngineReader):
             maintenance.drop_old(path)
             self.sweep_readers()
             return Vacuumed(count, before, maintenance.size_of(path))
+
+    @contextlib.contextmanager
+    def erasing(self) -> Iterator[None]:
+        """Do within what takes text out of the store for good. In these files it stays until `vacuum`."""
+        yield
 
     def sweep_readers(self) -> None:
         """Remove the links and copies that readers who were killed have left beside the store."""

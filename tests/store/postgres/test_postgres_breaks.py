@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
@@ -48,20 +50,25 @@ def test_a_commit_after_a_restart_of_the_server_is_written(cluster: Cluster, url
     store.close()
 
 
+@pytest.mark.parametrize("how", ["append", "append_at_once"])
 def test_a_commit_whose_answer_was_lost_is_found_and_not_written_twice(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    url: str, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     store = open_store(url, create=True)
-    append, lost = Server.append, [True]
+    if how == "append":
+        store._alone = 0
+    append, lost = getattr(Server, how), [True]
 
-    def lose(self: Server, rows: Sequence[Row]) -> None:
-        append(self, rows)
+    def lose(self: Server, rows: Sequence[Row], *known: Any) -> Any:
+        done = append(self, rows, *known)
         if lost.pop() if lost else False:
             self.close()
             raise Unreachable("cut")
+        return done
 
-    monkeypatch.setattr(Server, "append", lose)
+    monkeypatch.setattr(Server, how, lose)
     assert store.commit(Change(add=[_quad(1)]))
+    assert not lost
     assert store.number == 1
     assert store.quads((None, None, None, None)) == [_quad(1)]
     store.close()
@@ -79,6 +86,7 @@ def test_a_commit_that_the_server_never_got_fails_and_reading_goes_on(
 
     with monkeypatch.context() as patched:
         patched.setattr(Server, "lock", away)
+        patched.setattr(Server, "append_at_once", away)
         with pytest.raises(StoreFailed, match="away"):
             store.commit(Change(add=[_quad(2)]))
         assert store.quads((None, None, None, None)) == [_quad(1)]
@@ -127,7 +135,7 @@ def test_vacuum_takes_removed_text_out_of_the_log_and_every_other_index_goes_on(
     first.commit(Change(remove=[_quad(1, "secret")]))
     second.sync()
     first.vacuum()
-    assert [row.body for row in first._server.tail(0, 10)] == [None, None]
+    assert not [row for row in first._server.tail(0, 10) if b"secret" in zlib.decompress(row.body)]
     first.commit(Change(add=[_quad(3)]))
     assert second.sync()
     assert len(second) == 2

@@ -119,12 +119,19 @@ def test_a_conflict_names_both_heads_though_the_other_turn_was_written_elsewhere
         assert mine.verify().ok
 
 
-def test_an_append_takes_two_trips_to_the_server(url: str) -> None:
-    store = open_store(url, create=True)
-    before = store.trips
-    store.commit(Change(add=[_quad(1)]))
-    assert store.trips - before == 2
-    store.close()
+def test_an_append_takes_one_trip_to_the_server_alone_and_two_while_others_write(
+    two: tuple[PostgresStore, PostgresStore],
+) -> None:
+    first, second = two
+    taken = []
+    for number, store in enumerate([first, first, second, second, first, first, first, first, first]):
+        before = store.trips
+        store.commit(Change(add=[_quad(number)]))
+        taken.append(store.trips - before)
+    # The first of each that finds another's commit tries, and takes the lock; three under the lock later it is alone again.
+    assert taken == [1, 1, 3, 2, 3, 2, 2, 2, 1]
+    assert second.sync()
+    assert set(first.quads((None, None, None, None))) == set(second.quads((None, None, None, None)))
 
 
 def test_a_store_that_is_not_there_is_not_made_by_opening_it(url: str) -> None:

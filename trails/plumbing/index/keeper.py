@@ -86,8 +86,8 @@ def index_of(store: QuadStore) -> Index:
     """Return the index of a store: beside its files where it has any, else in memory."""
     if isinstance(store, ViewStore):
         return Index(store, Path(store.location), borrowed=True)
-    if isinstance(store, EmbeddedStore) and store.folder is not None:
-        return Index(store, store.folder)
+    if isinstance(store, EmbeddedStore):
+        return Index(store, store.beside)
     return Index(store, None)
 
 

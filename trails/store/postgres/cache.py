@@ -33,11 +33,13 @@ class Place:
     """Which records an index may have, with their digests: those up to the first number, or those up to the second.
 
     It is written before the index gets what comes between, so one of the two holds whenever the process ends.
-    `erased` is up to which number bodies had been taken out of the log when the index's files were made.
+    `erased` is at which number the store had last been vacuumed when the index's files were made, `erased_at` up to which
+    line of the log of leaves others have taken out what packs that were made before may hold.
     """
 
     digests: dict[int, str]
     erased: int
+    erased_at: int
 
     def digest(self, number: int) -> bytes | None:
         """Return the digest that the record with a number had, None where the index cannot end with that."""
@@ -91,14 +93,16 @@ def place(index: Path) -> Place | None:
     """Return which records an index may have; None where it does not say so."""
     try:
         note = json.loads((index / _PLACE).read_text("utf-8"))
-        return Place({int(number): str(digest) for number, digest in note["digests"].items()}, int(note["erased"]))
+        digests = {int(number): str(digest) for number, digest in note["digests"].items()}
+        return Place(digests, int(note["erased"]), int(note["erased_at"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def note(index: Path, digests: dict[int, bytes], erased: int) -> None:
+def note(index: Path, digests: dict[int, bytes], erased: int, erased_at: int) -> None:
     """Write down which records an index may have, in one write."""
-    said = {"digests": {f"{number}": digest.hex() for number, digest in digests.items()}, "erased": erased}
+    named = {f"{number}": digest.hex() for number, digest in digests.items()}
+    said = {"digests": named, "erased": erased, "erased_at": erased_at}
     descriptor = os.open(index / _PLACE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         write_all(descriptor, json.dumps(said).encode().ljust(_SIZE), 0)

@@ -1,6 +1,6 @@
 """A record of the log as rows of PostgreSQL keep it: what stands in a row, and the digest that chains it to the one before.
 
-The digest covers digests of a record's parts, so that a body can be taken out of its row and the chain stays whole.
+The digest covers digests of a record's parts, so that erased text can be taken out of a body and the chain stays whole.
 """
 
 from __future__ import annotations
@@ -19,35 +19,43 @@ START: Final = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A record in its place. `body` is None once it was taken out; `body_digest` stays."""
+    """A record in its place. Where erased text was taken out of its body, `rewritten` is the digest of what is left."""
 
     number: int
     commit_id: str
     flags: int
     leaves: bytes
-    body: bytes | None
+    body: bytes
     body_digest: bytes
     digest: bytes
+    rewritten: bytes | None = None
 
     def record(self) -> CommitRecord:
-        """Return what the commit did; only for a row that has its body."""
-        assert self.body is not None  # noqa: S101 - the caller looked
-        return replace(frames.unpacked(zlib.decompress(self.body), self.flags), leaves=lines_of(self.leaves))
+        """Return what the commit did, as far as that is left."""
+        return replace(
+            frames.unpacked(zlib.decompress(self.body), self.flags & frames.BULK), leaves=lines_of(self.leaves)
+        )
 
     def follows(self, number: int, digest: bytes) -> bool:
         """Tell whether this row is whole and the one after the row with that number and digest."""
         if self.number != number + 1 or self.digest != _chained(digest, self):
             return False
-        return self.body is None or _digest(zlib.decompress(self.body)) == self.body_digest
+        return _digest(zlib.decompress(self.body)) == (self.rewritten or self.body_digest)
 
 
 def row(record: CommitRecord, commit_id: str, number: int, previous: bytes) -> Row:
     """Return the row of a record after the row with the digest `previous`."""
     body = replace(record, leaves=()).payload()
     leaves = "\n".join(record.leaves).encode()
-    flags = record.flags & frames.BULK
+    flags = record.flags & (frames.BULK | frames.ERASES)
     made = Row(number, commit_id, flags, leaves, zlib.compress(body, 1), _digest(body), b"")
     return replace(made, digest=_chained(previous, made))
+
+
+def rewritten(row: Row, record: CommitRecord) -> Row:
+    """Return a row whose body tells only what a record does, in its place in the chain."""
+    body = replace(record, leaves=()).payload()
+    return replace(row, body=zlib.compress(body, 1), rewritten=_digest(body))
 
 
 def lines_of(leaves: bytes) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
 from trails.errors import InvalidInput, StoreFailed
+from trails.store.frames import ERASES
 from trails.store.postgres import statements
 from trails.store.postgres.address import Address
 from trails.store.postgres.records import START, Row
@@ -27,6 +28,8 @@ _SESSION: Final = "-c idle_in_transaction_session_timeout=30000 -c lock_timeout=
 _KEPT: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "connect_timeout": 10}
 PATIENCE: Final = 15.0
 """Seconds for which a commit tries to reach a server that went away."""
+_STEP: Final = 500
+"""Records that are looked through at once."""
 PART: Final = 1 << 20
 """Bytes of one part of a snapshot."""
 
@@ -36,11 +39,14 @@ class Unreachable(StoreFailed):
 
 
 class Head(NamedTuple):
-    """Where the log ends: the number and digest of its last record, and up to which number bodies were taken out."""
+    """Where the log ends: the number and digest of its last record."""
 
     number: int
     digest: bytes
     erased: int
+    """At which number the store was last vacuumed."""
+    due: int
+    """The last record that took out what the log is not rid of yet; 0 where there is none."""
 
 
 class Server:
@@ -157,25 +163,72 @@ class Server:
         with self._asked() as connection, connection.pipeline(), connection.cursor() as cursor:
             for row in rows:
                 cursor.execute(statements.ADD, (self.id, *astuple(row)))
-            cursor.execute(statements.MOVE, (last.number, last.digest, self.id))
+            cursor.execute(statements.MOVE, (last.number, last.digest, _due(rows), self.id))
             cursor.execute(statements.TELL, (f"{self.id} {last.number}",))
             cursor.execute("COMMIT")
+        self._refuse_doubts()
+
+    def _refuse_doubts(self) -> None:
         if self._doubts:
             raise StoreFailed(
                 f"the server of {self.address.shown} committed, and did not hear from its standby: it is not acknowledged; "
                 "commit again, which writes nothing twice"
             )
 
-    def keep_snapshot(self, number: int, parts: Sequence[bytes], *, erase: bool = False) -> None:
-        """Keep a snapshot of the store as it was after a record; with `erase`, take out the bodies of the records up to there."""
+    def append_at_once(self, rows: Sequence[Row], number: int, digest: bytes) -> bool:
+        """Write records without a lock, in one trip, where the log still ends as given; else write nothing and return False."""
+        self._doubts = False
+        last, due = rows[-1], _due(rows)
+        values = [value for row in rows for value in astuple(row)]
+        with self._asked() as connection:
+            with connection.pipeline():
+                known = (last.number, last.digest, due, self.id, number, digest)
+                done = connection.execute(statements.at_once(len(rows)).encode(), (*known, *values))
+                connection.execute(statements.TELL, (f"{self.id} {last.number}",))
+            written = done.rowcount == len(rows)
+        if written:
+            self._refuse_doubts()
+        return written
+
+    def keep_snapshot(self, number: int, parts: Sequence[bytes]) -> None:
+        """Keep a snapshot of the store as it was after a record, in place of those before it."""
         with self._asked() as connection, connection.transaction():
-            for part, data in enumerate(parts):
-                connection.execute(statements.ADD_PART, (self.id, number, part, data))
-            connection.execute(statements.DROP_SNAPSHOTS, (self.id, number))
-            if erase:
-                connection.execute(statements.LOCK, (self.id,))
-                connection.execute(statements.ERASE, (self.id, number))
-                connection.execute(statements.ERASED, (number, self.id))
+            self._put_snapshot(connection, number, parts)
+
+    def _put_snapshot(self, connection: Any, number: int, parts: Sequence[bytes]) -> None:
+        for part, data in enumerate(parts):
+            connection.execute(statements.ADD_PART, (self.id, number, part, data))
+        connection.execute(statements.DROP_SNAPSHOTS, (self.id, number))
+
+    def has_snapshot(self) -> bool:
+        """Tell whether there is any snapshot."""
+        with self._asked() as connection:
+            return connection.execute(statements.HAS_SNAPSHOT, (self.id,)).fetchone() is not None
+
+    def rewrite(
+        self, until: int, changed: Callable[[Row], Row | None], parts: Sequence[bytes], *, vacuumed: bool
+    ) -> int:
+        """Put in what `changed` returns for records up to a number, None for those that stay; return how many were changed.
+
+        In the same transaction a snapshot as of that number (none where there are no parts) takes the place of all before it.
+        """
+        after = count = 0
+        with self._asked() as connection, connection.transaction():
+            while rows := _rows(connection.execute(statements.TAIL, (self.id, after, _STEP)).fetchall()):
+                for row in rows:
+                    new = changed(row) if row.number <= until else None
+                    if new is not None:
+                        connection.execute(statements.REWRITE, (new.body, new.rewritten, self.id, new.number))
+                        count += 1
+                after = rows[-1].number
+                if after >= until:
+                    break
+            if parts:
+                self._put_snapshot(connection, until, parts)
+            connection.execute(statements.RID, (self.id, until))
+            if vacuumed:
+                connection.execute(statements.ERASED, (until, self.id))
+        return count
 
     # --- the connection
 
@@ -275,9 +328,13 @@ def driver() -> ModuleType:
     return psycopg
 
 
+def _due(rows: Sequence[Row]) -> int:
+    return max((row.number for row in rows if row.flags & ERASES), default=0)
+
+
 def _head(found: Sequence[Any]) -> Head:
-    number, digest, erased = found
-    return Head(int(number), bytes(digest), int(erased))
+    number, digest, erased, due = found
+    return Head(int(number), bytes(digest), int(erased), int(due))
 
 
 def _rows(found: Sequence[tuple[Any, ...]]) -> list[Row]:
@@ -287,9 +344,10 @@ def _rows(found: Sequence[tuple[Any, ...]]) -> list[Row]:
             commit_id,
             flags,
             bytes(leaves),
-            None if body is None else bytes(body),
+            bytes(body),
             bytes(of_body),
             bytes(digest),
+            None if rewritten is None else bytes(rewritten),
         )
-        for number, commit_id, flags, leaves, body, of_body, digest in found
+        for number, commit_id, flags, leaves, body, of_body, digest, rewritten in found
     ]

@@ -10,27 +10,34 @@ from __future__ import annotations
 import io
 import logging
 import secrets
+import shutil
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
 import pyoxigraph as ox
 
 from trails.errors import InvalidInput, StoreFailed, StoreLocked
-from trails.store import engines
-from trails.store.committing import Batch, Waiting
+from trails.store import engines, maintenance
+from trails.store.committing import Batch, Waiting, matching
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
+from trails.store.frames import ERASES
 from trails.store.maintenance import Vacuumed
-from trails.store.postgres import address, cache, records, server
+from trails.store.postgres import address, cache, erasing, records, server
+from trails.store.postgres.erasing import Gone
 from trails.store.postgres.records import START, Row
 from trails.store.postgres.server import Head, Server
 
 _report: Final = logging.getLogger("trails")
 _CHUNK: Final = 500
 """Records that are read at once, and the most that are caught up with while others wait for the lock."""
+_ALONE: Final = 3
+"""Commits in a row before which nobody else had written, from which on the next one takes no lock."""
 _SNAPSHOT_EVERY: Final = 5_000
 """Records after which a new snapshot is kept in the database."""
 _LOADED: Final = 20_000
@@ -57,6 +64,8 @@ def open_store(location: str, *, create: bool = False) -> PostgresStore:
         raise
     try:
         store.sync()
+        if head.due:  # a process ended between an erasure and the end of it
+            store.finish_erasures()
     except BaseException:
         store.close()
         raise
@@ -78,7 +87,7 @@ def _of_cache(log: Server, head: Head) -> PostgresStore | None:
         if place is not None and own is not None and place.erased >= head.erased:
             there = log.digest(store.number)
             if there == own:
-                store.stands_at(own, place.erased)
+                store.stands_at(own, place.erased, place.erased_at)
                 return store
             _report.warning("%s; its index was thrown away and is made anew", _diverged(log, store.number, own, there))
         store.throw_away()
@@ -112,18 +121,29 @@ class PostgresStore(EmbeddedStore):
         self._index = index
         self._digest = START
         self._erased = 0
+        self._erased_at = 0
         self._diverged = False
+        self._alone = _ALONE
+        self._erasing = 0
+        self._gone = Gone()
         self._ended = threading.Event()
         self._follower_thread: threading.Thread | None = None
         self._snapshots: threading.Thread | None = None
         self._snapshot_at = 0
         super().__init__(index, durability="process")
 
-    def stands_at(self, digest: bytes, erased: int) -> None:
+    def stands_at(self, digest: bytes, erased: int, erased_at: int = 0) -> None:
         """Note that the index is that of the log up to the record with a digest."""
-        self._digest, self._erased = digest, erased
+        self._digest, self._erased, self._erased_at = digest, erased, erased_at
         self._snapshot_at = self.number
-        cache.note(self._index, {self.number: digest}, erased)
+        self._note({self.number: digest})
+
+    def _note(self, digests: dict[int, bytes]) -> None:
+        cache.note(self._index, digests, self._erased, self._erased_at)
+
+    @property
+    def erased_at(self) -> int:
+        return self._erased_at
 
     @property
     def location(self) -> str:
@@ -158,7 +178,12 @@ class PostgresStore(EmbeddedStore):
         return batch
 
     def _log_batch(self, attempt: _Attempt) -> Batch:
-        """Decide over the index and the tail, under the lock, and append; a commit that was written before is only found."""
+        """Decide over the index and the tail, under the lock, and append; a commit that was written before is only found.
+
+        While nobody else writes, that takes no lock: what was decided over the index is written where the log still ends there.
+        """
+        if self._alone >= _ALONE and (written := self._at_once(attempt)) is not None:
+            return written
         while True:
             head, tail = self._server.lock(self.number, _CHUNK)
             if head.number - self.number <= len(tail):
@@ -178,14 +203,33 @@ class PostgresStore(EmbeddedStore):
             self._server.append(rows)
         else:
             self._server.let_go()
+        self._alone = 0 if tail else self._alone + 1
         self._goes_on(rows[-1].number if rows else head.number, rows[-1].digest if rows else digest)
+        return batch
+
+    def _at_once(self, attempt: _Attempt) -> Batch | None:
+        """Write without the lock; None, and nothing is written, where another has, or a commit must be judged over the log."""
+        batch, waiting = self._new_batch(), attempt.begin()
+        for each in waiting:
+            batch.decide(each)
+        if len(batch.settled) < len(waiting) or not waiting:
+            return None
+        rows = self._rows_of(batch, 0, self._digest, attempt)
+        if not self._server.append_at_once(rows, self.number, self._digest):
+            self._alone = 0
+            return None
+        self._goes_on(rows[-1].number, rows[-1].digest)
         return batch
 
     def _rows_of(self, batch: Batch, known: int, digest: bytes, attempt: _Attempt) -> list[Row]:
         rows: list[Row] = []
         for each in batch.settled[known:]:
-            commit_id = attempt.id_of(each.waiting)
-            rows.append(records.row(each.record, commit_id, self.number + known + len(rows) + 1, digest))
+            record = each.record
+            if self._erasing and (record.remove or record.drop):
+                record = replace(record, flags=record.flags | ERASES)
+                self._gone.note(record)
+            number = self.number + known + len(rows) + 1
+            rows.append(records.row(record, attempt.id_of(each.waiting), number, digest))
             digest = rows[-1].digest
         return rows
 
@@ -197,9 +241,10 @@ class PostgresStore(EmbeddedStore):
         for at, row in enumerate(tail, self.number):
             if not row.follows(at, digest):
                 raise self._has_diverged(None if at > self.number else row.digest)
-            if row.body is None:
-                raise self._fell_behind()
-            batch.take(row.record(), None if attempt is None else attempt.waiting_for(row.commit_id))
+            waiting = None if attempt is None else attempt.waiting_for(row.commit_id)
+            batch.take(row.record(), waiting)
+            if row.flags & ERASES and waiting is None:
+                self._erased_elsewhere(batch.settled[-1].after.lines)
             digest = row.digest
         if head.number == self.number + len(tail) and head.digest != digest:
             raise self._has_diverged(head.digest)
@@ -208,19 +253,16 @@ class PostgresStore(EmbeddedStore):
     def _goes_on(self, number: int, digest: bytes) -> None:
         """Note, before the index gets it, where the log is."""
         if number != self.number:
-            cache.note(self._index, {self.number: self._digest, number: digest}, self._erased)
+            self._note({self.number: self._digest, number: digest})
         self._digest = digest
+
+    def _erased_elsewhere(self, lines: int) -> None:
+        """Let no pack that was made before be believed, nor stay: somebody else took text out of the store."""
+        self._erased_at = lines
+        shutil.rmtree(self._index / maintenance.INDEX / "packs", ignore_errors=True)
 
     def _has_diverged(self, there: bytes | None) -> StoreFailed:
         error = _diverged(self._server, self.number, self._digest, there)
-        self._give_up(error)
-        return error
-
-    def _fell_behind(self) -> StoreFailed:
-        error = StoreFailed(
-            f"deleted text was taken out of the log of {self.location} after this process had last read it; open the store "
-            "again, which makes a new index; what is pending here was not written"
-        )
         self._give_up(error)
         return error
 
@@ -270,7 +312,7 @@ class PostgresStore(EmbeddedStore):
         done = super().vacuum()
         with self._write_lock:
             self._erased = erased
-            cache.note(self._index, {self.number: self._digest}, erased)
+            self._note({self.number: self._digest})
         return done
 
     def _catch_up(self, attempt: _Attempt | None = None) -> bool:
@@ -282,7 +324,7 @@ class PostgresStore(EmbeddedStore):
             reached = tail[-1].number if tail else self.number
             if not tail and head.number > self.number:
                 raise self._has_diverged(None)
-            further = Head(reached + 1, b"", head.erased)
+            further = head._replace(number=reached + 1)
             batch, digest = self._over(tail, head if head.number <= reached else further, attempt)
             if not tail:
                 return news
@@ -355,18 +397,50 @@ class PostgresStore(EmbeddedStore):
 
     # --- upkeep
 
-    def vacuum(self) -> Vacuumed:
-        """Take what was deleted or redacted out of the log in the database, and out of this process's index.
+    @contextmanager
+    def erasing(self) -> Iterator[None]:
+        """Take what commits within take out of the store out of the log in the database, too, before this ends.
 
-        A snapshot of what there is takes the place of the bodies of all records so far; their leaves and digests stay. Other
-        processes rebuild their indexes at their next `sync`; one that had not read all of these records must open again.
+        Where the server goes away in between, the log is on record as not rid of it: whoever opens the store next does that.
         """
-        with self._write_lock:
-            self._catch_up()
-            number, parts = self._taken()
-            self._server.keep_snapshot(number, parts, erase=True)
-            self._snapshot_at = number
-        return self._vacuum_index(number)
+        self._erasing += 1
+        try:
+            yield
+        finally:
+            self._erasing -= 1
+            if self._gone:
+                gone, self._gone = self._gone, Gone()
+                self._rid(gone)
+
+    def vacuum(self) -> Vacuumed:
+        """Take everything that was deleted, redacted or replaced out of the log in the database, and out of this index.
+
+        Every record stays, with its leaves and digests, and tells only what is left of it. Other processes rebuild the files of
+        their indexes at their next `sync`. What PostgreSQL itself keeps of rows that were replaced, its own VACUUM FULL and
+        the end of its backups take away.
+        """
+        return self._vacuum_index(self._rid(None))
+
+    def finish_erasures(self) -> None:
+        """Take out of the log what another process took out of the store and did not come to take out of the log."""
+        self._rid(None)
+
+    def _rid(self, gone: Gone | None) -> int:
+        """Rewrite the records that tell what is gone, all of them with None; return the number of the last one."""
+        keeping = self._server.another()
+        try:
+            with self._write_lock:
+                self._catch_up()
+                number = self.number
+                engine = self._settled_engine()
+                parts = self._taken()[1] if gone is None or keeping.has_snapshot() else ()
+                changed = partial(erasing.without, gone=gone, left=lambda pattern: list(matching(engine, pattern)))
+                keeping.rewrite(number, changed, parts, vacuumed=gone is None)
+                if parts:
+                    self._snapshot_at = number
+        finally:
+            keeping.close()
+        return number
 
     def backup(self, destination: Path) -> None:
         """Refuse: a store in PostgreSQL is backed up by PostgreSQL's own means, or dumped."""

@@ -1,0 +1,285 @@
+"""What a record answers: calls of models and of tools, by the chain before them, the call itself, and its occurrence. Pure.
+
+A turn is held against another by what it says (role, content, tool calls and the calls that it answers), whoever wrote it and
+whenever, and whatever the ids of its calls are. The digest of a chain covers what each of its turns says, in order: it is not
+the turns' own digest, which covers salts and times that no second run could have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from trails import parts
+from trails.diff.align import Telling
+from trails.diff.details import call_key
+from trails.model import ToolCall, Turn
+from trails.plumbing.draft import ANSWERING
+
+Part = Literal["input", "model", "tool"]
+"""Who speaks in a turn: whoever is outside, a model, or the tools that it called."""
+_MODELS: Final = frozenset({"assistant", "model", "ai"})
+_START: Final = hashlib.sha256(b"trails/said/1").hexdigest()
+_SHOWN: Final = 60
+"""How many characters of a text are shown where it differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What a tool answered: text, or what stands in its place in structured content; `turn` is the recorded turn."""
+
+    content: Any
+    is_error: bool = False
+    turn: Turn | None = None
+    """The turn of the record that says so; None for an answer that was not recorded."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain values, ready for JSON."""
+        plain = {"content": self.content, "is_error": self.is_error}
+        return plain if self.turn is None else plain | {"recorded": self.turn.index}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where two transcripts first differ: the index, what differs there, and what each says (None where it says nothing)."""
+
+    index: int
+    what: str
+    recorded: str | None
+    found: str | None
+
+    @property
+    def text(self) -> str:
+        """The difference in words."""
+        said = [
+            f"{side} {value}" for side, value in (("recorded", self.recorded), ("now", self.found)) if value is not None
+        ]
+        return f"{self.what}: {', '.join(said)}" if said else self.what
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the difference as plain values, ready for JSON."""
+        return {"index": self.index, "what": self.what, "recorded": self.recorded, "found": self.found}
+
+
+def part_of(turn: Turn) -> Part:
+    """Return who speaks in a turn. A summary that a compaction made counts as input: no agent asked for it.
+
+    >>> import trails
+    >>> with trails.open(":memory:") as store, store.create() as s:
+    ...     part_of(s.append("user", "Hi")), part_of(s.append("assistant", "Hello"))
+    ('input', 'model')
+    """
+    if turn.tool_results or turn.role in ANSWERING:
+        return "tool"
+    if turn.compaction is not None:
+        return "input"
+    speaks = turn.role in _MODELS or turn.tool_calls or turn.facts.model_call is not None
+    return "model" if speaks else "input"
+
+
+class SaidChain:
+    """A transcript as it grows, and the digest of what it says."""
+
+    def __init__(self) -> None:
+        self.turns: list[Turn] = []
+        self.digests = [_START]
+        """The digest of each beginning: of none of its turns, of the first, of the first two, and so on."""
+        self._telling = Telling(outcomes=False)
+
+    def __len__(self) -> int:
+        return len(self.turns)
+
+    @property
+    def digest(self) -> str:
+        """The digest of all of it."""
+        return self.digests[-1]
+
+    def add(self, turn: Turn) -> None:
+        """Add a turn at the end."""
+        digest = self._digest(self._telling.text(turn).key)
+        self.turns.append(turn)
+        self.digests.append(digest)
+
+    def digest_with(self, turn: Turn) -> str:
+        """Return the digest that the chain would have with another turn at the end."""
+        return self._digest(self._telling.peek(turn).key)
+
+    def _digest(self, said: str) -> str:
+        return hashlib.sha256(self.digest.encode() + said.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an answer to a tool call stands: the turn that answers, and the call."""
+
+    turn: int
+    call_id: str
+    is_error: bool
+
+
+class Recording:
+    """A transcript that was recorded, and what it answers. It never changes, and may be shared by threads."""
+
+    def __init__(self, session_id: str, turns: Sequence[Turn]) -> None:
+        """Read a transcript once."""
+        chain = SaidChain()
+        for turn in turns:
+            chain.add(turn)
+        self.session_id = session_id
+        self.turns: Sequence[Turn] = chain.turns
+        self.digests: Sequence[str] = chain.digests
+        self._after: Mapping[str, int] = {digest: index for index, digest in enumerate(self.digests)}
+        self._answers = _answers(self.turns)
+        self._answered_in: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for asked, place in self._answers.items():
+            self._answered_in[place.turn].append(asked)
+
+    def __len__(self) -> int:
+        return len(self.turns)
+
+    def place(self, digest: str) -> int | None:
+        """Return how many turns of the record a chain with this digest is; None where it is none of its beginnings."""
+        return self._after.get(digest)
+
+    def agrees(self, index: int, digest: str) -> bool:
+        """Tell whether a chain of `index` turns with this digest is the beginning of the record."""
+        return index < len(self.digests) and self.digests[index] == digest
+
+    def model(self, digest: str) -> Turn | None:
+        """Return what the model answered after a chain; None where the record has no such chain, or no answer there."""
+        index = self._after.get(digest)
+        if index is None or index == len(self.turns):
+            return None
+        found = self.turns[index]
+        return found if part_of(found) == "model" and not found.redacted else None
+
+    def answer(self, asking: int, position: int) -> ToolAnswer | None:
+        """Return the answer to the call at a position of a turn's calls; None where there is none, or it was redacted."""
+        place = self._answers.get((asking, position))
+        if place is None or self.turns[place.turn].redacted:
+            return None
+        turn = self.turns[place.turn]
+        return ToolAnswer(parts.answer_in(turn.content, place.call_id), place.is_error, turn)
+
+    def answered_in(self, turn: int) -> list[tuple[int, int]]:
+        """Return the calls that a turn answers, as (index of the asking turn, position); empty for any other turn."""
+        return self._answered_in.get(turn, [])
+
+    def differs(self, chain: SaidChain) -> Difference | None:
+        """Return where a chain is first not as the record is; None where it is a beginning of it."""
+        wrong = next((n for n in range(len(chain)) if not self.agrees(n + 1, chain.digests[n + 1])), None)
+        if wrong is None:
+            return None
+        return difference(wrong, self.turns[wrong] if wrong < len(self) else None, chain.turns[wrong])
+
+
+class OpenCalls:
+    """The tool calls of the last turn that made any, and which of them were answered."""
+
+    def __init__(self, asking: Turn | None) -> None:
+        self.asking = asking
+        self.answers: dict[int, ToolAnswer] = {}
+        """The answers so far, by the position of their call."""
+
+    @property
+    def calls(self) -> Sequence[ToolCall]:
+        """The calls, in order."""
+        return () if self.asking is None else self.asking.tool_calls
+
+    def pick(self, call: ToolCall) -> int | None:
+        """Return the position of the call that is meant; None where no such call is left.
+
+        Of equal calls it is the one with the id that is asked for, else the first that has no answer yet.
+        """
+        key = call_key(call)
+        left = [n for n, each in enumerate(self.calls) if n not in self.answers and call_key(each) == key]
+        return next((n for n in left if self.calls[n].id == call.id), left[0] if left else None)
+
+    def missing(self, call: ToolCall, index: int) -> Difference:
+        """Return what is different about a call that `pick` does not find; `index` is where its answer would stand."""
+        key = call_key(call)
+        if self.asking is None:
+            return Difference(index, "no tool was called before", None, call.name)
+        equal = sum(call_key(each) == key for each in self.calls)
+        if equal:
+            return Difference(index, f"number of equal calls of {call.name}", str(equal), str(equal + 1))
+        left = [each for n, each in enumerate(self.calls) if n not in self.answers]
+        nearest = next((each for each in left if each.name == call.name), left[0] if left else None)
+        return calls_differ(index, nearest, call)
+
+
+def _answers(turns: Sequence[Turn]) -> dict[tuple[int, int], _Place]:
+    """Return where each tool call is answered first, by the latest call with its id before the answer."""
+    latest: dict[str, tuple[int, int]] = {}
+    found: dict[tuple[int, int], _Place] = {}
+    for index, turn in enumerate(turns):
+        for result in turn.tool_results:
+            if (asked := latest.get(result.call_id)) is not None:
+                found.setdefault(asked, _Place(index, result.call_id, bool(result.came_out)))
+        latest |= {call.id: (index, position) for position, call in enumerate(turn.tool_calls)}
+    return found
+
+
+# --- what differs
+
+
+def difference(index: int, recorded: Turn | None, found: Turn | None) -> Difference:
+    """Return what differs between two turns that do not say the same; None stands for the end of a transcript."""
+    if recorded is None:
+        return Difference(index, "the record ends", None, None if found is None else _role_and_text(found))
+    if recorded.redacted:
+        return Difference(
+            index, "the recorded turn was redacted", None, None if found is None else _role_and_text(found)
+        )
+    if found is None:
+        return Difference(index, "the run ends", _role_and_text(recorded), None)
+    return _between(index, recorded, found)
+
+
+def _between(index: int, recorded: Turn, found: Turn) -> Difference:
+    if recorded.role != found.role:
+        return Difference(index, "role", recorded.role, found.role)
+    if (told := _calls_differ(index, recorded.tool_calls, found.tool_calls)) is not None:
+        return told
+    old, new = parts.plain_text(recorded.content), parts.plain_text(found.content)
+    if old != new:
+        return Difference(index, "text", *_excerpts(old, new))
+    return Difference(index, "parts", *_excerpts(recorded.text, found.text))
+
+
+def _calls_differ(index: int, recorded: Sequence[ToolCall], found: Sequence[ToolCall]) -> Difference | None:
+    for old, new in zip(recorded, found, strict=False):
+        if call_key(old) != call_key(new):
+            return calls_differ(index, old, new)
+    if len(recorded) != len(found):
+        return Difference(index, "number of tool calls", str(len(recorded)), str(len(found)))
+    return None
+
+
+def calls_differ(index: int, recorded: ToolCall | None, found: ToolCall) -> Difference:
+    """Return what differs between a recorded call and another one: the tool's name, or its arguments."""
+    if recorded is None:
+        return Difference(index, "tool call", None, _cut(f"{found.name} {found.arguments}"))
+    if recorded.name != found.name:
+        return Difference(index, "tool", recorded.name, found.name)
+    return Difference(index, f"arguments of {found.name}", *_excerpts(str(recorded.arguments), str(found.arguments)))
+
+
+def _role_and_text(turn: Turn) -> str:
+    return _cut(f"{turn.role} {parts.plain_text(turn.content)!r}")
+
+
+def _excerpts(old: str, new: str) -> tuple[str, str]:
+    """Return two texts from shortly before where they begin to differ."""
+    same = next(
+        (n for n, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new))
+    )
+    start = max(0, same - 20)
+    return _cut(repr(old[start : start + _SHOWN + 1])), _cut(repr(new[start : start + _SHOWN + 1]))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
