@@ -64,7 +64,7 @@ def _trajectory(family: Family, member: Member, lost: Counter[str]) -> _Json:
     root["agent"] = agent | (named if isinstance(named, dict) else {})
     if isinstance(tools := record.meta.get("tools"), list):
         root["agent"].setdefault("tool_definitions", tools)
-    steps = _Steps(record.id, model, came=came, lost=lost)
+    steps = _Steps(record.id, came=came, lost=lost)
     if member.prompt is not None:
         steps.say("system", "[redacted]" if member.prompt.redacted else member.prompt.text)
     for turn in turns:
@@ -97,9 +97,9 @@ def _totals(turns: Sequence[Turn], steps: int) -> _Json:
 class _Steps:
     """The steps of one trajectory, as they are made turn by turn."""
 
-    def __init__(self, session_id: str, model: object, *, came: bool, lost: Counter[str]) -> None:
+    def __init__(self, session_id: str, *, came: bool, lost: Counter[str]) -> None:
         self.steps: list[_Json] = []
-        self._owner, self._model, self._came, self._lost = session_id, model, came, lost
+        self._owner, self._came, self._lost = session_id, came, lost
         self._asking: _Json | None = None
         """The last step, while what follows may be what came back of it."""
 
@@ -142,7 +142,7 @@ class _Steps:
             step["extra"] = {"trails": {"role": turn.role, **({"meta": meta} if meta else {})}}
 
     def _of_an_agent(self, step: _Json, turn: Turn, message: Message, *, first: bool) -> None:
-        if turn.model is not None and turn.model != self._model:
+        if turn.model is not None:
             step["model_name"] = turn.model
         if thoughts := [text for piece in message.pieces if isinstance(piece, Thought) for text in _thought(piece)]:
             step["reasoning_content"] = "\n".join(thoughts)
@@ -150,7 +150,7 @@ class _Steps:
         extras = beside if isinstance(beside, dict) else {}
         if message.calls:
             step["tool_calls"] = [self._call(call) | extras.get(call.id, {}) for call in message.calls]
-        if first and (metrics := self._metrics(turn)):
+        if first and turn.session_id == self._owner and (metrics := self._metrics(turn)):
             step["metrics"] = metrics
 
     def _metrics(self, turn: Turn) -> _Json:
@@ -161,7 +161,8 @@ class _Steps:
             if isinstance(cached := turn.usage.get("cached_tokens"), int):
                 made["cached_tokens"] = cached
             if cost:
-                made["cost_usd"] = float(cost)
+                told = turn.usage.get("cost")
+                made["cost_usd"] = told if isinstance(told, int | float) else float(cost)
         more = turn.meta.get("metrics") if self._came else None
         return made | (more if isinstance(more, dict) else {})
 
@@ -186,10 +187,11 @@ class _Steps:
             step |= {"is_copied_context": True} if copied else {}
             asked = set()
         result: _Json = {"source_call_id": message.call_id} if message.call_id in asked else {}
-        result["content"] = self._text(message)
         meta = turn.meta if self._came else {}
-        if isinstance(meta.get("subagents"), list):
-            result["subagent_trajectory_ref"] = meta["subagents"]
+        refs = meta.get("subagents")
+        result |= {"subagent_trajectory_ref": refs} if isinstance(refs, list) else {}
+        if (text := self._text(message)) or not isinstance(refs, list):
+            result["content"] = text
         extra = dict(meta["extra"]) if isinstance(meta.get("extra"), dict) else {}
         if message.is_error:
             extra["is_error"] = True

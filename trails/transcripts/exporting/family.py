@@ -11,8 +11,10 @@ from trails.compare import gather
 from trails.lineage import Segment
 from trails.model import Note, SessionRecord, SystemPrompt, Tag, Turn
 from trails.plumbing import marks
+from trails.plumbing.forest import ForestNode
 from trails.plumbing.reader import Reader
 from trails.session import Repository
+from trails.transcripts.merge import imported_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,13 @@ class Family:
     @property
     def turns(self) -> int:
         """How many turns there are, each counted once, those of spawned sessions too."""
-        own = sum(len(member.turns) for member in self.members)
-        return own + sum(each.turns for inner in self.spawned.values() for each in inner)
+        return sum(len(member.turns) for member in self.members) + self._spawned_turns()
+
+    def _spawned_turns(self) -> int:
+        inner = [each for found in self.spawned.values() for each in found]
+        return sum(len(member.turns) for each in inner for member in each.asked()) + sum(
+            i._spawned_turns() for i in inner
+        )
 
     def ids(self) -> Iterator[str]:
         """Yield the ids of the sessions that were asked for, and of those that they spawned."""
@@ -127,10 +134,13 @@ def read(repository: Repository, session_id: str, *, forks: bool, spawned: bool 
 
 
 def _with_spawned(repository: Repository, made: Family, *, forks: bool) -> Family:
+    """Return a family with what its members spawned; a sub-agent that began with a copy of its parent's turns is a fork."""
     below: dict[str, list[str]] = defaultdict(list)
     for twig in repository.forest():
-        if twig.node.spawner is not None and twig.node.status == "stored" and not twig.again:
-            below[twig.node.spawner].append(twig.node.id)
+        if twig.again or twig.node.status != "stored":
+            continue
+        if (spawner := twig.node.spawner or _copied_for(repository, twig.node)) is not None:
+            below[spawner].append(twig.node.id)
     seen = {member.record.id for member in made.members}
 
     def filled(here: Family) -> Family:
@@ -143,6 +153,16 @@ def _with_spawned(repository: Repository, made: Family, *, forks: bool) -> Famil
         return replace(here, spawned=found)
 
     return filled(made)
+
+
+def _copied_for(repository: Repository, node: ForestNode) -> str | None:
+    """Return the session that an imported fork is a sub-agent's of, where its source said so."""
+    if node.parent is None:
+        return None
+    record = repository.record(node.id)
+    source, _, _ = (record.source_session or "").partition(":")
+    named = record.meta.get("spawned_by")
+    return imported_id(source, named) if source and isinstance(named, str) else None
 
 
 def _check(reader: Reader, chain: tuple[SessionRecord, ...], own: Mapping[str, Sequence[Turn]]) -> None:
