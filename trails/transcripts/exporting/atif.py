@@ -25,7 +25,7 @@ _SOURCE: Final = "atif:"
 _SOURCES: Final = {"assistant": "agent", "user": "user", "system": "system"}
 _OF_A_ROOT: Final = ("session_id", "trajectory_id", "notes", "final_metrics", "continued_trajectory_ref", "extra")
 _OF_A_STEP: Final = ("reasoning_effort", "llm_call_count", "extra")
-_ALWAYS: Final = ("authors, times of results, salts, tags, notes, and forks (each is a trajectory of its own)",)
+_ALWAYS: Final = ("authors, times of results, salts, tags, notes, scores, and forks (each is a trajectory of its own)",)
 _LOST: Final = {
     "summary turn": "as what a user said",
     "image": "as the word [image]",

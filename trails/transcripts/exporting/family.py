@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from trails import lineage
+from trails import lineage, vocab
 from trails.compare import gather
 from trails.lineage import Segment
 from trails.model import Note, SessionRecord, SystemPrompt, Tag, Turn
-from trails.plumbing import marks
+from trails.plumbing import marks, scores
 from trails.plumbing.forest import ForestNode
 from trails.plumbing.reader import Reader
+from trails.records.scores import Score
 from trails.session import Repository
+from trails.store.contract import QuadStore
 from trails.transcripts.merge import imported_id
 
 
@@ -32,6 +34,8 @@ class Member:
     prompt: SystemPrompt | None = None
     """The one in force at its end, its own or inherited; of an ancestor not told."""
     tags: tuple[Tag, ...] = ()
+    scores: tuple[Score, ...] = ()
+    """The scores of the session as a whole, in order of time."""
 
     @property
     def record(self) -> SessionRecord:
@@ -46,6 +50,8 @@ class Family:
     members: tuple[Member, ...]
     notes: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
     """The notes on turns, by the turn's digest."""
+    scores: Mapping[str, tuple[Score, ...]] = field(default_factory=dict)
+    """The scores of turns and spans, by the digest of the last turn that was scored."""
     spawned: Mapping[str, tuple[Family, ...]] = field(default_factory=dict)
     """The sessions that members spawned, where they were asked for, by the member's id; each with its forks where those were."""
 
@@ -126,11 +132,19 @@ def read(repository: Repository, session_id: str, *, forks: bool, spawned: bool 
             prompts=prompts.get(chain[0].id, ()),
             prompt=reader.prompt(chain) if asked else None,
             tags=tuple(marks.tags(store, chain[0].id)),
+            scores=tuple(each for each in scores.of_session(store, chain[0].id) if each.start is None) if asked else (),
         )
         for chain, asked in wanted
     )
-    made = Family(members, _notes(repository, [chains[each] for each in order]))
+    made = Family(members, _notes(repository, [chains[each] for each in order]), _scores(store, read_turns.values()))
     return _with_spawned(repository, made, forks=forks) if spawned else made
+
+
+def _scores(store: QuadStore, turns: Iterable[Sequence[Turn]]) -> dict[str, tuple[Score, ...]]:
+    if not store.quads((None, vocab.TYPE, vocab.SCORE, vocab.CATALOG)):  # the common case: a look-up a turn is spared
+        return {}
+    digests = dict.fromkeys(turn.digest for each in turns for turn in each)
+    return {digest: tuple(found) for digest in digests if (found := scores.on_turns(store, digest))}
 
 
 def _with_spawned(repository: Repository, made: Family, *, forks: bool) -> Family:

@@ -23,7 +23,7 @@ FORMAT: Final = "messages"
 _SOURCE: Final = "messages:"
 """What the source of a session begins with that was imported from such a file."""
 _OF_A_RECORD: Final = ("tools", "parallel_tool_calls", "functions")
-_ALWAYS: Final = ("ids, times, authors, models, usage, metadata, tags, notes, and which turns branches share",)
+_ALWAYS: Final = ("ids, times, authors, models, usage, metadata, tags, notes, scores, and which turns branches share",)
 
 _Json = dict[str, Any]
 
