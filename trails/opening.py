@@ -14,6 +14,7 @@ from trails.session.repository import Repository
 from trails.store.contract import Durability
 from trails.store.embedded import EmbeddedStore, absolute
 from trails.store.look import NeedsOwner
+from trails.store.postgres.address import is_address
 from trails.store.view import ViewStore
 
 _TRIES: Final = 3
@@ -30,7 +31,7 @@ def open(  # noqa: A001 - trails.open, as io.open
     record_reads: bool | None = None,
     read_only: bool = False,
 ) -> Repository:
-    """Return the store of sessions at a location: `:memory:` or a folder.
+    """Return the store of sessions at a location: `:memory:`, a folder, or `postgresql://HOST/DATABASE?store=NAME`.
 
     A folder is created only with `create=True`; a mistyped path is an error. A path is made absolute at once: a later
     `os.chdir` changes nothing; `~` at its start is the home folder. `durability` says when a commit returns:
@@ -40,6 +41,9 @@ def open(  # noqa: A001 - trails.open, as io.open
 
     With `record_reads`, every export and every audit of a session leaves who read it, when, and through which index, before
     anything is given out (the query `history-reads`); by default only where the environment's TRAILS_RECORD_READS is 1.
+
+    A store in PostgreSQL (extra `postgres`) may be open in any number of processes: its log is in the database, and each
+    process has an index of its own in the cache folder. `sync` brings in what others have committed.
 
     With `read_only`, the store is read as it is now, also while another process has it open, which notices nothing of it:
     what was acknowledged until now is seen, and what comes later after `refresh`. What writes raises `StoreReadOnly`. A store
@@ -56,17 +60,28 @@ def open(  # noqa: A001 - trails.open, as io.open
         return _view(location, own, create=create, record_reads=record_reads)
     reading = reads.are_recorded() if record_reads is None else bool(record_reads)
     place = _checked(location)
-    if place == ":memory:":
-        return Repository(EmbeddedStore(None), actor=own, record_reads=reading)
-    return Repository(
-        EmbeddedStore(absolute(place), create=create, durability=durability), actor=own, record_reads=reading
-    )
+    store = EmbeddedStore(None) if place == ":memory:" else store_at(place, create=create, durability=durability)
+    return Repository(store, actor=own, record_reads=reading)
+
+
+def store_at(
+    location: str | os.PathLike[str], *, create: bool = False, durability: Durability = "disk"
+) -> EmbeddedStore:
+    """Return the store of quads at a location, of which nothing is looked at or put right yet: for who copies a whole store."""
+    place = _checked(location)
+    if is_address(place):
+        from trails.store.postgres.store import open_store  # noqa: PLC0415 - only where it is asked for
+
+        return open_store(place, create=create)
+    return EmbeddedStore(absolute(place), create=create, durability=durability)
 
 
 def _view(
     location: str | os.PathLike[str], actor: str | None, *, create: bool, record_reads: bool | None
 ) -> Repository:
     place = _checked(location)
+    if is_address(place):
+        raise InvalidInput("a store in PostgreSQL is open to any number of processes; open it without read_only=True")
     if create:
         raise InvalidInput("a store that is opened with read_only=True is not created; give one of the two")
     if place == ":memory:":
@@ -87,6 +102,8 @@ def open_to_read(location: str | os.PathLike[str], *, actor: str | None = None) 
     That happens where nobody has it open and its last owner was killed, or its machine went down, or a deletion was cut short:
     the lock is taken, the store is recovered and let go. Reads are not recorded. Raises what `open` does.
     """
+    if is_address(_checked(location)):
+        return open(location, actor=actor, record_reads=False)
     view = _recovered(_checked(location), actors.of_process(actor))
     store = view.store
     if isinstance(store, ViewStore) and not store.has_living_owner and unfinished.marks(store):
@@ -128,6 +145,8 @@ def _checked(location: str | os.PathLike[str]) -> str:
         raise InvalidInput(f"a store's location is a path or ':memory:', a text, not {location!r}")
     if not place:
         raise InvalidInput("a store's location is a path or ':memory:', not an empty text")
+    if is_address(place):
+        return place
     as_path(place, "a store's location")
     if place.startswith(("http://", "https://")):
         raise InvalidInput(f"{place}: stores behind a URL are not supported by this version; name a folder")

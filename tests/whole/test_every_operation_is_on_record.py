@@ -238,6 +238,7 @@ OPERATIONS: dict[str, Operation] = {
     # --- Repository
     "Repository.session": Changes(lambda w: w.store.session("new"), by=None, why=FOR),
     "Repository.refresh": Reads(lambda w: w.store.refresh()),
+    "Repository.sync": Reads(lambda w: w.store.sync()),
     "Repository.summaries": Reads(lambda w: w.store.summaries()),
     "Repository.stats": Reads(lambda w: w.store.stats()),
     "Repository.cost": Reads(lambda w: w.store.cost()),

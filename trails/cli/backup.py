@@ -17,7 +17,7 @@ from trails.cli.base import (
     open_store,
     refuse,
     refuse_in_store,
-    store_location,
+    store_folder,
 )
 from trails.cli.terminal import count
 from trails.cli.verify import answer_report
@@ -52,7 +52,7 @@ def restore_backup(backup_folder: Path, as_json: bool) -> None:
     from trails.session import restore
 
     with render.working("restoring"):
-        report = restore.restore(backup_folder, Path(store_location() or ""))
+        report = restore.restore(backup_folder, store_folder())
     answer_report(report, as_json=as_json)
 
 
@@ -90,5 +90,5 @@ def load_dump(file: Path, as_json: bool) -> None:
     from trails.session import restore
 
     with render.progress("loading") as progress:
-        report = restore.load(file, Path(store_location() or ""), progress)
+        report = restore.load(file, store_folder(), progress)
     answer_report(report, as_json=as_json)

@@ -68,6 +68,19 @@ def store_location(*, named_only: bool = False) -> str | None:
     return str(meta.get(STORE, DEFAULT_STORE))
 
 
+def store_folder() -> Path:
+    """Return the folder that is the store; raise `InvalidInput` for a store in PostgreSQL, which has none."""
+    import trails
+    from trails.store.postgres.address import is_address, shown
+
+    place = store_location() or ""
+    if is_address(place):
+        raise trails.InvalidInput(
+            f"this command works on a store's own files, and {shown(place)} has none on this machine"
+        )
+    return Path(place)
+
+
 def open_store(*, create: bool = False, reading: bool = False, recorded: bool = False) -> Repository:
     """Open the store that the command line or the environment names; it is created only where `create` says so.
 
@@ -301,7 +314,9 @@ def there_is_more(cursor: str | None, name: str, *arguments: str | None, **optio
     words = ["trails", name, *(word for word in arguments if word is not None)]
     context = click.get_current_context(silent=True)
     if context is not None and context.meta.get(_NAMED):
-        options = options | {"store": store_location()}
+        from trails.store.postgres.address import shown
+
+        options = options | {"store": shown(store_location() or "")}
     for option, value in options.items():
         words += [f"--{option}", value] if value else []
     return f"there is more: {shlex.join([*words, '--cursor', cursor])}"

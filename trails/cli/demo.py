@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from trails.cli.base import command, note, refuse, store_location
+from trails.cli.base import command, note, refuse, store_folder, store_location
 
 if TYPE_CHECKING:
     from trails.cli.render import Screen
@@ -85,6 +85,7 @@ def demo(create: bool, sample_path: bool) -> None:
         with tempfile.TemporaryDirectory(prefix="trails-demo-") as folder:
             _run(str(Path(folder) / "demo.trails"))
         return
+    store_folder()  # the steps are for a folder
     if not create and not Path(named).is_dir():
         refuse(f"there is no store at {named}; give --create to make one there, or leave --store out")
     _refuse_if_seen(named)

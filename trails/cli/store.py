@@ -17,7 +17,7 @@ from trails.cli.base import (
     json_option,
     note,
     open_store,
-    store_location,
+    store_folder,
 )
 from trails.cli.terminal import count, one_line
 
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 def init() -> None:
     """Create an empty store.
 
-    The folder is the one that --store or TRAILS_STORE names. A store that is there already is left as it is.
+    The place is the one that --store or TRAILS_STORE names: a folder, or postgresql://HOST/DATABASE?store=NAME. A store that
+    is there already is left as it is.
     """
     with open_store(create=True) as store:
-        sessions = store.info()["sessions"]
-    note(f"the store {store_location()} is ready and holds {count(sessions, 'session')}")
+        sessions, place = store.info()["sessions"], store.store.location
+    note(f"the store {place} is ready and holds {count(sessions, 'session')}")
 
 
 @command("info")
@@ -85,7 +86,7 @@ def upgrade_store(backup_folder: Path | None, as_json: bool) -> None:
     """
     from trails.plumbing.migrations import upgrade
 
-    report = upgrade(Path(store_location() or ""), backup=backup_folder)
+    report = upgrade(store_folder(), backup=backup_folder)
     said = f"the store has format {report.after} now; as it was, it is at {report.backup}"
     if report.backup is None:
         said = f"the store has format {report.before}, the newest; nothing was to do"
@@ -105,7 +106,7 @@ def check_machine(as_json: bool) -> None:
     from trails.store import marker
     from trails.store.doctor import doctor
 
-    place = Path(store_location() or "")
+    place = store_folder()
     checks = doctor(place)
     if (place / marker.NAME).is_file():
         checks = [*checks, index_checks.look(place), packs.look(place)]

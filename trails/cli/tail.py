@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from trails.cli.base import command, note, open_store, store_location
+from trails.cli.base import command, note, open_store, store_folder
 from trails.cli.terminal import count, one_line, shorten, to_json
 from trails.errors import IntegrityError, InvalidInput, SessionNotFound, StoreLocked, TrailsError
 
@@ -47,7 +47,7 @@ def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
 def _tail(session: str | None, *, follow: bool, last: int, as_json: bool) -> None:
     from trails.store.logtail import LogFollower, whole_lines
 
-    log = _log_of(store_location() or "")
+    log = _log_of(store_folder())
     lines, position = whole_lines(log)
     try:
         with open_store(reading=True) as store:
@@ -64,12 +64,11 @@ def _tail(session: str | None, *, follow: bool, last: int, as_json: bool) -> Non
             _print(notice, (), as_json=as_json)
 
 
-def _log_of(location: str) -> Path:
+def _log_of(folder: Path) -> Path:
     from trails.store import maintenance, marker
 
-    folder = Path(location)
-    if location == ":memory:" or not (folder / marker.NAME).is_file():
-        raise InvalidInput(f"there is no Trails store at {location}; --store PATH or TRAILS_STORE names the store")
+    if str(folder) == ":memory:" or not (folder / marker.NAME).is_file():
+        raise InvalidInput(f"there is no Trails store at {folder}; --store PATH or TRAILS_STORE names the store")
     return folder / maintenance.LOG
 
 

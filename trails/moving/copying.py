@@ -11,6 +11,7 @@ import contextlib
 import gzip
 import hashlib
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -24,7 +25,7 @@ from trails.files import as_path, in_words
 from trails.integrity import leaves
 from trails.integrity.merkle import leaf_hash, root_of
 from trails.model import Value, VerifyReport
-from trails.opening import open_to_read
+from trails.opening import open_to_read, store_at
 from trails.plumbing import unfinished
 from trails.plumbing.leaves import begin
 from trails.plumbing.reader import Reader
@@ -33,6 +34,7 @@ from trails.progress import Progress, moving
 from trails.store import dumping, maintenance, marker
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore, absolute
+from trails.store.postgres.address import is_address, shown
 from trails.store.reading import EngineReader
 from trails.store.staging import scratch
 from trails.store.syncing import sync_folder
@@ -97,17 +99,21 @@ def copy(
         raise InvalidInput(f"{here} and {there} are both files of dumps: copy the file")
     with contextlib.ExitStack() as stack:
         move = stack.enter_context(moving(progress, "copying"))
-        place = as_path(there, "the place of the copy")
-        stack.enter_context(in_words(place, "written"))
+        beside = _beside(there)
+        stack.enter_context(in_words(beside, "written"))
         _refuse_within(here, there)
-        read = stack.enter_context(_opened(here, absolute(place), move))
+        read = stack.enter_context(_opened(here, beside, move))
         if _is_dump(there):
-            return _to_dump(read, absolute(place), move)
-        return _to_store(read, absolute(place), move)
+            return _to_dump(read, beside, move)
+        return _to_store(read, there, beside, move)
 
 
 def _refuse_within(here: str, there: str) -> None:
     """Raise `InvalidInput` where the place of the copy is what is copied, or lies in it."""
+    if is_address(here) or is_address(there):
+        if here == there:
+            raise InvalidInput(f"{shown(here)} is the store itself; name another place")
+        return
     source, place = Path(here).resolve(), Path(there).resolve()
     if place == source:
         raise InvalidInput(f"{here} is the store itself; name another place")
@@ -116,7 +122,14 @@ def _refuse_within(here: str, there: str) -> None:
 
 
 def _is_dump(place: str) -> bool:
-    return place.endswith((".nq", ".nq.gz")) or Path(place).is_file()
+    return not is_address(place) and (place.endswith((".nq", ".nq.gz")) or Path(place).is_file())
+
+
+def _beside(location: str) -> Path:
+    """Return the place of a copy; for one that is no path, a name among temporary files: lines are sorted beside it."""
+    if is_address(location):
+        return Path(tempfile.gettempdir()) / "trails-copy"
+    return absolute(as_path(location, "the place of the copy"))
 
 
 # --- what is read
@@ -198,7 +211,7 @@ def _from_dump(file: Path, lines: dumping.SortedLines) -> _Source:
 def _to_dump(source: _Source, file: Path, progress: Progress | None) -> Copied:
     if file.exists():
         if file.is_file() and _holds(file, source):
-            return _copied(source, file, written=False)
+            return _copied(source, str(file), written=False)
         raise InvalidInput(f"{file} is there already, and holds something else; name another file")
     with scratch(file) as folder:
         part = folder / file.name
@@ -212,7 +225,7 @@ def _to_dump(source: _Source, file: Path, progress: Progress | None) -> Copied:
             )
         part.rename(file)
         sync_folder(file.parent)
-    return _copied(source, file, written=True)
+    return _copied(source, str(file), written=True)
 
 
 def _write_dump(source: _Source, out: IO[bytes], progress: Progress | None, *, packed: bool) -> None:
@@ -247,37 +260,44 @@ def _holds(file: Path, source: _Source) -> bool:
 # --- to a store
 
 
-def _to_store(source: _Source, place: Path, progress: Progress | None) -> Copied:
-    if not (place / marker.NAME).is_file():
-        with maintenance.staged(place) as part, contextlib.closing(EmbeddedStore(part, create=True)) as new:
-            new.commit(Change(add=[unfinished.STORE_COPY]))
-    with contextlib.closing(EmbeddedStore(place)) as target:
+def _to_store(source: _Source, location: str, beside: Path, progress: Progress | None) -> Copied:
+    with contextlib.closing(_begun(location, beside)) as target:
         if not unfinished.is_half_copied(target):
             if len(target):
-                return _is_there(source, target, place)
+                return _is_there(source, target, beside)
             target.commit(Change(add=[unfinished.STORE_COPY]))
-        _fill(source, target, place, progress)
-        report = _checked(source, target, place, progress)
+        _fill(source, target, beside, progress)
+        report = _checked(source, target, beside, progress)
         target.commit(Change(remove=[unfinished.STORE_COPY]))
         target.flush()
-    return _copied(source, place, written=True).model_copy(update={"report": report})
+        return _copied(source, target.location, written=True).model_copy(update={"report": report})
 
 
-def _is_there(source: _Source, target: EmbeddedStore, place: Path) -> Copied:
+def _begun(location: str, place: Path) -> EmbeddedStore:
+    """Return the store that a copy goes to; a new folder appears with the mark of a copy that is not finished."""
+    if is_address(location):
+        return store_at(location, create=True)
+    if not (place / marker.NAME).is_file():
+        with maintenance.staged(place) as part, contextlib.closing(store_at(part, create=True)) as new:
+            new.commit(Change(add=[unfinished.STORE_COPY]))
+    return store_at(place)
+
+
+def _is_there(source: _Source, target: EmbeddedStore, beside: Path) -> Copied:
     """Return that a copy is there already; raise `InvalidInput` where what is there is something else."""
     if source.log is not None and target.log.lines() != source.log:
         raise InvalidInput(
-            f"{place} is a store already, and no copy of {source.location}; name a place where nothing is"
+            f"{target.location} is a store already, and no copy of {source.location}; name a place where nothing is"
         )
-    with _lines_of(target, place) as lines:
+    with _lines_of(target, beside) as lines:
         if _digest(lines()) != (source.quads, source.sha256):
             raise InvalidInput(
-                f"{place} is a store already, and no copy of {source.location}; name a place where nothing is"
+                f"{target.location} is a store already, and no copy of {source.location}; name a place where nothing is"
             )
-    return _copied(source, place, written=False).model_copy(update={"report": _verified(target, None)})
+    return _copied(source, target.location, written=False).model_copy(update={"report": _verified(target, None)})
 
 
-def _fill(source: _Source, target: EmbeddedStore, place: Path, progress: Progress | None) -> None:
+def _fill(source: _Source, target: EmbeddedStore, beside: Path, progress: Progress | None) -> None:
     """Make a store hold a source's quads and log; what had arrived of them stays."""
     known = target.log.lines()
     wanted = source.log or []
@@ -285,10 +305,10 @@ def _fill(source: _Source, target: EmbeddedStore, place: Path, progress: Progres
         return  # all had arrived: the log is begun after that
     if wanted[: len(known)] != known:
         raise InvalidInput(
-            f"{place} is the half of a copy of another store than {source.location}, or of what that was before it was put "
-            "back to an earlier state; remove it, and copy again"
+            f"{target.location} is the half of a copy of another store than {source.location}, or of what that was before it "
+            "was put back to an earlier state; remove it, and copy again"
         )
-    with _lines_of(target, place) as lines:
+    with _lines_of(target, beside) as lines:
         removed = _reconcile(source, lines(), target, progress)
     for start in range(len(known), len(wanted), _BATCH):
         made = [leaves.parse(line)[0] for line in wanted[start : start + _BATCH]]
@@ -343,37 +363,39 @@ def _quads(lines: Sequence[bytes], source: _Source) -> list[ox.Quad]:
 
 
 @contextlib.contextmanager
-def _lines_of(target: EmbeddedStore, place: Path) -> Iterator[Callable[[], Iterator[bytes]]]:
+def _lines_of(target: EmbeddedStore, beside: Path) -> Iterator[Callable[[], Iterator[bytes]]]:
     """Give what returns all lines of a store, sorted, but for its mark."""
     with (
-        scratch(place) as folder,
-        contextlib.closing(dumping.SortedLines(place, folder, len(target), None)) as lines,
+        scratch(beside) as folder,
+        contextlib.closing(dumping.SortedLines(beside, folder, len(target), None)) as lines,
     ):
         target.dump(cast(IO[bytes], lines))
         yield lambda: (line for line in lines.merged() if line != _MARK)
 
 
-def _checked(source: _Source, target: EmbeddedStore, place: Path, progress: Progress | None) -> VerifyReport:
+def _checked(source: _Source, target: EmbeddedStore, beside: Path, progress: Progress | None) -> VerifyReport:
     """Hold what arrived against the source, then against its own digests and log; raise `IntegrityError` where it differs."""
-    with _lines_of(target, place) as lines:
+    with _lines_of(target, beside) as lines:
         if any(
             source.log is not None or is_new or not _is_salt(line)
             for is_new, line in _differing(source.lines(), lines())
         ):
             raise IntegrityError(
-                f"{place} does not hold what was read from {source.location}; remove the copy, and copy again"
+                f"{target.location} does not hold what was read from {source.location}; remove the copy, and copy again"
             )
     if source.log is not None and target.log.lines() != source.log:
-        raise IntegrityError(f"the log of {place} is not that of {source.location}; remove the copy, and copy again")
+        raise IntegrityError(
+            f"the log of {target.location} is not that of {source.location}; remove the copy, and copy again"
+        )
     if source.log is None:
         begin(target)
     report = _verified(target, progress)
     if not report.ok:
         shown = "; ".join(finding.message for finding in report.findings[:_SHOWN])
         raise IntegrityError(
-            f"{source.location} arrived at {place} as it was read, and does not verify ({len(report.findings)} findings: "
-            f"{shown}); the copy stays unfinished. `trails verify` says more of the source, and `trails store backup` copies "
-            "a store whatever is wrong with it"
+            f"{source.location} arrived at {target.location} as it was read, and does not verify ({len(report.findings)} "
+            f"findings: {shown}); the copy stays unfinished. `trails verify` says more of the source, and `trails store backup` "
+            "copies a store whatever is wrong with it"
         )
     return report
 
@@ -388,10 +410,10 @@ def _verified(target: EmbeddedStore, progress: Progress | None) -> VerifyReport:
         return audit.verify(target, Reader(target), None, progress)[0]
 
 
-def _copied(source: _Source, place: Path, *, written: bool) -> Copied:
+def _copied(source: _Source, place: str, *, written: bool) -> Copied:
     return Copied(
         source=source.location,
-        destination=str(place),
+        destination=place,
         quads=source.quads,
         sha256=source.sha256,
         log_lines=len(source.log or ()),

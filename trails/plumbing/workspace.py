@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -60,7 +60,12 @@ class Workspace(Handle):
     @contextmanager
     def erasing(self) -> Iterator[None]:
         """Take out of all that is derived from the store, before this ends, what is taken out of the store meanwhile."""
-        with self.index.erasing(), self.packs.erasing():
+        store = self.store
+        with (
+            store.erasing() if isinstance(store, EmbeddedStore) else nullcontext(),
+            self.index.erasing(),
+            self.packs.erasing(),
+        ):
             yield
 
     def who(self, by: str | None) -> str:

@@ -61,6 +61,7 @@ from trails.session.session import Session, flatten, load, place, replay, window
 from trails.session.tags import Tags
 from trails.store.contract import QuadStore, Result, Solutions
 from trails.store.embedded import EmbeddedStore
+from trails.store.postgres.store import PostgresStore
 from trails.store.view import ViewStore
 
 if TYPE_CHECKING:
@@ -188,6 +189,20 @@ class Repository(Handle, public=True):
             return self.store.refresh()
         finally:
             self.workspace.rewrites += 1  # what was read before may be redacted by now
+
+    def sync(self) -> bool:
+        """Bring in everything that was committed anywhere before this call; return whether there was anything.
+
+        That is for a store in PostgreSQL, whose other writers are not seen before the next commit here, or this call. A
+        store that one process owns has nothing to bring in, and one that was opened with `read_only` is refreshed.
+        Raises `StoreFailed` where the server cannot be reached; reading goes on.
+        """
+        if not isinstance(self.store, PostgresStore):
+            return self.refresh()
+        try:
+            return self.store.sync()
+        finally:
+            self.workspace.rewrites += 1  # as in `refresh`
 
     # --- sessions
 
@@ -659,6 +674,8 @@ class Repository(Handle, public=True):
         from trails.plumbing.watch import Feed  # noqa: PLC0415 - asyncio takes a while to import
 
         self._feed = self._feed or Feed(self.store.log)
+        if isinstance(self.store, PostgresStore):
+            self.store.follow_others()
         return self._feed
 
     # --- questions

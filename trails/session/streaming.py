@@ -102,7 +102,7 @@ class Streaming(Handle):
     def __enter__(self) -> Self:
         tree = self._tree
         tree.persist()  # what it answers is stored before it is
-        if tree.workspace.store.location != ":memory:":
+        if tree.workspace.store.folder is not None:
             self._path = _place(tree.workspace) / f"{secrets.token_hex(8)}.jsonl"
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Final
 
 import pyoxigraph as ox
 
 from trails import validate, vocab
 from trails.errors import InvalidInput
+from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
 from trails.store import frames
 from trails.store.commitlog import Leaves
@@ -82,7 +83,7 @@ class Batch:
         """Give what the engine is to add and remove, in order; commits that only add, and few quads, are one step."""
         joined: list[ox.Quad] = []
         for each in self.settled:
-            if each.remove or each.record.flags & frames.BULK:
+            if each.remove or each.record.drop or each.record.flags & frames.BULK:
                 if joined:
                     yield joined, (), CommitRecord()
                     joined = []
@@ -114,33 +115,63 @@ class Batch:
             waiting.error = refusal
         waiting.done = True
 
+    def take(self, record: CommitRecord, waiting: Waiting | None = None) -> None:
+        """Put in a commit that was decided, and logged, elsewhere; `waiting` is who waits for it here, if anybody."""
+        add, remove = (list(ox.parse(part, format=ox.RdfFormat.N_QUADS)) for part in (record.add, record.remove))
+        before = self.settled[-1].after if self.settled else self.log.reached
+        size = sum(len(line.encode()) + 1 for line in record.leaves)
+        link = leaves.link(record.leaves[-1]) if record.leaves else before.link
+        after = Leaves(before.lines + len(record.leaves), before.size + size, link)
+        made = [leaves.parse(line)[0] for line in record.leaves]
+        graphs = [each for each in record.drop if " " not in each]
+        if len(graphs) < len(
+            record.drop
+        ):  # of what an erased property was, the log does not tell: it is looked up here
+            left = [self._found(property_of(each)) for each in record.drop if " " in each]
+            remove = list(dict.fromkeys([*remove, *chain.from_iterable(left)]))
+            record = CommitRecord.of(leaves=record.leaves, drop=graphs, remove=remove, add=add, flags=record.flags)
+        dropped = self._drop([ox.NamedNode(graph) for graph in graphs])
+        self._note(object(), Found(add), Found(remove), Found(dropped))
+        self._keep_in_mind(add, [*dropped, *remove])
+        waiting = Waiting(Change()) if waiting is None else waiting
+        self.settled.append(Settled(waiting, add, remove, made, record.leaves, before, after, record))
+
+    def _drop(self, graphs: Sequence[ox.NamedNode]) -> list[ox.Quad]:
+        """Return all quads of graphs that go."""
+        return [quad for graph in graphs for quad in self._found((None, None, None, graph))]
+
+    def _keep_in_mind(self, add: Sequence[ox.Quad], remove: Sequence[ox.Quad]) -> None:
+        for quad in remove:
+            self._add.pop(quad, None)
+        self._remove.update(remove)
+        self._remove.difference_update(add)
+        self._add.update(dict.fromkeys(add))
+
     def _settle(self, waiting: Waiting) -> Settled:
         change = waiting.change
         add, remove, made = change.add, change.remove, list[Leaf]()
         added = Found(add)
+        dropped = self._drop(change.drop)
         if change.leaves is not None:
-            after = Preview(self._matching, added, remove)
+            after = Preview(self._matching, added, [*dropped, *remove])
             made = list(change.leaves(after))
             if after.more_added or after.more_removed:
                 add, remove = [*add, *after.more_added], [*remove, *after.more_removed]
         before = self.settled[-1].after if self.settled else self.log.reached
         lines, reached = self.log.lines_for(made, before)
-        bulk = self.logged and len(add) >= BULK_FROM and not remove
+        bulk = self.logged and len(add) >= BULK_FROM and not remove and not change.drop
         flags = frames.BULK if bulk else 0
+        graphs = [graph.value for graph in change.drop]
         record = (
-            CommitRecord.of(leaves=lines, remove=remove, add=add, flags=flags)
+            CommitRecord.of(leaves=lines, drop=graphs, remove=remove, add=add, flags=flags)
             if self.logged
-            else CommitRecord(flags=flags)
+            else CommitRecord(drop=tuple(graphs), flags=flags)
         )
         if not self.logged or len(record.add) > validate.MAX_TEXT:
             refuse_too_long(add, record)
-        self._note(change.writer, added, Found(remove))
+        self._note(change.writer, added, Found(remove), Found(dropped))
         if not self.alone:
-            for quad in remove:
-                self._add.pop(quad, None)
-            self._remove.update(remove)
-            self._remove.difference_update(add)
-            self._add.update(dict.fromkeys(add))
+            self._keep_in_mind(add, [*dropped, *remove])
         return Settled(waiting, add, remove, made, lines, before, reached, record)
 
     def _note(self, writer: object, *changed: Found) -> None:
@@ -186,6 +217,12 @@ class Batch:
             and all(map(self._has, change.add))
             and not any(map(self._has, change.remove))
         )
+
+
+def property_of(dropped: str) -> Pattern:
+    """Return the pattern of a property that a record drops; without a graph it is one of the default graph."""
+    graph, subject, predicate = dropped.split(" ")
+    return ox.NamedNode(subject), ox.NamedNode(predicate), None, ox.NamedNode(graph) if graph else ox.DefaultGraph()
 
 
 def _only(quad: ox.Quad) -> Pattern:

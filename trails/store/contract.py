@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final, Literal, Protocol, overload
 
 import pyoxigraph as ox
@@ -31,6 +32,7 @@ class Change:
     """One commit: all of it happens or none.
 
     `require` are quads that must exist and `forbid` patterns that must match nothing, both checked under the write lock.
+    `drop` are graphs that go with all their quads, before anything is added.
     `leaves` is called under the lock too, before the write, with the store as it will be (a `Preview`), and returns what
     goes to the store's log with the commit; it may add to the change, through the preview, what only is known then.
     `seen` says when `require` was last seen to hold: the store's `removals` before that; until something is removed
@@ -42,6 +44,7 @@ class Change:
     remove: Sequence[ox.Quad] = ()
     require: Sequence[ox.Quad] = ()
     forbid: Sequence[Pattern] = ()
+    drop: Sequence[ox.NamedNode] = ()
     seen: int | None = None
     writer: object = None
     leaves: Callable[[Preview], Sequence[Leaf]] | None = None
@@ -54,6 +57,7 @@ class Change:
             remove=[*self.remove, *other.remove],
             require=[*self.require, *other.require],
             forbid=[*self.forbid, *other.forbid],
+            drop=[*self.drop, *other.drop],
             leaves=lambda after: [leaf for maker in makers for leaf in maker(after)],
         )
 
@@ -213,6 +217,11 @@ class QuadStore(Protocol):
     @property
     def location(self) -> str:
         """The path, URL or `:memory:` that the store was opened with."""
+        ...
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that is the store; None where there is none."""
         ...
 
     @property

@@ -42,6 +42,7 @@ _EXTRAS: Final = {
     "shacl": "pyshacl",
     "aio": "anyio",
     "stats": "scipy",
+    "postgres": "psycopg",
     "secrets": "detect_secrets",
 }
 """The package's extras, and the module that each brings."""

@@ -169,6 +169,20 @@ class EmbeddedStore(EngineReader):
         return ":memory:" if self._path is None else str(self._path)
 
     @property
+    def folder(self) -> Path | None:
+        return self._path
+
+    @property
+    def beside(self) -> Path | None:
+        """The folder beside whose files what is derived from the store may stand; None for a store in memory."""
+        return self._path
+
+    @property
+    def erased_at(self) -> int:
+        """Up to which line of the log others took out what copies that were made before may hold; 0 where nobody else can."""
+        return 0
+
+    @property
     def log(self) -> LeafLog:
         return self._log
 
@@ -265,21 +279,28 @@ class EmbeddedStore(EngineReader):
     def _lead(self, own: Waiting) -> None:
         """Write all commits that wait: decided one after the other, logged with one sync, given to the engine in order."""
         self._engine()
-        logged = self._commits is not None
-        batch = Batch(self._settled_engine, self._log, self._removals, self._writers, logged=logged)
         taken = [own]
         try:
             while self._waiting:
                 taken.append(self._waiting.popleft())
             taken = list(dict.fromkeys([*taken[1:], own]))  # in the order in which they came
-            if len(taken) == 1:
-                batch.alone = True
-            for waiting in taken:
-                batch.decide(waiting)
+            batch = self._decide(taken)
         except BaseException:  # an interrupt too: other callers still wait for theirs
             self._waiting.extendleft(reversed([each for each in taken if not each.done and each is not own]))
             raise
         self._carry_out(batch)
+
+    def _decide(self, taken: Sequence[Waiting]) -> Batch:
+        """Return what the commits that wait come to, decided in this order. Under the write lock; nothing is written yet."""
+        batch = self._new_batch()
+        batch.alone = len(taken) == 1
+        for waiting in taken:
+            batch.decide(waiting)
+        return batch
+
+    def _new_batch(self) -> Batch:
+        logged = self._commits is not None
+        return Batch(self._settled_engine, self._log, self._removals, self._writers, logged=logged)
 
     def _withdraw(self, waiting: Waiting) -> None:
         """Take back a commit whose caller was interrupted, unless it is being written: then wait until it is."""
@@ -322,7 +343,7 @@ class EmbeddedStore(EngineReader):
         if len(self._writers) > _WRITERS:
             self._writers.clear()
         self._writers.update(batch.wrote)
-        self._removals += any(each.remove for each in batch.settled)
+        self._removals += any(bool(each.remove or each.record.drop) for each in batch.settled)
         if self._applier is None:
             self._write(batch)
             self._committed = batch.last
@@ -373,6 +394,8 @@ class EmbeddedStore(EngineReader):
         if engine is None:
             return  # it was closed after a failure: the log has the commits
         for add, remove, record in batch.steps():
+            for graph in record.drop:
+                engine.remove_graph(ox.NamedNode(graph))
             if remove:
                 engine.update(update_text(add, remove))
             elif record.flags & BULK:
@@ -550,6 +573,11 @@ class EmbeddedStore(EngineReader):
             maintenance.drop_old(path)
             self.sweep_readers()
             return Vacuumed(count, before, maintenance.size_of(path))
+
+    @contextlib.contextmanager
+    def erasing(self) -> Iterator[None]:
+        """Do within what takes text out of the store for good. In these files it stays until `vacuum`."""
+        yield
 
     def sweep_readers(self) -> None:
         """Remove the links and copies that readers who were killed have left beside the store."""

@@ -12,6 +12,9 @@ use of the same file left behind never follows, and a frame stands for all frame
     payload bytes of each of the next parts (4, 4, 8): the leaves, a line each; the IRIs of dropped graphs, a line each; the
             quads removed; then the quads added; both as N-Quads
 
+A record out of which erased text was taken (in PostgreSQL alone) drops properties, too: the IRIs of graph, subject and
+predicate on a line, with a space between them; what is left of such a property is added by the same record.
+
 Replaying a record: drop its graphs, remove its quads, add its quads. Quads are ground, so records that are replayed in
 order over any state that some of them led to end in the one state that all of them lead to.
 """
@@ -36,6 +39,8 @@ HEADER_SIZE: Final = _HEADER.size + _SUM
 FRAME_HEAD: Final = _FRAME.size + _SUM
 BULK: Final = 1
 """A flag: the record is for the engine's bulk loader."""
+ERASES: Final = 4
+"""A flag: what the record takes out is to leave the log, too."""
 RELAXED: Final = 2
 """A flag: records may have been acknowledged before they were synced (durability "process")."""
 START: Final = bytes(_SUM)
@@ -173,6 +178,11 @@ def later_claim(data: memoryview, start: int) -> int:
                 claims.append(synced)
         position = text.find(_FRAME_MAGIC, position + 1)
     return max(claims)
+
+
+def unpacked(payload: bytes, flags: int) -> CommitRecord:
+    """Return the record that `CommitRecord.payload` gave these bytes of, which are known to be unaltered."""
+    return _parse(memoryview(payload), flags)
 
 
 def _read_frame(data: memoryview, position: int) -> tuple[int, int, int, bytes, memoryview, int] | None:

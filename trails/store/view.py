@@ -50,6 +50,10 @@ class ViewStore(EngineReader):
         return str(self._path)
 
     @property
+    def folder(self) -> Path:
+        return self._path
+
+    @property
     def log(self) -> LeafLog:
         return self._held().log
 
@@ -168,9 +172,9 @@ class ViewStore(EngineReader):
         raise read_only(self.location)
 
 
-def can_be_viewed(store: QuadStore) -> bool:
-    """Tell whether another process can have a view of a store: whether that is a folder, not memory."""
-    return isinstance(store, ViewStore) or (isinstance(store, embedded.EmbeddedStore) and store.location != ":memory:")
+def seen_at(store: QuadStore) -> Path | None:
+    """Return the folder of which another process can have a view that says what a store says; None for one in memory."""
+    return store.folder if isinstance(store, ViewStore) else getattr(store, "beside", None)
 
 
 def read_only(location: str) -> StoreReadOnly:

@@ -11,7 +11,7 @@ from trails import workers
 from trails.errors import StoreFailed
 from trails.plumbing.index.rows import SessionRow, TurnRow, all_turns, session_row
 from trails.store.contract import QuadStore
-from trails.store.view import ViewStore, can_be_viewed
+from trails.store.view import ViewStore, seen_at
 
 MANY: Final = 500
 """Sessions from which on processes are started."""
@@ -39,10 +39,11 @@ def read(store: QuadStore, session_ids: Sequence[str]) -> Iterator[tuple[str, Sa
 
     A store in memory has nothing that another process could read.
     """
-    if len(session_ids) < MANY or not can_be_viewed(store) or not (processes := workers.count()):
+    place = seen_at(store)
+    if len(session_ids) < MANY or place is None or not (processes := workers.count()):
         return
     pieces = [session_ids[at : at + _PIECE] for at in range(0, len(session_ids), _PIECE)]
-    given = _Given(store.location, store.log.reached.lines)
+    given = _Given(str(place), store.log.reached.lines)
     with suppress(workers.WorkersFailed):
         answers = workers.each(f"{__name__}:begin", given, pieces, processes, ahead=_AHEAD)
         with closing(answers):  # type: ignore[type-var] # a generator

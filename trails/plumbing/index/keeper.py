@@ -86,8 +86,8 @@ def index_of(store: QuadStore) -> Index:
     """Return the index of a store: beside its files where it has any, else in memory."""
     if isinstance(store, ViewStore):
         return Index(store, Path(store.location), borrowed=True)
-    if isinstance(store, EmbeddedStore) and store.location != ":memory:":
-        return Index(store, Path(store.location))
+    if isinstance(store, EmbeddedStore):
+        return Index(store, store.beside)
     return Index(store, None)
 
 

@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,14 +55,14 @@ _HELD_BYTES: Final = 16 << 20
 def packs_of(store: QuadStore) -> Packs:
     """Return the packs of a store: those beside its files; none for one in memory."""
     if isinstance(store, ViewStore):
-        return Packs(store, _folder(store), writes=False)
-    if isinstance(store, EmbeddedStore) and store.location != ":memory:":
-        return Packs(store, _folder(store), writes=True)
+        return Packs(store, _folder(store.folder), writes=False)
+    if isinstance(store, EmbeddedStore) and store.beside is not None:
+        return Packs(store, _folder(store.beside), writes=True, erased_at=lambda: store.erased_at)
     return Packs(store, None, writes=False)
 
 
-def _folder(store: QuadStore) -> Path:
-    return Path(store.location) / maintenance.INDEX / FOLDER
+def _folder(place: Path) -> Path:
+    return place / maintenance.INDEX / FOLDER
 
 
 @dataclass(slots=True)
@@ -76,8 +76,11 @@ class _Waiting:
 class Packs:
     """The packs of a store. What is in doubt is not used, and what cannot be written is left out: nothing is raised for it."""
 
-    def __init__(self, store: QuadStore, folder: Path | None, *, writes: bool) -> None:
-        """Nothing is read or written yet."""
+    def __init__(
+        self, store: QuadStore, folder: Path | None, *, writes: bool, erased_at: Callable[[], int] = lambda: 0
+    ) -> None:
+        """Nothing is read or written yet. Blocks from before the line of the log that `erased_at` gives are not believed."""
+        self._erased_at = erased_at
         self._store = store
         self._folder = folder
         self._writes = writes
@@ -126,6 +129,8 @@ class Packs:
     def _is_true(self, block: Block) -> bool:
         """Tell whether the store has the last turn of a block, and is where the block was written or beyond."""
         graph, last = NamedNode(iris.session(block.session_id)), NamedNode(block.iri(block.end - 1))
+        if block.place.lines < self._erased_at():
+            return False
         return self._store.log.holds(block.place) and bool(self._store.quads((last, vocab.INDEX, None, graph)))
 
     # --- writing

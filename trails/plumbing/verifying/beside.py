@@ -15,7 +15,7 @@ from trails.plumbing.reader import Reader
 from trails.plumbing.verifying.checking import Basis, Checked, check
 from trails.plumbing.verifying.derived import Derived
 from trails.plumbing.verifying.known import known
-from trails.store.view import ViewStore, can_be_viewed
+from trails.store.view import ViewStore, seen_at
 
 MANY: Final = 20_000
 """Turns from which on processes are started: that takes as long as some thousand turns."""
@@ -36,9 +36,10 @@ class Given(NamedTuple):
 def checked(basis: Basis, session_ids: Iterable[str], turns: int) -> Iterator[Checked]:
     """Yield what comes of sessions, some at a time; `turns` is about how many they have."""
     left = dict.fromkeys(session_ids)
-    if left and can_be_viewed(basis.store) and turns >= MANY and (processes := workers.count()):
+    place = seen_at(basis.store)
+    if left and place is not None and turns >= MANY and (processes := workers.count()):
         with suppress(workers.WorkersFailed):  # what they did not come to is done here
-            for piece, done in workers.each(_BEGIN, _given(basis), _pieces(list(left), turns), processes):
+            for piece, done in workers.each(_BEGIN, _given(basis, place), _pieces(list(left), turns), processes):
                 for session_id in piece:
                     del left[session_id]
                 yield done
@@ -55,9 +56,9 @@ def _pieces(session_ids: Sequence[str], turns: int) -> list[Sequence[str]]:
 _BEGIN: Final = f"{__name__}:begin"
 
 
-def _given(basis: Basis) -> Given:
+def _given(basis: Basis, place: Path) -> Given:
     parts = None if basis.derived is None else basis.derived.parts
-    return Given(basis.store.location, basis.records, basis.known.since, parts)
+    return Given(str(place), basis.records, basis.known.since, parts)
 
 
 def begin(given: Given) -> Callable[[Sequence[str]], Checked]:

@@ -1,0 +1,198 @@
+"""What is redacted or deleted leaves the log in the database, and whoever is behind still ends where everybody else does."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad
+
+import trails
+from tests.support.machines import Size
+from trails import StoreFailed
+from trails.store import Change
+from trails.store.postgres import cache
+from trails.store.postgres.server import Server
+from trails.store.postgres.store import PostgresStore, open_store
+
+_SAID = "the secret is 4711"
+ALL = (None, None, None, None)
+
+
+def kept(url: str) -> bytes:
+    """Return all that the database has of a store, unpacked."""
+    import psycopg
+
+    conninfo, _, name = url.rpartition("&store=")
+    with psycopg.connect(conninfo) as connection:
+        bodies = connection.execute(
+            """SELECT body, leaves FROM trails_records WHERE store = (SELECT id FROM trails_stores WHERE name = %s)""",
+            (name,),
+        ).fetchall()
+        parts = connection.execute(
+            """SELECT data FROM trails_snapshots WHERE store = (SELECT id FROM trails_stores WHERE name = %s)
+               ORDER BY number, part""",
+            (name,),
+        ).fetchall()
+    whole = [zlib.decompress(bytes(body)) + bytes(leaves) for body, leaves in bodies]
+    return b"\n".join([*whole, cache.unpacked([bytes(part) for (part,) in parts]) if parts else b""])
+
+
+def talk(store: trails.Repository, *texts: str, name: str = "chat") -> trails.Session:
+    session = store.create(id=name)
+    for text in texts:
+        session.append("user", text)
+        session.persist()
+    return session
+
+
+def redact(store: trails.Repository) -> None:
+    store.redact("chat", 1)
+
+
+def redact_matching(store: trails.Repository) -> None:
+    store.redact_matching("4711")
+
+
+def delete(store: trails.Repository) -> None:
+    store.delete("chat")
+
+
+@pytest.mark.parametrize("erase", [redact, redact_matching, delete])
+@pytest.mark.parametrize("snapshot", [False, True], ids=["no snapshot", "snapshot"])
+def test_an_erased_text_is_in_the_database_no_more(
+    url: str, erase: Callable[[trails.Repository], None], snapshot: bool
+) -> None:
+    with trails.open(url, create=True) as store, trails.open(url) as behind:
+        talk(store, "Hello", _SAID, "Thanks")
+        talk(store, "What else?", name="other")
+        behind.sync()
+        if snapshot:
+            store.store.snapshot()  # type: ignore[attr-defined]
+        assert _SAID.encode() in kept(url)
+        erase(store)
+        assert _SAID.encode() not in kept(url)
+        assert b"What else?" in kept(url)
+        behind.sync()
+        quads = set(store.store.quads(ALL))
+        assert set(behind.store.quads(ALL)) == quads
+        with trails.open(url) as new:
+            assert set(new.store.quads(ALL)) == quads
+            assert new.verify().ok
+        assert _SAID not in "".join(str(quad) for quad in quads)
+
+
+def test_an_erasure_that_was_cut_short_is_ended_by_whoever_opens_the_store_next(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = trails.open(url, create=True)
+    talk(store, "Hello", _SAID)
+
+    def away(*_: Any, **__: Any) -> None:
+        raise StoreFailed("the server went away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Server, "rewrite", away)
+        with pytest.raises(StoreFailed, match="went away"):
+            store.redact("chat", 1)
+    store.close()
+    assert _SAID.encode() in kept(url)
+    with trails.open(url) as again:
+        assert _SAID.encode() not in kept(url)
+        assert [turn.redacted for turn in again.load("chat").turns] == [False, True]
+        assert again.verify().ok
+    with trails.open(url) as third:
+        assert third.verify().ok
+
+
+def packed(tmp_path: Path) -> bytes:
+    """Return what stands in the packs of all indexes, by any name."""
+    return b"".join(file.read_bytes() for file in (tmp_path / "cache").rglob("packs/**/*") if file.is_file())
+
+
+@pytest.mark.parametrize("open_meanwhile", [True, False])
+def test_what_another_process_redacts_leaves_the_packs_of_this_one(
+    url: str, tmp_path: Path, open_meanwhile: bool
+) -> None:
+    with trails.open(url, create=True) as writer:
+        session = writer.create(id="chat")
+        for number in range(80):
+            session.append("user", _SAID if number == 1 else f"turn {number}")
+        session.persist()
+        reader = trails.open(url)
+        assert [turn.text for turn in reader.load("chat").turns][1] == _SAID
+        reader.workspace.packs.bring_up()
+        assert _SAID.encode() in packed(tmp_path)
+        if not open_meanwhile:
+            reader.close()
+        writer.redact("chat", 1)
+        if open_meanwhile:
+            assert reader.store.sync()  # type: ignore[attr-defined]
+        else:
+            reader = trails.open(url)
+        assert _SAID not in [turn.text for turn in reader.load("chat").turns]
+        assert list(reader.search("4711")) == []
+        assert _SAID.encode() not in packed(tmp_path)
+        assert reader.verify().ok
+        reader.close()
+
+
+def test_what_was_replaced_leaves_the_log_with_vacuum(url: str) -> None:
+    store = open_store(url, create=True)
+    store.commit(Change(add=[_quad(1, "old")]))
+    store.commit(Change(remove=[_quad(1, "old")], add=[_quad(1, "new")]))
+    assert b"old" in kept(url)
+    store.vacuum()
+    assert b"old" not in kept(url)
+    store.close()
+    again = open_store(url)
+    assert again.quads(ALL) == [_quad(1, "new")]
+    again.close()
+
+
+def _quad(number: int, text: str, graph: int = 0) -> Quad:
+    return Quad(NamedNode(f"urn:s{number}"), NamedNode("urn:p"), Literal(text), NamedNode(f"urn:g{graph}"))
+
+
+def test_from_wherever_somebody_is_behind_the_end_is_the_same(url: str, size: Size) -> None:
+    for seed in range(2 if size == "quick" else 20):
+        _random_history(f"{url}{seed}", Random(seed))
+
+
+def _random_history(url: str, random: Random) -> None:
+    writer = open_store(url, create=True)
+    others: list[PostgresStore] = []
+    there: set[Quad] = set()
+    for step in range(40):
+        if step % 8 == 0:
+            others.append(open_store(url))
+        change = _random_change(random, there)
+        there = {each for each in there if each.graph_name not in change.drop} - set(change.remove) | set(change.add)
+        if random.random() < 0.5:
+            with writer.erasing():
+                writer.commit(change)
+        else:
+            writer.commit(change)
+        if random.random() < 0.1:
+            writer.vacuum()
+        if random.random() < 0.2:
+            random.choice(others).sync()
+    assert set(writer.quads(ALL)) == there
+    for each in [*others, open_store(url)]:
+        each.sync()
+        assert set(each.quads(ALL)) == there
+        each.close()
+    writer.close()
+
+
+def _random_change(random: Random, there: set[Quad]) -> Change:
+    drop = [NamedNode(f"urn:g{random.randrange(3)}")] if random.random() < 0.1 else []
+    remove = random.sample(sorted(there, key=str), min(len(there), random.randrange(3)))
+    add = [_quad(random.randrange(6), f"t{random.randrange(4)}", random.randrange(3)) for _ in range(3)]
+    return Change(
+        add=add, remove=[each for each in remove if each.graph_name not in drop and each not in add], drop=drop
+    )

@@ -1,0 +1,99 @@
+"""Stores are copied, and sessions pushed and pulled, between folders, PostgreSQL and dumps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trails
+from tests.support.clusters import Cluster
+from tests.support.everything import everything
+from trails import InvalidInput, StoreFailed
+from trails.moving import copying
+from trails.moving.copying import copy
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    place = tmp_path / "source.trails"
+    with trails.open(place, create=True, durability="process") as store:
+        everything(store)
+    return place
+
+
+def held(location: str | Path) -> tuple[set[Any], list[str]]:
+    with trails.open(location) as store:
+        return set(store.store.quads((None, None, None, None))), store.store.log.lines()
+
+
+def test_a_store_goes_to_postgresql_to_another_one_to_a_dump_and_back_equal(
+    source: Path, tmp_path: Path, url: str
+) -> None:
+    places = [url, f"{url}-2", str(tmp_path / "all.nq.gz"), str(tmp_path / "back.trails"), f"{url}-3"]
+    for here, there in zip([str(source), *places], places, strict=False):
+        done = copy(here, there)
+        assert done.written
+        assert done.report is None or done.report.ok
+    assert held(url) == held(tmp_path / "back.trails") == held(f"{url}-3") == held(source)
+    assert not copy(source, url).written
+
+
+def test_a_copy_to_postgresql_that_was_cut_short_is_no_store_and_goes_on(
+    source: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reconcile = copying._reconcile
+
+    def cut_short(*given: Any) -> int:
+        reconcile(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(copying, "_reconcile", cut_short)
+        with pytest.raises(KeyboardInterrupt):
+            copy(source, url)
+    with pytest.raises(StoreFailed, match="not finished"):
+        trails.open(url)
+    copy(source, url)
+    assert held(url) == held(source)
+
+
+def test_a_store_in_postgresql_is_not_copied_into_itself_nor_over_another(source: Path, url: str) -> None:
+    with trails.open(url, create=True) as store:
+        store.create(id="mine").persist()
+    before = held(url)
+    with pytest.raises(InvalidInput, match="the store itself"):
+        copy(url, url)
+    with pytest.raises(InvalidInput, match="no copy of"):
+        copy(source, url)
+    assert held(url) == before
+
+
+def test_a_source_that_is_not_there_makes_no_store_in_the_database(tmp_path: Path, url: str) -> None:
+    with pytest.raises(InvalidInput, match="no Trails store"):
+        copy(tmp_path / "nowhere", url)
+    with pytest.raises(InvalidInput, match="no Trails store"):
+        trails.open(url)
+
+
+def test_sessions_are_pushed_to_postgresql_and_pulled_from_it(tmp_path: Path, url: str) -> None:
+    with trails.open(tmp_path / "mine", create=True) as mine, trails.open(url, create=True) as team:
+        plan = mine.create(id="plan")
+        plan.append("user", "Plan a trip")
+        plan.persist()
+        assert [each.outcome for each in trails.push(mine, "plan", team).sessions] == ["created"]
+        theirs = team.load("plan")
+        theirs.append("assistant", "Where to?")
+        theirs.persist()
+        assert [each.outcome for each in trails.pull(mine, "plan", team).sessions] == ["forwarded"]
+        assert mine.load("plan").head == theirs.head
+        assert team.verify().ok
+
+
+def test_a_store_of_another_process_is_copied_as_it_is_now(tmp_path: Path, url: str, cluster: Cluster) -> None:
+    with trails.open(url, create=True) as store:
+        store.create(id="first").persist()
+        copy(url, tmp_path / "there")
+        with trails.open(tmp_path / "there") as there:
+            assert [each.id for each in there.list()] == ["first"]

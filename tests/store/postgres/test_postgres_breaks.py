@@ -1,0 +1,161 @@
+"""What happens when the server goes away, an answer is lost, the log turns out to be another, or text is to be erased."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad
+
+from tests.support.clusters import Cluster
+from tests.support.machines import Size
+from trails import StoreFailed
+from trails.store import Change
+from trails.store.postgres.records import Row
+from trails.store.postgres.server import Server, Unreachable
+from trails.store.postgres.store import StoreDiverged, open_store
+
+_GRAPH = NamedNode("urn:g")
+_ROUNDS = """
+import sys
+from pyoxigraph import Literal, NamedNode, Quad
+from trails.store import Change, PreconditionFailed
+from trails.store.postgres.store import open_store
+graph, p, store = NamedNode("urn:g"), NamedNode("urn:p"), open_store(sys.argv[1])
+for number in range(int(sys.argv[3])):
+    node = NamedNode(f"urn:s{number}")
+    try:
+        store.commit(Change(add=[Quad(node, p, Literal(sys.argv[2]), graph)], forbid=[(node, p, None, graph)]))
+        print(number)
+    except PreconditionFailed:
+        pass
+store.close()
+"""
+
+
+def _quad(number: int, text: str = "v") -> Quad:
+    return Quad(NamedNode(f"urn:s{number}"), NamedNode("urn:p"), Literal(text), _GRAPH)
+
+
+def test_a_commit_after_a_restart_of_the_server_is_written(cluster: Cluster, url: str) -> None:
+    store = open_store(url, create=True)
+    store.commit(Change(add=[_quad(1)]))
+    cluster.restart()
+    assert store.commit(Change(add=[_quad(2)]))
+    assert store.number == 2
+    store.close()
+
+
+@pytest.mark.parametrize("how", ["append", "append_at_once"])
+def test_a_commit_whose_answer_was_lost_is_found_and_not_written_twice(
+    url: str, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    store = open_store(url, create=True)
+    if how == "append":
+        store._alone = 0
+    append, lost = getattr(Server, how), [True]
+
+    def lose(self: Server, rows: Sequence[Row], *known: Any) -> Any:
+        done = append(self, rows, *known)
+        if lost.pop() if lost else False:
+            self.close()
+            raise Unreachable("cut")
+        return done
+
+    monkeypatch.setattr(Server, how, lose)
+    assert store.commit(Change(add=[_quad(1)]))
+    assert not lost
+    assert store.number == 1
+    assert store.quads((None, None, None, None)) == [_quad(1)]
+    store.close()
+
+
+def test_a_commit_that_the_server_never_got_fails_and_reading_goes_on(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(url, create=True)
+    store.commit(Change(add=[_quad(1)]))
+    monkeypatch.setattr("trails.store.postgres.server.PATIENCE", 0.0)
+
+    def away(*_: object) -> None:
+        raise Unreachable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Server, "lock", away)
+        patched.setattr(Server, "append_at_once", away)
+        with pytest.raises(StoreFailed, match="away"):
+            store.commit(Change(add=[_quad(2)]))
+        assert store.quads((None, None, None, None)) == [_quad(1)]
+    assert store.commit(Change(add=[_quad(2)]))
+    store.close()
+
+
+def test_a_log_with_another_history_is_said_and_nothing_is_merged(cluster: Cluster, url: str) -> None:
+    store = open_store(url, create=True)
+    store.commit(Change(add=[_quad(1)]))
+    store.commit(Change(add=[_quad(2)]))
+    before = _forget_last(url)
+    with pytest.raises(StoreDiverged, match="another history"):
+        store.commit(Change(add=[_quad(3)]))
+    store.close()
+    again = open_store(url)
+    assert again.number == before
+    assert again.quads((None, None, None, None)) == [_quad(1)]
+    again.close()
+
+
+def _forget_last(url: str) -> int:
+    """Take the last record out of the log, as a standby that lagged by one would not have it; return how many are left."""
+    import psycopg
+
+    conninfo, _, name = url.rpartition("&store=")
+    with psycopg.connect(conninfo) as connection:
+        connection.execute(
+            """DELETE FROM trails_records r USING trails_stores s
+               WHERE r.store = s.id AND s.name = %s AND r.number = s.head""",
+            (name,),
+        )
+        connection.execute(
+            """UPDATE trails_stores s SET head = s.head - 1, digest = r.digest FROM trails_records r
+               WHERE r.store = s.id AND r.number = s.head - 1 AND s.name = %s""",
+            (name,),
+        )
+        left = connection.execute("SELECT head FROM trails_stores WHERE name = %s", (name,)).fetchone()
+    assert left is not None
+    return int(left[0])
+
+
+def test_vacuum_takes_removed_text_out_of_the_log_and_every_other_index_goes_on(url: str) -> None:
+    first, second = open_store(url, create=True), open_store(url)
+    first.commit(Change(add=[_quad(1, "secret"), _quad(2)]))
+    first.commit(Change(remove=[_quad(1, "secret")]))
+    second.sync()
+    first.vacuum()
+    assert not [row for row in first._server.tail(0, 10) if b"secret" in zlib.decompress(row.body)]
+    first.commit(Change(add=[_quad(3)]))
+    assert second.sync()
+    assert len(second) == 2
+    first.close()
+    second.close()
+    third = open_store(url)
+    assert sorted(quad.subject.value for quad in third.quads((None, None, None, None))) == ["urn:s2", "urn:s3"]  # type: ignore[union-attr]
+    third.close()
+
+
+def test_of_eight_processes_one_wins_each_round(url: str, size: Size) -> None:
+    open_store(url, create=True).close()
+    rounds = 2_000 if size == "long" else 100
+    command = [sys.executable, "-c", _ROUNDS, url]
+    started = [
+        subprocess.Popen([*command, f"writer {n}", str(rounds)], stdout=subprocess.PIPE, text=True) for n in range(8)
+    ]
+    wins = [int(line) for each in started for line in each.communicate()[0].split()]
+    assert [each.returncode for each in started] == [0] * 8
+    assert sorted(wins) == list(range(rounds))
+    store = open_store(url)
+    assert (store.number, len(store)) == (rounds, rounds)
+    store.close()

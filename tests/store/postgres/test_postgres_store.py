@@ -1,0 +1,157 @@
+"""A store in PostgreSQL passes the public conformance suite, and two that are open at once see one history."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad
+
+import trails
+from tests.support.clusters import Cluster
+from trails import HeadConflict, InvalidInput, StoreFailed
+from trails.store import Change, PreconditionFailed, QuadStore
+from trails.store.postgres.store import PostgresStore, open_store
+from trails.testing import StoreConformance
+
+_GRAPH = NamedNode("urn:g")
+
+
+def _quad(number: int, text: str = "v") -> Quad:
+    return Quad(NamedNode(f"urn:s{number}"), NamedNode("urn:p"), Literal(text), _GRAPH)
+
+
+class TestPostgres(StoreConformance):
+    @pytest.fixture
+    def open_store(self, url: str) -> Callable[[], QuadStore]:
+        return lambda: open_store(url, create=True)
+
+
+@pytest.fixture
+def two(url: str) -> Iterator[tuple[PostgresStore, PostgresStore]]:
+    first, second = open_store(url, create=True), open_store(url)
+    yield first, second
+    first.close()
+    second.close()
+
+
+def _has(store: PostgresStore, number: int) -> bool:
+    return bool(store.quads((NamedNode(f"urn:s{number}"), None, None, None)))
+
+
+def test_what_one_commits_the_other_sees_after_a_sync(two: tuple[PostgresStore, PostgresStore]) -> None:
+    first, second = two
+    first.commit(Change(add=[_quad(1)]))
+    assert not _has(second, 1)
+    assert second.sync()
+    assert _has(second, 1)
+    assert not second.sync()
+
+
+def test_a_precondition_is_held_against_what_others_have_logged_since(
+    two: tuple[PostgresStore, PostgresStore],
+) -> None:
+    first, second = two
+    first.commit(Change(add=[_quad(1)]))
+    with pytest.raises(PreconditionFailed) as failed:
+        second.commit(Change(add=[_quad(1, "other")], forbid=[(NamedNode("urn:s1"), None, None, _GRAPH)]))
+    assert failed.value.present == _quad(1)
+    assert _has(second, 1)
+    first.commit(Change(remove=[_quad(1)]))
+    with pytest.raises(PreconditionFailed):
+        second.commit(Change(add=[_quad(2)], require=[_quad(1)]))
+    assert second.number == 2
+
+
+def test_a_dropped_graph_is_gone_in_every_index_and_stays_gone_in_the_overlay(
+    two: tuple[PostgresStore, PostgresStore],
+) -> None:
+    first, second = two
+    first.commit(Change(add=[_quad(1), _quad(2)]))
+    second.sync()
+    assert first.drop_graph(_GRAPH) == 2
+    assert second.commit(Change(add=[_quad(3)], forbid=[(None, None, Literal("v"), _GRAPH)]))
+    assert second.quads((None, None, None, None)) == [_quad(3)]
+    assert first.sync()
+    assert first.quads((None, None, None, None)) == [_quad(3)]
+
+
+def test_the_cache_may_be_deleted_at_any_time(url: str, tmp_path: Path) -> None:
+    with trails.open(url, create=True) as store:
+        session = store.create(id="chat")
+        session.append("user", "Hello")
+        session.persist()
+    shutil.rmtree(tmp_path / "cache")
+    with trails.open(url) as store:
+        assert [turn["content"] for turn in store.replay("chat")] == ["Hello"]
+        assert store.verify().ok
+
+
+def test_a_new_index_is_made_of_a_snapshot_and_the_tail(url: str, tmp_path: Path) -> None:
+    store = open_store(url, create=True)
+    store.commit(Change(add=[_quad(1)]))
+    assert store.snapshot() == 1
+    store.commit(Change(add=[_quad(2)], remove=[_quad(1)]))
+    store.close()
+    shutil.rmtree(tmp_path / "cache")
+    again = open_store(url)
+    assert again.number == 2
+    assert again.quads((None, None, None, None)) == [_quad(2)]
+    again.close()
+
+
+@pytest.mark.filterwarnings("ignore::trails.PendingTurnsWarning")
+def test_a_conflict_names_both_heads_though_the_other_turn_was_written_elsewhere(url: str) -> None:
+    with trails.open(url, create=True) as mine, trails.open(url) as theirs:
+        session = mine.create(id="chat")
+        session.append("user", "one")
+        session.persist()
+        assert theirs.sync()
+        other = theirs.load("chat")
+        other.append("user", "theirs")
+        other.persist()
+        session.append("user", "mine")
+        with pytest.raises(HeadConflict):
+            session.persist()
+        assert [turn["content"] for turn in mine.replay("chat")] == ["one", "theirs"]
+        assert mine.verify().ok
+
+
+def test_an_append_takes_one_trip_to_the_server_alone_and_two_while_others_write(
+    two: tuple[PostgresStore, PostgresStore],
+) -> None:
+    first, second = two
+    taken = []
+    for number, store in enumerate([first, first, second, second, first, first, first, first, first]):
+        before = store.trips
+        store.commit(Change(add=[_quad(number)]))
+        taken.append(store.trips - before)
+    # The first of each that finds another's commit tries, and takes the lock; three under the lock later it is alone again.
+    assert taken == [1, 1, 3, 2, 3, 2, 2, 2, 1]
+    assert second.sync()
+    assert set(first.quads((None, None, None, None))) == set(second.quads((None, None, None, None)))
+
+
+def test_a_store_that_is_not_there_is_not_made_by_opening_it(url: str) -> None:
+    with pytest.raises(InvalidInput, match="no Trails store"):
+        trails.open(url)
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["postgresql://me:hunter2@h/db", "postgresql://me:hunter2@h:x/db?store=a", "postgres://me:hunter2@h/db?store=A"],
+)
+def test_an_address_that_names_no_store_is_refused_without_showing_its_password(given: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        trails.open(given)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_password_is_in_no_error_and_no_repr(cluster: Cluster) -> None:
+    url = f"postgresql://me:hunter2@localhost:1/db?host={cluster.folder}-none&password=hunter3&store=a"
+    with pytest.raises(StoreFailed) as failed:
+        trails.open(url)
+    said = f"{failed.value!r} {failed.value} {failed.value.__cause__} {failed.value.__context__}"
+    assert "hunter" not in said

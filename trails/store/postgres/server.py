@@ -1,0 +1,353 @@
+"""The log in PostgreSQL: reading records, and appending them under the lock of the store's row.
+
+What the driver raises becomes `StoreFailed` here, without what is secret in the address. A connection that broke is made
+anew at the next call; whether a commit that it carried was written is told by the commit's id in the tail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import uuid4
+
+from trails.errors import InvalidInput, StoreFailed
+from trails.store.frames import ERASES
+from trails.store.postgres import statements
+from trails.store.postgres.address import Address
+from trails.store.postgres.records import START, Row
+
+if TYPE_CHECKING:
+    import psycopg
+
+_SESSION: Final = "-c idle_in_transaction_session_timeout=30000 -c lock_timeout=20000"
+"""Milliseconds: a holder of the row that was stopped is cut off by the server, and nobody waits for it for ever."""
+_KEPT: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "connect_timeout": 10}
+PATIENCE: Final = 15.0
+"""Seconds for which a commit tries to reach a server that went away."""
+_STEP: Final = 500
+"""Records that are looked through at once."""
+PART: Final = 1 << 20
+"""Bytes of one part of a snapshot."""
+
+
+class Unreachable(StoreFailed):
+    """The server is away, or went away while it was asked: what it did last is not known."""
+
+
+class Head(NamedTuple):
+    """Where the log ends: the number and digest of its last record."""
+
+    number: int
+    digest: bytes
+    erased: int
+    """At which number the store was last vacuumed."""
+    due: int
+    """The last record that took out what the log is not rid of yet; 0 where there is none."""
+
+
+class Server:
+    """One connection to the log of one store. Its caller sees to it that one thread uses it at a time."""
+
+    def __init__(self, address: Address) -> None:
+        """Nothing is connected yet; raises `InvalidInput` where the driver is missing."""
+        self.address = address
+        self.id = ""
+        self.trips = 0
+        """How often the server was asked for something and waited for."""
+        self._driver = driver()
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._doubts = False
+
+    def __repr__(self) -> str:
+        return f"<Server {self.address.shown}>"
+
+    def another(self) -> Server:
+        """Return a further connection to the same store, for another thread."""
+        made = Server(self.address)
+        made.id = self.id
+        return made
+
+    # --- the store's row
+
+    def make(self) -> None:
+        """Make the tables and the store, as far as they are missing."""
+        with self._asked() as connection, connection.transaction():
+            for statement in statements.SCHEMA:
+                connection.execute(statement)
+            connection.execute(statements.MAKE, (uuid4().hex, self.address.name, statements.FORMAT, START))
+
+    def find(self) -> Head:
+        """Return where the store's log ends; raise `InvalidInput` where there is no such store."""
+        shown = self.address.shown
+        missing = (
+            f"there is no Trails store at {shown}; check the address, or create one (create=True, or `trails init`)"
+        )
+        try:
+            with self._asked() as connection:
+                found = connection.execute(statements.FIND, (self.address.name,)).fetchone()
+        except _NoTable:
+            raise InvalidInput(missing) from None
+        if found is None:
+            raise InvalidInput(missing)
+        self.id, form, *head = found
+        if form != statements.FORMAT:
+            raise StoreFailed(
+                f"the store {shown} has tables of format {form}, and this version of Trails reads format "
+                f"{statements.FORMAT}; use the version of Trails that made them"
+            )
+        return _head(head)
+
+    def head(self) -> Head:
+        """Return where the log ends now."""
+        with self._asked() as connection:
+            return self._of_row(connection.execute(statements.HEAD, (self.id,)).fetchone())
+
+    # --- reading
+
+    def tail(self, after: int, most: int) -> list[Row]:
+        """Return up to `most` records that follow on a number, in order."""
+        with self._asked() as connection:
+            return _rows(connection.execute(statements.TAIL, (self.id, after, most)).fetchall())
+
+    def digest(self, number: int) -> bytes | None:
+        """Return the digest of the record with a number, None where there is none."""
+        if not number:
+            return START
+        with self._asked() as connection:
+            found = connection.execute(statements.DIGEST, (self.id, number)).fetchone()
+        return None if found is None else bytes(found[0])
+
+    def leaves(self, until: int) -> Iterator[bytes]:
+        """Return the leaves of all records up to a number."""
+        with self._asked() as connection:
+            found = connection.execute(statements.LEAVES, (self.id, until)).fetchall()
+        return (bytes(leaves) for (leaves,) in found)
+
+    def snapshot(self) -> tuple[int, list[bytes]]:
+        """Return the number and the parts of the newest snapshot; 0 and nothing where there is none."""
+        with self._asked() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            found = connection.execute(statements.NEWEST, (self.id,)).fetchone()
+            number = 0 if found is None or found[0] is None else int(found[0])
+            parts = connection.execute(statements.PARTS, (self.id, number)).fetchall()
+        return number, [bytes(data) for (data,) in parts]
+
+    # --- writing
+
+    def lock(self, after: int, most: int) -> tuple[Head, list[Row]]:
+        """Begin a transaction that holds the store's row; return the end of the log and what follows on a number.
+
+        Other commits wait until `append` or `let_go`. The tail is read by a later statement than the lock: one that
+        waited for the lock would not see what the holder before it wrote.
+        """
+        with self._asked() as connection:
+            with connection.pipeline():
+                connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+                head = connection.execute(statements.LOCK, (self.id,))
+                tail = connection.execute(statements.TAIL, (self.id, after, most))
+            return self._of_row(head.fetchone()), _rows(tail.fetchall())
+
+    def let_go(self) -> None:
+        """End a transaction in which nothing was written."""
+        with self._asked() as connection:
+            connection.execute("COMMIT")
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """Write records and end the transaction that `lock` began: they are durable when this returns."""
+        self._doubts = False
+        last = rows[-1]
+        with self._asked() as connection, connection.pipeline(), connection.cursor() as cursor:
+            for row in rows:
+                cursor.execute(statements.ADD, (self.id, *astuple(row)))
+            cursor.execute(statements.MOVE, (last.number, last.digest, _due(rows), self.id))
+            cursor.execute(statements.TELL, (f"{self.id} {last.number}",))
+            cursor.execute("COMMIT")
+        self._refuse_doubts()
+
+    def _refuse_doubts(self) -> None:
+        if self._doubts:
+            raise StoreFailed(
+                f"the server of {self.address.shown} committed, and did not hear from its standby: it is not acknowledged; "
+                "commit again, which writes nothing twice"
+            )
+
+    def append_at_once(self, rows: Sequence[Row], number: int, digest: bytes) -> bool:
+        """Write records without a lock, in one trip, where the log still ends as given; else write nothing and return False."""
+        self._doubts = False
+        last, due = rows[-1], _due(rows)
+        values = [value for row in rows for value in astuple(row)]
+        with self._asked() as connection:
+            with connection.pipeline():
+                known = (last.number, last.digest, due, self.id, number, digest)
+                done = connection.execute(statements.at_once(len(rows)).encode(), (*known, *values))
+                connection.execute(statements.TELL, (f"{self.id} {last.number}",))
+            written = done.rowcount == len(rows)
+        if written:
+            self._refuse_doubts()
+        return written
+
+    def keep_snapshot(self, number: int, parts: Sequence[bytes]) -> None:
+        """Keep a snapshot of the store as it was after a record, in place of those before it."""
+        with self._asked() as connection, connection.transaction():
+            self._put_snapshot(connection, number, parts)
+
+    def _put_snapshot(self, connection: Any, number: int, parts: Sequence[bytes]) -> None:
+        for part, data in enumerate(parts):
+            connection.execute(statements.ADD_PART, (self.id, number, part, data))
+        connection.execute(statements.DROP_SNAPSHOTS, (self.id, number))
+
+    def has_snapshot(self) -> bool:
+        """Tell whether there is any snapshot."""
+        with self._asked() as connection:
+            return connection.execute(statements.HAS_SNAPSHOT, (self.id,)).fetchone() is not None
+
+    def rewrite(
+        self, until: int, changed: Callable[[Row], Row | None], parts: Sequence[bytes], *, vacuumed: bool
+    ) -> int:
+        """Put in what `changed` returns for records up to a number, None for those that stay; return how many were changed.
+
+        In the same transaction a snapshot as of that number (none where there are no parts) takes the place of all before it.
+        """
+        after = count = 0
+        with self._asked() as connection, connection.transaction():
+            while rows := _rows(connection.execute(statements.TAIL, (self.id, after, _STEP)).fetchall()):
+                for row in rows:
+                    new = changed(row) if row.number <= until else None
+                    if new is not None:
+                        connection.execute(statements.REWRITE, (new.body, new.rewritten, self.id, new.number))
+                        count += 1
+                after = rows[-1].number
+                if after >= until:
+                    break
+            if parts:
+                self._put_snapshot(connection, until, parts)
+            connection.execute(statements.RID, (self.id, until))
+            if vacuumed:
+                connection.execute(statements.ERASED, (until, self.id))
+        return count
+
+    # --- the connection
+
+    def listen(self, told: Callable[[], None], ended: Callable[[], bool]) -> None:
+        """Call `told` whenever something may have been committed, at least once a second, until `ended`."""
+        with self._asked() as connection:
+            with contextlib.suppress(self._driver.Error):  # not every server that speaks this protocol knows it
+                connection.execute("LISTEN trails")
+            while not ended():
+                for _ in connection.notifies(timeout=1.0, stop_after=1):
+                    pass
+                if not ended():
+                    told()
+
+    def close(self) -> None:
+        """End the connection. Doing it twice is allowed."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):
+                connection.close()
+
+    @contextlib.contextmanager
+    def _asked(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+        """Give the connection, made where it is missing, and say in words of ours what the driver says of a failure."""
+        errors = self._driver.errors
+        try:
+            self.trips += 1
+            yield self._connected()
+        except (errors.UndefinedTable, errors.InvalidCatalogName) as error:
+            self.close()
+            raise _NoTable(self._said(error)) from None
+        except (errors.SerializationFailure, errors.DeadlockDetected) as error:
+            self.close()
+            raise Again(self._said(error)) from None
+        except (self._driver.OperationalError, self._driver.InterfaceError) as error:
+            self.close()
+            raise Unreachable(self._said(error)) from None
+        except self._driver.Error as error:
+            self.close()
+            raise StoreFailed(self._said(error)) from None
+        except BaseException:  # an interrupt: nobody knows where the conversation stands
+            self.close()
+            raise
+
+    def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
+        if self._connection is None or self._connection.closed:
+            options: dict[str, Any] = {**_KEPT, "application_name": "trails"}
+            if "options=" not in self.address.conninfo:
+                options["options"] = _SESSION
+            self._connection = self._driver.connect(self.address.conninfo, autocommit=True, **options)
+            self._connection.add_notice_handler(self._noticed)
+        return self._connection
+
+    def _noticed(self, notice: psycopg.errors.Diagnostic) -> None:
+        self._doubts = self._doubts or notice.severity_nonlocalized == "WARNING"
+
+    def _said(self, error: Exception) -> str:
+        said = self.address.without_secrets(error)
+        return f"the server of {self.address.shown} cannot be used ({said}); what is pending is kept, try again"
+
+    def _of_row(self, found: tuple[Any, ...] | None) -> Head:
+        if found is None:
+            raise StoreFailed(f"the store {self.address.shown} was taken out of its database; restore it from a backup")
+        return _head(found)
+
+
+class _NoTable(StoreFailed):
+    """The tables are not there."""
+
+
+class Again(StoreFailed):
+    """The server could not put this transaction in order with others (40001): nothing was written."""
+
+
+def patiently(work: Callable[[], None]) -> None:
+    """Do something again while the server cannot be reached, for `PATIENCE` seconds; then raise what it raised."""
+    end, pause = time.monotonic() + PATIENCE, 0.05
+    while True:
+        try:
+            work()
+            return
+        except (Unreachable, Again):
+            if time.monotonic() > end:
+                raise
+            time.sleep(pause)
+            pause = min(1.0, pause * 2)
+
+
+def driver() -> ModuleType:
+    """Return psycopg; raise `InvalidInput` where it is not installed."""
+    try:
+        import psycopg  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise InvalidInput(
+            "a store in PostgreSQL needs psycopg, which is not installed: pip install 'trails[postgres]'"
+        ) from error
+    return psycopg
+
+
+def _due(rows: Sequence[Row]) -> int:
+    return max((row.number for row in rows if row.flags & ERASES), default=0)
+
+
+def _head(found: Sequence[Any]) -> Head:
+    number, digest, erased, due = found
+    return Head(int(number), bytes(digest), int(erased), int(due))
+
+
+def _rows(found: Sequence[tuple[Any, ...]]) -> list[Row]:
+    return [
+        Row(
+            number,
+            commit_id,
+            flags,
+            bytes(leaves),
+            bytes(body),
+            bytes(of_body),
+            bytes(digest),
+            None if rewritten is None else bytes(rewritten),
+        )
+        for number, commit_id, flags, leaves, body, of_body, digest, rewritten in found
+    ]

@@ -1,0 +1,60 @@
+"""The SQL of the log: portable statements, each for READ COMMITTED under the lock of the store's row."""
+
+from __future__ import annotations
+
+from typing import Final
+
+FORMAT: Final = 1
+"""The format of the tables that this version reads and writes."""
+
+SCHEMA: Final = (
+    """CREATE TABLE IF NOT EXISTS trails_stores (
+         id text PRIMARY KEY, name text NOT NULL UNIQUE, format integer NOT NULL,
+         head bigint NOT NULL, digest bytea NOT NULL, erased bigint NOT NULL, due bigint NOT NULL,
+         made timestamptz NOT NULL DEFAULT now())""",
+    """CREATE TABLE IF NOT EXISTS trails_records (
+         store text NOT NULL, number bigint NOT NULL, commit_id text NOT NULL, flags integer NOT NULL,
+         leaves bytea NOT NULL, body bytea NOT NULL, body_digest bytea NOT NULL, digest bytea NOT NULL, rewritten bytea,
+         logged timestamptz NOT NULL DEFAULT now(),
+         PRIMARY KEY (store, number), UNIQUE (store, commit_id))""",
+    """CREATE TABLE IF NOT EXISTS trails_snapshots (
+         store text NOT NULL, number bigint NOT NULL, part integer NOT NULL, data bytea NOT NULL,
+         PRIMARY KEY (store, number, part))""",
+)
+MAKE: Final = """INSERT INTO trails_stores (id, name, format, head, digest, erased, due)
+    VALUES (%s, %s, %s, 0, %s, 0, 0)
+    ON CONFLICT (name) DO NOTHING"""
+FIND: Final = "SELECT id, format, head, digest, erased, due FROM trails_stores WHERE name = %s"
+LOCK: Final = "SELECT head, digest, erased, due FROM trails_stores WHERE id = %s FOR UPDATE"
+HEAD: Final = "SELECT head, digest, erased, due FROM trails_stores WHERE id = %s"
+_COLUMNS: Final = "number, commit_id, flags, leaves, body, body_digest, digest, rewritten"
+TAIL: Final = f"SELECT {_COLUMNS} FROM trails_records WHERE store = %s AND number > %s ORDER BY number LIMIT %s"  # noqa: S608
+ADD: Final = f"INSERT INTO trails_records (store, {_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"  # noqa: S608
+MOVE: Final = "UPDATE trails_stores SET head = %s, digest = %s, due = GREATEST(due, %s) WHERE id = %s"
+_MOVED: Final = """WITH moved AS (UPDATE trails_stores SET head = %s, digest = %s, due = GREATEST(due, %s)
+    WHERE id = %s AND head = %s AND digest = %s RETURNING id)"""
+_ROW: Final = "(CAST(%s AS bigint), %s, CAST(%s AS integer), %s, %s, %s, %s, CAST(%s AS bytea))"
+
+
+def at_once(rows: int) -> str:
+    """Return the statement that appends so many rows where the log still ends as its writer knows it, and else nothing.
+
+    Its parameters are the new head, digest and due, the store, the head and digest that are known, and then each row.
+    """
+    return f"""{_MOVED} INSERT INTO trails_records (store, {_COLUMNS})
+        SELECT moved.id, {", ".join(f"row.{each}" for each in _COLUMNS.split(", "))} FROM moved CROSS JOIN
+        (VALUES {", ".join([_ROW] * rows)}) AS row ({_COLUMNS})"""  # noqa: S608 - constants
+
+
+TELL: Final = "SELECT pg_notify('trails', %s)"
+DIGEST: Final = "SELECT digest FROM trails_records WHERE store = %s AND number = %s"
+LEAVES: Final = "SELECT leaves FROM trails_records WHERE store = %s AND number <= %s ORDER BY number"
+NEWEST: Final = "SELECT max(number) FROM trails_snapshots WHERE store = %s"
+PARTS: Final = "SELECT data FROM trails_snapshots WHERE store = %s AND number = %s ORDER BY part"
+ADD_PART: Final = """INSERT INTO trails_snapshots (store, number, part, data) VALUES (%s, %s, %s, %s)
+    ON CONFLICT (store, number, part) DO NOTHING"""
+DROP_SNAPSHOTS: Final = "DELETE FROM trails_snapshots WHERE store = %s AND number < %s"
+HAS_SNAPSHOT: Final = "SELECT 1 FROM trails_snapshots WHERE store = %s LIMIT 1"
+REWRITE: Final = "UPDATE trails_records SET body = %s, rewritten = %s WHERE store = %s AND number = %s"
+RID: Final = "UPDATE trails_stores SET due = 0 WHERE id = %s AND due <= %s"
+ERASED: Final = "UPDATE trails_stores SET erased = GREATEST(erased, %s) WHERE id = %s"
