@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from trails.plumbing.watch import Notice
     from trails.records.entries import Delivery, Event, Exchange
     from trails.records.run import Run
+    from trails.reruns.many import rerun_many
     from trails.reruns.playing import Playing
     from trails.reruns.rerun import Rerun, rerun
     from trails.routing import Inbound, Routed, Router
@@ -139,6 +140,7 @@ _HOMES = {
     ),
     "trails.moving.pushing": ("Moved", "MovedSession", "pull", "push"),
     "trails.opening": ("open",),
+    "trails.reruns.many": ("rerun_many",),
     "trails.reruns.playing": ("Playing",),
     "trails.reruns.rerun": ("Rerun", "rerun"),
     "trails.routing": ("Inbound", "Routed", "Router"),
@@ -241,6 +243,7 @@ __all__ = [
     "pull",
     "push",
     "rerun",
+    "rerun_many",
 ]
 
 
