@@ -377,6 +377,26 @@ ANSWERS: list[Answer] = [
     ("tags", {"session": "plan"}, "tag", [("v1",)]),
     ("notes", {}, "session index text by turn", [("plan", 1, "Which tool was that?", BOB, "plan#1")]),
     ("notes", {"session": "dinner"}, "text", []),
+    ("scores", {}, "session from up_to name value by version reason", [
+        ("dinner", None, 6, "accuracy", 0.5, "agent:grader", "1", None),
+        ("dinner", None, 6, "accuracy", 0.75, "agent:grader", "1", "It asks"),
+        ("dinner", None, 6, "accuracy", 0.25, BOB, None, None),
+        ("dinner", None, 6, "done", True, BOB, None, None),
+        ("plan", 1, 2, "accuracy", 0, "agent:grader", "1", None),
+        ("plan", 1, 2, "tone", "warm", BOB, None, None),
+        ("tail", None, 5, "accuracy", 1, "agent:grader", "1", None),
+    ]),
+    ("scores", {"session": "plan", "score_name": "tone"}, "value time", [("warm", day(28))]),
+    ("score-statistics", {}, "name by version sessions mean least greatest", [
+        ("accuracy", "agent:grader", "1", 2, 0.875, 0.75, 1),
+        ("accuracy", BOB, "", 1, 0.25, 0.25, 0.25),
+        ("done", BOB, "", 1, 1, 1, 1),
+    ]),
+    ("score-statistics", {"score_name": "done"}, "by", [(BOB,)]),
+    ("scorers-disagree", {}, "session name one value other other_value", [
+        ("dinner", "accuracy", "agent:grader", 0.75, BOB, 0.25),
+    ]),
+    ("scorers-disagree", {"score_name": "tone"}, "session", []),
     ("quotations", {}, "session index source stored turn", [("picks", 0, "dinner#3", True, "picks#0")]),
     ("quotations", {"session": "plan"}, "turn", []),
     ("prov-lineage", {"session": "solo"}, "0 1 2", [

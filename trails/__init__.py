@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from trails.compare.agreement import Agreement
     from trails.compare.arms import ArmTest
     from trails.compare.comparison import Comparison
     from trails.context.assembling import Context
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from trails.plumbing.watch import Notice
     from trails.records.entries import Delivery, Event, Exchange
     from trails.records.run import Run
+    from trails.records.scores import Score
     from trails.reruns.many import rerun_many
     from trails.reruns.playing import Playing
     from trails.reruns.rerun import Rerun, rerun
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
     from trails.session.player import Player
     from trails.session.recorded import Difference, ToolAnswer
     from trails.session.repository import Repository
+    from trails.session.scoring import Scoring
     from trails.session.session import Session
     from trails.tree import Limits, SessionResult, Tree
 
@@ -157,6 +160,9 @@ _HOMES = {
     "trails.session.recorded": ("Difference", "ToolAnswer"),
     "trails.session.repository": ("Repository",),
     "trails.records.run": ("Run",),
+    "trails.records.scores": ("Score",),
+    "trails.session.scoring": ("Scoring",),
+    "trails.compare.agreement": ("Agreement",),
     "trails.session.session": ("Session",),
     "trails.tree": ("Limits", "SessionResult", "Tree"),
 }
@@ -166,6 +172,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "MAX_FORK_DEPTH",
+    "Agreement",
     "ArmTest",
     "Call",
     "ClockWarning",
@@ -215,6 +222,8 @@ __all__ = [
     "Router",
     "Run",
     "Runs",
+    "Score",
+    "Scoring",
     "Sent",
     "Session",
     "SessionNotFound",

@@ -19,6 +19,7 @@ _TOOL = "urn:trails:tool:"
 _META = "urn:trails:meta:"
 _TAG = "urn:trails:tag:"
 _NOTE = "urn:trails:note:"
+_SCORE = "urn:trails:score:"
 _CONVERSATION = "urn:trails:conversation:"
 _ALIAS = "urn:trails:alias:"
 _MOVE = "urn:trails:move:"
@@ -29,7 +30,7 @@ _DOCUMENTS = re.compile(rf"({_DOCUMENT}[0-9a-f]{{64}})(?:/|\Z)")
 _DOCUMENT_REMOVAL = re.compile(rf"({_DOCUMENT}[0-9a-f]{{64}})/deletion/[0-9a-f]+")
 _TURN_DELETION = re.compile(rf"{_SESSION}[^/]+/[0-9]+-[0-9a-f]+/deletion(?:/[0-9]+)?")
 _REDACTION = re.compile(rf"{_SESSION}[^/]+/redaction/[0-9a-f]+")
-_REMOVAL = re.compile(rf"(?:{_TAG}|{_NOTE}|{_ALIAS})[^/]+/deletion/[0-9a-f]+")
+_REMOVAL = re.compile(rf"(?:{_TAG}|{_NOTE}|{_SCORE}|{_ALIAS})[^/]+/deletion/[0-9a-f]+")
 _ACT = re.compile(rf"{_SESSION}[^/]+/act/([0-9a-f]+)")
 _IMPORT = re.compile(rf"{_SESSION}[^/]+/import(?:/([1-9][0-9]*))?")
 _SIGNATURE = re.compile(rf"{_SESSION}[^/]+/signature/([0-9a-f]+)")
@@ -246,13 +247,23 @@ def note_id(iri: str) -> str | None:
     return unquote(iri[len(_NOTE) :]) if iri.startswith(_NOTE) and "/" not in iri and len(iri) > len(_NOTE) else None
 
 
+def score(score_id: str) -> str:
+    """Return the IRI of a score, by its id."""
+    return _SCORE + _quoted(score_id)
+
+
+def score_id(iri: str) -> str | None:
+    """Return the id of the score that an IRI stands for, or None for an IRI of anything else."""
+    return unquote(iri[len(_SCORE) :]) if iri.startswith(_SCORE) and "/" not in iri and len(iri) > len(_SCORE) else None
+
+
 def removal(named_iri: str, token: str) -> str:
-    """Return the IRI of the activity that removed a tag or a note; `token` tells removals of one name apart."""
+    """Return the IRI of the activity that removed a tag, a note or a score; `token` tells removals of one name apart."""
     return f"{named_iri}/deletion/{token}"
 
 
 def is_removal(iri: str) -> bool:
-    """Tell whether an IRI names the activity that removed a tag or a note.
+    """Tell whether an IRI names the activity that removed a tag, a note or a score.
 
     >>> is_removal("urn:trails:tag:v1/deletion/00ff"), is_removal("urn:trails:tag:v1")
     (True, False)

@@ -42,6 +42,7 @@ TOMBSTONE: Final = _trails("Tombstone")
 DELETION: Final = _trails("Deletion")
 TAG: Final = _trails("Tag")
 NOTE: Final = _trails("Note")
+SCORE: Final = _trails("Score")
 PRINCIPAL: Final = _trails("Principal")
 AGENT: Final = _trails("Agent")
 LEDGER: Final = _trails("Ledger")
@@ -252,6 +253,15 @@ NAMED_DIGEST: Final = _trails("namedDigest")
 REMOVED_FROM: Final = _trails("removedFrom")
 REMOVED_TAG: Final = _trails("removedTag")
 REMOVED_NOTE: Final = _trails("removedNote")
+
+# scores: they name a session, the turns that were scored and the last one's digest
+SCORED: Final = _trails("scored")
+SCORED_FROM: Final = _trails("scoredFrom")
+SCORED_UP_TO: Final = _trails("scoredUpTo")
+SCORE_NAME: Final = _trails("scoreName")
+SCORE_VALUE: Final = _trails("scoreValue")
+SCORER_VERSION: Final = _trails("scorerVersion")
+REMOVED_SCORE: Final = _trails("removedScore")
 
 # a session's ledger: what happens around its turns
 LEDGER_OF: Final = _trails("ledgerOf")

@@ -24,7 +24,7 @@ def run(setting: Setting) -> list[Result]:
         seconds = medians(
             [
                 Contestant(_ALONE, lambda: timed(lambda: _alone(answers))),
-                Contestant(_PLAYED, lambda: timed(lambda: trails.rerun(plan, agent))),
+                Contestant(_PLAYED, lambda: timed(lambda: _played(plan))),
                 Contestant(_LIVE, lambda: timed(lambda: _live(plan))),
             ],
             setting.size.rounds,
@@ -45,15 +45,17 @@ def run(setting: Setting) -> list[Result]:
 
 
 def _recorded(store: Repository, texts: list[str]) -> Session:
-    """Store a session of `CALLS` answers, of a model and its tool in turn."""
+    """Store a session of `CALLS` answers: of a model and its tool in turn, and the model's last word in each of two exchanges."""
     plan = store.create(id="plan")
     plan.append("user", "Go")
-    for number, text in enumerate(texts[:-1]):
+    for number, text in enumerate(texts[:-2]):
         if number % 2 == 0:
             calls = [{"id": f"c{number}", "name": "look", "arguments": {"at": text[:80], "n": number}}]
             plan.append("assistant", text, model="m-1", tool_calls=calls)
         else:
             plan.append("tool", text, tool_call_id=f"c{number - 1}")
+    plan.append("assistant", texts[-2], model="m-1")
+    plan.append("user", "And?")
     plan.append("assistant", texts[-1], model="m-1")
     plan.persist()
     return plan
@@ -72,6 +74,11 @@ def agent(run: Playing) -> None:
 def _alone(answers: list[str]) -> int:
     """Do what the agent does with answers that lie ready."""
     return sum(len(answer) for answer in answers)
+
+
+def _played(plan: Session) -> None:
+    done = trails.rerun(plan, agent)
+    assert (done.left_at, done.played) == (None, CALLS)
 
 
 def _live(plan: Session) -> None:

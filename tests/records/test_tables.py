@@ -24,6 +24,7 @@ from trails.records.entries import Delivery, Event, Exchange
 from trails.records.entry import Words
 from trails.records.policy_entries import Decision
 from trails.records.run import Origin, Run, Said
+from trails.records.scores import Score, score_of, score_quads
 from trails.records.signatures import signature_of, signature_quads
 from trails.records.tree_entries import ArtifactEntry, Brief, Cancellation, Result, Transition
 
@@ -202,6 +203,20 @@ EXAMPLES: list[tuple[Any, str]] = [
         prov:generatedAtTime {AT} .""",
     ),
     (
+        Score(
+            id="0a", session_id="plan 1", start=2, end=5, turn_digest="cd", name="tone", value="polite", by_iri=AGENT,
+            version="2", reason="it asks", time=TIME,
+        ),
+        f"""<urn:trails:score:0a> a :Score ; :scored <urn:trails:session:plan%201> ; :scoredFrom 2 ; :scoredUpTo 5 ;
+        :namedDigest "cd" ; :scoreName "tone" ; :scoreValue "polite" ; prov:wasAssociatedWith agent:k ; :scorerVersion "2" ;
+        :reason "it asks" ; prov:endedAtTime {AT} .""",
+    ),
+    (
+        Score(id="0b", session_id="s", end=0, turn_digest="cd", name="ok", value=True, by_iri=EVE, time=TIME),
+        f"""<urn:trails:score:0b> a :Score ; :scored s:s ; :scoredUpTo 0 ; :namedDigest "cd" ; :scoreName "ok" ;
+        :scoreValue true ; prov:wasAssociatedWith person:eve ; prov:endedAtTime {AT} .""",
+    ),
+    (
         HeadSignature(
             session_id="plan 1", index=3, head="aa", by_iri=EVE, time=TIME, key="eve+00+AA==", signature="AAAA",
         ),
@@ -229,6 +244,7 @@ WRITE: dict[type, Callable[[Any], list[Quad]]] = {
     Move: conversations.move_quads,
     Tag: tag_quads,
     Note: note_quads,
+    Score: score_quads,
     HeadSignature: lambda said: signature_quads(said)[:-1],  # the last one is of who signed
     ImportedDocument: lambda said: document_quads(said)[:-1],  # the last one is of who brought it
 }
@@ -239,6 +255,7 @@ READ: dict[type, Callable[[str, list[Quad]], Any]] = {
     Move: conversations.move_of,
     Tag: tag_of,
     Note: note_of,
+    Score: score_of,
     HeadSignature: signature_of,
     ImportedDocument: document_of,
 }

@@ -54,12 +54,22 @@ def everything(store: Repository) -> None:
     store.load("asked").sign(new_principal_key("dave")[0])
     _told_of_calls(store)
     store.store.commit(run_rows.registered(Run(run_id="r9", agent="clerk", said=Said.of("task"))))
+    _scored(store)
     _brought_in(store)
     _pulled(store)
     _rerun(store)
     stored = run_rows.read_one(store.store, "r9")
     assert stored is not None
     store.store.commit(run_rows.removed(stored, store.workspace.deed("dave")))
+
+
+def _scored(store: Repository) -> None:
+    """Scores of a session, a span and a turn: of each type, one with all that it can have, and one that was removed."""
+    store.score("plan", "length", 4, by="agent:counter")
+    store.score(("plan", 0, 2), "accuracy", 0.5, by="agent:grader", version="1", reason="half of it")
+    store.score("dinner#0", "polite", True, by="bob")
+    store.score("dinner#1", "tone", "warm", by="bob")
+    store.remove_score(store.score("plan", "length", 5, by="agent:counter").id, by="dave")
 
 
 def _brought_in(store: Repository) -> None:

@@ -123,6 +123,19 @@ def _pick_and_mark(store: Repository) -> None:
     store.tags.remove("oops")
     store.notes.add("dinner", 1, "Which tool was that?", by="bob")
     store.notes.remove(store.notes.add("plan", 1, "Never mind").id)
+    _score(store)
+
+
+def _score(store: Repository) -> None:
+    """An agent scored dinner twice and tail; bob scored dinner too, and a turn that it has from plan."""
+    grader: Any = {"by": "agent:grader", "version": "1"}
+    store.score("dinner", "accuracy", 0.5, time=day(27), **grader)
+    store.score("dinner", "accuracy", 0.75, time=day(28), reason="It asks", **grader)
+    store.score("tail", "accuracy", 1, time=day(27), **grader)
+    store.score("dinner", "accuracy", 0.25, by="bob", time=day(28))
+    store.score("dinner", "done", True, by="bob", time=day(28))
+    store.score("dinner#1", "accuracy", 0, by="agent:grader", version="1", time=day(29))
+    store.score("dinner#1", "tone", "warm", by="bob", time=day(28))
 
 
 def _send_out_scouts(store: Repository) -> None:

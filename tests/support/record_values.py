@@ -1,4 +1,4 @@
-"""Any ledger entry, run, conversation, alias, move, tag and note, for Hypothesis."""
+"""Any ledger entry, run, conversation, alias, move, tag, note and score, for Hypothesis."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from trails.records.entries import Delivery, Event, Exchange
 from trails.records.entry import Words
 from trails.records.policy_entries import Decision
 from trails.records.run import Origin, Run, Said
+from trails.records.scores import Score
 from trails.records.tree_entries import ArtifactEntry, Brief, Cancellation, Result, Transition
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -130,6 +131,14 @@ ROWS: dict[str, st.SearchStrategy[Any]] = {
         st.builds(
             Note, id=names, session_id=ids, index=st.integers(0, 99), turn_digest=hexes, text=st.just(""),
             author_iri=people, time=times, digest=hexes, salt=hexes, redacted=st.just(True),
+        ),
+    ),
+    "score": st.builds(
+        Score, id=names, session_id=ids, start=maybe(st.integers(0, 99)), end=st.integers(0, 99), turn_digest=hexes,
+        name=names, by_iri=people, version=maybe(texts), reason=maybe(texts), time=times,
+        value=st.one_of(
+            st.booleans(), st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False).map(lambda f: f + 0.0),
+            texts,
         ),
     ),
     "document": st.builds(

@@ -85,6 +85,7 @@ class World:
         self.fork = fork
         self.tag = self.store.tags.add("v1", "fork@2")
         self.note = self.store.notes.add("plan", 1, "Why?")
+        self.score = self.store.score("plan", "tone", "polite")
         key, _ = new_key("log")
         self.key = key
         self.checkpoint = self.store.proofs.checkpoint(key)
@@ -317,6 +318,17 @@ OPERATIONS: dict[str, Operation] = {
     "Notes.get": Reads(lambda w: w.store.notes.get(w.note.id)),
     "Notes.list": Reads(lambda w: w.store.notes.list("plan")),
     "Notes.remove": Changes(lambda w: w.store.notes.remove(w.note.id)),
+    # --- scores
+    "Repository.score": Changes(lambda w: w.store.score("plan#1", "tone", "rude")),
+    "Repository.scores": Reads(lambda w: w.store.scores("plan")),
+    "Repository.score_all": Changes(
+        lambda w: w.store.score_all(["plan"], len), by="urn:trails:agent:len", why="the scorer is the function's name"
+    ),
+    "Repository.agreement": Reads(
+        lambda w: w.store.agreement("tone", "agent:witness", "agent:witness"),
+        lambda w: w.store.score("fork", "tone", "bad"),
+    ),
+    "Repository.remove_score": Changes(lambda w: w.store.remove_score(w.score.id)),
     # --- proofs and upkeep
     "Proofs.verify": Reads(lambda w: w.store.proofs.verify()),
     "Proofs.checkpoint": Reads(lambda w: w.store.proofs.checkpoint(w.key)),

@@ -65,6 +65,11 @@ class AsyncRepository(Twin[Repository]):
     delete = in_thread(Repository.delete)
     detach = in_thread(Repository.detach)
     context = in_thread(Repository.context)
+    score = in_thread(Repository.score)
+    scores = in_thread(Repository.scores, leave=True)
+    remove_score = in_thread(Repository.remove_score)
+    score_all = in_thread(Repository.score_all, apart=True)
+    agreement = in_thread(Repository.agreement, leave=True)
 
     # --- a store that is only read
 
@@ -74,7 +79,6 @@ class AsyncRepository(Twin[Repository]):
         return self.sync.read_only
 
     refresh = in_thread(Repository.refresh)
-    sync = in_thread(Repository.sync)
 
     # --- questions: who is cancelled leaves them at once
 

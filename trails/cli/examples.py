@@ -49,6 +49,8 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "bisect": ("trails bisect trip -- sh -c '! grep -q bus'", "trails bisect trip --good 2 --bad 40 -- ./check.sh"),
     "tags": ("trails tags", "trails tags trip"),
     "notes": ("trails notes trip", "trails notes trip 3"),
+    "scores": ("trails scores trip", "trails scores --name accuracy --json"),
+    "agreement": ("trails agreement accuracy agent:grader alice",),
     "stats": ("trails stats", "trails stats --by model --since 30d", "trails stats --by project --tsv"),
     "cost": (
         "trails cost --prices prices.toml",
@@ -66,6 +68,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "label": ("trails label 0b5f dinner", "trails label trip --clear"),
     "tag": ("trails tag v1 trip@4", "trails tag v1 --remove"),
     "note": ("trails note trip 3 'Who depends on it?'", "trails note --remove 4d2c"),
+    "score": ("trails score trip accuracy 0.75 --by agent:grader", "trails score trip#3 tone polite --by alice"),
     "cherry-pick": (
         "trails cherry-pick trip@3 --onto dinner",
         "trails cherry-pick trip@3:6 --onto dinner --whole-calls",

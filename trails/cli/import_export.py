@@ -27,6 +27,7 @@ from trails.errors import TrailsError
 if TYPE_CHECKING:
     from trails import Repository
     from trails.progress import Progress
+    from trails.transcripts.exporting.report import SessionExport
     from trails.transcripts.openclaw.export import ExportReport
     from trails.transcripts.report import ImportReport
 
@@ -45,8 +46,9 @@ _VERIFIER = "verify_export.py"
     "format_",
     metavar="NAME",
     type=Named("import-format"),
-    help="claude-code, pi, codex, gemini-cli, chatgpt, swe-agent, otel, openclaw, nquads or trig; told from the files' "
-    "content unless given. prov is a PROV document of somebody else's; prov-FORMAT, as in prov-json, where the file's name "
+    help="claude-code, pi, codex, gemini-cli, chatgpt, swe-agent, inspect, atif, otel, messages, openclaw, nquads "
+    "or trig; told from the files' content unless given. "
+    "prov is a PROV document of somebody else's; prov-FORMAT, as in prov-json, where the file's name "
     "does not say which.",
 )
 @click.option("--restore", is_flag=True, help="Let exported sessions come back that were deleted here.")
@@ -226,12 +228,14 @@ def _draw_secrets(report: ImportReport) -> None:
     metavar="NAME",
     required=True,
     type=Named("export-format"),
-    help="pi, nquads or trig; or openclaw.",
+    help="nquads, trig or pi; html, a page to read; messages, lines to tune a model on; or the folders "
+    "parquet and openclaw.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (default: stdout), or folder.")
 @click.option(
     "--agent", "agents", metavar="NAME", multiple=True, help="For openclaw: this agent only; may be repeated."
 )
+@click.option("--forks", is_flag=True, help="With all forks of the session, theirs too.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there, or the files in the folder.")
 @click.option(
     "--with-verifier",
@@ -245,6 +249,7 @@ def export(
     format_: str,
     output: Path | None,
     agents: tuple[str, ...],
+    forks: bool,
     force: bool,
     with_verifier: bool,
     as_json: bool,
@@ -253,32 +258,43 @@ def export(
 
     SESSION is an id, an IRI or a label; the ancestors that its transcript needs are written too. A file appears only
     once it is whole. On stdout, control characters and direction marks are escaped, and mean the same; a file holds
-    them as they are. With --format openclaw no session is named: all sessions by key are written as a state folder,
-    with their transcripts and the sub-agents' runs.
+    them as they are. What a format cannot say is named on stderr. With --format openclaw no session is named: all
+    sessions by key are written as a state folder, with their transcripts and the sub-agents' runs. With --format
+    parquet none need be: all are written then.
 
     `python3 verify_export.py FILE` checks the digests of an export in N-Quads: it needs Python 3.9 and nothing else.
     """
+    from trails.transcripts.exporting.writers import BINARY
     from trails.transcripts.formats import export_session
 
     if with_verifier and (format_ != "nquads" or output is None):
         raise click.UsageError("--with-verifier goes with --format nquads and -o FILE")
     if format_ == "openclaw":
+        if forks:
+            raise click.UsageError("--forks goes with a session; openclaw is all sessions by key")
         _export_folder(session, output, agents, force=force, as_json=as_json)
+        return
+    if agents:
+        raise click.UsageError("--agent goes with --format openclaw only")
+    if format_ == "parquet":
+        _export_tables(session, output, forks=forks, force=force, as_json=as_json)
         return
     if session is None:
         raise click.UsageError("Missing argument 'SESSION'.")
-    if agents:
-        raise click.UsageError("--agent goes with --format openclaw only")
     if as_json and output is None:
         raise click.UsageError("--json says what was written where, and stdout is for the data: give -o FILE too")
     if output is not None:
-        _export_file(session, format_, output, force=force, with_verifier=with_verifier, as_json=as_json)
+        _export_file(session, format_, output, forks=forks, force=force, with_verifier=with_verifier, as_json=as_json)
         return
+    if format_ in BINARY:
+        raise click.UsageError(f"{format_} is no text: name a file with -o FILE")
     with open_store(reading=True, recorded=True) as store:
-        export_session(store, store.resolve(session), format_, escaping(sys.stdout.buffer))
+        export_session(store, store.resolve(session), format_, escaping(sys.stdout.buffer), forks=forks)
 
 
-def _export_file(session: str, format_: str, output: Path, *, force: bool, with_verifier: bool, as_json: bool) -> None:
+def _export_file(
+    session: str, format_: str, output: Path, *, forks: bool, force: bool, with_verifier: bool, as_json: bool
+) -> None:
     from trails.transcripts.formats import export_session
 
     if output.is_dir():
@@ -290,13 +306,20 @@ def _export_file(session: str, format_: str, output: Path, *, force: bool, with_
     refuse_in_store(output)
     with open_store(reading=True, recorded=True) as store:
         session_id = store.resolve(session)
-        files.write_whole(output, lambda out: export_session(store, session_id, format_, out))
-    value = {"session": session_id, "format": format_, "output": str(output)}
+        written: list[SessionExport] = []
+        files.write_whole(
+            output, lambda out: written.append(export_session(store, session_id, format_, out, forks=forks))
+        )
+    (report,) = written
+    value = {"session": session_id, **report.to_dict(), "output": str(output)}
     if beside is not None:
         files.write_whole(beside, lambda out: out.write(_verifier()))
         value["verifier"] = str(beside)
     answer(value, None, click.echo, as_json=as_json)
-    note(f"wrote {session_id} to {output}{'' if beside is None else f', and what checks it to {beside}'}")
+    others = f" and {count(len(report.sessions) - 1, 'fork')}" if len(report.sessions) > 1 else ""
+    note(f"wrote {session_id}{others} to {output}{'' if beside is None else f', and what checks it to {beside}'}")
+    for text in report.left_out:
+        note(f"left out: {text}")
 
 
 def _verifier() -> bytes:
@@ -308,6 +331,22 @@ def _verifier() -> bytes:
 
 def _is_verifier(path: Path) -> bool:
     return path.is_file() and path.read_bytes() == _verifier()
+
+
+def _export_tables(session: str | None, output: Path | None, *, forks: bool, force: bool, as_json: bool) -> None:
+    from trails.transcripts.exporting.parquet import export_tables
+
+    if output is None:
+        raise click.UsageError("parquet is a folder of tables: name it with -o FOLDER")
+    if session is None and forks:
+        raise click.UsageError("without a session all of them are written, forks too: leave --forks out")
+    refuse_in_store(output)
+    with open_store(reading=True, recorded=True) as store:
+        report = export_tables(store, output, session, forks=forks, force=force)
+    answer({**report.to_dict(), "output": str(output)}, None, click.echo, as_json=as_json)
+    note(f"wrote {count(len(report.sessions), 'session')} with {count(report.turns, 'turn')} to {output}")
+    for text in report.left_out:
+        note(f"left out: {text}")
 
 
 def _export_folder(

@@ -123,6 +123,8 @@ def _tell(report: Redaction) -> None:
             note(f"{title}: {each} {at}")
     for each in report.notes:
         note(f"note on it, or that holds its text: {each} (`trails note --remove {each}` takes it away)")
+    for each in report.scores:
+        note(f"score of it, or that holds its text: {each} (`trails score --remove {each}` takes it away)")
     for title, names in (
         ("text taken out of", report.entries),
         ("ledger's entry that quotes it", report.ledger_quotes),

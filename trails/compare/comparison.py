@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
@@ -24,12 +24,15 @@ from trails.compare.groups import (
     patterns,
     rank,
 )
+from trails.compare.scored import SCORE, Scored, cells
+from trails.compare.scored import columns as scored_columns
 from trails.compare.statistics import FIGURES, Aggregate
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words, write_whole
 from trails.legible import count
 from trails.model import SessionRecord
 from trails.nearest import did_you_mean
+from trails.records.scores import ScoreValue
 from trails.tables import NUMERIC, Kind, PlainTable
 
 if TYPE_CHECKING:
@@ -78,6 +81,8 @@ class Branch:
     tools: Mapping[str, int]
     models: tuple[str, ...]
     last_answer: str | None
+    scores: Mapping[Scored, ScoreValue] = field(default_factory=dict)
+    """The newest scores of the session itself."""
 
     @property
     def turns(self) -> int:
@@ -124,7 +129,7 @@ COLUMNS: Final[Mapping[str, FixedColumn]] = {
     "state": FixedColumn("text", "its state", lambda b: b.record.state),
     "created": FixedColumn("time", "when it was made", lambda b: b.record.created),
 }
-"""What is known of every branch, beside its metadata, in this order."""
+"""What is known of every branch, beside its metadata and its scores, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +159,11 @@ class Comparison:
         `trunk` are sessions that are drawn with them and have no row.
         """
         keys = sorted({key for branch in branches for key in branch.record.meta})
-        rows = tuple(_row(branch, keys) for branch in branches)
+        scored = scored_columns(each for branch in branches for each in branch.scores)
+        rows = tuple(_row(branch, keys) | cells(branch.scores, scored) for branch in branches)
         kinds = {name: column.kind for name, column in COLUMNS.items()}
         kinds |= {META + key: _meta_kind(key, [row[META + key] for row in rows]) for key in keys}
+        kinds |= {name: tables.kind_of(row[name] for row in rows) for name in scored.values()}
         stems = tuple(
             Stem(branch.record.id, branch.record.parent_session_id, branch.record.starts_at, branch.turns)
             for branch in (*trunk, *branches)
@@ -503,4 +510,4 @@ def _checked_figures(figures: str | Sequence[str] | None) -> tuple[str, ...]:
     return asked
 
 
-__all__ = ["COLUMNS", "META", "NUMERIC", "Aggregate", "Branch", "Comparison", "Group", "Usage"]
+__all__ = ["COLUMNS", "META", "NUMERIC", "SCORE", "Aggregate", "Branch", "Comparison", "Group", "Usage"]

@@ -1,4 +1,4 @@
-"""Reading the branches of a session for a comparison: six queries however many there are, and no transcript."""
+"""Reading the branches of a session for a comparison: seven queries however many there are, and no transcript."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from pyoxigraph import Literal
 
 from trails import iris, lineage, vocab
 from trails.compare.comparison import Branch, Comparison, Usage
+from trails.compare.scored import Scored
 from trails.decoding import decodes
 from trails.errors import IndexGap, InvalidInput
 from trails.model import SessionRecord
 from trails.plumbing.reader import Reader
+from trails.records.scores import ScoreValue
 from trails.records.sessions import decode_records
+from trails.records.terms import meta_value, parse_time
 from trails.usage import MAX_USAGE, token_count
 
 _NOTHING: Final = Usage()
@@ -33,8 +36,8 @@ def compare(reader: Reader, root_id: str, at: int | None = None) -> Comparison:
     Branches come as in a tree: forks below what they were forked from, by fork index and age. Raises what reading their
     lineage raises, and `IndexGap` where a turn is missing or doubled.
     """
-    chains = _family(reader, root_id)
-    order = _in_tree_order(chains, root_id)
+    chains = family(reader, root_id)
+    order = in_tree_order(chains, root_id)
     records = {record.id: record for chain in chains.values() for record in chain}
     counts = _own_turns(reader, records)
     for session_id in order:
@@ -50,7 +53,7 @@ def compare(reader: Reader, root_id: str, at: int | None = None) -> Comparison:
 
 
 @decodes
-def _family(reader: Reader, root_id: str) -> dict[str, _Chain]:
+def family(reader: Reader, root_id: str) -> dict[str, _Chain]:
     """Return the lineage of a session and of each of its descendants by forks, by session id: one query."""
     rows = reader.select("family", session=root_id)
     records = decode_records((row[0].value, row[1].value, row[2]) for row in rows)
@@ -60,7 +63,8 @@ def _family(reader: Reader, root_id: str) -> dict[str, _Chain]:
     return {session_id: chain for session_id, chain in chains.items() if any(r.id == root_id for r in chain)}
 
 
-def _in_tree_order(chains: Mapping[str, _Chain], root_id: str) -> list[str]:
+def in_tree_order(chains: Mapping[str, _Chain], root_id: str) -> list[str]:
+    """Return the ids of a session and its descendants, forks below what they were forked from, by fork index and age."""
     below: dict[str | None, list[SessionRecord]] = defaultdict(list)
     for chain in chains.values():
         below[chain[0].parent_session_id].append(chain[0])
@@ -150,6 +154,7 @@ class _Read:
         self._sums: dict[tuple[str, int, int | None], Usage] = {}
         self.tools = _tools(reader, wanted)
         self.answers = _answers(reader, wanted, records)
+        self.scores = _scores(reader, wanted)
 
     def usage(self, session_id: str, start: int, end: int | None) -> Usage:
         """Return what a session's own turns in a run of indices report; forks of one point share the sum."""
@@ -177,6 +182,7 @@ def _branch(chain: _Chain, counts: Mapping[str, int], read: _Read) -> Branch:
         tools=read.tools.get(record.id, {}),
         models=read.models(record.id, record.starts_at),
         last_answer=read.answers.get(record.id),
+        scores=read.scores.get(record.id, {}),
     )
 
 
@@ -215,6 +221,18 @@ def _tools(reader: Reader, session_ids: Sequence[str]) -> dict[str, dict[str, in
     for row in reader.select_each("tools_used", "sessions", session_ids):
         found[iris.session_id(row["session"].value)].append((-int(row["calls"].value), row["name"].value))
     return {session_id: {name: -calls for calls, name in sorted(tools)} for session_id, tools in found.items()}
+
+
+@decodes
+def _scores(reader: Reader, session_ids: Sequence[str]) -> dict[str, dict[Scored, ScoreValue]]:
+    """Return the newest score of each session itself, by its name and scorer."""
+    rows = reader.select_each("session_scores", "sessions", session_ids)
+    found: dict[str, dict[Scored, ScoreValue]] = defaultdict(dict)
+    for row in sorted(rows, key=lambda row: (parse_time(row["time"].value), row["score"].value)):
+        version = row["version"]
+        of = Scored(row["name"].value, row["by"].value, None if version is None else version.value)
+        found[iris.session_id(row["session"].value)][of] = meta_value(row["value"])
+    return found
 
 
 # --- the last answer

@@ -15,9 +15,12 @@ from trails.plumbing.ledger_entries import ENTRIES
 from trails.plumbing.marks import ANNOTATIONS
 from trails.plumbing.overrides import OVERRIDES
 from trails.plumbing.run_rows import RUNS
+from trails.plumbing.scores import SCORES
 from trails.plumbing.signatures import SIGNATURES
 
-KINDS: Final[tuple[Kind, ...]] = (CONVERSATIONS, OVERRIDES, ENTRIES, ANNOTATIONS, RUNS, ACTS, DOCUMENTS, SIGNATURES)
+KINDS: Final[tuple[Kind, ...]] = (
+    CONVERSATIONS, OVERRIDES, ENTRIES, ANNOTATIONS, SCORES, RUNS, ACTS, DOCUMENTS, SIGNATURES,
+)  # fmt: skip
 
 
 def of_types(types: Collection[object]) -> Kind | None:

@@ -118,7 +118,9 @@ def leaving(store: QuadStore, doomed: Collection[str], _: set[str]) -> Leaving:
     homes: set[str] = set()
     for session_id in doomed:
         node = NamedNode(iris.session(session_id))
-        moved: dict[str, str | None] = {note.id: _other_owner(store, note, doomed) for note in notes(store, session_id)}
+        moved: dict[str, str | None] = {
+            note.id: other_owner(store, note.turn_digest, note.index, doomed) for note in notes(store, session_id)
+        }
         for quad in of_session(store, node):
             home = moved.get(iris.note_id(_iri(quad)) or "")
             if home is None:
@@ -175,15 +177,15 @@ def _growing(store: QuadStore, file: QuadStore, session_id: str, _: bool) -> Gro
     return Growth(add=found.quads if is_new else (), said=found.said)
 
 
-def _other_owner(store: QuadStore, note: Note, doomed: Collection[str]) -> str | None:
-    """Return a session that stays and has a copy of a note's turn among its own turns, or None."""
-    for quad in store.quads((None, vocab.DIGEST, Literal(note.turn_digest), None)):
+def other_owner(store: QuadStore, turn_digest: str, index: int, doomed: Collection[str]) -> str | None:
+    """Return a session that stays and has a copy of a turn among its own turns, given its digest and index; or None."""
+    for quad in store.quads((None, vocab.DIGEST, Literal(turn_digest), None)):
         if not isinstance(quad.graph_name, NamedNode):
             continue
         owner = iris.session_id(quad.graph_name.value)
         row = store.quads((quad.graph_name, None, None, vocab.CATALOG))
         start = next((int(q.object.value) for q in row if q.predicate == vocab.FORKED_AT_INDEX), 0)  # type: ignore[union-attr] # a literal
-        if owner not in doomed and any(q.object == vocab.SESSION for q in row) and note.index >= start:
+        if owner not in doomed and any(q.object == vocab.SESSION for q in row) and index >= start:
             return owner
     return None
 

@@ -55,6 +55,8 @@ class Redaction(Value):
     while it is there."""
     notes: tuple[str, ...] = ()
     """The ids of notes on the turn, and of others that hold the text; they stay until they are removed."""
+    scores: tuple[str, ...] = ()
+    """The ids of scores of the turn that have a reason, and of others that hold the text; they stay until they are removed."""
     entries: tuple[str, ...] = ()
     """The IRIs of the entries of ledgers whose text went with it: messages that it says, what was sent in its place."""
     ledger_quotes: tuple[str, ...] = ()

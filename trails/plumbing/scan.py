@@ -22,7 +22,8 @@ _TURN_PART: Final = re.compile(r"urn:trails:session:[^/]+/([0-9]+)-[0-9a-f]+(?:/
 _LEDGER_PART: Final = re.compile(r"urn:trails:session:[^/]+/ledger/([0-9]+)(?:/|$)")
 _PROMPT: Final = re.compile(r"urn:trails:session:[^/]+/system/([0-9]+)")
 _ENTRY_NAMES: Final = {term: name for name, term in vocab.ENTRY_FIELDS.items()}
-_MARKS: Final = (vocab.TAG_OF, vocab.NOTE_ON, vocab.NOTE_INDEX, vocab.REMOVED_FROM)
+_MARKS: Final = (vocab.TAG_OF, vocab.NOTE_ON, vocab.NOTE_INDEX, vocab.REMOVED_FROM, vocab.SCORED, vocab.SCORED_FROM)
+_NAMED: Final = (vocab.NOTE_ON, vocab.SCORED, vocab.TAG_OF, vocab.REMOVED_FROM)
 _FIRST: Final = {"content": 0, "arguments": 1}
 """What a secret that stands several times in a turn is said to be in, before all else."""
 
@@ -42,7 +43,7 @@ def scan(workspace: Workspace, session: str) -> Scan:
     """Return the secrets in what a session says, the turns that it shares with its ancestors included.
 
     `session` is an id, an IRI or a label. Looked through are its turns with their tool calls and metadata, its system
-    prompts, labels, metadata, tags, notes, ledger, entry and runs. Raises `SessionNotFound` where there is none.
+    prompts, labels, metadata, tags, notes, scores, ledger, entry and runs. Raises `SessionNotFound` where there is none.
     """
     chain = names.lineage(workspace, session)
     found = own(workspace, chain[0].id)
@@ -116,7 +117,7 @@ def _is_text(term: object) -> bool:
 
 
 def _marked(quads: Iterable[Quad]) -> Mapping[str, dict[NamedNode, str]]:
-    """Return by IRI which session, and which turn of it, each tag and note is about, removed ones too."""
+    """Return by IRI which session, and which turn of it, each tag, note and score is about, removed ones too."""
     found: dict[str, dict[NamedNode, str]] = {}
     for quad in quads:
         if quad.predicate in _MARKS:
@@ -137,9 +138,10 @@ def _placed(quad: Quad, marks: Mapping[str, dict[NamedNode, str]]) -> tuple[str 
     name = iris.meta_key(quad.predicate.value) or _field(quad.predicate) or ""
     if subject in marks:
         mark = marks[subject]
-        session = next((mark[each] for each in (vocab.NOTE_ON, vocab.TAG_OF, vocab.REMOVED_FROM) if each in mark), None)
-        index = mark.get(vocab.NOTE_INDEX)
-        where = "note" if vocab.NOTE_ON in mark or index is not None else "tag"
+        session = next((mark[each] for each in _NAMED if each in mark), None)
+        index = mark.get(vocab.NOTE_INDEX, mark.get(vocab.SCORED_FROM))
+        is_note = vocab.NOTE_ON in mark or vocab.NOTE_INDEX in mark
+        where = "score" if vocab.SCORED in mark else "note" if is_note else "tag"
         of = None if session is None else iris.session_id(session)
         return of, int(index) if index and index.isdecimal() else None, where, name
     owner = iris.session_id(subject) if subject.startswith(iris.session("")) else None

@@ -18,7 +18,8 @@ from trails.plumbing import actors
 from trails.plumbing.needle import Needle
 
 _NAMES: Final = frozenset(
-    {vocab.TAG_NAME, vocab.REMOVED_TAG, vocab.EVENT_ID, vocab.CALL_ID, vocab.SOURCE_ID, vocab.SLOT, vocab.MEMORY_ID, vocab.URI}
+    {vocab.TAG_NAME, vocab.REMOVED_TAG, vocab.SCORE_NAME, vocab.EVENT_ID, vocab.CALL_ID, vocab.SOURCE_ID, vocab.SLOT,
+    vocab.MEMORY_ID, vocab.URI}
 )  # fmt: skip
 """The properties whose values tell one thing from another: each gets a new value of its own."""
 _KEYS: Final = frozenset(

@@ -12,13 +12,14 @@ from trails import iris, vocab
 from trails.decoding import decodes
 from trails.model import Note, Tag
 from trails.records.schema import IRI, NUMBER, SESSION, TEXT, TIME, Codec, Field, Table
+from trails.records.scores import Score
 from trails.records.terms import Row, time_literal
 
 REMOVAL: Final = frozenset(
     {vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.REMOVED_FROM, vocab.REMOVED_TAG, vocab.REMOVED_NOTE}
-    | {vocab.TAG_LENGTH, vocab.NOTE_INDEX, vocab.NAMED_DIGEST}
+    | {vocab.REMOVED_SCORE, vocab.SCORED_UP_TO, vocab.TAG_LENGTH, vocab.NOTE_INDEX, vocab.NAMED_DIGEST}
 )
-"""What the catalog may say of the removal of a tag or a note; the log says whether it is as it was."""
+"""What the catalog may say of the removal of a tag, a note or a score; the log says whether it is as it was."""
 
 
 # --- kept
@@ -71,11 +72,14 @@ def note_quads(note: Note) -> list[Quad]:
     return _NOTE.quads(note, NamedNode(iris.note(note.id)), vocab.CATALOG)
 
 
-def removal_quads(removed: Tag | Note, by_iri: str, time: datetime, token: str) -> list[Quad]:
-    """Return what stays of a tag or a note that was removed: who did it, when, and what it named; no text."""
+def removal_quads(removed: Tag | Note | Score, by_iri: str, time: datetime, token: str) -> list[Quad]:
+    """Return what stays of a tag, a note or a score that was removed: who did it, when, and what it named; no text."""
     if isinstance(removed, Tag):
         named, what = iris.tag(removed.name), (vocab.REMOVED_TAG, removed.name)
         place, digest = (vocab.TAG_LENGTH, removed.length), removed.digest
+    elif isinstance(removed, Score):
+        named, what = iris.score(removed.id), (vocab.REMOVED_SCORE, removed.id)
+        place, digest = (vocab.SCORED_UP_TO, removed.end), removed.turn_digest
     else:
         named, what = iris.note(removed.id), (vocab.REMOVED_NOTE, removed.id)
         place, digest = (vocab.NOTE_INDEX, removed.index), removed.turn_digest

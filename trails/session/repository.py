@@ -51,12 +51,14 @@ from trails.plumbing.transaction import check_free_names
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree, new_prompt
 from trails.progress import Progress
+from trails.records.scores import Score, ScoreValue
 from trails.records.sessions import DEFAULT_AGENT, DEFAULT_PRINCIPAL
-from trails.session import agreeing, deleting, forms
+from trails.session import agreeing, deleting, forms, scores
 from trails.session.deleting import Children
 from trails.session.maintenance import Maintenance
 from trails.session.notes import Notes
 from trails.session.proofs import Proofs
+from trails.session.scores import ScoreRef
 from trails.session.session import Session, flatten, load, place, replay, window
 from trails.session.tags import Tags
 from trails.store.contract import QuadStore, Result, Solutions
@@ -65,6 +67,7 @@ from trails.store.postgres.store import PostgresStore
 from trails.store.view import ViewStore
 
 if TYPE_CHECKING:
+    from trails.compare.agreement import Agreement
     from trails.compare.comparison import Comparison
     from trails.context import Context
     from trails.context.tokens import Counter
@@ -72,8 +75,11 @@ if TYPE_CHECKING:
     from trails.graph import GraphView, StoreView
     from trails.plumbing.watch import Callback, Changes, Feed, Subscription
     from trails.session.player import Player
+    from trails.session.scoring import Scorer, Scoring
 
 _Ids = list[str]  # inside the class, `list` is the method
+_Scores = list[Score]
+_Refs = list[ScoreRef | None]
 _Triples = list[Triple]
 
 
@@ -173,8 +179,9 @@ class Repository(Handle, public=True):
     def refresh(self) -> bool:
         """See everything that was acknowledged before this call; return whether there is something new.
 
-        Sessions that were loaded before stay as they are. A store that was not opened with `read_only` always sees
-        everything: nothing is done, and False is returned. Raises what opening with `read_only` does; what was seen stays.
+        Sessions that were loaded before stay as they are. A store in PostgreSQL brings in what others committed. A store in a
+        folder that was not opened with `read_only` always sees everything: nothing is done, and False is returned. Raises what
+        opening with `read_only` does, or `StoreFailed` where the server cannot be reached; what was seen stays.
 
         >>> import tempfile, trails
         >>> place = tempfile.mkdtemp()
@@ -183,26 +190,16 @@ class Repository(Handle, public=True):
         ...     "chat" in view, view.refresh(), "chat" in view
         (False, True, True)
         """
-        if not isinstance(self.store, ViewStore):
+        if not isinstance(self.store, ViewStore | PostgresStore):
             return False
         try:
-            return self.store.refresh()
+            return self.store.refresh() if isinstance(self.store, ViewStore) else self.store.sync()
         finally:
             self.workspace.rewrites += 1  # what was read before may be redacted by now
 
     def sync(self) -> bool:
-        """Bring in everything that was committed anywhere before this call; return whether there was anything.
-
-        That is for a store in PostgreSQL, whose other writers are not seen before the next commit here, or this call. A
-        store that one process owns has nothing to bring in, and one that was opened with `read_only` is refreshed.
-        Raises `StoreFailed` where the server cannot be reached; reading goes on.
-        """
-        if not isinstance(self.store, PostgresStore):
-            return self.refresh()
-        try:
-            return self.store.sync()
-        finally:
-            self.workspace.rewrites += 1  # as in `refresh`
+        """Bring in everything that was committed anywhere before this call: `refresh`, as stores with many writers name it."""
+        return self.refresh()
 
     # --- sessions
 
@@ -617,6 +614,149 @@ class Repository(Handle, public=True):
         """The notes on turns."""
         return Notes(self.workspace, self)
 
+    def score(
+        self,
+        ref: ScoreRef,
+        name: str,
+        value: ScoreValue,
+        *,
+        by: str | None = None,
+        version: str | None = None,
+        reason: str | None = None,
+        time: datetime | None = None,
+        id: str | None = None,  # noqa: A002 - the public name
+    ) -> Score:
+        """Say what a session, a turn or a span of turns is worth, and return the score; stored at once.
+
+        `ref` is a session by any name of it, a `Turn`, (name, index), or (name, start, end) with an exclusive end; as a
+        text, a turn is `plan#3` and a span `plan#2:5`. What is scored must be stored, inherited turns included. A score of
+        a session is of its transcript as it stands then; one of turns is seen from every session that has them or a copy.
+        `name` says what was looked at (1 to 200 characters). `value` is a finite number, a truth value or a text, such as
+        a category. `by` names the scorer, as for `delete`, `agent:NAME` for a program, and `version` which one of it.
+        `reason` is kept with the score. `time` is now, or when it was given elsewhere; `id` is made up, or what tells the
+        score from all others: giving the same one again then writes nothing.
+
+        A score never changes: one more by the same scorer in the same version stands beside it, and the newer counts.
+
+        Raises `InvalidInput` for turns that are not stored, for values that are no scores, and for an id in use.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     plan = store.create(id="plan"); _ = plan.append("user", "Plan a trip"); _ = plan.persist()
+        ...     first = store.score("plan", "accuracy", 0.5, by="agent:grader", version="1")
+        ...     tone = store.score("plan#0", "tone", "polite", by="bob")
+        ...     [(score.ref, score.name, score.value, score.by) for score in store.scores("plan")]
+        [('plan', 'accuracy', 0.5, 'grader'), ('plan#0', 'tone', 'polite', 'bob')]
+        """
+        return scores.score(self.workspace, ref, name, value, by=by, version=version, reason=reason, time=time, id=id)
+
+    def scores(
+        self,
+        ref: ScoreRef | None = None,
+        name: str | None = None,
+        *,
+        by: str | None = None,
+        version: str | None = None,
+        history: bool = False,
+    ) -> _Scores:
+        """Return the scores of a session and of the turns of its transcript, or of a turn or span, or all in the store.
+
+        `ref` is as for `score`; `name`, `by` and `version` limit them. Of several scores of the same by one scorer in one
+        version only the newest is there, unless `history` asks for all. They come in order of session, place and time.
+
+        Raises as `score` does for what is not stored.
+        """
+        return scores.listed(self.workspace, ref, name, by=by, version=version, history=history)
+
+    def score_all(
+        self,
+        sessions: Iterable[Name],
+        scorer: Scorer,
+        *,
+        name: str | None = None,
+        by: str | None = None,
+        version: str | None = None,
+        workers: int = 1,
+        again: bool = False,
+        progress: Progress | bool | None = None,
+    ) -> Scoring:
+        """Score sessions with a function, each stored as soon as it is there, and return what came of it.
+
+        `scorer` is called with a `Session` (a copy that it may append to) and returns a score's value, (value, reason), several
+        by name as a mapping, or None for no score. `name` and `by` are the function's own name unless given: it scores as
+        `agent:NAME`, and several by name are called `NAME.KEY`. `workers` sessions are scored at a time, on threads.
+
+        A session that this scorer in this version has scored as it stands is skipped, so the same call again goes on where
+        one was cut short; `again` scores all. Where the scorer raises, or returns what is no score, that session is named
+        among `failed`, with nothing stored of it, and the others go on. `progress` is called with how many are done, how many
+        there are and which was last, or True for a bar.
+
+        Raises `SessionNotFound` for an unknown session and `InvalidInput` for what is no scorer, before anything is scored.
+
+        >>> import trails
+        >>> def length(session): return len(session)
+        >>> with trails.open(":memory:") as store:
+        ...     for text in ("Go", "Stay"):
+        ...         with store.session(text.lower()) as chat: _ = chat.append("user", text)
+        ...     first = store.score_all(["go", "stay"], length, version="1")
+        ...     [(each.ref, each.name, each.value, each.by) for each in first.scores]
+        ...     store.score_all(["go", "stay"], length, version="1").skipped
+        [('go', 'length', 1, 'length'), ('stay', 'length', 1, 'length')]
+        ('go', 'stay')
+        """
+        from trails.session import scoring  # noqa: PLC0415 - a pool of threads, needed only here
+
+        by_whom = scoring.by_whom(self.workspace, scorer, name, by, version)
+        return scoring.score_all(
+            self.workspace, sessions, scorer, by_whom, workers=workers, again=again, progress=progress
+        )
+
+    def agreement(
+        self,
+        name: str,
+        left: str,
+        right: str,
+        *,
+        left_version: str | None = None,
+        right_version: str | None = None,
+        sessions: Iterable[Name] | None = None,
+    ) -> Agreement:
+        """Return how far two scorers agree on what both scored under a name: Cohen's kappa, or correlations.
+
+        `left` and `right` name the scorers, as `by` does; of each the newest score counts, or that of a version. `sessions`
+        limits it to those sessions and the turns of their transcripts. Texts and truth values are categories, the rest
+        numbers.
+
+        Raises `InvalidInput` for scores that are numbers and texts, and where both scored fewer than 2 of the same.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     with store.session("s") as chat: _ = [chat.append("user", text) for text in ("a", "b", "c", "d")]
+        ...     for at, (one, other) in enumerate([("y", "y"), ("y", "n"), ("n", "n"), ("n", "n")]):
+        ...         _ = store.score(("s", at), "ok", one, by="ann"), store.score(("s", at), "ok", other, by="ben")
+        ...     found = store.agreement("ok", "ann", "ben"); found.n, found.same, found.kappa
+        (4, 0.75, 0.5)
+        """
+        from trails.compare.agreement import agreement  # noqa: PLC0415 - needed only here
+
+        refs: _Refs = [None] if sessions is None else list(sessions)
+        sides = [
+            (
+                side if version is None else f"{side}/{version}",
+                [score for ref in refs for score in self.scores(ref, name, by=side, version=version)],
+            )
+            for side, version in ((left, left_version), (right, right_version))
+        ]
+        return agreement(validate.name(name, "a score's name"), *sides)
+
+    def remove_score(self, score_id: str, *, by: str | None = None) -> Score:
+        """Remove a score and return what it was; a record stays of who removed it when, and nothing of what it said.
+
+        Its texts stay in the store's files until `vacuum`, and in backups. `by` is as for `delete`. Raises `InvalidInput`
+        where there is no such score.
+        """
+        return scores.remove(self.workspace, score_id, by)
+
     def search(
         self,
         text: str | None = None,
@@ -696,16 +836,17 @@ class Repository(Handle, public=True):
 
         `root` is any name of it, see `resolve`. With `at`, only the branches of that fork point have a row: the sessions
         whose transcript leaves the root's at that index. Columns are the names in `trails.compare.comparison.COLUMNS` and
-        `meta.KEY` for each metadata key that a branch has. `turns` and what starts with `total_` count the whole
-        transcript; tokens, cost, tools, models and the last answer are those of a branch's own turns. A turn that was
-        picked counts in each branch that has it, as in what a branch was made of: what branches spent together tell the
-        queries `token-usage-by-session` and `cost`, which count a call once. `columns` says which are shown (default: all).
-        Rows come as in a tree unless `sort_by` names columns: smallest first, or greatest first where `descending`; missing
-        values last. `group_by` puts rows with the same values together, in order of those values, with statistics of every
-        numeric column; the root is a group of its own, named `(root)`. `arms` are patterns of labels (of ids, where there is
-        no label), by name or alone, and make the column `arm`, by which is grouped unless `group_by` says otherwise.
-        Whole numbers of metadata that say which and not how much get no statistics: those whose key ends in id, seed, index
-        or alike, or just the columns that `identifiers` names.
+        `meta.KEY` for each metadata key that a branch has, and `score.NAME` for each name of its own scores (the newest;
+        truth values as 1 and 0), `score.NAME@SCORER/VERSION` where several scorers gave it. `turns` and what starts with
+        `total_` count the whole transcript; tokens, cost, tools, models and the last answer are those of a branch's own
+        turns. A turn that was picked counts in each branch that has it, as in what a branch was made of: what branches spent
+        together tell the queries `token-usage-by-session` and `cost`, which count a call once. `columns` says which are shown
+        (default: all). Rows come as in a tree unless `sort_by` names columns: smallest first, or greatest first where
+        `descending`; missing values last. `group_by` puts rows with the same values together, in order of those values, with
+        statistics of every numeric column; the root is a group of its own, named `(root)`. `arms` are patterns of labels (of
+        ids, where there is no label), by name or alone, and make the column `arm`, by which is grouped unless `group_by` says
+        otherwise. Whole numbers of metadata that say which and not how much get no statistics: those whose key ends in id,
+        seed, index or alike, or just the columns that `identifiers` names.
 
         Raises `SessionNotFound`; `InvalidInput` for an unknown column (it names those there are) or for an index that
         no branch leaves at; `IndexGap` where turns are missing.

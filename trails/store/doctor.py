@@ -42,6 +42,7 @@ _EXTRAS: Final = {
     "shacl": "pyshacl",
     "aio": "anyio",
     "stats": "scipy",
+    "inspect": "zstandard",
     "postgres": "psycopg",
     "secrets": "detect_secrets",
 }

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from trails import workers
 from trails.plumbing import imports
 from trails.records.acts import SourceFile
-from trails.transcripts.known import TRANSCRIPTS
+from trails.transcripts.known import TRANSCRIPTS, Format
 from trails.transcripts.source import SourceTurn, Transcript
 from trails.transcripts.withholding import Withholding
 
@@ -63,6 +63,8 @@ def begin(_: None) -> Callable[[Group], Parsed | None]:
 def _parse(group: Group) -> Parsed | None:
     try:
         name, files = group
+        if known(name).stream is not None:
+            return None
         found = read(name, [(str(file), file.read_bytes()) for file in files])
     except Exception:  # noqa: BLE001 - it is read once more where it can be said
         return None
@@ -74,6 +76,14 @@ def _parse(group: Group) -> Parsed | None:
 
 def read(name: str, contents: Sequence[tuple[str, bytes]]) -> Parsed:
     """Return what files of a format say, each the name of a file, empty for none, and its bytes."""
-    known = next(each for each in TRANSCRIPTS if each.name == name)
-    transcript = known.parse(contents)
-    return Parsed(transcript, {file: imports.source_file(data, Path(file).name or None) for file, data in contents})
+    return Parsed(known(name).parse(contents), source_files(contents))
+
+
+def source_files(contents: Sequence[tuple[str, bytes]]) -> dict[str, SourceFile]:
+    """Return what an import records of files, by their names."""
+    return {file: imports.source_file(data, Path(file).name or None) for file, data in contents}
+
+
+def known(name: str) -> Format:
+    """Return a format by its name."""
+    return next(each for each in TRANSCRIPTS if each.name == name)

@@ -57,6 +57,15 @@ def sniff(head: bytes) -> bool:
     return "mapping" in first and first["mapping"] is None and bool(_NODE.search(begin))
 
 
+def holds(names: Sequence[str]) -> bool:
+    """Tell whether a zip with these members is an export of ChatGPT.
+
+    >>> holds(["user.json", "conversations.json"]), holds(["header.json"])
+    (True, False)
+    """
+    return any(_MEMBER.fullmatch(name) for name in names)
+
+
 def find_files(path: Path) -> list[Path]:
     """Return the file itself, or an export folder's `conversations.json`; raise `InvalidInput` where there is neither."""
     return [file for file in files_at(path, "conversations*.json") if file == path or _MEMBER.fullmatch(file.name)]

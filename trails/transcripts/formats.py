@@ -16,8 +16,10 @@ from trails.plumbing import reads, scan
 from trails.plumbing.imports import Importing
 from trails.progress import Progress, moving
 from trails.session import Repository
-from trails.transcripts import ahead, rdf
+from trails.transcripts import ahead, archives, rdf
 from trails.transcripts.ahead import Parsed
+from trails.transcripts.exporting import family, parquet, writers
+from trails.transcripts.exporting.report import SessionExport
 from trails.transcripts.known import TRANSCRIPTS
 from trails.transcripts.merge import Growing, Read, importing, merge
 from trails.transcripts.openclaw import folder
@@ -30,7 +32,7 @@ _HEAD: Final = 1 << 16
 
 
 _RDF: Final = {".nq": "nquads", ".trig": "trig"}
-_SURE: Final = frozenset({".jsonl", *_RDF})
+_SURE: Final = frozenset({".jsonl", ".eval", *_RDF})
 """The endings of files in a folder that are taken for transcripts of the format given."""
 _MAYBE: Final = frozenset({".json", ".traj"})
 RESTED: Final = 600.0
@@ -43,7 +45,7 @@ _EXACT: Final = (
     "out of those turns with `trails redact`. Nothing was imported"
 )
 IMPORT_FORMATS: Final = (*(known.name for known in TRANSCRIPTS), folder.FORMAT, *_RDF.values())
-EXPORT_FORMATS: Final = ("pi", folder.FORMAT, *_RDF.values())
+EXPORT_FORMATS: Final = ("pi", folder.FORMAT, *_RDF.values(), *writers.WRITERS, parquet.FORMAT)
 
 
 def import_path(
@@ -111,7 +113,7 @@ def import_bytes(
     if format is not None and (format not in IMPORT_FORMATS or format == folder.FORMAT):
         alone = [each for each in IMPORT_FORMATS if each != folder.FORMAT]
         raise InvalidInput(f"{format!r} is no format of one file to import; there are: {', '.join(alone)}")
-    name = format or _sniffed(data[:_HEAD])
+    name = format or _sniffed(data[:_HEAD], data)
     if name is None:
         what = "is no transcript of a format that can be told; name the format" if data else "is empty"
         raise InvalidInput(f"what was given to import {what}")
@@ -211,7 +213,7 @@ def _groups(path: Path, wanted: str | None, report: ImportReport) -> Iterator[tu
                 FileProblem(file=str(file), line=0, reason="is no transcript of a known format", text="")
             )
     if not found and not report.problems:
-        raise InvalidInput(f"the folder {path} holds no transcripts (*.jsonl, *.json, *.traj, *.nq, *.trig)")
+        raise InvalidInput(f"the folder {path} holds no transcripts (*.jsonl, *.json, *.eval, *.traj, *.nq, *.trig)")
     if strange:
         more = f" and {len(strange) - _NAMED} more" if len(strange) > _NAMED else ""
         names = ", ".join(str(file.relative_to(path)) for file in strange[:_NAMED])
@@ -242,10 +244,14 @@ def _format_of(file: Path) -> str | None:
     if file.suffix in _RDF:
         return _RDF[file.suffix]
     with file.open("rb") as opened:
-        return _sniffed(opened.read(_HEAD))
+        return _sniffed(opened.read(_HEAD), opened)
 
 
-def _sniffed(head: bytes) -> str | None:
+def _sniffed(head: bytes, whole: bytes | BinaryIO) -> str | None:
+    """Return the format of a file by its beginning, or by its members' names if it is a zip that can be read."""
+    names = archives.names_in(whole) if head.startswith(archives.SIGNATURE) else None
+    if names is not None:
+        return next((known.name for known in TRANSCRIPTS if known.holds is not None and known.holds(names)), None)
     return next((known.name for known in TRANSCRIPTS if known.sniff(head)), None)
 
 
@@ -324,17 +330,27 @@ def _import_read(
         for session in (*report.sessions_created, *report.forks_created, *report.grown):
             report.secrets += scan.own(repository.workspace, session)
         return report
-    said_in = ahead.read(name, read) if parsed is None else parsed
-    return merge(
-        repository,
-        said_in.transcript,
-        file=said,
-        growing=growing,
-        progress=progress,
-        redact_secrets=redact_secrets,
-        read=Read(began, said_in.files),
-        clean=said_in.clean,
-    )
+    stream = ahead.known(name).stream
+    if stream is None:
+        said_in = ahead.read(name, read) if parsed is None else parsed
+        parts, files, clean = iter([said_in.transcript]), said_in.files, said_in.clean
+    else:
+        parts, files, clean = stream(read), ahead.source_files(read), ()
+    report = ImportReport()
+    for part in parts:
+        report.add(
+            merge(
+                repository,
+                part,
+                file=said,
+                growing=growing,
+                progress=progress,
+                redact_secrets=redact_secrets,
+                read=Read(began, files),
+                clean=clean,
+            )
+        )
+    return report
 
 
 def _is_fresh(file: str, said: datetime | None) -> bool:
@@ -349,14 +365,44 @@ def _is_fresh(file: str, said: datetime | None) -> bool:
     return abs(time.time() - changed) < RESTED and (said is None or abs(changed - said.timestamp()) < RESTED)
 
 
-def export_session(repository: Repository, session_id: str, format: str, out: BinaryIO) -> None:  # noqa: A002
-    """Write a session with its lineage to a binary file: `pi` JSONL, or exact `nquads` or `trig`."""
+def export_session(
+    repository: Repository,
+    session_id: str,
+    format: str,  # noqa: A002 - the public name
+    out: BinaryIO,
+    *,
+    forks: bool = False,
+) -> SessionExport:
+    """Write a session with what it inherits to a binary file, and return what was written and what the format cannot say.
+
+    `nquads` and `trig` are exact; `pi` is a session file; `html` is one page that needs nothing else. With `forks` all forks of
+    the session come along, theirs too, in the formats that can hold them; the others raise `InvalidInput`.
+
+    >>> import io, trails
+    >>> with trails.open(":memory:") as store:
+    ...     s = store.create(id="plan"); _ = s.append("user", "Plan a trip"); _ = s.fork(id="other").persist()
+    ...     export_session(store, "plan", "html", io.BytesIO(), forks=True).sessions
+    ('plan', 'other')
+    """
     if format == folder.FORMAT:
         raise InvalidInput("openclaw is a whole folder, not one session: `openclaw_export.export_folder` writes it")
+    if format == parquet.FORMAT:
+        raise InvalidInput("parquet is a folder of tables, not one file: `exporting.parquet.export_tables` writes it")
     if format not in EXPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to export; there are: {', '.join(EXPORT_FORMATS)}")
-    with reads.recorded(repository.workspace, [repository.record(session_id).id], "export"):
+    writer = writers.WRITERS.get(format)
+    if forks and (writer is None or not writer.forks):
+        able = ", ".join(name for name, each in writers.WRITERS.items() if each.forks)
+        raise InvalidInput(
+            f"a file of {format!r} holds one session, without its forks; those that hold them are: {able}"
+        )
+    record = repository.record(session_id)
+    with reads.recorded(repository.workspace, family.ids(repository, record.id, forks=forks), "export"):
+        if writer is not None:
+            return writer.write(family.read(repository, record.id, forks=forks), out)
         if format == "pi":
             out.write(export.export_session(repository, session_id))
         else:
             rdf.export_session(repository, session_id, format, out)
+    last = repository.reader.last_index(repository.reader.lineage(record.id))
+    return SessionExport(format, (record.id,), 0 if last is None else last + 1)

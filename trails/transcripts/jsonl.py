@@ -59,16 +59,38 @@ def shared_lines(objects: Sequence[tuple[int, object]]) -> list[str]:
     return [f"line {number} holds {count} records; each was read" for number, count in counts.items() if count > 1]
 
 
-def read_object(data: bytes) -> dict[str, Any] | Problem:
+def read_object(data: bytes, *, constants: bool = False) -> dict[str, Any] | Problem:
     """Return the one JSON object that a whole file is, by the rules of `read_lines`; a problem at line 0 where it is none.
+
+    With `constants`, for sources that write them, `NaN`, `Infinity` and `-Infinity` are read as texts.
 
     >>> read_object(b'{"a": 1}'), read_object(b"[]").reason
     ({'a': 1}, 'is not a JSON object but an array')
+    >>> read_object(b'{"a": NaN}', constants=True)
+    {'a': 'NaN'}
     """
     try:
-        return _object(data.removeprefix(BOM_UTF8))
+        return _object(data.removeprefix(BOM_UTF8), constants=constants)
     except _UnusableError as error:
         return problem(0, f"{error}", b"")
+
+
+def read_list(data: bytes, *, constants: bool = False) -> list[Any] | Problem:
+    """Return the one JSON array that a whole file is; all else is as for `read_object`.
+
+    >>> read_list(b"[1, 2]"), read_list(b"{}").reason
+    ([1, 2], 'is not a JSON array')
+    """
+    if not data.removeprefix(BOM_UTF8).lstrip().startswith(b"["):
+        return problem(0, "is not a JSON array", data[:MAX_SHOWN])
+    held = read_object(b'{"all":' + data.removeprefix(BOM_UTF8) + b"}", constants=constants)
+    if isinstance(held, Problem):
+        return held
+    return (
+        held["all"]
+        if held.keys() == {"all"} and isinstance(held["all"], list)
+        else problem(0, "is not a JSON array", b"")
+    )
 
 
 def read_values(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Problem]]:
@@ -137,13 +159,13 @@ class _UnusableError(Exception):
     """Why a line cannot be used."""
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _object(line: bytes, *, constants: bool = False) -> dict[str, Any]:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise _UnusableError(f"is not UTF-8 (byte {error.start + 1} of the line)") from None
     try:
-        value: Any = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        value: Any = json.loads(text, parse_constant=str if constants else _refuse, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise _UnusableError(f"{_why(error)} (column {error.colno})") from None
     except (ValueError, RecursionError) as error:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from trails.transcripts import chatgpt, gemini, swe_agent
+from trails.transcripts import atif, chatgpt, gemini, messages, swe_agent
 from trails.transcripts.claude_code import projects
 from trails.transcripts.codex import rollout
+from trails.transcripts.inspect_ai import log
 from trails.transcripts.otel import otlp
 from trails.transcripts.pi import session_file
 from trails.transcripts.source import Transcript
@@ -25,6 +26,10 @@ class Format:
     parse: Callable[[Sequence[tuple[str, bytes]]], Transcript]
     alone: bool = False
     """Whether each file stands by itself: those of a folder are then read one at a time."""
+    holds: Callable[[Sequence[str]], bool] | None = None
+    """Whether a zip whose members have these names is of this format; None for a format that comes in no zip."""
+    stream: Callable[[Sequence[tuple[str, bytes]]], Iterator[Transcript]] | None = None
+    """As `parse`, in parts that are read and brought in one after the other; None where a file is read as a whole."""
 
 
 TRANSCRIPTS: Final = (
@@ -32,8 +37,11 @@ TRANSCRIPTS: Final = (
     Format("pi", session_file.sniff, session_file.find_files, session_file.parse),
     Format("codex", rollout.sniff, rollout.find_files, rollout.parse),
     Format("gemini-cli", gemini.sniff, gemini.find_files, gemini.parse),
-    Format("chatgpt", chatgpt.sniff, chatgpt.find_files, chatgpt.parse, alone=True),
+    Format("chatgpt", chatgpt.sniff, chatgpt.find_files, chatgpt.parse, alone=True, holds=chatgpt.holds),
     Format("swe-agent", swe_agent.sniff, swe_agent.find_files, swe_agent.parse, alone=True),
+    Format("inspect", log.sniff, log.find_files, log.parse, alone=True, holds=log.holds, stream=log.stream),
+    Format("atif", atif.sniff, atif.find_files, atif.parse),
     Format("otel", otlp.sniff, otlp.find_files, otlp.parse),
+    Format("messages", messages.sniff, messages.find_files, messages.parse, alone=True),
 )
 """The formats that are recognised, in the order in which they are tried."""

@@ -434,7 +434,8 @@ class _Merge:
                 self._report.deleted.append(each)
                 return
         first = next((turn.time for turn in match.rest if turn.time), None)
-        fork = session.fork(match.length, id=fork_id, created=first, source_session=self._name)
+        meta = {name: self._source.meta[name] for name in self._source.fork_meta if name in self._source.meta}
+        fork = session.fork(match.length, id=fork_id, meta=meta or None, created=first, source_session=self._name)
         try:
             self._append(fork, match.rest)
         except TrailsError:

@@ -114,6 +114,8 @@ class SourceSession:
     agent: str | None = None
     system: str | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
+    fork_meta: tuple[str, ...] = ()
+    """The names of the metadata that its forks have as well."""
     spawned_by: str | None = None
     """The source id of the session that spawned this one."""
     continues: str | None = None

@@ -1,0 +1,165 @@
+"""Conversations as records: each is a session, calls and answers without ids are paired in order, a preference is a fork."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import trails
+from tests.support.machines import examples
+from tests.support.malformed import replaced
+from trails import Repository
+from trails.transcripts import messages
+from trails.transcripts.formats import import_bytes, import_path
+from trails.transcripts.source import SourceSession, Transcript
+
+FILES = ("openai_tools.jsonl", "reason_tool_use.jsonl", "sharegpt_tools.json", "toy_chat_fine_tuning.jsonl")
+
+
+def parsed(*records: Any) -> Transcript:
+    return messages.parse([("file", "\n".join(json.dumps(record) for record in records).encode())])
+
+
+def only(record: Any) -> SourceSession:
+    [session] = parsed(record).sessions
+    return session
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_real_file_has_the_conversations_messages_and_calls_that_were_counted(shared: Path, name: str) -> None:
+    counted = json.loads((shared / "data/research/data_research_expectations.json").read_text())[f"messages/{name}"]
+    data = (shared / "data/research/messages" / name).read_bytes()
+    assert messages.sniff(data[: 1 << 16])
+    found = messages.parse([(name, data)])
+    assert not found.problems
+    assert [len(session.paths[0]) for session in found.sessions] == counted["lengths"]
+    assert found.records == {"record": counted["conversations"], **counted["roles"]}
+    turns = [turn for session in found.sessions for turn in session.paths[0]]
+    told = counted["function_call_messages"] + counted.get("deprecated_function_calls", 0)
+    calls = sum(counted["tool_calls"].values()) + counted["content_part_kinds"].get("tool_call", 0)
+    assert sum(len(turn.tool_calls) for turn in turns) == told + calls
+    assert sum(turn.tool_call_id is not None for turn in turns) == counted["tool_results"]
+    assert sum("tools" in session.meta for session in found.sessions) <= counted["records_with_tools"]
+
+
+def test_importing_a_file_again_adds_nothing_and_a_grown_one_its_new_records(store: Repository, tmp_path: Path) -> None:
+    one, other = ({"messages": [{"role": "user", "content": text}]} for text in ("a", "b"))
+    file = tmp_path / "train.jsonl"
+    file.write_text(json.dumps(one))
+    first = import_path(store, file)
+    file.write_text(f"{json.dumps(other)}\n{json.dumps(one)}\n")
+    again = import_path(store, file)
+    assert (len(first.sessions_created), len(again.sessions_created), again.turns_added) == (1, 1, 1)
+    assert again.unchanged == first.sessions_created
+
+
+def test_sharegpt_has_its_roles_calls_and_answers_as_others_have_them() -> None:
+    call = json.dumps([{"name": "f", "arguments": {"x": 1}}, {"name": "g", "arguments": {}}])
+    session = only(
+        {
+            "system": "Be terse.",
+            "conversations": [
+                {"from": "human", "value": "hi"},
+                {"from": "function_call", "value": call},
+                {"from": "observation", "value": "1"},
+                {"from": "observation", "value": "2"},
+                {"from": "gpt", "value": "done"},
+            ],
+        }
+    )
+    assert session.system == "Be terse."
+    assert [turn.role for turn in session.paths[0]] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert [call["name"] for call in session.paths[0][1].tool_calls] == ["f", "g"]
+    assert [turn.tool_call_id for turn in session.paths[0]] == [None, None, "call-1", "call-2", None]
+
+
+def test_an_answer_is_not_taken_for_one_to_calls_that_others_were_answered_after() -> None:
+    def asks() -> dict[str, str]:
+        return {"from": "function_call", "value": json.dumps([{"name": "f"}, {"name": "g"}])}
+
+    said = [asks(), {"from": "observation", "value": "both"}, asks(), {"from": "observation", "value": "both"}]
+    path = only({"conversations": said}).paths[0]
+    assert [turn.tool_call_id for turn in path] == [None, "call-1", None, "call-3"]
+
+
+def test_a_call_that_names_no_tool_stays_a_text() -> None:
+    found = parsed({"conversations": [{"from": "function_call", "value": "run it"}]})
+    assert found.sessions[0].paths[0][0].content == "run it"
+    assert "1 call(s) are told as a text that names no tool; the text is kept" in found.notes
+
+
+def test_what_a_record_prefers_and_what_not_are_two_endings(memory: Repository) -> None:
+    user = {"role": "user", "content": "hi"}
+    good, bad = ({"role": "assistant", "content": text} for text in ("good", "bad"))
+    shapes = (
+        {"messages": [user], "chosen": good, "rejected": bad},
+        {"chosen": [user, good], "rejected": [user, bad]},
+        {"input": {"messages": [user]}, "preferred_output": [good], "non_preferred_output": [bad]},
+    )
+    for shape in shapes:
+        main, fork = only(shape).paths
+        assert [turn.content for turn in (*main, *fork)] == ["hi", "good", "hi", "bad"]
+        assert main[0] is fork[0]
+    report = import_bytes(memory, json.dumps(shapes[0]).encode())
+    [fork_id] = report.forks_created
+    assert memory.load(fork_id).forked_at_index == 1
+
+
+def test_a_weight_a_name_and_a_refusal_are_kept() -> None:
+    said = {"role": "assistant", "content": None, "refusal": "no", "weight": 0, "name": "bot"}
+    [turn] = only({"messages": [said]}).paths[0]
+    assert (turn.content, turn.meta) == ([{"type": "refusal", "refusal": "no"}], {"weight": 0, "name": "bot"})
+
+
+def test_what_is_no_record_or_message_is_reported_and_the_rest_is_read() -> None:
+    found = parsed({"messages": [{"role": "user", "content": "a"}, {"content": "b"}, 7]}, {"text": "c"})
+    assert [len(session.paths[0]) for session in found.sessions] == [1]
+    reasons = [problem.reason for problem in found.problems]
+    assert reasons == ["message 1 has no role", "message 2 has no role", reasons[2]]
+    assert "holds no conversation" in reasons[2]
+
+
+RECORD = {
+    "messages": [
+        {"role": "user", "content": [{"type": "text", "value": "a"}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "c", "content": "b"},
+        {"from": "function_call", "value": '{"name": "f"}', "function_call": {"name": "f"}, "refusal": "r"},
+    ],
+    "chosen": [{"role": "assistant", "content": "x"}],
+    "rejected": [{"role": "assistant", "content": "y"}],
+    "tools": "[]",
+    "system": "s",
+    "input": {"messages": []},
+}
+
+
+@given(data=st.data())
+@examples(300)
+def test_a_malformed_record_raises_nothing_and_is_not_lost_in_silence(data: st.DataObject) -> None:
+    wrong = replaced(RECORD, data.draw)
+    found = parsed(wrong)
+    assert found.sessions or found.problems
+    assert Counter(found.records)["record"] <= 1
+    with trails.open(":memory:") as store:
+        import_bytes(store, json.dumps(wrong).encode(), format="messages")
+
+
+@given(data=st.data())
+@examples(60)
+def test_a_file_cut_anywhere_loses_no_whole_record(data: st.DataObject) -> None:
+    whole = "\n".join(json.dumps({"messages": [{"role": "user", "content": str(n)}]}) for n in range(5)).encode()
+    cut = whole[: data.draw(st.integers(0, len(whole)))]
+    found = messages.parse([("file", cut)])
+    assert len(found.sessions) >= cut.count(b"\n")
+    assert len(found.sessions) + len(found.problems) == max(1, cut.count(b"\n") + bool(cut.rpartition(b"\n")[2]))

@@ -1,0 +1,86 @@
+"""Sessions as JSON lines that chat models are tuned on: a line a branch, whole, with its calls and its tools."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from tests.support.pages import grown
+from trails import Repository
+from trails.transcripts.exporting.report import SessionExport
+from trails.transcripts.formats import export_session
+
+TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
+
+
+def lines(store: Repository, session: str = "plan", *, forks: bool = True) -> tuple[list[Any], SessionExport]:
+    out = io.BytesIO()
+    report = export_session(store, session, "messages", out, forks=forks)
+    return [json.loads(line) for line in out.getvalue().splitlines()], report
+
+
+def test_each_branch_is_a_line_with_its_whole_transcript(store: Repository) -> None:
+    grown(store)
+    found, report = lines(store)
+    assert [[(m["role"], m["content"]) for m in line["messages"]] for line in found] == [
+        [("user", "a"), ("user", "b"), ("user", "c")],
+        [("user", "a"), ("user", "b"), ("assistant", "x")],
+        [("user", "a"), ("user", "y")],
+    ]
+    assert report.sessions == ("plan", "other", "deep")
+    assert len(lines(store, "deep", forks=False)[0]) == 1
+
+
+def test_calls_answers_the_system_prompt_and_tools_stand_where_openai_has_them(memory: Repository) -> None:
+    session = memory.create(id="plan", system="Be terse.", meta={"tools": TOOLS, "cwd": "/home"})
+    session.append("user", "Weather in Oslo?")
+    session.append("assistant", "", tool_calls=[{"id": "c1", "name": "weather", "arguments": '{"city": "Oslo"}'}])
+    session.append("tool", "2 C", tool_call_id="c1")
+    session.append("assistant", [{"type": "thinking", "thinking": "cold"}, {"type": "text", "text": "2 degrees."}])
+    session.persist()
+    (line,), report = lines(memory)
+    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
+    assert line == {
+        "messages": [
+            {"role": "system", "content": "Be terse."},
+            {"role": "user", "content": "Weather in Oslo?"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "2 C"},
+            {"role": "assistant", "content": "2 degrees."},
+        ],
+        "tools": TOOLS,
+    }
+    assert report.left_out[1:] == ("1 part that a model thought and did not say",)
+
+
+def test_what_a_line_cannot_say_is_counted(memory: Repository) -> None:
+    session = memory.create(id="plan")
+    session.append("user", "secret")
+    session.append("assistant", "", tool_calls=[{"id": "c1", "name": "weather", "arguments": "{}"}])
+    session.append("delivery", "sent")
+    session.append("summary", "All of it.")
+    session.persist()
+    memory.redact("plan", 0)
+    session.fork(at=0, id="empty").persist()
+    (line,), report = lines(memory)
+    assert [message["role"] for message in line["messages"]] == ["user", "assistant"]
+    assert line["messages"][0]["content"] == "[redacted]"
+    assert report.left_out[1:] == (
+        "1 session without a message, which made no line",
+        "1 summary turn whose turns are there themselves",
+        "1 turn of which a model is shown nothing",
+        "1 redacted turn that says [redacted]",
+        "1 unanswered tool call",
+        "1 session that calls tools whose definitions are not known",
+    )
+
+
+def test_a_line_is_a_line_whatever_breaks_stand_in_a_text(memory: Repository) -> None:
+    session = memory.create(id="plan")
+    session.append("user", "one\ntwo\r\u2028three\x00")
+    session.persist()
+    out = io.BytesIO()
+    export_session(memory, "plan", "messages", out)
+    assert out.getvalue().count(b"\n") == 1
+    assert json.loads(out.getvalue())["messages"] == [{"role": "user", "content": "one\ntwo\r\u2028three\x00"}]

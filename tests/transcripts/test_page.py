@@ -1,0 +1,212 @@
+"""Sessions as one HTML page: each turn once, forks at their turns, and no text that steers it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from pyoxigraph import NamedNode
+
+import trails
+from tests.support.commands import Run, ok, ok_json
+from tests.support.pages import HOSTILE, grown
+from trails import IndexGap, InvalidInput, Repository
+from trails.store.contract import Change
+from trails.transcripts.exporting.report import SessionExport
+from trails.transcripts.formats import export_session
+
+
+class Read(HTMLParser):
+    """What a parser finds: the elements, and the texts of each turn's `pre` by the turn's anchor."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.said: dict[str, list[str]] = {}
+        self.turn, self.inside = "", False
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        self.tags.append((tag, told))
+        if tag == "article":
+            self.turn = told["id"] or ""
+            self.said[self.turn] = []
+        if tag == "pre" and self.turn:
+            self.inside = True
+            self.said[self.turn].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "pre":
+            self.inside = False
+        if tag == "article":
+            self.turn = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self.said[self.turn][-1] += data
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [told for name, told in self.tags if name == tag]
+
+
+def page(store: Repository, session: str = "plan", *, forks: bool = True) -> tuple[str, SessionExport]:
+    out = io.BytesIO()
+    report = export_session(store, session, "html", out, forks=forks)
+    return out.getvalue().decode(), report
+
+
+def test_each_turn_stands_once_in_the_section_of_the_session_that_owns_it(store: Repository) -> None:
+    grown(store)
+    text, report = page(store)
+    assert Read(text).said == {
+        "b0-0": ["a"],
+        "b0-1": ["b"],
+        "b0-2": ["c"],
+        "b1-2": ["x"],
+        "b2-1": ["y"],
+    }
+    assert (report.format, report.sessions, report.turns) == ("html", ("plan", "other", "deep"), 5)
+
+
+def test_a_fork_is_named_at_the_last_turn_that_it_shares_whoever_owns_that(memory: Repository) -> None:
+    grown(memory)
+    text, _ = page(memory)
+    after = {
+        anchor: text.split(f'id="{anchor}"')[1].split("<article")[0] for anchor in ("b0-0", "b0-1", "b0-2", "b1-2")
+    }
+    assert "1 fork from here" in after["b0-0"]
+    assert 'href="#b2"' in after["b0-0"]
+    assert "1 fork from here" in after["b0-1"]
+    assert 'href="#b1"' in after["b0-1"]
+    assert "from here" not in after["b0-2"].split("<section")[0]
+    assert 'to <a href="#b0-1">turn 1</a>' in text
+    assert 'to <a href="#b0-0">turn 0</a>' in text
+
+
+def test_a_session_alone_comes_with_what_it_inherits_and_with_no_more(memory: Repository) -> None:
+    grown(memory)
+    text, report = page(memory, "deep", forks=False)
+    assert Read(text).said == {"b0-0": ["a"], "b1-1": ["y"]}
+    assert (report.sessions, report.turns) == (("deep",), 2)
+    assert "Only the turns that are inherited stand here" in text
+
+
+def test_no_text_becomes_markup_or_turns_what_stands_beside_it(memory: Repository) -> None:
+    session = memory.create(
+        id="plan", label=HOSTILE[0], principal="<b>alice", meta={"<i>": HOSTILE[5]}, system=HOSTILE[0]
+    )
+    for text in HOSTILE:
+        session.append("user", text)
+    session.append("<script>", [{"type": "text", "text": HOSTILE[0]}, {"type": "image", "url": HOSTILE[1]}])
+    session.append("assistant", "", tool_calls=[{"id": "c", "name": HOSTILE[1], "arguments": {"q": HOSTILE[0]}}])
+    session.persist()
+    memory.notes.add("plan", 0, HOSTILE[2])
+    memory.tags.add("v1", "plan@1")
+    text, _ = page(memory)
+    read = Read(text)
+    assert len(read.named("script")) == 1
+    assert len(read.named("style")) == 1
+    assert read.named("img") == []
+    assert [
+        told for _, told in read.tags if any(name.startswith("on") or name in ("style", "src") for name in told)
+    ] == []
+    assert len(read.named("h1")) == 1
+    assert [read.said[f"b0-{index}"][0] for index in (0, 1, 2, 3, 6, 7)] == [HOSTILE[i] for i in (0, 1, 2, 3, 6, 7)]
+    assert read.said["b0-4"] == ["\\u202eright to left\\u2066 and more"]
+    assert read.said["b0-5"] == ["a␀b␛[31m"]
+    assert "\u202e" not in text
+    assert "\x00" not in text
+
+
+def test_the_page_forbids_every_script_and_style_but_its_own_two(memory: Repository) -> None:
+    grown(memory)
+    text, _ = page(memory)
+    (policy,) = [told["content"] for told in Read(text).named("meta") if "http-equiv" in told]
+    rules = dict(rule.split(" ", 1) for rule in str(policy).split("; "))
+    assert (rules["default-src"], rules["base-uri"], rules["form-action"]) == ("'none'", "'none'", "'none'")
+    for rule, tag in (("script-src", "script"), ("style-src", "style")):
+        (inside,) = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        assert rules[rule] == f"'sha256-{base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()}'"
+    assert re.findall(r'(?:src|href)="(?!#)[^"]*"', text) == []
+
+
+def test_blank_lines_at_the_beginning_of_a_text_are_kept(memory: Repository) -> None:
+    session = memory.create(id="plan")
+    session.append("user", "\n\nspaced")
+    session.persist()
+    text, _ = page(memory)
+    assert '<pre dir="auto">\n\n\nspaced</pre>' in text  # a browser drops the first one
+
+
+def test_a_redacted_turn_shows_nothing_of_its_text(memory: Repository) -> None:
+    grown(memory)
+    memory.redact("plan", 1)
+    text, _ = page(memory)
+    assert Read(text).said["b0-1"] == ["(redacted)"]
+
+
+def test_the_same_sessions_give_the_same_bytes(memory: Repository) -> None:
+    grown(memory)
+    assert page(memory) == page(memory)
+
+
+def test_a_transcript_that_is_not_whole_makes_no_page(memory: Repository) -> None:
+    grown(memory)
+    (turn,) = memory.reader.turns_at("plan", [1])
+    gone = memory.store.quads((NamedNode(turn.iri), None, None, NamedNode("urn:trails:session:plan")))
+    memory.store.commit(Change(remove=gone))
+    with pytest.raises(IndexGap, match="turn 1"):
+        page(memory)
+
+
+def test_a_part_that_is_no_text_is_cut_and_the_report_says_so(memory: Repository) -> None:
+    session = memory.create(id="plan")
+    session.append("user", [{"type": "image", "data": "x" * 5000}])
+    session.persist()
+    text, report = page(memory)
+    assert report.left_out[-1] == "1 part that are no text, after 2,000 characters of each"
+    assert len(Read(text).said["b0-0"][0]) == 2001
+
+
+def test_a_format_that_holds_one_session_refuses_forks(memory: Repository) -> None:
+    grown(memory)
+    with pytest.raises(InvalidInput, match="holds one session, without its forks; those that hold them are: html"):
+        export_session(memory, "plan", "pi", io.BytesIO(), forks=True)
+
+
+def test_five_hundred_forks_of_one_turn_are_folded(memory: Repository) -> None:
+    plan = memory.create(id="plan")
+    plan.append("user", "a")
+    plan.persist()
+    for number in range(500):
+        plan.fork(at=1, id=f"f{number}").persist()
+    text, report = page(memory)
+    assert len(report.sessions) == 501
+    assert '<details class="k"><summary>500 forks from here</summary>' in text
+    assert text.count('<section id="b') == 501
+
+
+def test_the_command_writes_the_page_and_names_what_is_left_out(run: Run, place: Path, tmp_path: Path) -> None:
+    with trails.open(place, create=True) as store:
+        grown(store)
+    file = tmp_path / "plan.html"
+    told = ok_json(run("export", "plan", "--format", "html", "--forks", "-o", file, "--json"))
+    assert (told["sessions"], told["turns"], told["format"]) == (["plan", "other", "deep"], 5, "html")
+    assert Read(file.read_text()).said["b2-1"] == ["y"]
+    alone = run("export", "deep", "--format", "html", "-o", tmp_path / "deep.html")
+    assert ok(alone) == ""
+    assert "left out: salts" in alone.stderr
+
+
+def test_on_stdout_the_page_is_the_same(run: Run, place: Path, tmp_path: Path) -> None:
+    with trails.open(place, create=True) as store:
+        grown(store)
+        text, _ = page(store)
+    assert ok(run("export", "plan", "--format", "html", "--forks")) == text

@@ -1,0 +1,177 @@
+"""The HTML page of sessions in a headless Chromium: with its script and without, by keys, in light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.browser import Browser, browsing
+from tests.support.pages import HOSTILE, grown
+from trails import Repository
+from trails.transcripts.formats import export_session
+
+SHOWN = "[...document.querySelectorAll('article')].filter(a => a.checkVisibility()).map(a => a.id)"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browsing(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+def written(store: Repository, folder: Path) -> Path:
+    file = folder / "page.html"
+    with file.open("wb") as out:
+        export_session(store, "plan", "html", out, forks=True)
+    return file
+
+
+def test_a_link_to_a_session_shows_it_from_its_first_turn_and_nothing_else(
+    memory: Repository, browser: Browser, tmp_path: Path
+) -> None:
+    grown(memory)
+    browser.open(written(memory, tmp_path), part="#b2")
+    assert browser.ask(SHOWN) == ["b0-0", "b2-1"]
+    browser.ask("document.getElementById('all').click()")
+    assert browser.ask(SHOWN) == ["b0-0", "b0-1", "b0-2", "b1-2", "b2-1"]
+    followed = f"new Promise(done => addEventListener('hashchange', () => done({SHOWN})))"
+    click = "document.querySelector('nav a[href=\"#b1\"]').click()"
+    assert browser.ask(f"(() => {{ const seen = {followed}; {click}; return seen; }})()") == ["b0-0", "b0-1", "b1-2"]
+
+
+def test_two_sessions_are_compared_from_where_they_part(memory: Repository, browser: Browser, tmp_path: Path) -> None:
+    plan = memory.create(id="plan")
+    for role, text in (("user", "go"), ("assistant", "by the fast train"), ("user", "yes"), ("tool", "only here")):
+        plan.append(role, text)
+    plan.persist()
+    other = plan.fork(at=1, id="other")
+    for role, text in (("assistant", "by the slow train"), ("user", "yes")):
+        other.append(role, text)
+    other.persist()
+    browser.open(written(memory, tmp_path))
+    browser.ask("document.getElementById('compare').click()")
+    assert browser.ask("document.querySelector('#diff p').textContent") == "1 turns in common, then:"
+    row = "r => [r.dataset.kind || '', r.textContent.replace(/\\s+/g, ' ')]"
+    rows = f"[...document.querySelectorAll('#diff > div > *')].map({row})"
+    assert browser.ask(rows) == [
+        ["changed", "1 assistant by the fast train1 assistant by the slow train"],
+        ["", "1 equal"],
+        ["left", "3 tool only here"],
+    ]
+    marked = "['del', 'ins'].map(n => [...document.querySelectorAll('#diff ' + n)].map(e => e.textContent))"
+    assert browser.ask(marked) == [["fast"], ["slow"]]
+
+
+def test_a_search_lists_the_turns_that_say_it_in_any_case(memory: Repository, browser: Browser, tmp_path: Path) -> None:
+    session = memory.create(id="plan")
+    for text in ("a Train", "a bus", "trains <b>"):
+        session.append("user", text)
+    session.persist()
+    browser.open(written(memory, tmp_path))
+    browser.press("/", *"train")
+    assert browser.ask("document.getElementById('count').textContent") == "2 turns"
+    assert browser.ask("[...document.querySelectorAll('#found a')].map(a => a.hash)") == ["#b0-0", "#b0-2"]
+    assert browser.ask("[...document.querySelectorAll('#found mark')].map(a => a.textContent)") == ["Train", "train"]
+    browser.press("Escape")
+    assert browser.ask("document.getElementById('found').hidden") is True
+
+
+def test_keys_walk_through_turns_and_sessions(memory: Repository, browser: Browser, tmp_path: Path) -> None:
+    grown(memory)
+    browser.open(written(memory, tmp_path))
+    on = "document.querySelector('article.on').id"
+    browser.press("j", "j", "j", "k")
+    assert browser.ask(on) == "b0-1"
+    browser.press("n", "n")
+    assert browser.ask(SHOWN) == ["b0-0", "b0-1", "b1-2"]
+    browser.press("a")
+    assert len(browser.ask(SHOWN)) == 5
+    browser.press("?")
+    assert browser.ask("document.getElementById('help').open") is True
+
+
+def test_hostile_texts_run_nothing_fetch_nothing_and_are_shown_as_they_are(
+    memory: Repository, browser: Browser, tmp_path: Path
+) -> None:
+    session = memory.create(id="plan", label=HOSTILE[0], meta={"x": HOSTILE[1]})
+    for text in HOSTILE:
+        session.append("user", text)
+    session.persist()
+    fork = session.fork(at=1, id=HOSTILE[4].replace("\u202e", "").replace("\u2066", "").replace(" ", "-"))
+    for text in reversed(HOSTILE):
+        fork.append("user", text)
+    fork.persist()
+    page = written(memory, tmp_path)
+    browser.open(page)
+    browser.ask("document.getElementById('compare').click()")
+    browser.press("/", *"<img")
+    assert browser.ask("document.querySelectorAll('#found li').length") == 2
+    assert browser.ask("document.querySelectorAll('img, article h1').length") == 0
+    assert str(browser.ask("document.title")).startswith("</script><script>")
+    said = browser.ask("[...document.querySelectorAll('#b0 pre')].map(p => p.textContent)")
+    assert (said[1:5], said[7]) == ([*HOSTILE[:4]], HOSTILE[6])
+    assert browser.requests() == [page.as_uri()]
+    assert browser.complaints() == []
+
+
+def test_a_script_that_got_into_the_page_would_not_run(memory: Repository, browser: Browser, tmp_path: Path) -> None:
+    grown(memory)
+    page = written(memory, tmp_path)
+    planted = (
+        "<script>document.title='owned'</script><img src='https://evil.example/x' onerror=\"document.title='owned'\">"
+    )
+    page.write_text(page.read_text().replace("<main>", f"<main>{planted}"))
+    browser.open(page)
+    assert browser.ask("document.title") == "plan"
+    assert [address for address in browser.requests() if "evil" in address] == []
+    assert len(browser.complaints()) >= 2  # the policy is what kept it
+
+
+def test_without_its_script_all_turns_are_there_to_read(memory: Repository, browser: Browser, tmp_path: Path) -> None:
+    grown(memory)
+    browser.open(written(memory, tmp_path), script=False)
+    assert browser.ask(SHOWN) == ["b0-0", "b0-1", "b0-2", "b1-2", "b2-1"]
+    assert browser.ask("document.getElementById('tools').checkVisibility()") is False
+    assert "need the page's own script" in browser.ask("document.querySelector('header').innerText")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_stand_out_from_the_paper_in_light_and_dark(
+    memory: Repository, browser: Browser, tmp_path: Path, scheme: str
+) -> None:
+    grown(memory)
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    browser.open(written(memory, tmp_path))
+    colours = (
+        "[getComputedStyle(document.body).backgroundColor, ...['h1', 'h3', 'h3 b', 'nav a', 'small', 'pre'].map(s => "
+    )
+    paper, *inks = browser.ask(colours + "getComputedStyle(document.querySelector(s)).color)]")
+    assert all(contrast(ink, paper) >= 4.5 for ink in inks), (paper, inks)  # WCAG 2.1, 1.4.3
+    assert (luminance(paper) > 0.5) is (scheme == "light")
+
+
+def test_a_narrow_page_is_never_wider_than_its_window(memory: Repository, browser: Browser, tmp_path: Path) -> None:
+    session = memory.create(id="plan", label="l" * 64)
+    session.append("user", "w" * 5000)
+    session.persist()
+    session.fork(id="f" * 100).persist()
+    browser.call("Emulation.setDeviceMetricsOverride", width=360, height=700, deviceScaleFactor=1, mobile=False)
+    try:
+        browser.open(written(memory, tmp_path))
+        assert browser.ask("document.documentElement.scrollWidth") <= 360
+    finally:
+        browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of `rgb(r, g, b)`, as WCAG 2.1 defines it."""
+    parts = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
+    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)

@@ -1,0 +1,146 @@
+"""Commands about scores: score, scores, agreement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from trails.cli.base import (
+    answer,
+    by_option,
+    command,
+    first_of,
+    json_option,
+    left_out,
+    limit_option,
+    open_store,
+    reason_option,
+    refuse,
+)
+from trails.cli.terminal import clean, one_line
+
+if TYPE_CHECKING:
+    from trails.records.scores import Score
+
+
+@command("score")
+@click.argument("ref", metavar="[REF]", required=False)
+@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("value", metavar="[VALUE]", required=False)
+@click.option("--version", metavar="TEXT", help="The scorer's version.")
+@click.option("--text", "as_text", is_flag=True, help="VALUE is a text, also where it reads as a number.")
+@click.option("--remove", "gone", metavar="ID", help="Take a score away for good, in place of giving one.")
+@reason_option
+@by_option
+@json_option
+def give_score(
+    *,
+    ref: str | None,
+    name: str | None,
+    value: str | None,
+    version: str | None,
+    as_text: bool,
+    gone: str | None,
+    reason: str | None,
+    as_json: bool,
+) -> None:
+    """Say what a session, a turn or a span of turns is worth, and print the score's id.
+
+    REF is a session by any name of it, a turn (plan#3) or a span of turns (plan#2:5, the end left out). VALUE is a number,
+    true, false or a text, such as a category; put -- before a negative one. The scorer is who does it (--by).
+
+    A score never changes: of several by one scorer in one version, the newest counts.
+    """
+    from trails.session.scores import parsed_value
+
+    if (gone is None) == (value is None) or (gone is not None and ref is not None):
+        refuse("give REF, NAME and VALUE to score something, or --remove ID alone")
+    if gone is not None and (as_text or version is not None or reason is not None):
+        refuse("--remove takes no other option than --by")
+    with open_store() as store:
+        if gone is not None:
+            made = store.remove_score(gone)
+        else:
+            worth = (value or "") if as_text else parsed_value(value or "")
+            made = store.score(ref or "", name or "", worth, version=version, reason=reason)
+    removed = (
+        "the score is removed; its texts are in the store's files until `trails store vacuum`, and in older backups"
+    )
+    answer({"score": made}, made.id, click.echo, said=None if gone is None else removed, as_json=as_json)
+
+
+@command("scores", pager=True)
+@click.argument("ref", metavar="[REF]", required=False)
+@click.option("--name", metavar="NAME", help="Only scores with this name.")
+@click.option("--scorer", metavar="NAME", help="Only those by a principal, or agent:NAME.")
+@click.option("--version", metavar="TEXT", help="Only those by this version of the scorer.")
+@click.option("--history", is_flag=True, help="Older ones by the same scorer in the same version, too.")
+@limit_option(None, most=1_000_000)
+@json_option
+def list_scores(
+    *,
+    ref: str | None,
+    name: str | None,
+    scorer: str | None,
+    version: str | None,
+    history: bool,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """List the scores of a session and of its turns, of a turn or a span, or all of the store.
+
+    REF is as for `trails score`. Scores of turns that a session inherits are listed too.
+    """
+    with open_store(reading=True) as store:
+        every = store.scores(ref, name, by=scorer, version=version, history=history)
+    found, more = first_of(every, limit)
+    value = {"scores": found, "more": more}
+    answer(value, found, _draw, empty="there are no such scores", said=left_out(len(found), more), as_json=as_json)
+
+
+def _draw(found: Sequence[Score]) -> None:
+    from trails.cli import render
+
+    columns = ("of", "name", "score", "by", "version", "id", "given (UTC)", "reason")
+    rows = [
+        (
+            one_line(s.ref), one_line(s.name), one_line(shown(s.value)), one_line(s.by), one_line(s.version or "-"), s.id,
+            render.moment(s.time), one_line(s.reason or ""),
+        )
+        for s in found
+    ]  # fmt: skip
+    render.print_table(columns, rows, fold=("reason", "score"))
+
+
+def shown(value: float | str) -> str:
+    """Return a score's value as people read it.
+
+    >>> shown(0.25), shown(True), shown("good")
+    ('0.25', 'true', 'good')
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@command("agreement")
+@click.argument("name", metavar="NAME")
+@click.argument("left", metavar="SCORER")
+@click.argument("right", metavar="SCORER")
+@click.option("--versions", nargs=2, metavar="LEFT RIGHT", help="Only what these versions of the two scored.")
+@click.option(
+    "--session", "sessions", multiple=True, metavar="SESSION", help="Only in this session; may be given again."
+)
+@json_option
+def show_agreement(
+    *, name: str, left: str, right: str, versions: tuple[str, str] | None, sessions: tuple[str, ...], as_json: bool
+) -> None:
+    """Say how far two scorers agree on what both scored under NAME.
+
+    Texts and truth values are categories (Cohen's kappa), numbers are correlated (Pearson's r, Spearman's rho); both have
+    Krippendorff's alpha. A SCORER is a principal, or agent:NAME; of each, the newest score of a thing counts.
+    """
+    first, second = versions or (None, None)
+    with open_store(reading=True) as store:
+        found = store.agreement(name, left, right, left_version=first, right_version=second, sessions=sessions or None)
+    answer(found, found, lambda shown: click.echo(clean(str(shown))), as_json=as_json)

@@ -1,0 +1,140 @@
+"""A session, or it with all its forks, read once: each turn is held by the session that owns it, and by no other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trails import lineage
+from trails.compare import gather
+from trails.lineage import Segment
+from trails.model import Note, SessionRecord, SystemPrompt, Tag, Turn
+from trails.plumbing import marks
+from trails.plumbing.reader import Reader
+from trails.session import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A session of a family: its lineage, itself first, and its own turns in order of index.
+
+    One that was not `asked` for is an ancestor, and has no more turns than its descendants inherit.
+    """
+
+    chain: tuple[SessionRecord, ...]
+    turns: tuple[Turn, ...]
+    asked: bool
+    prompts: tuple[SystemPrompt, ...] = ()
+    """The versions of the system prompt that it owns, oldest first."""
+    prompt: SystemPrompt | None = None
+    """The one in force at its end, its own or inherited; of an ancestor not told."""
+    tags: tuple[Tag, ...] = ()
+
+    @property
+    def record(self) -> SessionRecord:
+        """The session's own row."""
+        return self.chain[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Sessions with what they inherit: ancestors before their forks, forks by fork index and age."""
+
+    members: tuple[Member, ...]
+    notes: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
+    """The notes on turns, by the turn's digest."""
+
+    def asked(self) -> Iterator[Member]:
+        """Yield the members that were asked for."""
+        return (member for member in self.members if member.asked)
+
+    def member(self, session_id: str) -> Member:
+        """Return the member with an id."""
+        return next(member for member in self.members if member.record.id == session_id)
+
+    def runs(self, member: Member) -> list[tuple[Member, Sequence[Turn]]]:
+        """Return whose turns make up a member's transcript, in order: each owner with those of its turns that count."""
+        by_id = {each.record.id: each for each in self.members}
+        return [(by_id[run.record.id], _within(by_id[run.record.id], run)) for run in lineage.segments(member.chain)]
+
+    def transcript(self, member: Member) -> list[Turn]:
+        """Return a member's whole transcript, what it inherits too."""
+        return [turn for _, turns in self.runs(member) for turn in turns]
+
+    @property
+    def turns(self) -> int:
+        """How many turns there are, each counted once."""
+        return sum(len(member.turns) for member in self.members)
+
+
+def _within(member: Member, run: Segment) -> Sequence[Turn]:
+    first = member.record.starts_at
+    return member.turns[run.start - first : None if run.end is None else run.end - first]
+
+
+def ids(repository: Repository, session_id: str, *, forks: bool) -> list[str]:
+    """Return the ids of the sessions that are asked for: one, or with `forks` all its descendants by forks too."""
+    reader = repository.reader
+    return gather.in_tree_order(gather.family(reader, session_id), session_id) if forks else [session_id]
+
+
+def read(repository: Repository, session_id: str, *, forks: bool) -> Family:
+    """Return a session, or with `forks` it and all its descendants by forks, and the ancestors that they need.
+
+    Raises as `Repository.load` does where a transcript is not whole: nothing shorter is ever given.
+    """
+    reader = repository.reader
+    chains = gather.family(reader, session_id) if forks else {session_id: reader.lineage(session_id)}
+    order = gather.in_tree_order(chains, session_id) if forks else [session_id]
+    cuts = {run.record.id: run for run in lineage.segments(chains[session_id])}
+    own = chains[session_id]
+    above = [(own[at:], False) for at in range(len(own) - 1, 0, -1) if own[at].id in cuts]
+    wanted = [*above, *((chains[each], True) for each in order)]
+    read_turns = {
+        chain[0].id: reader.own_turns(cuts.get(chain[0].id) or Segment(chain[0], chain[0].starts_at, None))
+        for chain, _ in wanted
+    }
+    for chain in (chains[each] for each in order):
+        _check(reader, chain, read_turns)
+    prompts = _prompts(reader, list(read_turns))
+    store = repository.workspace.store
+    members = tuple(
+        Member(
+            chain=chain,
+            turns=tuple(read_turns[chain[0].id]),
+            asked=asked,
+            prompts=prompts.get(chain[0].id, ()),
+            prompt=reader.prompt(chain) if asked else None,
+            tags=tuple(marks.tags(store, chain[0].id)),
+        )
+        for chain, asked in wanted
+    )
+    return Family(members, _notes(repository, [chains[each] for each in order]))
+
+
+def _check(reader: Reader, chain: tuple[SessionRecord, ...], own: Mapping[str, Sequence[Turn]]) -> None:
+    """Accept what was read of a session's transcript if it is whole, or raise what `Reader.turns` raises."""
+    runs = lineage.segments(chain)
+    turns: list[Turn] = []
+    for run in runs:
+        turns += [t for t in own[run.record.id] if run.start <= t.index and (run.end is None or t.index < run.end)]
+    if reader.is_deleted(chain[0].id):
+        raise reader.not_found(chain[0].id)
+    lineage.check_dense(chain[0].id, turns, runs)
+    lineage.check_fork_head(chain[0], turns)
+
+
+def _prompts(reader: Reader, session_ids: Sequence[str]) -> dict[str, tuple[SystemPrompt, ...]]:
+    found: dict[str, list[SystemPrompt]] = defaultdict(list)
+    for (session_id, _), prompt in sorted(reader.prompts(session_ids).items()):
+        found[session_id].append(prompt)
+    return {session_id: tuple(each) for session_id, each in found.items()}
+
+
+def _notes(repository: Repository, chains: Sequence[tuple[SessionRecord, ...]]) -> dict[str, tuple[Note, ...]]:
+    found: dict[str, dict[str, Note]] = defaultdict(dict)
+    for chain in chains:
+        for note in marks.notes_in(repository.workspace.store, repository.reader, chain):
+            found[note.turn_digest][note.id] = note
+    return {digest: tuple(notes.values()) for digest, notes in found.items()}

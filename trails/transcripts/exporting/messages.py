@@ -1,0 +1,111 @@
+"""Transcripts as chat models are tuned on them: JSON lines of `{"messages": [...]}`, a line a session, in OpenAI's shape.
+
+What came from such a file goes back as it was: the fields of its record and of each message. Of other sessions a line has what a
+model was shown turn by turn, but no summaries: the turns that they stand for are there themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+from trails.context import api_shapes
+from trails.context.messages import HEADINGS, Thought, messages_of
+from trails.legible import count
+from trails.model import ToolCall, Turn
+from trails.replies import API
+from trails.transcripts.exporting.family import Family, Member
+from trails.transcripts.exporting.report import SessionExport
+
+FORMAT: Final = "messages"
+_SOURCE: Final = "messages:"
+"""What the source of a session begins with that was imported from such a file."""
+_OF_A_RECORD: Final = ("tools", "parallel_tool_calls", "functions")
+_ALWAYS: Final = ("ids, times, authors, models, usage, metadata, tags, notes, and which turns branches share",)
+
+_Json = dict[str, Any]
+
+
+def export(family: Family, out: BinaryIO) -> SessionExport:
+    """Write a line for each session that was asked for, and return what was written; one without a message has no line."""
+    lost: Counter[str] = Counter()
+    for member in family.asked():
+        record = _record(member, family.transcript(member), lost)
+        if record["messages"]:
+            out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+        else:
+            lost["session"] += 1
+    told = tuple(f"{count(number, noun)} {why}".rstrip() for noun, why in _LOST.items() if (number := lost[noun]))
+    return SessionExport(FORMAT, tuple(m.record.id for m in family.asked()), family.turns, _ALWAYS + told)
+
+
+_LOST: Final = {
+    "session": "without a message, which made no line",
+    "summary turn": "whose turns are there themselves",
+    "part": "that a model thought and did not say",
+    "turn": "of which a model is shown nothing",
+    "redacted turn": "that says [redacted]",
+    "unanswered tool call": "",
+    "session that calls tools": "whose definitions are not known",
+}
+
+
+def _record(member: Member, turns: list[Turn], lost: Counter[str]) -> _Json:
+    lost["redacted turn"] += sum(turn.redacted for turn in turns)
+    lost["unanswered tool call"] += len(_asked(turns) - _answered(turns))
+    meta: dict[str, Any] = {}
+    for record in reversed(member.chain):
+        meta |= record.meta
+    came = all((record.source_session or _SOURCE).startswith(_SOURCE) for record in member.chain)
+    if came and member.chain[-1].source_session is not None:
+        messages = [message for turn in turns for message in _as_it_was(turn, lost)]
+        beside = meta
+    else:
+        messages = list(_as_shown(turns, lost))
+        beside = {name: meta[name] for name in _OF_A_RECORD if isinstance(meta.get(name), list | bool)}
+    if member.prompt is not None and not member.prompt.redacted:
+        messages.insert(0, {"role": "system", "content": member.prompt.text})
+    if _asked(turns) and "tools" not in beside and "functions" not in beside:
+        lost["session that calls tools"] += 1
+    return {"messages": messages, **{name: value for name, value in beside.items() if name != "messages"}}
+
+
+def _as_shown(turns: list[Turn], lost: Counter[str]) -> Iterator[_Json]:
+    for turn in turns:
+        if turn.role in HEADINGS:
+            lost["summary turn"] += 1
+            continue
+        said = messages_of(turn)
+        lost["part"] += sum(isinstance(piece, Thought) for each in said for piece in each.pieces)
+        made = api_shapes.openai(None, said)
+        lost["turn"] += not made
+        yield from made
+
+
+def _as_it_was(turn: Turn, lost: Counter[str]) -> Iterator[_Json]:
+    """Yield the message that a turn was made from; turns that were written here look like those that came."""
+    if turn.role in HEADINGS or turn.role == "delivery":
+        lost["summary turn" if turn.role in HEADINGS else "turn"] += 1
+        return
+    content: Any = "[redacted]" if turn.redacted else turn.content
+    message: _Json = {"role": turn.role, "content": content}
+    if turn.tool_calls:
+        message["tool_calls"] = [_call(call) for call in turn.tool_calls]
+        message["content"] = content or None
+    if turn.tool_results:
+        message["tool_call_id"] = turn.tool_results[0].call_id
+    yield message | {name: value for name, value in turn.meta.items() if name not in (*message, API)}
+
+
+def _call(call: ToolCall) -> _Json:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
+
+
+def _asked(turns: list[Turn]) -> set[str]:
+    return {call.id for turn in turns for call in turn.tool_calls}
+
+
+def _answered(turns: list[Turn]) -> set[str]:
+    return {result.call_id for turn in turns for result in turn.tool_results}

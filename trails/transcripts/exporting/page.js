@@ -1,0 +1,217 @@
+"use strict";
+(() => {
+  const get = (id) => document.getElementById(id);
+  const make = (name, text, className) => {
+    const made = document.createElement(name);
+    if (text !== undefined) made.textContent = text;
+    if (className) made.className = className;
+    return made;
+  };
+  const sections = [...document.querySelectorAll("main > section[data-n]")];
+  const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.hash.slice(1), a]));
+  const named = (section) => section.dataset.n;
+  const MOST_FOUND = 200, MOST_CELLS = 4e6, MOST_WORD_CELLS = 1e6;
+
+  // A branch is its own section and, of its ancestors' sections, the turns below where it leaves them.
+  const chain = (section) => {
+    const parts = [];
+    let end = Infinity;
+    for (let at = section; at; at = get(at.dataset.p || "")) {
+      const start = Number(at.dataset.at || 0);
+      if (start < end || at === section) parts.unshift([at, end]);
+      end = Math.min(end, start);
+    }
+    return parts;
+  };
+  const articles = (section) => [...section.querySelectorAll(":scope > article")];
+  const index = (article) => Number(article.id.slice(article.id.indexOf("-") + 1));
+  const transcript = (section) =>
+    chain(section).flatMap(([part, end]) => articles(part).filter((article) => index(article) < end));
+  const role = (article) => article.querySelector("b").textContent;
+  const said = (article) => [...article.querySelectorAll("pre")].map((pre) => pre.textContent).join("\n");
+
+  // --- one branch, or all
+
+  const all = () => {
+    for (const section of sections) section.hidden = false;
+    for (const article of document.querySelectorAll("article.x")) article.classList.remove("x");
+    for (const link of links.values()) link.removeAttribute("aria-current");
+    get("all").hidden = true;
+  };
+  const only = (section) => {
+    all();
+    const parts = new Map(chain(section));
+    for (const each of sections) {
+      each.hidden = !parts.has(each);
+      if (parts.has(each)) for (const article of articles(each)) article.classList.toggle("x", index(article) >= parts.get(each));
+    }
+    links.get(section.id)?.setAttribute("aria-current", "true");
+    get("all").hidden = false;
+  };
+  const follow = () => {
+    const target = get(location.hash.slice(1));
+    if (target && target.matches("section[data-n]")) only(target);
+    else if (target && target.matches("article")) {
+      if (target.classList.contains("x") || target.parentElement.hidden) all();
+    } else return;
+    target.scrollIntoView();
+  };
+
+  // --- search
+
+  const find = () => {
+    const wanted = get("find").value.toLowerCase();
+    const list = get("found").querySelector("ol");
+    list.replaceChildren();
+    get("found").hidden = !wanted;
+    if (!wanted) { get("count").textContent = ""; return; }
+    let count = 0;
+    for (const section of sections) for (const article of articles(section)) {
+      const text = said(article), place = text.toLowerCase().indexOf(wanted);
+      if (place < 0) continue;
+      count += 1;
+      if (count > MOST_FOUND) continue;
+      const item = make("li"), link = make("a", `${named(section)}, ${index(article)} ${role(article)}`);
+      link.href = `#${article.id}`;
+      const line = make("div", text.slice(Math.max(0, place - 60), place));
+      line.dir = "auto";
+      line.append(make("mark", text.slice(place, place + wanted.length)), text.slice(place + wanted.length, place + wanted.length + 100));
+      item.append(link, line);
+      list.append(item);
+    }
+    const more = count > MOST_FOUND ? `, the first ${MOST_FOUND} are shown` : "";
+    get("count").textContent = `${count} ${count === 1 ? "turn" : "turns"}${more}`;
+  };
+
+  // --- diff
+
+  // Pairs of places at which two lists agree, as many as can be, in order; from their ends alone where they are long.
+  const agreeing = (left, right, most) => {
+    const pairs = [], ends = [];
+    let start = 0, a = left.length, b = right.length;
+    while (start < a && start < b && left[start] === right[start]) { pairs.push([start, start]); start += 1; }
+    while (a > start && b > start && left[a - 1] === right[b - 1]) { a -= 1; b -= 1; ends.unshift([a, b]); }
+    const rows = a - start, columns = b - start;
+    if (rows && columns && rows * columns <= most) {
+      const width = columns + 1, best = new Uint32Array((rows + 1) * width);
+      for (let i = rows - 1; i >= 0; i -= 1) for (let j = columns - 1; j >= 0; j -= 1)
+        best[i * width + j] = left[start + i] === right[start + j] ? best[(i + 1) * width + j + 1] + 1
+          : Math.max(best[(i + 1) * width + j], best[i * width + j + 1]);
+      for (let i = 0, j = 0; i < rows && j < columns;) {
+        if (left[start + i] === right[start + j]) pairs.push([start + i++, start + j++]);
+        else if (best[(i + 1) * width + j] >= best[i * width + j + 1]) i += 1;
+        else j += 1;
+      }
+    }
+    return pairs.concat(ends);
+  };
+  const words = (one, other) => {
+    const left = one.match(/\s+|[^\s]+/g) || [], right = other.match(/\s+|[^\s]+/g) || [];
+    const cells = [make("div"), make("div")];
+    let i = 0, j = 0;
+    for (const [a, b] of [...agreeing(left, right, MOST_WORD_CELLS), [left.length, right.length]]) {
+      if (a > i) cells[0].append(make("del", left.slice(i, a).join("")));
+      if (b > j) cells[1].append(make("ins", right.slice(j, b).join("")));
+      if (a < left.length) { cells[0].append(left[a]); cells[1].append(right[b]); }
+      i = a + 1; j = b + 1;
+    }
+    return cells;
+  };
+  const row = (kind, left, right) => {
+    const made = make("div", undefined, `d ${kind}`);
+    made.dataset.kind = kind;
+    const cells = kind === "changed" ? words(said(left), said(right))
+      : [left, right].map((article) => make("div", article ? said(article) : ""));
+    [left, right].forEach((article, side) => {
+      if (!article) return;
+      const heading = make("b"), link = make("a", String(index(article)));
+      link.href = `#${article.id}`;
+      heading.append(link, ` ${role(article)}\n`);
+      cells[side].prepend(heading);
+      cells[side].dir = "auto";
+    });
+    made.append(...cells);
+    return made;
+  };
+  const gap = (left, right, rows) => {
+    let j = 0;
+    for (const article of left) {
+      const ahead = right.slice(j).findIndex((each) => role(each) === role(article));
+      if (ahead < 0) { rows.push(row("left", article, null)); continue; }
+      for (const end = j + ahead; j < end; j += 1) rows.push(row("right", null, right[j]));
+      rows.push(row("changed", article, right[j]));
+      j += 1;
+    }
+    for (; j < right.length; j += 1) rows.push(row("right", null, right[j]));
+  };
+  const diff = () => {
+    const ends = [get("left"), get("right")].map((select) => get(select.value));
+    const [left, right] = ends.map(transcript);
+    let shared = 0;
+    while (shared < left.length && left[shared] === right[shared]) shared += 1;
+    const tails = [left.slice(shared), right.slice(shared)];
+    const keys = tails.map((tail) => tail.map((article) => `${role(article)}\n${said(article)}`));
+    const rows = [];
+    let i = 0, j = 0, equal = 0;
+    const told = () => { if (equal) rows.push(make("p", `${equal} equal`, "e")); equal = 0; };
+    for (const [a, b] of [...agreeing(keys[0], keys[1], MOST_CELLS), [tails[0].length, tails[1].length]]) {
+      if (a > i || b > j) { told(); gap(tails[0].slice(i, a), tails[1].slice(j, b), rows); }
+      if (a < tails[0].length) equal += 1;
+      i = a + 1; j = b + 1;
+    }
+    told();
+    const box = get("diff");
+    box.hidden = false;
+    box.querySelector("h2").textContent = `${named(ends[0])} and ${named(ends[1])}`;
+    box.querySelector("p").textContent = `${shared} turns in common, then:`;
+    box.querySelector("div").replaceChildren(...(rows.length ? rows : [make("p", "no difference", "e")]));
+    box.scrollIntoView();
+    box.focus();
+  };
+
+  // --- keys
+
+  let current = null;
+  const step = (forward) => {
+    const shown = sections.filter((section) => !section.hidden).flatMap(articles).filter((article) => !article.classList.contains("x"));
+    const next = shown[current && shown.includes(current) ? shown.indexOf(current) + (forward ? 1 : -1) : forward ? 0 : shown.length - 1];
+    if (!next) return;
+    current?.classList.remove("on");
+    current = next;
+    current.classList.add("on");
+    current.scrollIntoView({ block: "nearest" });
+  };
+  const turn = (forward) => {
+    const at = sections.findIndex((section) => links.get(section.id)?.hasAttribute("aria-current"));
+    const next = sections[at + (forward ? 1 : at < 0 ? 0 : -1)];
+    if (!next) return;
+    history.pushState(null, "", `#${next.id}`);
+    follow();
+  };
+  const keys = {
+    "/": () => get("find").focus(), j: () => step(true), k: () => step(false), n: () => turn(true), p: () => turn(false),
+    d: () => get("left").focus(), a: () => all(), "?": () => get("help").showModal(),
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && event.target === get("find")) { get("find").value = ""; find(); get("find").blur(); }
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea, dialog *")) return;
+    if (!Object.hasOwn(keys, event.key)) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+
+  for (const select of [get("left"), get("right")]) for (const section of sections) {
+    const option = make("option", named(section));
+    option.value = section.id;
+    select.append(option);
+  }
+  get("right").selectedIndex = Math.min(1, sections.length - 1);
+  get("compared").hidden = sections.length < 2;
+  get("find").addEventListener("input", find);
+  get("compare").addEventListener("click", diff);
+  get("all").addEventListener("click", () => { history.replaceState(null, "", "#"); all(); });
+  get("keys").addEventListener("click", () => get("help").showModal());
+  addEventListener("hashchange", follow);
+  get("tools").hidden = false;
+  follow();
+})();

@@ -1,0 +1,338 @@
+"""Sessions as one HTML file that stands alone: readable without its script, and nothing in it comes from elsewhere.
+
+Every text is escaped, and what would turn or hide its neighbours is shown as signs (`trails.legible`). The page forbids, by a
+Content-Security-Policy, all scripts and styles but its own two, told by their digests, and everything that is fetched.
+Each turn stands once, in the section of the session that owns it: a branch is read with the turns of its ancestors.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any, BinaryIO, Final
+
+from trails import iris, parts
+from trails.legible import clean, count, one_line, shorten
+from trails.model import Note, SessionRecord, Tag, Turn
+from trails.transcripts.exporting.family import Family, Member
+from trails.transcripts.exporting.report import SessionExport
+
+FORMAT: Final = "html"
+_CLASSES: Final = {"user": "u", "human": "u", "assistant": "a", "tool": "t", "summary": "m"}
+_LONG: Final = 3000
+"""A text of more characters scrolls in a box of its own."""
+_MOST_PART: Final = 2000
+"""Characters of a part that is no text (an image, say) that are shown."""
+_FEW_FORKS: Final = 12
+"""More forks at one turn are folded."""
+_LEFT_OUT: Final = ("salts, proofs, signatures, and what stands in ledgers",)
+
+
+def export(family: Family, out: BinaryIO) -> SessionExport:
+    """Write a family as one HTML file and return what was written; the same family gives the same bytes."""
+    page = _Page(family)
+    out.writelines(piece.encode("utf-8", "backslashreplace") for piece in page.pieces())
+    sessions = tuple(member.record.id for member in family.asked())
+    cut = (f"{count(page.cut, 'part')} that are no text, after {_MOST_PART:,} characters of each",) if page.cut else ()
+    return SessionExport(FORMAT, sessions, family.turns, _LEFT_OUT + cut)
+
+
+@cache
+def _own(name: str) -> tuple[str, str]:
+    """Return a file of the page (its script, its style) and the source by which its policy allows it."""
+    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
+    digest = hashlib.sha256(text.encode()).digest()
+    return text, f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _plain(value: object) -> str:
+    return f"<bdi>{escape(one_line(str(value)))}</bdi>"
+
+
+def _block(text: str, kind: str = "") -> str:
+    """Return a text with its line ends; a parser drops the first one after the tag, so that is written twice."""
+    shown = escape(clean(text), quote=False)
+    classes = " ".join(filter(None, (kind, "l" if len(text) > _LONG else "")))
+    named = f' class="{classes}"' if classes else ""
+    scrolls = ' tabindex="0"' if len(text) > _LONG else ""
+    return f'<pre dir="auto"{named}{scrolls}>{chr(10) if shown.startswith(chr(10)) else ""}{shown}</pre>'
+
+
+def _name(record: SessionRecord) -> str:
+    return f"{record.label} ({record.id})" if record.label else record.id
+
+
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    """What the model calls of turns used."""
+
+    read: int
+    written: int
+    models: tuple[str, ...]
+
+    @classmethod
+    def of(cls, turns: Sequence[Turn]) -> _Spent:
+        calls = [turn.facts.model_call for turn in turns if turn.facts.model_call]
+        spent = [call.spent for call in calls]
+        models = dict.fromkeys(call.model for call in calls if call.model)
+        return cls(sum(each[0] for each in spent), sum(each[1] for each in spent), tuple(models))
+
+
+class _Page:
+    """One page, as it is put together."""
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        self.places = {member.record.id: f"b{number}" for number, member in enumerate(family.members)}
+        self.forks = self._forks()
+        self.cut = 0
+
+    def _forks(self) -> dict[tuple[str, int], list[Member]]:
+        """Return the forks by the last turn that they share: the session that owns it and its index; -1 for none."""
+        found: dict[tuple[str, int], list[Member]] = defaultdict(list)
+        for member in self.family.asked():
+            at, parent = member.record.forked_at_index, member.record.parent_session_id
+            if at is None or parent is None or parent not in self.places:
+                continue
+            owner = next(
+                (above for above in member.chain[1:] if above.starts_at < at),
+                next(iter(member.chain[1:]), member.record),
+            )
+            found[owner.id, at - 1].append(member)
+        return found
+
+    def pieces(self) -> Iterator[str]:
+        """Yield the page from top to bottom."""
+        style, style_source = _own("page.css")
+        script, script_source = _own("page.js")
+        policy = f"default-src 'none'; style-src {style_source}; script-src {script_source}; base-uri 'none'; form-action 'none'"
+        first = next(self.family.asked())
+        title = _name(first.record)
+        yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        yield '<meta name="referrer" content="no-referrer">\n'
+        yield f"<title>{escape(shorten(title, 120))}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        yield f'<a class="skip" href="#{self.places[first.record.id]}">Skip to the transcript</a>\n'
+        asked = sum(1 for _ in self.family.asked())
+        yield f"<header>\n<h1>{_plain(title)}</h1>\n<p>{count(asked, 'session')}, {count(self.family.turns, 'turn')}</p>\n"
+        yield _TOOLS
+        yield "</header>\n"
+        yield from self._navigation()
+        yield f"<main>\n{_PANELS}"
+        if asked > 1:
+            yield from self._overview()
+        for member in self.family.members:
+            yield from self._section(member)
+        yield f"</main>\n{_HELP}<script>{script}</script>\n</body>\n</html>\n"
+
+    # --- what there is
+
+    def _navigation(self) -> Iterator[str]:
+        yield '<nav aria-label="Sessions">\n<ol>'
+        depth = 0
+        for number, member in enumerate(self.family.members):
+            wanted = self._depth(member)
+            if number:
+                yield "<ol>" * max(0, wanted - depth) if wanted > depth else "</li>" + "</ol></li>" * (depth - wanted)
+            depth = wanted
+            where = f"@{member.record.starts_at} · " if member.record.parent_session_id else ""
+            yield f'<li><a href="#{self._place(member)}">{_plain(member.record.label or member.record.id)}</a>'
+            yield f"<small> {where}{count(len(member.turns), 'turn')}</small>"
+        yield "</li>" + "</ol></li>" * depth + "</ol>\n</nav>\n"
+
+    def _depth(self, member: Member) -> int:
+        return sum(record.id in self.places for record in member.chain[1:])
+
+    def _place(self, member: Member) -> str:
+        return self.places[member.record.id]
+
+    def _overview(self) -> Iterator[str]:
+        members = list(self.family.asked())
+        yield f'<details id="overview"{" open" if len(members) <= _FEW_FORKS else ""}><summary>All sessions as a table</summary>'
+        names = ("session", "leaves", "at", "turns", "own", "input tokens", "output tokens", "models", "last said")
+        yield f'<div class="w"><table><thead><tr>{"".join(f"<th>{name}</th>" for name in names)}</tr></thead><tbody>\n'
+        for member in members:
+            record, spent = member.record, _Spent.of(member.turns)
+            last = next(
+                (turn for turn in reversed(member.turns) if turn.role == "assistant" and not turn.redacted), None
+            )
+            parent = "" if record.parent_session_id is None else self._link(record.parent_session_id)
+            numbers = (record.starts_at + len(member.turns), len(member.turns), spent.read, spent.written)
+            yield f"<tr><td>{self._link(record.id)}</td><td>{parent}</td>"
+            yield f'<td class="r">{"" if record.forked_at_index is None else record.forked_at_index}</td>'
+            yield "".join(f'<td class="r">{number:,}</td>' for number in numbers)
+            yield f"<td>{_plain(', '.join(spent.models))}</td>"
+            yield f"<td>{'' if last is None else _plain(shorten(parts.plain_text(last.content), 120))}</td></tr>\n"
+        yield "</tbody></table></div></details>\n"
+
+    def _link(self, session_id: str) -> str:
+        if session_id not in self.places:
+            return _plain(session_id)
+        return f'<a href="#{self.places[session_id]}">{_plain(session_id)}</a>'
+
+    # --- a session
+
+    def _section(self, member: Member) -> Iterator[str]:
+        record, place = member.record, self._place(member)
+        parent, at = record.parent_session_id, record.forked_at_index
+        above = f' data-p="{self.places[parent]}"' if parent in self.places else ""
+        leaves = "" if at is None else f' data-at="{at}"'
+        shown = escape(shorten(record.label or record.id, 80))
+        yield f'<section id="{place}"{above}{leaves} data-n="{shown}">\n<h2>{_plain(_name(record))}</h2>\n'
+        yield from self._facts(member)
+        if at is not None and parent is not None:
+            inherited = f"the first {count(at, 'turn')} of" if at else "nothing but the start of"
+            yield f'<p class="f">A fork of {self._link(parent)}; it shares {inherited} it{self._before(member)}.</p>\n'
+        if record.spawned_by is not None:
+            yield f'<p class="f">Spawned by {self._link(record.spawned_by)}.</p>\n'
+        if not member.asked:
+            yield '<p class="f">Only the turns that are inherited stand here.</p>\n'
+        for prompt in member.prompts:
+            text = "(redacted)" if prompt.redacted else prompt.text
+            yield f"<details><summary>System prompt, version {prompt.version}, from turn {prompt.effective_from}</summary>"
+            yield f"{_block(text)}</details>\n"
+        yield from self._forked_here(record.id, -1)
+        tags: dict[int, list[Tag]] = defaultdict(list)
+        for tag in member.tags:
+            tags[tag.length - 1].append(tag)
+        yield from (_tag(tag) for tag in tags.pop(-1, ()))
+        own = {turn.index for turn in member.turns}
+        yield from (_tag(tag) for index in sorted(tags.keys() - own) for tag in tags[index])
+        for turn in member.turns:
+            yield self._turn(place, turn, tags.get(turn.index, ()))
+            yield from self._forked_here(record.id, turn.index)
+        yield "</section>\n"
+
+    def _before(self, member: Member) -> str:
+        """Return a link to the last turn that a fork inherits, where it stands on the page."""
+        at = member.record.starts_at
+        owner = next((above for above in member.chain[1:] if above.starts_at < at), None)
+        if owner is None or owner.id not in self.places:
+            return ""
+        return f', to <a href="#{self.places[owner.id]}-{at - 1}">turn {at - 1}</a>'
+
+    def _facts(self, member: Member) -> Iterator[str]:
+        record, spent = member.record, _Spent.of(member.turns)
+        told = {
+            "branch": record.branch,
+            "principal": record.principal,
+            "agent": record.agent,
+            "kind": record.kind,
+            "state": record.state,
+            "created": None if record.created is None else f"{record.created:%Y-%m-%d %H:%M:%S} UTC",
+            "own turns": len(member.turns),
+            "models": ", ".join(spent.models) or None,
+            "tokens": f"{spent.read:,} in, {spent.written:,} out" if spent.read or spent.written else None,
+        }
+        yield f'<p class="f">{" · ".join(f"{name} {_plain(value)}" for name, value in told.items() if value is not None)}</p>\n'
+        if record.meta_json:
+            shown = json.dumps(record.meta, ensure_ascii=False, indent=1, default=str)
+            yield f"<details><summary>Metadata</summary>{_block(shown)}</details>\n"
+
+    def _forked_here(self, owner: str, index: int) -> Iterator[str]:
+        forks = self.forks.get((owner, index))
+        if not forks:
+            return
+        said = f"{count(len(forks), 'fork')} from here"
+        links = " ".join(
+            f'<a href="#{self._place(fork)}">{_plain(fork.record.label or fork.record.id)}</a>' for fork in forks
+        )
+        if len(forks) > _FEW_FORKS:
+            yield f'<details class="k"><summary>{said}</summary>{links}</details>\n'
+        else:
+            yield f'<p class="k">{said}: {links}</p>\n'
+
+    # --- a turn
+
+    def _turn(self, place: str, turn: Turn, tags: Sequence[Tag]) -> str:
+        anchor = f"{place}-{turn.index}"
+        model = "" if turn.model is None else f" · {_plain(turn.model)}"
+        when = "" if turn.time is None else f" · {turn.time:%Y-%m-%d %H:%M:%S}"
+        head = f'<a href="#{anchor}">{turn.index}</a> <b>{_plain(turn.role)}</b> {_plain(turn.author)}{model}{when}'
+        notes = "".join(_note(note) for note in self.family.notes.get(turn.digest, ()))
+        beside = "".join(map(_tag, tags)) + notes
+        body = "".join(self._body(turn))
+        return (
+            f'<article id="{anchor}" class="{_CLASSES.get(turn.role, "o")}"><h3>{head}</h3>{body}{beside}</article>\n'
+        )
+
+    def _body(self, turn: Turn) -> Iterator[str]:
+        if turn.redacted:
+            yield _block("(redacted)")
+        elif isinstance(turn.content, str):
+            yield _block(turn.content)
+        else:
+            yield from filter(None, map(self._part, turn.content))
+        for call in turn.tool_calls:
+            yield _block(f"→ {call.name} {'(redacted)' if call.arguments is None else call.arguments}", "c")
+        if failed := [f"{result.call_id}: {result.came_out}" for result in turn.tool_results if result.came_out]:
+            yield f'<p class="f">{_plain("; ".join(failed))}</p>'
+        if made := turn.compaction:
+            through = (
+                "what came before" if made.summarised_through is None else f"turns up to {made.summarised_through}"
+            )
+            yield f'<p class="f">Stands for {through}.</p>'
+        if turn.quoted_from:
+            yield f'<p class="f">Picked from {_plain(f"{turn.quoted_from.session_id}, turn {turn.quoted_from.index}")}.</p>'
+        if turn.derived_from:
+            yield f'<p class="f">The result of {self._link(turn.derived_from.session_id)}.</p>'
+
+    def _part(self, part: Any) -> str:
+        """Return a part of structured content; calls stand below the turn, so they are none here."""
+        if parts.calls_in([part]):
+            return ""
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if isinstance(part, str) or kind in _TEXTS or parts.results_in([part]):
+            return _block(text) if (text := parts.plain_text([part])) else ""
+        shown = json.dumps(part, ensure_ascii=False, default=str)
+        self.cut += len(shown) > _MOST_PART
+        return _block(shown if len(shown) <= _MOST_PART else f"{shown[:_MOST_PART]}…")
+
+
+_TEXTS: Final = frozenset({"text", "input_text", "output_text", "thinking", "reasoning", "refusal"})
+
+
+def _note(note: Note) -> str:
+    said = "(redacted)" if note.redacted else note.text
+    return f'<div class="n">Note by {_plain(note.author)}, {note.time:%Y-%m-%d %H:%M:%S}{_noted(said)}</div>'
+
+
+def _noted(text: str) -> str:
+    return f'<div dir="auto">{escape(clean(text), quote=False)}</div>'
+
+
+def _tag(tag: Tag) -> str:
+    return f'<p class="n">Tag {_plain(iris.tag_name(tag.name) or tag.name)} at {count(tag.length, "turn")}</p>'
+
+
+_TOOLS: Final = """<noscript>
+<p>Search and the comparison of two sessions need the page's own script; all turns stand below.</p>
+</noscript>
+<div id="tools" role="search" hidden>
+<label>Search <input id="find" type="search" autocomplete="off" spellcheck="false"></label>
+<output id="count" for="find"></output>
+<span id="compared"><label>Compare <select id="left"></select></label>
+<label>with <select id="right"></select></label> <button id="compare" type="button">Compare</button></span>
+<button id="all" type="button" hidden>All sessions</button> <button id="keys" type="button">Keys</button>
+</div>
+"""
+_PANELS: Final = """<section id="found" aria-label="Search results" hidden><ol></ol></section>
+<section id="diff" aria-label="Comparison" tabindex="-1" hidden><h2></h2><p class="f"></p><div></div></section>
+"""
+_HELP: Final = """<dialog id="help">
+<p><kbd>/</kbd> search, <kbd>Esc</kbd> ends it</p>
+<p><kbd>j</kbd> <kbd>k</kbd> next and previous turn</p>
+<p><kbd>n</kbd> <kbd>p</kbd> next and previous session, read from its first turn</p>
+<p><kbd>a</kbd> all sessions</p>
+<p><kbd>d</kbd> compare two</p>
+<form method="dialog"><button>Close</button></form>
+</dialog>
+"""

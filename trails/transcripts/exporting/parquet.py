@@ -1,0 +1,263 @@
+"""Sessions as Parquet files in a folder, for pandas, DuckDB, Spark and their like: a row a session, a turn, a tool call.
+
+Each turn is a row once, under the session that owns it. A session's transcript is its own rows and, of each ancestor, those below
+the lowest fork index on the way down; `sessions.parquet` has what that takes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from trails import tables
+from trails.errors import InvalidInput
+from trails.files import PRIVATE, as_path, in_words
+from trails.model import ToolResult, Turn
+from trails.plumbing import reads
+from trails.plumbing.names import Name
+from trails.session import Repository
+from trails.tables import Kind, PlainTable
+from trails.transcripts.exporting import family
+from trails.transcripts.exporting.family import Family, Member
+from trails.transcripts.exporting.report import SessionExport
+
+FORMAT: Final = "parquet"
+_LEFT_OUT: Final = ("salts, proofs, signatures, tags, notes, system prompts, and what stands in ledgers",)
+_SESSIONS: Final[Mapping[str, Kind]] = {
+    "session": "text",
+    "label": "text",
+    "branch": "text",
+    "parent": "text",
+    "forked_at": "place",
+    "fork_head": "text",
+    "depth": "integer",
+    "root": "text",
+    "spawned_by": "text",
+    "turns": "integer",
+    "own_turns": "integer",
+    "principal": "text",
+    "agent": "text",
+    "kind": "text",
+    "state": "text",
+    "created": "time",
+    "source": "text",
+    "meta": "text",
+}
+_TURNS: Final[Mapping[str, Kind]] = {
+    "session": "text",
+    "index": "place",
+    "role": "text",
+    "content": "text",
+    "structured": "boolean",
+    "redacted": "boolean",
+    "author": "text",
+    "time": "time",
+    "model": "text",
+    "input_tokens": "integer",
+    "output_tokens": "integer",
+    "cost": "number",
+    "stop_reason": "text",
+    "answers": "names",
+    "summarised_through": "place",
+    "usage": "text",
+    "meta": "text",
+    "source_ids": "names",
+    "digest": "text",
+}
+_CALLS: Final[Mapping[str, Kind]] = {
+    "session": "text",
+    "index": "place",
+    "position": "place",
+    "call": "text",
+    "name": "text",
+    "arguments": "text",
+    "answered_at": "place",
+    "is_error": "boolean",
+    "outcome": "text",
+    "started": "time",
+    "ended": "time",
+    "server": "text",
+    "version": "text",
+}
+_TABLES: Final = {"sessions": _SESSIONS, "turns": _TURNS, "calls": _CALLS}
+
+
+def export_tables(
+    repository: Repository,
+    folder: str | os.PathLike[str],
+    session: Name | None = None,
+    *,
+    forks: bool = False,
+    force: bool = False,
+) -> SessionExport:
+    """Write `sessions.parquet`, `turns.parquet` and `calls.parquet` into a folder, and return what was written.
+
+    Without a `session`, all sessions of the store are written, one family in memory at a time; with `forks` all forks of the
+    session, theirs too. Ancestors come with the turns that are inherited from them. The folder is made where it is not there.
+
+    Needs pyarrow: raises `TrailsError` that names the extra without it. Raises `InvalidInput` where one of the files is there
+    and `force` is not given, and what reading a transcript raises; nothing is there then that was not before.
+    """
+    parquet = tables.optional("pyarrow.parquet", "arrow", "a Parquet file")
+    place = as_path(folder, "the folder of tables")
+    asked = None if session is None else repository.resolve(session)
+    if asked is None and forks:
+        raise InvalidInput("without a session all of them are written, forks too: leave `forks` out")
+    with in_words(place, "written"):
+        there = [name for name in _TABLES if (place / _file(name)).exists()]
+        if there and not force:
+            raise InvalidInput(
+                f"{place / _file(there[0])} is there already; give force to replace it, or name another folder"
+            )
+        if place.exists() and not place.is_dir():
+            raise InvalidInput(f"{place} is a file; name a folder")
+        part = Path(tempfile.mkdtemp(dir=place.parent, prefix=".", suffix=".part"))
+        try:
+            report = _write(repository, part, asked, forks=forks, parquet=parquet)
+            place.mkdir(exist_ok=True, mode=0o700)
+            for name in _TABLES:
+                (part / _file(name)).replace(place / _file(name))
+        finally:
+            shutil.rmtree(part)
+    return report
+
+
+def _file(name: str) -> str:
+    return f"{name}.parquet"
+
+
+def _write(repository: Repository, folder: Path, asked: str | None, *, forks: bool, parquet: Any) -> SessionExport:
+    written: list[str] = []
+    turns = 0
+    schemas = {name: tables.to_arrow(PlainTable(kinds, [])).schema for name, kinds in _TABLES.items()}
+    files = {
+        name: os.fdopen(os.open(folder / _file(name), os.O_WRONLY | os.O_CREAT, PRIVATE), "wb") for name in _TABLES
+    }
+    writers = {name: parquet.ParquetWriter(files[name], schemas[name], compression="zstd") for name in _TABLES}
+    try:
+        for found in _families(repository, asked, forks=forks):
+            for name, rows in _rows(found).items():
+                if rows:
+                    writers[name].write_table(tables.to_arrow(PlainTable(_TABLES[name], rows)))
+            written += [member.record.id for member in found.asked()]
+            turns += found.turns
+    finally:
+        for name in _TABLES:
+            writers[name].close()
+            files[name].flush()
+            os.fsync(files[name].fileno())
+            files[name].close()
+    return SessionExport(FORMAT, tuple(written), turns, _LEFT_OUT)
+
+
+def _families(repository: Repository, asked: str | None, *, forks: bool) -> Iterator[Family]:
+    """Yield what is asked for; all sessions of a store are those of its roots, and any that no root leads to."""
+    if asked is not None:
+        with reads.recorded(repository.workspace, family.ids(repository, asked, forks=forks), "export"):
+            yield family.read(repository, asked, forks=forks)
+        return
+    with reads.recorded(repository.workspace, None, "export"):
+        seen: set[str] = set()
+        for twig in repository.forest():
+            node = twig.node
+            if node.status == "stored" and node.id not in seen and (node.parent is None or node.parent not in seen):
+                found = family.read(repository, node.id, forks=True)
+                seen |= {member.record.id for member in found.members}
+                yield found
+
+
+def _rows(found: Family) -> dict[str, list[Mapping[str, Any]]]:
+    return {
+        "sessions": [_session(member) for member in found.members],
+        "turns": [_turn(member.record.id, turn) for member in found.members for turn in member.turns],
+        "calls": [row for member in found.members for row in _calls(member.record.id, member.turns)],
+    }
+
+
+def _session(member: Member) -> Mapping[str, Any]:
+    record = member.record
+    return {
+        "session": record.id,
+        "label": record.label,
+        "branch": record.branch,
+        "parent": record.parent_session_id,
+        "forked_at": record.forked_at_index,
+        "fork_head": record.fork_head,
+        "depth": len(member.chain) - 1,
+        "root": member.chain[-1].id,
+        "spawned_by": record.spawned_by,
+        "turns": record.starts_at + len(member.turns),
+        "own_turns": len(member.turns),
+        "principal": record.principal,
+        "agent": record.agent,
+        "kind": record.kind,
+        "state": record.state,
+        "created": record.created,
+        "source": record.source_session,
+        "meta": record.meta_json,
+    }
+
+
+def _turn(session_id: str, turn: Turn) -> Mapping[str, Any]:
+    made = turn.facts.model_call
+    spent = made.spent if made and made.usage_json else None
+    return {
+        "session": session_id,
+        "index": turn.index,
+        "role": turn.role,
+        "content": None if turn.redacted else turn.text,
+        "structured": turn.structured,
+        "redacted": turn.redacted,
+        "author": turn.author,
+        "time": turn.time,
+        "model": turn.model,
+        "input_tokens": spent[0] if spent else None,
+        "output_tokens": spent[1] if spent else None,
+        "cost": spent[2] if spent else None,
+        "stop_reason": made.stop_reason if made else None,
+        "answers": [result.call_id for result in turn.tool_results],
+        "summarised_through": turn.compaction.summarised_through if turn.compaction else None,
+        "usage": made.usage_json if made else None,
+        "meta": turn.facts.meta_json,
+        "source_ids": list(turn.source_ids),
+        "digest": turn.digest,
+    }
+
+
+def _answer(index: int, result: ToolResult) -> dict[str, Any]:
+    return {
+        "answered_at": index,
+        "is_error": result.is_error,
+        "outcome": result.outcome,
+        "started": result.started,
+        "ended": result.ended,
+        "server": result.server,
+        "version": result.version,
+    }
+
+
+_UNANSWERED: Final = dict.fromkeys(("answered_at", "is_error", "outcome", "started", "ended", "server", "version"))
+
+
+def _calls(session_id: str, turns: Sequence[Turn]) -> Iterator[Mapping[str, Any]]:
+    """Yield a row for each call, with the first answer that the same session gives after it."""
+    answers: dict[str, list[tuple[int, ToolResult]]] = {}
+    for turn in turns:
+        for result in turn.tool_results:
+            answers.setdefault(result.call_id, []).append((turn.index, result))
+    for turn in turns:
+        for position, call in enumerate(turn.tool_calls):
+            later = [each for each in answers.get(call.id, ()) if each[0] >= turn.index]
+            yield {
+                "session": session_id,
+                "index": turn.index,
+                "position": position,
+                "call": call.id,
+                "name": call.name,
+                "arguments": call.arguments,
+                **(_answer(*later[0]) if later else _UNANSWERED),
+            }

@@ -1,0 +1,1 @@
+"""Inspect AI's logs, `.eval` and JSON."""

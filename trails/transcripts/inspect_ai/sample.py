@@ -1,0 +1,407 @@
+"""One sample of an Inspect log: its conversation, the branches of it, and the sub-agents that it ran.
+
+The conversation is what `messages` says. The events say who made each message and when, where a branch leaves it (the
+longest beginning that its first model call shares with the line above it: an anchor may be set later than the message that it
+means), and what a sub-agent said, of which the conversation has the call and the answer alone. What a branch replays before
+its `branch` event is its past, and makes no turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from trails.transcripts import checked
+from trails.transcripts.checked import Reading
+from trails.transcripts.inspect_ai.lines import Line, Lines, Said, key_of
+from trails.transcripts.inspect_ai.pools import Attachments, Pool
+from trails.transcripts.inspect_ai.turns import turn_of
+from trails.transcripts.source import SourceSession, SourceTurn
+
+SOURCE: Final = "inspect"
+_MAIN: Final = ""
+_READ: Final = frozenset({"model", "tool", "span_begin", "span_end", "anchor", "branch", "sample_init", "score"})
+_SAMPLE_META: Final = (
+    "target",
+    "choices",
+    "error",
+    "error_retries",
+    "limit",
+    "invalidation",
+    "started_at",
+    "completed_at",
+    "total_time",
+    "working_time",
+    "model_usage",
+    "role_usage",
+    "turn_count",
+    "uuid",
+    "setup",
+    "sandbox",
+    "store",
+)
+
+_FORK_META: Final = ("task", "model", "epoch", "sample_id", "dataset", "eval_id")
+
+_Json = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Owner:
+    """What model calls belong to: the conversation, a branch of it, or a sub-agent."""
+
+    id: str
+    above: str
+    kind: str
+    name: str | None
+    calls: list[_Json] = field(default_factory=list)
+    has_begun: bool = True
+    """Whether what comes counts: in a branch, once its `branch` event came."""
+    meta: dict[str, Any] = field(default_factory=dict)
+    lines: Lines = field(default_factory=Lines)
+
+
+class Sample:
+    """One sample on its way to sessions."""
+
+    def __init__(
+        self, sample: _Json, session_id: str, reading: Reading, odd: Counter[str], model: str | None = None
+    ) -> None:
+        """Take a sample apart; `odd` counts what a reader should know of all samples of a log."""
+        self._sample = sample
+        self._id = session_id
+        self._reading = reading
+        self._odd = odd
+        self._model = model
+        held = _object(sample.get("transcript")) or sample
+        self._texts = Attachments(held.get("attachments") or held.get("content"))
+        events = held.get("events")
+        self._events: list[_Json] = [each for each in _list(events) if isinstance(each, dict)]
+        pool = _object(sample.get("events_data")).get("messages", sample.get("message_pool"))
+        self._pool = Pool(pool)
+        self._pooled: dict[int, Said] = {}
+        self._made: dict[str, _Json] = {}
+        """The event that made a message, by its id or, where it has none, by what it says."""
+        self._spans: dict[str, _Json] = {}
+        self._owners: dict[str, _Owner] = {_MAIN: _Owner(_MAIN, _MAIN, "sample", None)}
+        self._homes: dict[str, str] = {}
+        self._turned: dict[int, SourceTurn | None] = {}
+        """The turns that were made, by the identity of what they say; None for what cannot be kept."""
+        self._named: Counter[str] = Counter()
+
+    def sessions(self, meta: Mapping[str, Any]) -> list[SourceSession]:
+        """Return the sample's session, with the metadata given beside its own, and those of its sub-agents."""
+        self._look()
+        owner = self._owners[_MAIN]
+        main = self._said_in(self._messages())
+        if main:
+            self._place_calls(main)
+            owner.lines.lines = [main]
+        elif owner.calls:
+            self._odd["sample(s) have no messages; what was said is told by their model calls"] += 1
+            self._line_of(owner, [])
+        sessions = [self._session(meta), *self._agents()]
+        self._odd["attachment(s) are not in the log; the texts name them still"] += len(self._texts.missing)
+        self._odd["sample(s) have texts without the attachments that would let them grow beyond all bounds"] += (
+            self._texts.is_full
+        )
+        return sessions
+
+    # --- what the events tell
+
+    def _look(self) -> None:
+        """Find the spans, who owns what in them, and which event made which message."""
+        asked = {str(e["agent_span_id"]) for e in self._events if e.get("event") == "tool" and e.get("agent_span_id")}
+        branches = {str(e.get("span_id")) for e in self._events if e.get("event") == "branch"}
+        for event in self._events:
+            kind = event.get("event")
+            self._reading.count(f"event/{kind}")
+            if kind == "span_begin" and isinstance(event.get("id"), str):
+                self._begin_span(event, asked, branches)
+            elif kind == "branch":
+                self._begin_branch(event)
+            elif kind == "model":
+                self._made_by_model(event)
+            elif kind == "tool":
+                self._made_by_tool(event)
+            elif kind not in _READ:
+                self._odd[f"event(s) of the kind {kind} made no turn"] += 1
+
+    def _begin_span(self, event: _Json, asked: Set[str], branches: Set[str]) -> None:
+        """Find who owns what comes in a span; one of a branch without a `branch` event is ordinary content."""
+        span, above, kind = str(event["id"]), event.get("parent_id"), event.get("type")
+        self._spans.setdefault(span, event)
+        home = self._homes.get(str(above), _MAIN)
+        owns = (
+            (kind == "branch" and span in branches)
+            or (kind == "agent" and (span in asked or self._is_called(above)))
+            or kind == "scorer"
+        )
+        if owns and span not in self._owners:
+            name = checked.name(event.get("name"))
+            self._owners[span] = _Owner(span, home, str(kind), name, has_begun=kind != "branch")
+        self._homes.setdefault(span, span if owns else home)
+
+    def _is_called(self, above: object) -> bool:
+        """Tell whether an agent's span stands in that of a tool which hands nothing off: then it is the tool."""
+        span = self._spans.get(str(above))
+        if span is None or span.get("type") != "tool":
+            return False
+        outer = self._spans.get(str(span.get("parent_id")))
+        return outer is None or outer.get("type") != "handoff"
+
+    def _begin_branch(self, event: _Json) -> None:
+        owner = self._owners.get(str(event.get("span_id")))
+        if owner is None or owner.kind != "branch":
+            self._odd["branch event(s) stand in no span of a branch, and say nothing of it"] += 1
+            return
+        owner.has_begun = True
+        anchor = event.get("from_anchor", event.get("from_message"))
+        owner.meta = checked.filled({"branch": owner.name, "from_anchor": anchor})
+
+    def _made_by_model(self, event: _Json) -> None:
+        owner = self._owners[self._homes.get(str(event.get("span_id")), _MAIN)]
+        if owner.has_begun:
+            owner.calls.append(event)
+        else:
+            self._odd["model call(s) replay what came before a branch, and made no turn"] += 1
+        for answer in _answers(event):
+            identity = answer.get("id")
+            key = identity if isinstance(identity, str) else key_of(self._texts.put_in(answer))
+            self._made.setdefault(key, event)
+
+    def _made_by_tool(self, event: _Json) -> None:
+        for key in (event.get("message_id"), f"call {event.get('id')}"):
+            if isinstance(key, str):
+                self._made.setdefault(key, event)
+        if nested := len(_list(event.get("events"))):
+            self._odd["event(s) stand within events of tools; not read"] += nested
+
+    # --- lines
+
+    def _messages(self) -> list[Any]:
+        messages = self._sample.get("messages")
+        if isinstance(messages, list) and messages:
+            return messages
+        given = self._sample.get("input")
+        if self._owners[_MAIN].calls:
+            return []
+        return [{"role": "user", "content": given}] if isinstance(given, str) and given else _list(given)
+
+    def _said_in(self, messages: Iterable[Any]) -> Line:
+        found = []
+        for message in messages:
+            self._reading.count(f"message/{message.get('role')}" if isinstance(message, dict) else "message/none")
+            if isinstance(message, dict):
+                found.append(self._said(message))
+            else:
+                self._reading.refuse(0, f"sample {self._id}: is no message", message)
+        return found
+
+    def _said(self, message: _Json) -> Said:
+        whole = self._texts.put_in(message)
+        key = key_of(whole)
+        return Said(key, whole, self._event_of(whole, key))
+
+    def _event_of(self, message: _Json, key: str) -> _Json | None:
+        role, identity = message.get("role"), message.get("id")
+        wanted = {"assistant": "model", "tool": "tool"}.get(role) if isinstance(role, str) else None
+        named = [identity] if isinstance(identity, str) else [key]
+        if role == "tool":
+            named.append(f"call {message.get('tool_call_id')}")
+        found = (self._made.get(each) for each in named)
+        return next((each for each in found if each is not None and each.get("event") == wanted), None)
+
+    def _given(self, event: _Json) -> Line | None:
+        """Return what a model call was given; None where that cannot be told."""
+        if (ranges := event.get("input_refs")) is not None:
+            indices = self._pool.indices(ranges)
+            if indices is None:
+                return None
+            for index in indices:
+                if index not in self._pooled:
+                    message = self._pool[index]
+                    if not isinstance(message, dict):
+                        return None
+                    self._pooled[index] = self._said(message)
+            return [self._pooled[index] for index in indices]
+        given = event.get("input")
+        if isinstance(given, str):
+            given = [{"role": "user", "content": given}]
+        return [self._said(each) for each in _list(given) if isinstance(each, dict)]
+
+    def _place_calls(self, main: Line) -> None:
+        """Give the calls of agents that the conversation knows nothing of to sessions of their own; count what is left."""
+        known = {said.key for said in main} | {str(said.message.get("id")) for said in main}
+        strays: dict[str, list[_Json]] = {}
+        heard = set[str]()
+        for event in self._owners[_MAIN].calls:
+            agent, answers = self._agent_around(str(event.get("span_id"))), _answers(event)
+            if not answers:
+                self._failed(event)
+            elif any(str(a.get("id")) in known or key_of(self._texts.put_in(a)) in known for a in answers):
+                heard.add(agent)
+            else:
+                strays.setdefault(agent, []).append(event)
+        for agent, events in strays.items():
+            if agent and agent not in heard and agent not in self._owners:
+                name = checked.name(self._spans[agent].get("name"))
+                self._owners[agent] = _Owner(agent, _MAIN, "agent", name, calls=events)
+            else:
+                self._odd["model call(s) have an answer that is in no message of the conversation; not kept"] += len(
+                    events
+                )
+
+    def _failed(self, event: _Json) -> None:
+        why = event.get("error")
+        self._odd[f"model call(s) have no answer{f': {str(why)[:80]}' if why else ''}"] += 1
+
+    def _agent_around(self, span: str) -> str:
+        seen = set[str]()
+        while span in self._spans and span not in seen:
+            if self._spans[span].get("type") == "agent":
+                return span
+            seen.add(span)
+            span = str(self._spans[span].get("parent_id"))
+        return ""
+
+    def _line_of(self, owner: _Owner, base: Line) -> None:
+        owner.lines = Lines(base=base)
+        for event in owner.calls:
+            given = self._given(event)
+            if given is None:
+                self._odd["model call(s) name messages that are not there; not kept"] += 1
+                continue
+            answers = [Said(key_of(whole), whole, event) for whole in map(self._texts.put_in, _answers(event))]
+            if not answers:
+                self._failed(event)
+            owner.lines.add(given, answers)
+
+    # --- sessions
+
+    def _session(self, meta: Mapping[str, Any]) -> SourceSession:
+        paths = self._paths(self._owners[_MAIN])
+        own = {key: self._texts.put_in(self._sample.get(key)) for key in _SAMPLE_META}
+        own |= {
+            "sample_metadata": self._texts.put_in(self._sample.get("metadata")),
+            "files": list(_object(self._sample.get("files"))),
+            "output": self._unsaid(),
+        }
+        begun = (self._sample.get("started_at"), *(e.get("timestamp") for e in self._events[:1]), meta.get("created"))
+        return SourceSession(
+            source=SOURCE,
+            id=self._id,
+            paths=paths,
+            created=next((time for time in map(checked.text_time, begun) if time is not None), None),
+            meta=self._reading.meta(0, {**meta, **checked.filled(own)}),
+            fork_meta=_FORK_META,
+        )
+
+    def _paths(self, owner: _Owner) -> tuple[tuple[SourceTurn, ...], ...]:
+        """Return the turns of an owner's lines, and those of all branches that leave them."""
+        lines = [self._turns(line, f"{owner.id}/" if owner.id else "") for line in owner.lines.lines]
+        for branch in self._below(owner.id):
+            above = self._owners[branch.above].lines.lines
+            self._line_of(branch, above[0] if above else [])
+            if not branch.lines.lines:
+                self._odd["branch(es) hold no model call, and made no fork"] += 1
+            lines += [self._turns(line, f"{branch.id}/", branch.meta) for line in branch.lines.lines]
+        return tuple(lines) or ((),)
+
+    def _unsaid(self) -> str | None:
+        """Return the sample's answer, where no line of the conversation ends with it."""
+        completion = _object(self._sample.get("output")).get("completion")
+        if not isinstance(completion, str) or not completion:
+            return None
+        whole = str(self._texts.put_in(completion))
+        lines = [line for owner in self._owners.values() for line in owner.lines.lines]
+        return None if whole in {_text(each.message) for line in lines for each in line[-2:]} else whole
+
+    def _below(self, above: str) -> list[_Owner]:
+        """Return the branches that leave a line or a branch of it, those above first."""
+        found: list[_Owner] = []
+        waiting = [above]
+        while waiting:
+            here = waiting.pop(0)
+            inner = [o for o in self._owners.values() if o.kind == "branch" and o.above == here and o.id != here]
+            found += inner
+            waiting += [o.id for o in inner]
+        return found
+
+    def _agents(self) -> list[SourceSession]:
+        made = []
+        for owner in list(self._owners.values()):
+            if owner.kind == "scorer" and owner.calls:
+                what = f"model call(s) of the scorer {owner.name} are no part of the conversation; not kept"
+                self._odd[what] += len(owner.calls)
+            if owner.kind != "agent":
+                continue
+            self._line_of(owner, [])
+            if not owner.lines.lines:
+                continue
+            made.append(
+                SourceSession(
+                    source=SOURCE,
+                    id=f"{self._id}:agent-{owner.id}",
+                    paths=self._paths(owner),
+                    created=checked.text_time(self._spans[owner.id].get("timestamp")),
+                    agent=owner.name,
+                    meta=checked.filled({"model": self._model, "agent_span": owner.id}),
+                    spawned_by=self._spawner(owner),
+                )
+            )
+        return made
+
+    def _spawner(self, owner: _Owner) -> str:
+        """Return the id of the session that a sub-agent was called from: of the nearest agent above it, or the sample's."""
+        above = self._owners[owner.above]
+        while above.kind in ("branch", "scorer"):
+            above = self._owners[above.above]
+        return f"{self._id}:agent-{above.id}" if above.kind == "agent" else self._id
+
+    def _turns(self, line: Line, scope: str, meta: _Json | None = None) -> tuple[SourceTurn, ...]:
+        """Return the turns of a line, those of a line that it leaves among them; what cannot be kept is reported.
+
+        A turn is named after its message in a scope. `meta` goes to the first turn that is the line's own.
+        """
+        made = []
+        for place, said in enumerate(line):
+            if id(said) not in self._turned:
+                self._turned[id(said)] = self._turn(said, place, scope, meta or {})
+                meta = None
+            made.append(self._turned[id(said)])
+        return tuple(turn for turn in made if turn is not None)
+
+    def _turn(self, said: Said, place: int, scope: str, meta: _Json) -> SourceTurn | None:
+        identity = said.message.get("id")
+        name = f"{scope}{identity}" if isinstance(identity, str) and identity else f"{scope}messages/{place}"
+        self._named[name] += 1
+        turn = turn_of(said, name if self._named[name] == 1 else f"{name}#{self._named[name]}", self._model)
+        turn = replace(turn, meta={**turn.meta, **meta})
+        if (reason := checked.fault(turn)) is None:
+            return turn
+        self._reading.refuse(0, f"sample {self._id}: message {place} cannot be kept: {reason}", said.message)
+        return None
+
+
+def _answers(event: _Json) -> list[_Json]:
+    choices = _object(event.get("output")).get("choices")
+    found = (choice.get("message") if isinstance(choice, dict) else None for choice in _list(choices))
+    return [message for message in found if isinstance(message, dict)]
+
+
+def _text(message: _Json) -> str:
+    content = message.get("content")
+    if isinstance(content, list):
+        return "".join(str(p.get("text")) for p in content if isinstance(p, dict) and p.get("type") == "text")
+    return str(content)
+
+
+def _object(value: object) -> _Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
