@@ -19,7 +19,7 @@ pytest.importorskip("pyarrow", reason="pip install 'trails[arrow]'")
 
 
 def rows(folder: Path, name: str) -> list[dict[str, Any]]:
-    from pyarrow.parquet import read_table  # type: ignore[import-untyped] # it ships no types
+    from pyarrow.parquet import read_table  # it ships no types
 
     found: list[dict[str, Any]] = read_table(folder / f"{name}.parquet").to_pylist()
     return found
