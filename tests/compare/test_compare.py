@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd  # it ships no types
+import pandas as pd  # type: ignore[import-untyped] # it ships no types
 import pyarrow as pa  # it ships no types
 import pyoxigraph as ox
 import pytest
