@@ -154,6 +154,11 @@ class PostgresStore(EmbeddedStore):
         return None
 
     @property
+    def index(self) -> Path:
+        """The folder of the cache in which this process has its index and the lines of the log."""
+        return self._index
+
+    @property
     def trips(self) -> int:
         """How often the server was asked for something and waited for."""
         return self._server.trips
