@@ -17,6 +17,7 @@ import trails
 from tests.support.commands import Run, ok, ok_json
 from tests.support.made_keys import MADE
 from trails import InvalidInput, Repository, Score, SessionNotFound, iris, vocab
+from trails.prov import export, validate
 from trails.store.contract import Change
 from trails.transcripts.rdf import export_session, import_rdf
 
@@ -157,7 +158,7 @@ def test_numbers_and_texts_of_other_classes_are_kept_as_what_they_are(memory: Re
         GOOD = "good"
 
     fill(memory)
-    given = (np.float32(0.5), np.int64(3), np.bool_(True), np.str_("x"), Grade.GOOD)
+    given: Any = (np.float32(0.5), np.int64(3), np.bool_(True), np.str_("x"), Grade.GOOD)
     kept = [memory.score("plan", "x", value).value for value in given]
     assert [(value, type(value)) for value in kept] == [(0.5, float), (3, int), (True, bool), ("x", str), ("good", str)]
     assert [score.value for score in memory.scores("plan", history=True)] == kept
@@ -401,3 +402,15 @@ def test_a_command_that_scores_nothing_is_refused(place: Path, run: Run, line: l
         fill(store)
     assert run("score", *line).exit_code != 0
     assert ok_json(run("scores", "--json"))["scores"] == []
+
+
+def test_in_prov_a_score_is_an_activity_that_used_the_session_and_its_scorer_is_associated(memory: Repository) -> None:
+    fill(memory)
+    made = memory.score("plan", "x", 0.5, by="agent:grader", version="1")
+    out = io.BytesIO()
+    export(memory, out, format="provn", session="plan", recorded_only=True)
+    said = [line for line in out.getvalue().decode().splitlines() if made.id in line]
+    assert [line.partition("(")[0] for line in said] == ["activity", "wasAssociatedWith", "used"]
+    assert "agent:grader" in said[1]
+    assert "session:plan" in said[2]
+    assert validate(memory).findings == []
