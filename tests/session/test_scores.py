@@ -18,6 +18,7 @@ from tests.support.commands import Run, ok, ok_json
 from tests.support.made_keys import MADE
 from trails import InvalidInput, Repository, Score, SessionNotFound, iris, vocab
 from trails.prov import export, validate
+from trails.records.scores import score_quads, sealed
 from trails.store.contract import Change
 from trails.transcripts.rdf import export_session, import_rdf
 
@@ -190,6 +191,19 @@ def test_of_several_by_one_scorer_in_one_version_the_newest_counts_and_the_other
     assert times == sorted(set(times))
 
 
+def test_a_turn_and_a_span_that_ends_with_it_are_two_things(memory: Repository) -> None:
+    fill(memory)
+    memory.score("plan#1", "x", 1, by="bob")
+    memory.score("plan#0:2", "x", 2, by="bob")
+    assert {score.value for score in memory.scores("plan")} == {1, 2}
+
+
+def test_zero_has_no_sign(memory: Repository) -> None:
+    fill(memory)
+    assert math.copysign(1, float(memory.score("plan", "x", -0.0).value)) == 1
+    assert memory.verify().ok
+
+
 def test_a_score_given_now_counts_though_one_says_that_it_is_from_tomorrow(memory: Repository) -> None:
     fill(memory)
     tomorrow = datetime.now(UTC) + timedelta(days=1)
@@ -242,8 +256,21 @@ def test_a_deleted_session_takes_its_scores_along_and_leaves_those_of_turns_that
     store.score("fork", "goes", 2)
     store.delete("fork")
     assert seen(store.scores()) == [("flat#2", "moves", 1)]
+    assert store.verify().findings == ()
     store.delete("flat")
     assert store.scores() == []
+    assert store.verify().findings == ()
+
+
+def test_a_score_that_moved_on_is_not_brought_back_a_second_time(store: Repository) -> None:
+    fill(store)
+    store.load("fork").flatten(id="flat")
+    store.score("fork#2", "moves", 1)
+    file = io.BytesIO()
+    export_session(store, "fork", "nquads", file)
+    store.delete("fork")
+    import_rdf(store, file.getvalue(), "nquads", restore=True)
+    assert seen(store.scores("fork")) == seen(store.scores("flat")) == [("flat#2", "moves", 1)]
     assert store.verify().findings == ()
 
 
@@ -275,6 +302,14 @@ def test_a_score_of_turns_that_are_not_there_is_found(store: Repository) -> None
     node = NamedNode(iris.score(store.score("plan#1", "x", 1).id))
     (old,) = store.store.quads((node, vocab.SCORED_UP_TO, None, vocab.CATALOG))
     alter(store, [old], [Quad(node, vocab.SCORED_UP_TO, Literal(9), vocab.CATALOG)])
+    assert "bad-score" in {finding.code for finding in store.verify().findings}
+
+
+def test_a_score_with_a_digest_of_its_own_that_names_another_turn_is_found(store: Repository) -> None:
+    fill(store)
+    made = store.score("plan#1", "x", 1)
+    moved = sealed(made.model_copy(update={"start": 0, "end": 1}))
+    alter(store, score_quads(made), score_quads(moved))
     assert "bad-score" in {finding.code for finding in store.verify().findings}
 
 
