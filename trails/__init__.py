@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from trails.records.entries import Delivery, Event, Exchange
     from trails.records.run import Run
     from trails.records.scores import Score
+    from trails.reruns.many import rerun_many
     from trails.reruns.playing import Playing
     from trails.reruns.rerun import Rerun, rerun
     from trails.routing import Inbound, Routed, Router
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from trails.session.player import Player
     from trails.session.recorded import Difference, ToolAnswer
     from trails.session.repository import Repository
+    from trails.session.scores import Scores
     from trails.session.scoring import Scoring
     from trails.session.session import Session
     from trails.tree import Limits, SessionResult, Tree
@@ -142,6 +144,7 @@ _HOMES = {
     ),
     "trails.moving.pushing": ("Moved", "MovedSession", "pull", "push"),
     "trails.opening": ("open",),
+    "trails.reruns.many": ("rerun_many",),
     "trails.reruns.playing": ("Playing",),
     "trails.reruns.rerun": ("Rerun", "rerun"),
     "trails.routing": ("Inbound", "Routed", "Router"),
@@ -159,6 +162,7 @@ _HOMES = {
     "trails.session.repository": ("Repository",),
     "trails.records.run": ("Run",),
     "trails.records.scores": ("Score",),
+    "trails.session.scores": ("Scores",),
     "trails.session.scoring": ("Scoring",),
     "trails.compare.agreement": ("Agreement",),
     "trails.session.session": ("Session",),
@@ -221,6 +225,7 @@ __all__ = [
     "Run",
     "Runs",
     "Score",
+    "Scores",
     "Scoring",
     "Sent",
     "Session",
@@ -250,6 +255,7 @@ __all__ = [
     "pull",
     "push",
     "rerun",
+    "rerun_many",
 ]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped] # it ships no types
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -159,7 +160,7 @@ def test_numbers_and_texts_of_other_classes_are_kept_as_what_they_are(memory: Re
         GOOD = "good"
 
     fill(memory)
-    given: Any = (np.float32(0.5), np.int64(3), np.bool_(True), np.str_("x"), Grade.GOOD)
+    given: tuple[Any, ...] = (np.float32(0.5), np.int64(3), np.bool_(True), np.str_("x"), Grade.GOOD)
     kept = [memory.score("plan", "x", value).value for value in given]
     assert [(value, type(value)) for value in kept] == [(0.5, float), (3, int), (True, bool), ("x", str), ("good", str)]
     assert [score.value for score in memory.scores("plan", history=True)] == kept
@@ -172,6 +173,21 @@ def test_what_could_be_no_name_or_version_is_refused_when_it_is_asked_for(memory
     for options in wrong:
         with pytest.raises(InvalidInput):
             memory.scores(**options)
+
+
+def test_a_list_of_scores_is_a_table_too(memory: Repository) -> None:
+    fill(memory)
+    memory.score("plan#1", "x", 0.5, by="agent:grader", version="1", reason="<so>")
+    memory.score("plan", "x", 1, by="bob")
+    found = memory.scores("plan")
+    assert found.table().column("value") == [1, 0.5]
+    assert found.table().kinds["value"] == "number"
+    frame = found.to_pandas()
+    assert list(frame["by"]) == ["bob", "grader"]
+    assert [None if start is pd.NA else start for start in frame["start"]] == [None, 1]
+    assert "&lt;so&gt;" in found._repr_html_()
+    assert repr(found) == "<Scores: 2 scores>"
+    assert memory.scores("plan", "none").table().rows == []
 
 
 # --- what counts

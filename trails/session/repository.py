@@ -58,7 +58,7 @@ from trails.session.deleting import Children
 from trails.session.maintenance import Maintenance
 from trails.session.notes import Notes
 from trails.session.proofs import Proofs
-from trails.session.scores import ScoreRef
+from trails.session.scores import ScoreRef, Scores
 from trails.session.session import Session, flatten, load, place, replay, window
 from trails.session.tags import Tags
 from trails.store.contract import QuadStore, Result, Solutions
@@ -78,7 +78,6 @@ if TYPE_CHECKING:
     from trails.session.scoring import Scorer, Scoring
 
 _Ids = list[str]  # inside the class, `list` is the method
-_Scores = list[Score]
 _Refs = list[ScoreRef | None]
 _Triples = list[Triple]
 
@@ -179,8 +178,9 @@ class Repository(Handle, public=True):
     def refresh(self) -> bool:
         """See everything that was acknowledged before this call; return whether there is something new.
 
-        Sessions that were loaded before stay as they are. A store that was not opened with `read_only` always sees
-        everything: nothing is done, and False is returned. Raises what opening with `read_only` does; what was seen stays.
+        Sessions that were loaded before stay as they are. A store in PostgreSQL brings in what others committed. A store in a
+        folder that was not opened with `read_only` always sees everything: nothing is done, and False is returned. Raises what
+        opening with `read_only` does, or `StoreFailed` where the server cannot be reached; what was seen stays.
 
         >>> import tempfile, trails
         >>> place = tempfile.mkdtemp()
@@ -189,26 +189,16 @@ class Repository(Handle, public=True):
         ...     "chat" in view, view.refresh(), "chat" in view
         (False, True, True)
         """
-        if not isinstance(self.store, ViewStore):
+        if not isinstance(self.store, ViewStore | PostgresStore):
             return False
         try:
-            return self.store.refresh()
+            return self.store.refresh() if isinstance(self.store, ViewStore) else self.store.sync()
         finally:
             self.workspace.rewrites += 1  # what was read before may be redacted by now
 
     def sync(self) -> bool:
-        """Bring in everything that was committed anywhere before this call; return whether there was anything.
-
-        That is for a store in PostgreSQL, whose other writers are not seen before the next commit here, or this call. A
-        store that one process owns has nothing to bring in, and one that was opened with `read_only` is refreshed.
-        Raises `StoreFailed` where the server cannot be reached; reading goes on.
-        """
-        if not isinstance(self.store, PostgresStore):
-            return self.refresh()
-        try:
-            return self.store.sync()
-        finally:
-            self.workspace.rewrites += 1  # as in `refresh`
+        """Bring in everything that was committed anywhere before this call: `refresh`, as stores with many writers name it."""
+        return self.refresh()
 
     # --- sessions
 
@@ -667,11 +657,12 @@ class Repository(Handle, public=True):
         by: str | None = None,
         version: str | None = None,
         history: bool = False,
-    ) -> _Scores:
+    ) -> Scores:
         """Return the scores of a session and of the turns of its transcript, or of a turn or span, or all in the store.
 
         `ref` is as for `score`; `name`, `by` and `version` limit them. Of several scores of the same by one scorer in one
-        version only the newest is there, unless `history` asks for all. They come in order of session, place and time.
+        version only the newest is there, unless `history` asks for all. They come in order of session, place
+        and time, in a list that is a table too (`to_pandas`, a notebook).
 
         Raises as `score` does for what is not stored.
         """
