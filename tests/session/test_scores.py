@@ -446,7 +446,19 @@ def test_the_commands_give_list_and_remove_scores(place: Path, run: Run) -> None
 
 
 @pytest.mark.parametrize(
-    "line", [["plan"], ["plan", "x"], ["plan", "x", "1", "--remove", "y"], ["--remove", "y"], ["plan#9", "x", "1"]]
+    "line",
+    [
+        ["plan"],
+        ["plan", "x"],
+        ["plan", "x", "1", "--remove", "y"],
+        ["--remove", "y"],
+        ["plan#9", "x", "1"],
+        ["plan", "x", "NaN"],
+        ["plan", "x", "inf"],
+        ["plan", "x", ".5"],
+        ["plan", "x", "1_000"],
+        ["plan", "x", "1e400"],
+    ],
 )
 def test_a_command_that_scores_nothing_is_refused(place: Path, run: Run, line: list[str]) -> None:
     with trails.open(place, create=True) as store:

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from pyoxigraph import Literal
 
@@ -306,16 +306,22 @@ def remove(workspace: Workspace, score_id: str, by: str | None) -> Score:
     return found
 
 
-def parsed_value(text: str) -> Any:
+def parsed_value(text: str) -> ScoreValue:
     """Return what a text of a command line means as a score: a number or a truth value where it reads as one in JSON.
 
-    >>> parsed_value("0.5"), parsed_value("3"), parsed_value("true"), parsed_value("good"), parsed_value("'3'")
-    (0.5, 3, True, 'good', "'3'")
+    Raises `InvalidInput` for what is a number elsewhere, as `nan`, `.5` or `1_000`: it is taken for neither.
+
+    >>> parsed_value("0.5"), parsed_value("3"), parsed_value("true"), parsed_value("good")
+    (0.5, 3, True, 'good')
     """
     if text in ("true", "false"):
         return text == "true"
     if re.fullmatch(r"-?(0|[1-9][0-9]*)", text):
-        return int(text)
+        return int(text) if len(text) < 20 else float(text)
     if re.fullmatch(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", text):
         return float(text)
-    return text
+    try:
+        float(text)
+    except ValueError:
+        return text
+    raise InvalidInput(f"{text!r} may be a number or a text; write a number as 0.5, -3 or 1e6, or say --text")
