@@ -86,6 +86,12 @@ def test_a_real_log_has_the_samples_messages_roles_and_events_that_were_counted(
         assert told == [each[:2] for each in one["tool_results"]]
         assert [turn.is_error for turn in answers] == [each[2] is not None for each in one["tool_results"]]
         assert ("error" in session.meta) == (one["error"] is not None)
+        values: dict[str, Any] = {}
+        for name_, value in one["scores"].items():
+            values |= (
+                {f"{name_}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name_: value}
+            )
+        assert {score.name: score.value for score in session.scores} == values
         forks = session.paths[1:]
         assert [len(path) for path in forks] == [each["length_with_prefix"] for each in one.get("branch_spans", [])]
 
@@ -283,6 +289,52 @@ def test_a_message_that_cannot_be_kept_costs_itself() -> None:
     found = parsed(as_json(sample([HI, {"content": "no role"}, HELLO])))
     assert texts(found.sessions[0].paths[0]) == ["hi", "hello"]
     assert "message 1 cannot be kept" in found.problems[0].reason
+
+
+# --- scores
+
+
+SCORED = {
+    "match": {"value": "C", "explanation": "equal", "answer": "hello"},
+    "rubric": {"value": {"tone": 0.5, "ok": True}},
+}
+
+
+def test_scores_come_with_their_scorer_and_reason_and_again_add_nothing(store: Repository) -> None:
+    log_ = as_json(sample([HI, HELLO], scores=SCORED, completed_at="2026-01-02T03:04:09+00:00"))
+    first, again = import_bytes(store, log_), import_bytes(store, log_)
+    assert (first.scores_added, again.scores_added) == (3, 0)
+    found = {score.name: score for score in store.scores("inspect:ev:1:1")}
+    assert {name: score.value for name, score in found.items()} == {"match": "C", "rubric.tone": 0.5, "rubric.ok": True}
+    assert (found["match"].by, found["match"].reason) == ("match", "equal")
+    assert found["match"].time.second == 9
+    assert store.load("inspect:ev:1:1").meta["score_details"] == {"match": {"answer": "hello"}}
+    assert store.verify().ok
+
+
+def test_an_edited_score_comes_with_its_author_and_reason_and_the_first_one_stays() -> None:
+    edit = {"author": "ann", "reason": "a typo", "timestamp": "2026-02-03T00:00:00+00:00"}
+    history = [{"value": "I", "explanation": "differs"}, {"value": "C", "explanation": "UNCHANGED", "provenance": edit}]
+    found = only(as_json(sample([HI], scores={"match": {"value": "C", "history": history}}))).scores
+    assert [(score.value, score.by, score.reason) for score in found] == [
+        ("I", "agent:match", "differs"),
+        ("C", "ann", "a typo"),
+    ]
+
+
+def test_a_score_that_was_removed_here_does_not_come_back(memory: Repository) -> None:
+    data = as_json(sample([HI], scores={"match": {"value": "C"}}))
+    import_bytes(memory, data)
+    [score] = memory.scores("inspect:ev:1:1")
+    memory.remove_score(score.id)
+    assert import_bytes(memory, data).scores_added == 0
+    assert memory.scores("inspect:ev:1:1") == []
+
+
+def test_a_score_that_cannot_be_kept_is_reported_and_the_others_are_kept(memory: Repository) -> None:
+    report = import_bytes(memory, as_json(sample([HI], scores={"none": {"value": None}, "match": {"value": 1}})))
+    assert report.scores_added == 1
+    assert [problem.reason for problem in report.problems if "the score 'none' cannot be kept" in problem.reason]
 
 
 # --- the file

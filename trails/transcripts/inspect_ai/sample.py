@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final
 
 from trails.transcripts import checked
 from trails.transcripts.checked import Reading
+from trails.transcripts.inspect_ai import scores
 from trails.transcripts.inspect_ai.lines import Line, Lines, Said, key_of
 from trails.transcripts.inspect_ai.pools import Attachments, Pool
 from trails.transcripts.inspect_ai.turns import turn_of
@@ -289,6 +291,8 @@ class Sample:
             "files": list(_object(self._sample.get("files"))),
             "output": self._unsaid(),
         }
+        given = {name: self._texts.put_in(score) for name, score in scores.given(self._sample).items()}
+        own["score_details"] = scores.details(given)
         begun = (self._sample.get("started_at"), *(e.get("timestamp") for e in self._events[:1]), meta.get("created"))
         return SourceSession(
             source=SOURCE,
@@ -297,7 +301,20 @@ class Sample:
             created=next((time for time in map(checked.text_time, begun) if time is not None), None),
             meta=self._reading.meta(0, {**meta, **checked.filled(own)}),
             fork_meta=_FORK_META,
+            scores=tuple(scores.of_sample(self._id, given, self._scored())),
         )
+
+    def _scored(self) -> dict[str, datetime | None]:
+        """Return when each scorer scored, and under the name "" when the sample was done."""
+        times = {"": checked.text_time(self._sample.get("completed_at"))}
+        for event in self._events:
+            if event.get("event") == "score":
+                if event.get("intermediate"):
+                    self._odd["intermediate score(s) are not kept"] += 1
+                else:
+                    times[str(event.get("scorer"))] = checked.text_time(event.get("timestamp"))
+        times[""] = times[""] or checked.text_time(self._events[-1].get("timestamp") if self._events else None)
+        return times
 
     def _paths(self, owner: _Owner) -> tuple[tuple[SourceTurn, ...], ...]:
         """Return the turns of an owner's lines, and those of all branches that leave them."""
