@@ -118,7 +118,7 @@ class Sample:
         asked = {str(e["agent_span_id"]) for e in self._events if e.get("event") == "tool" and e.get("agent_span_id")}
         branches = {str(e.get("span_id")) for e in self._events if e.get("event") == "branch"}
         for event in self._events:
-            kind = event.get("event")
+            kind = str(event.get("event"))[:50]
             self._reading.count(f"event/{kind}")
             if kind == "span_begin" and isinstance(event.get("id"), str):
                 self._begin_span(event, asked, branches)
