@@ -281,8 +281,14 @@ def test_calls_that_no_message_tells_are_counted_and_those_of_an_agent_are_a_ses
         ("ev:1:1", None),
         ("ev:1:1:agent-g", "ev:1:1"),
     ]
-    assert "1 model call(s) have an answer that is in no message of the conversation; not kept" in found.notes
+    assert "log: 1 model call(s) have an answer that is in no message of the conversation; not kept" in found.notes
     assert any("1 model call(s) of the scorer judge" in note for note in found.notes)
+
+
+def test_what_of_a_log_is_not_kept_is_said() -> None:
+    found = parsed(as_json(sample([HI], timelines=[{"name": "t"}]), results={"scores": [1]}))
+    assert "log: 1 sample(s) have timelines, which is not kept" in found.notes
+    assert "log: results: figures over all samples, not kept" in found.notes
 
 
 def test_a_message_that_cannot_be_kept_costs_itself() -> None:

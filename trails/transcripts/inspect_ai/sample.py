@@ -45,6 +45,27 @@ _SAMPLE_META: Final = (
     "store",
 )
 
+_SAMPLE_OWN: Final = frozenset(
+    {
+        *_SAMPLE_META,
+        "id",
+        "epoch",
+        "input",
+        "messages",
+        "message_refs",
+        "message_pool",
+        "output",
+        "score",
+        "scores",
+        "metadata",
+        "files",
+        "events",
+        "events_data",
+        "attachments",
+        "transcript",
+    }
+)
+"""What is read of a sample."""
 _FORK_META: Final = ("task", "model", "epoch", "sample_id", "dataset", "eval_id")
 
 _Json = Mapping[str, Any]
@@ -96,6 +117,9 @@ class Sample:
     def sessions(self, meta: Mapping[str, Any]) -> list[SourceSession]:
         """Return the sample's session, with the metadata given beside its own, and those of its sub-agents."""
         self._look()
+        for key, value in self._sample.items():
+            if key not in _SAMPLE_OWN and value not in (None, "", [], {}):
+                self._odd[f"sample(s) have {key[:50]}, which is not kept"] += 1
         owner = self._owners[_MAIN]
         main = self._said_in(self._messages())
         if main:
