@@ -50,12 +50,19 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "tags": ("trails tags", "trails tags trip"),
     "notes": ("trails notes trip", "trails notes trip 3"),
     "scores": ("trails scores trip", "trails scores --name accuracy --json"),
-    "agreement": ("trails agreement accuracy agent:grader alice",),
+    "agreement": (
+        "trails agreement accuracy agent:grader alice",
+        "trails agreement accuracy agent:grader alice --json",
+    ),
     "stats": ("trails stats", "trails stats --by model --since 30d", "trails stats --by project --tsv"),
     "cost": (
         "trails cost --prices prices.toml",
         "trails cost --by day --since 30d",
         "trails cost --by session --limit 10",
+    ),
+    "rerun": (
+        "trails rerun trip -- ./agent.py",
+        "trails rerun trip --model live --times 50 --name arm-b --json -- ./agent.py",
     ),
     "push": ("trails push trip --to ~/team.trails", "trails push --all --to ~/team.trails --dry-run"),
     "copy": ("trails copy ./.trails /mnt/disk/work.trails", "trails copy ~/work.trails monday.nq.gz"),

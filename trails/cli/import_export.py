@@ -230,7 +230,7 @@ def _draw_secrets(report: ImportReport) -> None:
     metavar="NAME",
     required=True,
     type=Named("export-format"),
-    help="nquads, trig or pi; html, a page to read; messages, lines to tune a model on; or the folders "
+    help="nquads, trig or pi; html, a page to read; messages, lines to tune a model on; atif; or the folders "
     "parquet and openclaw.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (default: stdout), or folder.")
@@ -266,7 +266,6 @@ def export(
 
     `python3 verify_export.py FILE` checks the digests of an export in N-Quads: it needs Python 3.9 and nothing else.
     """
-    from trails.transcripts.exporting.writers import BINARY
     from trails.transcripts.formats import export_session
 
     if with_verifier and (format_ != "nquads" or output is None):
@@ -288,8 +287,6 @@ def export(
     if output is not None:
         _export_file(session, format_, output, forks=forks, force=force, with_verifier=with_verifier, as_json=as_json)
         return
-    if format_ in BINARY:
-        raise click.UsageError(f"{format_} is no text: name a file with -o FILE")
     with open_store(reading=True, recorded=True) as store:
         export_session(store, store.resolve(session), format_, escaping(sys.stdout.buffer), forks=forks)
 
