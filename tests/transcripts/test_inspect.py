@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import tracemalloc
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -406,6 +407,19 @@ def test_without_the_package_for_zstd_the_log_is_refused_with_the_extra_that_bri
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(InvalidInput, match=r"pip install 'trails\[inspect\]'"):
         import_path(memory, shared / "data/research/inspect/tools_epochs.eval")
+
+
+def test_samples_are_read_one_at_a_time() -> None:
+    def peak(samples: int) -> int:
+        data = as_eval(*({**sample([said("user", "x" * 100_000, "m1")]), "id": n} for n in range(samples)))
+        tracemalloc.start()
+        try:
+            count = sum(len(part.sessions) for part in log.stream([("log", data)]))
+            return tracemalloc.get_traced_memory()[1] * (count == samples)
+        finally:
+            tracemalloc.stop()
+
+    assert 0 < peak(80) < 1.5 * peak(20)
 
 
 WHOLE = as_eval(sample([HI, HELLO], events=[model_event("s", [[0, 1]], HELLO), *BRANCH], pool=[HI]))
