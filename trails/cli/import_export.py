@@ -176,6 +176,8 @@ def _summary(report: ImportReport) -> str:
     """Return in a few words what was imported, what became of the sessions, and what was reported."""
     sessions = sum(len(getattr(report, name)) for name in _TITLES)
     came = f"{count(report.turns_added, 'turn')} from {count(report.files, 'file')}"
+    if report.scores_added:
+        came += f", {count(report.scores_added, 'score')}"
     parts = [f"{len(getattr(report, name)):,} {title}" for name, title in _TITLES.items() if getattr(report, name)]
     became = f" ({', '.join(parts)})" if parts else ""
     lines = [f"imported {came}: {count(sessions, 'session')}{became}"]
