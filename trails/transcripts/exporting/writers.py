@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-from trails.transcripts.exporting import atif, messages, page
+from trails.transcripts.exporting import atif, inspect_log, messages, page
 from trails.transcripts.exporting.family import Family
 from trails.transcripts.exporting.report import SessionExport
 
@@ -25,5 +25,6 @@ class Writer:
 WRITERS: Final[Mapping[str, Writer]] = {
     page.FORMAT: Writer(page.export, forks=True),
     messages.FORMAT: Writer(messages.export, forks=True),
+    inspect_log.FORMAT: Writer(inspect_log.export, forks=True, spawned=True),
     atif.FORMAT: Writer(atif.export, forks=False, spawned=True),
 }
