@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from trails.records.entries import Delivery, Event, Exchange
     from trails.records.run import Run
     from trails.records.scores import Score
+    from trails.reruns.many import rerun_many
     from trails.reruns.playing import Playing
     from trails.reruns.rerun import Rerun, rerun
     from trails.routing import Inbound, Routed, Router
@@ -142,6 +143,7 @@ _HOMES = {
     ),
     "trails.moving.pushing": ("Moved", "MovedSession", "pull", "push"),
     "trails.opening": ("open",),
+    "trails.reruns.many": ("rerun_many",),
     "trails.reruns.playing": ("Playing",),
     "trails.reruns.rerun": ("Rerun", "rerun"),
     "trails.routing": ("Inbound", "Routed", "Router"),
@@ -250,6 +252,7 @@ __all__ = [
     "pull",
     "push",
     "rerun",
+    "rerun_many",
 ]
 
 

@@ -23,6 +23,7 @@ from benchmarks.scenarios import (
     opening,
     prov,
     readers,
+    rerun,
     scale,
     space,
     startup,
@@ -48,6 +49,7 @@ SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "tree": tree.run,
     "context": context.run,
     "ledger": ledger.run,
+    "rerun": rerun.run,
     "event-loop": event_loop.run,
     "prov": prov.run,
 }

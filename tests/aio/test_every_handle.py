@@ -33,6 +33,7 @@ TWINS: dict[type, type] = {
 }
 EXEMPT = {
     "Repository.store": "the quads below, internal",
+    "Repository.sync": "the synchronous handle has that name here: `refresh` is the same",
     "Repository.graph": "rdflib reads while it is iterated: `store.run` is for what is done with a view",
     "Running.begin": "the ledger's own",
     "Running.complete": "the ledger's own",

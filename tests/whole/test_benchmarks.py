@@ -44,6 +44,7 @@ RESULTS_OF = {
     "diff": ["diff"],
     "tree": ["tree"],
     "ledger": ["ledger"],
+    "rerun": ["rerun"],
     "durable": ["batches plain 1", "batches plain 10", "batches agent-like 1", "batches agent-like 10", "threads"],
     "opening": ["opening", "opening after a close", "opening after a kill"],
     "context": ["context-plain", "context-calls"],

@@ -36,6 +36,8 @@ from trails.prov import (
     read_document,
     validate,
 )
+from trails.reruns.many import rerun_many
+from trails.reruns.rerun import rerun
 from trails.routing.visibility import View
 from trails.session.maintenance import Maintenance
 from trails.session.notes import Notes
@@ -51,7 +53,7 @@ CLASSES = (Repository, Session, Tags, Notes, Proofs, Maintenance, Ledger, Router
 FUNCTIONS: tuple[Callable[..., Any], ...] = (
     *(import_path, import_bytes, import_folder, import_rdf, export_session, export_folder),
     *(export, draw, validate, import_document, read_document, document_bytes, documents, delete_document),
-    *(audit, packing.pack),
+    *(audit, packing.pack, rerun, rerun_many),
 )
 WITNESS = "urn:trails:agent:witness"
 """Who the process says it is: nobody else is named in any of these."""
@@ -247,6 +249,7 @@ OPERATIONS: dict[str, Operation] = {
     "Repository.create": Reads(lambda w: w.store.create(id="new")),
     "Repository.load": Reads(lambda w: w.store.load("plan")),
     "Repository.replay": Reads(lambda w: w.store.replay("plan")),
+    "Repository.player": Reads(lambda w: w.store.player("plan").model(w.plan[:1])),
     "Repository.record": Reads(lambda w: w.store.record("plan")),
     "Repository.branches": Reads(lambda w: w.store.branches("plan")),
     "Repository.resolve": Reads(lambda w: w.store.resolve("plan")),
@@ -550,6 +553,8 @@ OPERATIONS |= {
     "document_bytes": Reads(lambda w: document_bytes(w.store, w.document), lambda w: w.document),
     "documents": Reads(lambda w: documents(w.store), lambda w: w.document),
     "delete_document": Changes(lambda w: delete_document(w.store, w.document), lambda w: w.document),
+    "rerun": Changes(lambda w: rerun(w.plan, lambda run: run.input())),
+    "rerun_many": Changes(lambda w: rerun_many(w.plan, lambda run: run.input(), 2)),
     "audit": Reads(lambda w: audit(w.store)),
     "pack": Reads(lambda w: packing.pack(w.store, audit(w.store))),
     # --- what is stored by `persist`, and begun by what only reads

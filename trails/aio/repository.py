@@ -79,7 +79,6 @@ class AsyncRepository(Twin[Repository]):
         return self.sync.read_only
 
     refresh = in_thread(Repository.refresh)
-    sync = in_thread(Repository.sync)
 
     # --- questions: who is cancelled leaves them at once
 

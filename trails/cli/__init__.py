@@ -42,6 +42,7 @@ _TOPICS: dict[str, dict[str, Place]] = {
     },
     "Change": {
         "fork": "fork.fork",
+        "rerun": "rerun.rerun",
         "label": "tags.set_label",
         "tag": "tags.tag",
         "note": "notes.write_note",

@@ -57,6 +57,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "trails cost --by day --since 30d",
         "trails cost --by session --limit 10",
     ),
+    "rerun": (
+        "trails rerun trip -- ./agent.py",
+        "trails rerun trip --model live --times 50 --name arm-b --json -- ./agent.py",
+    ),
     "push": ("trails push trip --to ~/team.trails", "trails push --all --to ~/team.trails --dry-run"),
     "copy": ("trails copy ./.trails /mnt/disk/work.trails", "trails copy ~/work.trails monday.nq.gz"),
     "pull": ("trails pull trip --from ~/team.trails", "trails pull trip --from ~/team.trails --restore"),

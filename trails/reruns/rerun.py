@@ -108,19 +108,24 @@ def rerun(
     ...     (same.left_at, same.played), (other.left_at, other.difference.text)
     ((None, 1), (1, "text: recorded 'Where to?', now 'How long?'"))
     """
-    if not isinstance(session, Session):
-        raise InvalidInput(f"a rerun is of a session, as store.load(id) gives it, not of {session!r:.80}")
-    if not callable(agent):
-        raise InvalidInput(f"an agent is a function of the run, not {agent!r:.80}")
     ways = Ways(model, tools, on_miss)
-    session.persist()
-    recording = recording_of(session, upto)
-    options = {"id": id, "label": label, "principal": principal, "meta": meta, "by": by}
-    done = run(Playing(session, recording, ways, options), agent, by)
+    done = attempt(session, agent, ways=ways, upto=upto, id=id, label=label, principal=principal, meta=meta, by=by)
     if done.outcome == "failed" and done.error is not None:
         done.error.add_note(f"What the agent said until then is stored as session {done.id!r}.")
         raise done.error
     return done
+
+
+def attempt(
+    session: Session, agent: Agent, *, ways: Ways, upto: int | None, by: str | None = None, **options: Any
+) -> Rerun:
+    """Do what `rerun` does; an error of the agent stands in the rerun and is not raised."""
+    if not isinstance(session, Session):
+        raise InvalidInput(f"a rerun is of a session, as store.load(id) gives it, not of {session!r:.80}")
+    if not callable(agent):
+        raise InvalidInput(f"an agent is a function of the run, not {agent!r:.80}")
+    session.persist()
+    return run(Playing(session, recording_of(session, upto), ways, {**options, "by": by}), agent, by)
 
 
 def recording_of(session: Session, upto: int | None) -> Recording:

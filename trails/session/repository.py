@@ -179,8 +179,9 @@ class Repository(Handle, public=True):
     def refresh(self) -> bool:
         """See everything that was acknowledged before this call; return whether there is something new.
 
-        Sessions that were loaded before stay as they are. A store that was not opened with `read_only` always sees
-        everything: nothing is done, and False is returned. Raises what opening with `read_only` does; what was seen stays.
+        Sessions that were loaded before stay as they are. A store in PostgreSQL brings in what others committed. A store in a
+        folder that was not opened with `read_only` always sees everything: nothing is done, and False is returned. Raises what
+        opening with `read_only` does, or `StoreFailed` where the server cannot be reached; what was seen stays.
 
         >>> import tempfile, trails
         >>> place = tempfile.mkdtemp()
@@ -189,26 +190,16 @@ class Repository(Handle, public=True):
         ...     "chat" in view, view.refresh(), "chat" in view
         (False, True, True)
         """
-        if not isinstance(self.store, ViewStore):
+        if not isinstance(self.store, ViewStore | PostgresStore):
             return False
         try:
-            return self.store.refresh()
+            return self.store.refresh() if isinstance(self.store, ViewStore) else self.store.sync()
         finally:
             self.workspace.rewrites += 1  # what was read before may be redacted by now
 
     def sync(self) -> bool:
-        """Bring in everything that was committed anywhere before this call; return whether there was anything.
-
-        That is for a store in PostgreSQL, whose other writers are not seen before the next commit here, or this call. A
-        store that one process owns has nothing to bring in, and one that was opened with `read_only` is refreshed.
-        Raises `StoreFailed` where the server cannot be reached; reading goes on.
-        """
-        if not isinstance(self.store, PostgresStore):
-            return self.refresh()
-        try:
-            return self.store.sync()
-        finally:
-            self.workspace.rewrites += 1  # as in `refresh`
+        """Bring in everything that was committed anywhere before this call: `refresh`, as stores with many writers name it."""
+        return self.refresh()
 
     # --- sessions
 
@@ -638,12 +629,12 @@ class Repository(Handle, public=True):
         """Say what a session, a turn or a span of turns is worth, and return the score; stored at once.
 
         `ref` is a session by any name of it, a `Turn`, (name, index), or (name, start, end) with an exclusive end; as a
-        text, a turn is `plan#3` and a span `plan#2:5`. What is scored must be stored, inherited turns included. A score of
-        a session is of its transcript as it stands then; one of turns is seen from every session that has them or a copy.
-        `name` says what was looked at (1 to 200 characters). `value` is a finite number, a truth value or a text, such as
-        a category. `by` names the scorer, as for `delete`, `agent:NAME` for a program, and `version` which one of it.
-        `reason` is kept with the score. `time` is now, or when it was given elsewhere; `id` is made up, or what tells the
-        score from all others: giving the same one again then writes nothing.
+        text, a turn is `plan#3` and a span `plan#2:5`. A tag is the span of turns that it stands for. What is scored must
+        be stored, inherited turns included. A score of a session is of its transcript as it stands then; one of turns is
+        seen from every session that has them or a copy. `name` says what was looked at (1 to 200 characters). `value` is a
+        finite number, a truth value or a text, such as a category. `by` names the scorer, as for `delete`, `agent:NAME` for
+        a program, and `version` which one of it. `reason` is kept with the score. `time` is now, or when it was given
+        elsewhere; `id` is made up, or what tells the score from all others: giving the same one again then writes nothing.
 
         A score never changes: one more by the same scorer in the same version stands beside it, and the newer counts.
 

@@ -1,0 +1,208 @@
+"""A program as the agent of a rerun: it asks on its standard output, and is answered on its standard input, a JSON object a line.
+
+What it asks: `{"ask": "input"}`, `{"ask": "model"}`, `{"ask": "tool", "name": ..., "arguments": {...}, "id": ...}` (without `id`:
+the first such call that is not answered yet), `{"ask": "append", "role": ..., "content": ...}` and `{"ask": "context"}`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final, Literal
+
+from trails import parts, validate
+from trails.errors import InvalidInput, RecordMiss, TrailsError
+from trails.model import ToolCall, Turn
+from trails.reruns.playing import OnMiss, Playing, Ways
+from trails.session.recorded import ToolAnswer
+
+MAX_LINE: Final = 64 * 1024 * 1024
+"""Bytes of a line of the program; a longer one fails the run."""
+_PATIENCE: Final = 5.0
+"""Seconds that a program has to end once its standard input was closed."""
+
+From = Literal["recorded", "live"]
+
+
+class Program:
+    """A program that is run as an agent, each time anew. Its standard error is left to whoever started this one."""
+
+    def __init__(
+        self, command: Sequence[str], *, model: From = "recorded", tools: From = "recorded", on_miss: OnMiss = "stop"
+    ) -> None:
+        """Name the program and its arguments; "live": the program itself is asked for each answer, and not the record."""
+        if not command:
+            raise InvalidInput("a rerun needs a program: name it, and its arguments")
+        if shutil.which(command[0]) is None:
+            raise InvalidInput(f"{command[0]!r} is no program that can be run; nothing was done")
+        self._command = tuple(command)
+        self._here = threading.local()
+        self.ways = Ways(
+            self._ask_model if model == "live" else "recorded",
+            self._ask_tool if tools == "live" else "recorded",
+            on_miss,
+        )
+        """What the rerun is to be given: who answers."""
+
+    def __call__(self, run: Playing) -> None:
+        """Run the program once; raise `TrailsError` where it does not ask as it should, or ends with another code than 0."""
+        with self._started(run) as pipes:
+            self._here.pipes = pipes
+            try:
+                while (asked := pipes.receive()) is not None:
+                    pipes.send(self._answer(run, asked))
+            except RecordMiss as miss:
+                said = {"index": miss.index, "what": miss.what, "recorded": miss.recorded, "found": miss.found}
+                with suppress(TrailsError):
+                    pipes.send({"miss": said})
+                raise
+            except InvalidInput as error:
+                with suppress(TrailsError):
+                    pipes.send({"error": error.message})
+                raise
+
+    @contextmanager
+    def _started(self, run: Playing) -> Iterator[_Pipes]:
+        environment = {**os.environ, "TRAILS_RERUN_SESSION": run.session_id, "TRAILS_RERUN_NUMBER": str(run.number)}
+        name = shlex.join(self._command)
+        try:
+            process = subprocess.Popen(  # noqa: S603 - what was asked for
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+            )
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"{name} cannot be run: {getattr(error, 'strerror', None) or error}") from error
+        pipes = _Pipes(process, name)
+        try:
+            yield pipes
+            pipes.end()
+        finally:
+            pipes.close()
+
+    def _answer(self, run: Playing, asked: Mapping[str, Any]) -> dict[str, Any]:
+        match asked.get("ask"):
+            case "input":
+                return {"turns": [_plain(turn) for turn in run.input()]}
+            case "model":
+                return {"turn": _plain(run.model(live=self._ask_model))}
+            case "tool":
+                answer = run.tool(_call(asked), live=self._ask_tool)
+                return {"content": answer.content, "is_error": answer.is_error}
+            case "append":
+                return {"turn": _plain(_append(run, asked))}
+            case "context":
+                return {"messages": run.context().openai()}
+        raise InvalidInput(
+            f"a program asks for input, model, tool, append or context, not for {asked.get('ask')!r:.80} (trails guide rerun)"
+        )
+
+    def _ask_model(self, run: Playing) -> Any:
+        return self._ask({"live": "model", "messages": run.context().openai()})["answer"]
+
+    def _ask_tool(self, call: ToolCall) -> ToolAnswer:
+        said = self._ask({"live": "tool", "call": {"id": call.id, "name": call.name, "arguments": call.input}})
+        is_error, answer = said.get("is_error", False), said["answer"]
+        if not isinstance(is_error, bool) or not isinstance(answer, str | list):
+            raise InvalidInput("a tool's answer is a text or a list of parts, and is_error true or false")
+        return ToolAnswer(answer, is_error)
+
+    def _ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        pipes: _Pipes = self._here.pipes
+        pipes.send(question)
+        said = pipes.receive()
+        if said is None or "answer" not in said:
+            raise InvalidInput(
+                f"the program was asked for the answer of a {question['live']}, and gave no line with an answer"
+            )
+        return said
+
+
+class _Pipes:
+    """The lines to and from a program that runs."""
+
+    def __init__(self, process: subprocess.Popen[bytes], name: str) -> None:
+        self._process, self._name = process, name
+
+    def receive(self) -> Mapping[str, Any] | None:
+        """Return the next line's object; None where the program has nothing more to say."""
+        assert self._process.stdout is not None  # noqa: S101 - a pipe
+        line = self._process.stdout.readline(MAX_LINE + 1)
+        if not line:
+            return None
+        if len(line) > MAX_LINE or not line.endswith(b"\n"):
+            raise InvalidInput(f"{self._name} wrote a line that is longer than {MAX_LINE} bytes, or has no end")
+        try:
+            text = line.decode("utf-8")
+            if validate.is_nested_too_deep(text):
+                raise InvalidInput(f"{self._name} wrote a line that is nested too deep")
+            said = json.loads(text)
+        except ValueError as error:
+            if isinstance(error, TrailsError):
+                raise
+            raise InvalidInput(f"{self._name} wrote what is no JSON on a line: {line[:80]!r}") from error
+        if not isinstance(said, dict):
+            raise InvalidInput(f"{self._name} wrote a line that is no JSON object: {line[:80]!r}")
+        return said
+
+    def send(self, said: Mapping[str, Any]) -> None:
+        """Write a line to the program."""
+        assert self._process.stdin is not None  # noqa: S101 - a pipe
+        try:
+            self._process.stdin.write(json.dumps(said, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise TrailsError(f"{self._name} ended before it read an answer") from error
+
+    def end(self) -> None:
+        """Wait for the program to end; raise `TrailsError` where its code is not 0."""
+        code = self._process.wait()
+        if code:
+            ended = f"signal {-code}" if code < 0 else f"exit code {code}"
+            raise TrailsError(f"{self._name} ended with {ended}")
+
+    def close(self) -> None:
+        """Let the program end, or end it."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(OSError, ValueError):
+                if pipe is not None:
+                    pipe.close()
+        try:
+            self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        except BaseException:  # an interrupt while waiting
+            self._process.kill()
+            raise
+
+
+def _plain(turn: Turn) -> dict[str, Any]:
+    plain = {"index": turn.index, "role": turn.role, "content": turn.content}
+    if turn.tool_calls:
+        plain["tool_calls"] = [{"id": call.id, "name": call.name, "arguments": call.input} for call in turn.tool_calls]
+    return plain
+
+
+def _call(asked: Mapping[str, Any]) -> ToolCall:
+    call_id, arguments = asked.get("id", ""), asked.get("arguments")
+    if not isinstance(call_id, str):
+        raise InvalidInput(f"a tool call's id is a text, not {call_id!r:.80}")
+    return ToolCall(
+        id=call_id,
+        name=validate.name(asked.get("name"), "a tool's name"),
+        arguments=parts.arguments_json({} if arguments is None else arguments),
+    )
+
+
+def _append(run: Playing, asked: Mapping[str, Any]) -> Turn:
+    options = {key: value for key, value in asked.items() if key not in ("ask", "role", "content")}
+    if unknown := sorted(
+        options.keys() - {"author", "model", "usage", "stop_reason", "tool_calls", "tool_call_id", "meta"}
+    ):
+        raise InvalidInput(f"a turn that a program appends has no {unknown[0]!r}")
+    return run.append(asked.get("role"), asked.get("content"), **options)  # type: ignore[arg-type] # append checks it
