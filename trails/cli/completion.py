@@ -57,7 +57,7 @@ colon is taken off again, since bash leaves it where it is."""
 _FIXED: Final = {
     "import-format": (
         *("claude-code", "pi", "codex", "gemini-cli", "chatgpt", "swe-agent", "otel", "openclaw", "nquads", "trig"),
-        "prov",
+        *("inspect", "atif", "messages", "langfuse", "prov"),
     ),
     "export-format": ("pi", "openclaw", "nquads", "trig", "html", "messages", "inspect", "atif", "parquet"),
     "role": ("user", "assistant", "tool", "system", "summary"),
