@@ -98,6 +98,25 @@ def test_a_session_alone_comes_with_what_it_inherits_and_with_no_more(memory: Re
     assert "Only the turns that are inherited stand here" in text
 
 
+def test_what_a_session_spawned_stands_below_it_with_its_forks(memory: Repository) -> None:
+    main = trails.Tree(memory).main("alice", "web")
+    main.append("user", "go")
+    main.persist()
+    child = main.spawn("branch", "look", id="child")
+    child.append("user", "looking")
+    child.persist()
+    memory.load("child").fork(id="again").persist()
+    text, report = page(memory, main.id)
+    assert report.sessions == (main.id, "child", "again")
+    assert (text.count("looking</pre>"), report.turns) == (
+        1,
+        memory.record("child").starts_at + len(memory.load("child")) + 1,
+    )
+    assert f'Spawned by <a href="#b0"><bdi>{main.id}</bdi></a>' in text
+    nested = "".join(re.findall(r"</?(?:ol|li)>", text.split("<nav")[1].split("</nav>")[0]))
+    assert nested == "<ol><li><ol><li><ol><li></li></ol></li></ol></li></ol>"
+
+
 def test_no_text_becomes_markup_or_turns_what_stands_beside_it(memory: Repository) -> None:
     session = memory.create(
         id="plan", label=HOSTILE[0], principal="<b>alice", meta={"<i>": HOSTILE[5]}, system=HOSTILE[0]

@@ -23,7 +23,7 @@ class Writer:
 
 
 WRITERS: Final[Mapping[str, Writer]] = {
-    page.FORMAT: Writer(page.export, forks=True),
+    page.FORMAT: Writer(page.export, forks=True, spawned=True),
     messages.FORMAT: Writer(messages.export, forks=True),
     inspect_log.FORMAT: Writer(inspect_log.export, forks=True, spawned=True),
     atif.FORMAT: Writer(atif.export, forks=False, spawned=True),
