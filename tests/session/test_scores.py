@@ -157,7 +157,7 @@ def test_numbers_and_texts_of_other_classes_are_kept_as_what_they_are(memory: Re
         GOOD = "good"
 
     fill(memory)
-    given = (np.float32(0.5), np.int64(3), np.bool_(True), np.str_("x"), Grade.GOOD)
+    given: tuple[Any, ...] = (np.float32(0.5), np.int64(3), np.bool_(True), np.str_("x"), Grade.GOOD)
     kept = [memory.score("plan", "x", value).value for value in given]
     assert [(value, type(value)) for value in kept] == [(0.5, float), (3, int), (True, bool), ("x", str), ("good", str)]
     assert [score.value for score in memory.scores("plan", history=True)] == kept
