@@ -108,7 +108,7 @@ class Playing(Handle, public=True):
         self._agree()
         return tuple(self._chain.turns)
 
-    def context(self, **options: Any) -> Context:
+    def context(self, /, **options: Any) -> Context:
         """Return what a model is to be shown of the run so far, as `Session.context` does."""
         self._check()
         self._settle()
@@ -138,7 +138,7 @@ class Playing(Handle, public=True):
         self._cursor = end
         return tuple(self._repeat(turn) for turn in turns[start:end])
 
-    def append(self, role: str, content: Any, **options: Any) -> Turn:
+    def append(self, /, role: str, content: Any, **options: Any) -> Turn:
         """Add a turn that the agent itself makes, as `Session.append` takes it, and return it."""
         self._check()
         self._settle()
@@ -151,8 +151,8 @@ class Playing(Handle, public=True):
         Where the record has none, `live` is called with this run, if misses go on live; it returns a text, or what the
         model's SDK returned. Raises `RecordMiss`, which ends the rerun, where they do not.
         """
-        found = self._model(live)
-        return found if isinstance(found, Turn) else self._say_model(found(self))
+        found = self.begin_model(live)
+        return found if isinstance(found, Turn) else self.end_model(found(self))
 
     def tool(self, call: ToolCall | str, arguments: Any = None, *, live: Tools | None = None) -> ToolAnswer:
         """Return a tool's answer to a call of the last turn that called tools: the record's, or that of the given tools.
@@ -161,13 +161,13 @@ class Playing(Handle, public=True):
         called with the call, if misses go on live. Raises `RecordMiss`, which ends the rerun, where they do not.
         """
         asked = named_call(call, arguments)
-        found = self._tool(asked, live)
-        return found if isinstance(found, ToolAnswer) else self._say_tool(asked, found(asked))
+        found = self.begin_tool(asked, live)
+        return found if isinstance(found, ToolAnswer) else self.end_tool(asked, found(asked))
 
     # --- models
 
-    def _model(self, live: Model | None) -> Turn | Model:
-        """Return the model's recorded answer, after it was added, or whom to ask."""
+    def begin_model(self, live: Model | None) -> Turn | Model:
+        """Return the model's recorded answer, after it was added, or whom to ask: `end_model` takes that answer (internal)."""
         self._check()
         self._settle()
         if callable(self._ways.model):
@@ -181,14 +181,15 @@ class Playing(Handle, public=True):
     def _why_no_model(self) -> Difference:
         return self.difference or no_answer(self._recording, len(self._chain))
 
-    def _say_model(self, answer: Any) -> Turn:
+    def end_model(self, answer: Any) -> Turn:
+        """Add what a model answered that was asked live (internal)."""
         self.live += 1
         return self._say(_model_draft(self.session_id, answer))
 
     # --- tools
 
-    def _tool(self, call: ToolCall, live: Tools | None) -> ToolAnswer | Tools:
-        """Return a tool's recorded answer, after it was noted, or whom to ask."""
+    def begin_tool(self, call: ToolCall, live: Tools | None) -> ToolAnswer | Tools:
+        """Return a tool's recorded answer, after it was noted, or whom to ask: `end_tool` takes that answer (internal)."""
         self._check()
         if callable(self._ways.tools):
             return self._ways.tools
@@ -207,7 +208,8 @@ class Playing(Handle, public=True):
             return answer
         return self._live(live, f"tool {call.name!r}", why)
 
-    def _say_tool(self, call: ToolCall, answer: Any) -> ToolAnswer:
+    def end_tool(self, call: ToolCall, answer: Any) -> ToolAnswer:
+        """Note what a tool answered that was called live (internal)."""
         self.live += 1
         made = answer if isinstance(answer, ToolAnswer) else ToolAnswer(_tool_content(answer))
         self._note(self._open.pick(call), call, made)
