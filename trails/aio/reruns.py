@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from inspect import isawaitable
 from typing import Any, Literal, TypeVar
@@ -104,7 +104,7 @@ async def _awaited(given: Any) -> Any:
 @checked
 async def rerun(
     session: AsyncSession,
-    agent: Callable[[AsyncPlaying], Awaitable[Any]],
+    agent: Callable[[AsyncPlaying], Any],
     *,
     model: Literal["recorded"] | AsyncModel = "recorded",
     tools: Literal["recorded"] | AsyncTools = "recorded",
@@ -130,7 +130,7 @@ async def rerun(
     twin, started = AsyncPlaying(playing, session.workers), datetime.now(UTC)
     result, error = None, None
     try:
-        result = await agent(twin)
+        result = await _awaited(agent(twin))
     except Exception as raised:  # noqa: BLE001 - it is the rerun's to tell
         error = raised
     except BaseException:

@@ -12,7 +12,7 @@ from trails import validate
 from trails.calls import checked
 from trails.errors import InvalidInput
 from trails.records.acts import Rerunning
-from trails.reruns.playing import Model, OnMiss, Playing, Tools, Ways
+from trails.reruns.playing import Model, OnMiss, Playing, Tools, Ways, refuse_awaitable
 from trails.session.recorded import Difference, Recording
 from trails.session.session import Session
 
@@ -155,6 +155,7 @@ def run(playing: Playing, agent: Agent, by: str | None) -> Rerun:
     started, result, error = datetime.now(UTC), None, None
     try:
         result = agent(playing)
+        refuse_awaitable(result)
     except Exception as raised:  # noqa: BLE001 - it is the rerun's to tell
         error = raised
     except BaseException:
