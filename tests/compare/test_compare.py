@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped] # it ships no types
-import pyarrow as pa  # type: ignore[import-untyped] # it ships no types
+import pyarrow as pa  # it ships no types
 import pyoxigraph as ox
 import pytest
 from click.testing import Result

@@ -103,6 +103,13 @@ def test_a_system_prompt_has_the_published_digest(case: dict[str, Any]) -> None:
     assert made == case["digest"]
 
 
+def test_a_score_has_the_published_digest_in_whatever_order_it_is_said() -> None:
+    [case] = _of("score")
+    fields = list(case["fields"].values())
+    said = [(fields[3], fields[4], fields[5]), (fields[0], fields[1], fields[2])]
+    assert digests.score_digest(said) == verify_export.score_digest(said) == case["digest"]
+
+
 def test_a_turn_as_it_stands_has_the_published_digest() -> None:
     [case] = _of("standing")
     assert verify_export.standing_digest(**case["fields"]) == case["digest"]

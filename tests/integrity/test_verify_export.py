@@ -22,7 +22,7 @@ from trails import Repository, vocab
 from trails.integrity import verify_export
 
 _FILE = Path(verify_export.__file__)
-_BESIDE = frozenset({vocab.SYSTEM_PROMPT, vocab.TAG, vocab.NOTE})
+_BESIDE = frozenset({vocab.SYSTEM_PROMPT, vocab.TAG, vocab.NOTE, vocab.SCORE})
 
 
 def checked(data: bytes, *heads: str) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def alterations(quads: list[Quad], at: int) -> Iterator[tuple[str, list[Quad]]]:
 
 
 def is_covered(quad: Quad, catalog: dict[Any, set[Any]]) -> bool:
-    """Tell whether the verifier vouches for a statement: all of a turn, and of prompts, tags and notes what they say."""
+    """Tell whether the verifier vouches for a statement: all of a turn, and of prompts, tags, notes and scores what they say."""
     if isinstance(quad.graph_name, NamedNode):
         return (
             "/" not in quad.graph_name.value

@@ -205,16 +205,16 @@ EXAMPLES: list[tuple[Any, str]] = [
     (
         Score(
             id="0a", session_id="plan 1", start=2, end=5, turn_digest="cd", name="tone", value="polite", by_iri=AGENT,
-            version="2", reason="it asks", time=TIME,
+            version="2", reason="it asks", time=TIME, digest="ab",
         ),
         f"""<urn:trails:score:0a> a :Score ; :scored <urn:trails:session:plan%201> ; :scoredFrom 2 ; :scoredUpTo 5 ;
         :namedDigest "cd" ; :scoreName "tone" ; :scoreValue "polite" ; prov:wasAssociatedWith agent:k ; :scorerVersion "2" ;
-        :reason "it asks" ; prov:endedAtTime {AT} .""",
+        :reason "it asks" ; prov:endedAtTime {AT} ; :digest "ab" .""",
     ),
     (
-        Score(id="0b", session_id="s", end=0, turn_digest="cd", name="ok", value=True, by_iri=EVE, time=TIME),
+        Score(id="0b", session_id="s", end=0, turn_digest="cd", name="ok", value=True, by_iri=EVE, time=TIME, digest="ab"),
         f"""<urn:trails:score:0b> a :Score ; :scored s:s ; :scoredUpTo 0 ; :namedDigest "cd" ; :scoreName "ok" ;
-        :scoreValue true ; prov:wasAssociatedWith person:eve ; prov:endedAtTime {AT} .""",
+        :scoreValue true ; prov:wasAssociatedWith person:eve ; prov:endedAtTime {AT} ; :digest "ab" .""",
     ),
     (
         HeadSignature(

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped] # it ships no types
+import pyarrow as pa  # it ships no types
 import pytest
 
 import trails

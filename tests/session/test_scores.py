@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import math
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -140,6 +142,36 @@ def test_a_session_without_turns_can_be_scored(memory: Repository) -> None:
     assert (memory.score("empty", "x", 1).end, memory.verify().findings) == (0, ())
 
 
+def test_a_tag_is_the_span_of_turns_that_it_stands_for(memory: Repository) -> None:
+    fill(memory)
+    memory.tags.add("v1", "plan@2")
+    memory.tags.add("none", "plan@0")
+    made = memory.score("v1", "x", 1)
+    assert (made.ref, memory.scores("v1")) == ("plan#0:2", [made])
+    with pytest.raises(InvalidInput, match="are none"):
+        memory.score("none", "x", 1)
+
+
+def test_numbers_and_texts_of_other_classes_are_kept_as_what_they_are(memory: Repository) -> None:
+    class Grade(str, Enum):  # noqa: UP042 - unlike a StrEnum, it does not show itself as its text
+        GOOD = "good"
+
+    fill(memory)
+    given: tuple[Any, ...] = (np.float32(0.5), np.int64(3), np.bool_(True), np.str_("x"), Grade.GOOD)
+    kept = [memory.score("plan", "x", value).value for value in given]
+    assert [(value, type(value)) for value in kept] == [(0.5, float), (3, int), (True, bool), ("x", str), ("good", str)]
+    assert [score.value for score in memory.scores("plan", history=True)] == kept
+    with pytest.raises(InvalidInput, match="ndarray"):
+        memory.score("plan", "x", np.array([1]))  # type: ignore[arg-type] # no score
+
+
+def test_what_could_be_no_name_or_version_is_refused_when_it_is_asked_for(memory: Repository) -> None:
+    wrong: list[dict[str, Any]] = [{"name": 3}, {"name": ""}, {"version": ""}, {"by": ""}]
+    for options in wrong:
+        with pytest.raises(InvalidInput):
+            memory.scores(**options)
+
+
 # --- what counts
 
 
@@ -173,6 +205,15 @@ def test_the_same_id_again_writes_nothing_and_another_score_by_it_is_refused(mem
     with pytest.raises(InvalidInput, match="there is a score 'inspect/7' already, and it is another one"):
         memory.score("plan", "x", 2, id="inspect/7", by="bob")
     assert everything(memory) == before
+
+
+def test_the_id_of_a_score_that_was_removed_is_not_used_again(memory: Repository) -> None:
+    fill(memory)
+    memory.score("plan", "x", 1, id="a/b c")
+    memory.remove_score("a/b c")
+    with pytest.raises(InvalidInput, match="was removed, and its id is not used again"):
+        memory.score("plan", "x", 1, id="a/b c")
+    assert memory.scores() == []
 
 
 # --- with forks and copies
@@ -265,6 +306,18 @@ def test_a_redaction_names_the_scores_that_may_repeat_the_turn_and_a_text_is_tak
     assert {place.kind for place in store.redact_matching(TOLD).places} == {"score"}
     assert "swordfish" not in everything(store)
     assert len(store.scores("plan")) == 3
+    assert store.verify().findings == ()
+
+
+def test_a_scorer_a_version_and_a_name_are_taken_out_too(store: Repository) -> None:
+    fill(store)
+    given: dict[str, Any] = {"by": "mallory", "version": "by mallory", "reason": "mallory said so"}
+    store.score("plan", "what mallory likes", "mallory", **given)
+    store.score("plan", "x", 1, by="mallory")
+    kinds = {place.kind for place in store.redact_matching("mallory").places}
+    assert kinds >= {"name", "reason", "score", "score name", "scorer version"}
+    assert "mallory" not in everything(store)
+    assert len(store.scores("plan")) == 2
     assert store.verify().findings == ()
 
 

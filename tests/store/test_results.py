@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import pyarrow  # type: ignore[import-untyped] # it has no types
+import pyarrow  # it has no types
 import pytest
 
 from trails import Repository

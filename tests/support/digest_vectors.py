@@ -126,6 +126,10 @@ def vectors() -> dict[str, Any]:
     fourth = _turn(third["digest"], 3, of_tool, content[0]["digest"], tools["digest"])
     fork = _turn(second["digest"], 2, ("other", "user", "principal:bob", time), content[0]["digest"], "")
     standing = _case("standing", "trails/stands/1", {"turn": second["digest"], "left": answered["digest"]})
+    string, double = "http://www.w3.org/2001/XMLSchema#string", "http://www.w3.org/2001/XMLSchema#double"
+    said = ("https://w3id.org/trails#scoreName", "tone", string, "https://w3id.org/trails#scoreValue", "0.5", double)
+    names = ("property 1", "text 1", "datatype 1", "property 2", "text 2", "datatype 2")
+    score = _case("score", "trails/score/1", dict(zip(names, said, strict=True)))
     texts = [_salted(kind, "x") for kind in ("arguments", "meta", "request", "prompt", "note")]
     return {
         "format": "trails-digest-vectors/1",
@@ -133,7 +137,7 @@ def vectors() -> dict[str, Any]:
         "genesis": GENESIS,
         "cases": [
             *(*content, _salted("text", "", ""), *texts, called, answered, summary, told, tools),
-            *(first, second, third, fourth, fork, standing, _prompt(1, 0, "Be brief"), _prompt(2, 5, "")),
+            *(first, second, third, fourth, fork, standing, _prompt(1, 0, "Be brief"), _prompt(2, 5, ""), score),
         ],
         "chain": [each["digest"] for each in (first, second, third)],
         "fork": {

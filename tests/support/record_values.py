@@ -135,7 +135,7 @@ ROWS: dict[str, st.SearchStrategy[Any]] = {
     ),
     "score": st.builds(
         Score, id=names, session_id=ids, start=maybe(st.integers(0, 99)), end=st.integers(0, 99), turn_digest=hexes,
-        name=names, by_iri=people, version=maybe(texts), reason=maybe(texts), time=times,
+        name=names, by_iri=people, version=maybe(texts), reason=maybe(texts), time=times, digest=hexes,
         value=st.one_of(
             st.booleans(), st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False).map(lambda f: f + 0.0),
             texts,

@@ -483,9 +483,9 @@ def test_spans_without_messages_are_counted_and_what_is_none_is_a_problem_at_its
     http = {"trace_id": "t1", "span_id": "s5", "name": "GET", "attributes": {}}
     transcript = parsed(span("s2", 2), broken, half, http, {"what": 1})
     assert [(problem.line, problem.reason.split(":")[0]) for problem in transcript.problems] == [
+        (5, "is no span"),
         (2, "span s3 has gen_ai.input.messages that are no list of messages"),
         (3, "span s4 has gen_ai.input.messages[0] that is no message"),
-        (5, "is no span"),
         (3, "span s4 has a message that cannot be kept"),
     ]
     assert words(transcript.sessions[0].paths[0]) == ["q"]

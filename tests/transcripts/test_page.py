@@ -152,6 +152,20 @@ def test_a_redacted_turn_shows_nothing_of_its_text(memory: Repository) -> None:
     assert Read(text).said["b0-1"] == ["(redacted)"]
 
 
+def test_scores_stand_with_what_was_scored_and_those_of_sessions_in_the_table_too(memory: Repository) -> None:
+    grown(memory)
+    memory.score("plan", "accuracy", 0.25, by="agent:judge")
+    memory.score("plan", "accuracy", 0.75, by="agent:judge", version="2", reason="<b>better</b>")
+    memory.score("other#2", "kind", "short", by="alice")
+    text, _ = page(memory)
+    assert "<th><bdi>accuracy</bdi></th>" in text
+    head = text.split('<section id="b0"')[1].split("<article")[0]
+    assert "Score <bdi>accuracy</bdi>: <b><bdi>0.75</bdi></b> by <bdi>judge</bdi> <bdi>2</bdi>" in head
+    assert "&lt;b&gt;better&lt;/b&gt;" in head
+    turn = text.split('id="b1-2"')[1].split("</article>")[0]
+    assert "Score <bdi>kind</bdi>: <b><bdi>short</bdi></b> by <bdi>alice</bdi>" in turn
+
+
 def test_the_same_sessions_give_the_same_bytes(memory: Repository) -> None:
     grown(memory)
     assert page(memory) == page(memory)

@@ -11,7 +11,7 @@ import pytest
 import trails
 from tests.support.commands import Run, ok_json
 from tests.support.pages import grown
-from trails import IndexGap, InvalidInput, Repository, TrailsError
+from trails import IndexGap, InvalidInput, Repository, TrailsError, tables
 from trails.store.contract import Change
 from trails.transcripts.exporting.parquet import export_tables
 
@@ -19,7 +19,7 @@ pytest.importorskip("pyarrow", reason="pip install 'trails[arrow]'")
 
 
 def rows(folder: Path, name: str) -> list[dict[str, Any]]:
-    from pyarrow.parquet import read_table
+    from pyarrow.parquet import read_table  # it ships no types
 
     found: list[dict[str, Any]] = read_table(folder / f"{name}.parquet").to_pylist()
     return found
@@ -102,6 +102,22 @@ def test_a_call_is_a_row_with_the_answer_that_its_own_session_gives(memory: Repo
     assert picked(tmp_path / "out", "turns", "session", "answers") == [("plan", []), ("plan", ["c1"]), ("fork", ["c2"])]
 
 
+def test_a_score_is_a_row_once_and_says_whether_it_counts(memory: Repository, tmp_path: Path) -> None:
+    grown(memory)
+    memory.score("plan", "accuracy", 0.5, by="agent:judge", reason="half")
+    memory.score("plan", "accuracy", 0.75, by="agent:judge")
+    memory.score("other#2", "kind", "short", by="alice", version="2")
+    memory.detach("other")  # its turns are copies now, and share the scores of what they copy
+    export_tables(memory, tmp_path / "out")
+    assert picked(
+        tmp_path / "out", "scores", "session", "on", "start", "end", "name", "value", "number", "by", "counts"
+    ) == [
+        ("plan", "session", None, 3, "accuracy", "0.5", 0.5, "judge", False),
+        ("plan", "session", None, 3, "accuracy", "0.75", 0.75, "judge", True),
+        ("other", "turn", 2, 3, "kind", "short", None, "alice", True),
+    ]
+
+
 def test_files_that_are_there_stay_unless_they_may_be_replaced(memory: Repository, tmp_path: Path) -> None:
     grown(memory)
     out = tmp_path / "out"
@@ -127,7 +143,7 @@ def test_what_cannot_be_read_whole_leaves_nothing_behind(memory: Repository, tmp
 
 def test_an_empty_store_gives_tables_without_rows(memory: Repository, tmp_path: Path) -> None:
     report = export_tables(memory, tmp_path / "out")
-    assert [rows(tmp_path / "out", name) for name in ("sessions", "turns", "calls")] == [[], [], []]
+    assert [rows(tmp_path / "out", name) for name in ("sessions", "turns", "calls", "scores")] == [[], [], [], []]
     assert report.sessions == ()
 
 
@@ -137,7 +153,7 @@ def test_without_pyarrow_the_extra_is_named(
     def missing(*_: object) -> None:
         raise TrailsError("a Parquet file needs the package `pyarrow`: pip install 'trails[arrow]'")
 
-    monkeypatch.setattr("trails.tables.optional", missing)
+    monkeypatch.setattr(tables, "optional", missing)
     with pytest.raises(TrailsError, match=r"trails\[arrow\]"):
         export_tables(memory, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

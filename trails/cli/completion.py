@@ -56,10 +56,11 @@ complete -o nosort -F %(complete_func)s %(prog_name)s 2>/dev/null || complete -F
 colon is taken off again, since bash leaves it where it is."""
 _FIXED: Final = {
     "import-format": (
-        *("claude-code", "pi", "codex", "gemini-cli", "chatgpt", "swe-agent", "otel", "openclaw", "nquads", "trig"),
+        *("claude-code", "pi", "codex", "gemini-cli", "chatgpt", "swe-agent", "inspect", "atif", "langfuse", "otel"),
+        *("messages", "openclaw", "nquads", "trig"),
         "prov",
     ),
-    "export-format": ("pi", "openclaw", "nquads", "trig", "html", "messages", "parquet"),
+    "export-format": ("pi", "openclaw", "nquads", "trig", "html", "messages", "atif", "parquet"),
     "role": ("user", "assistant", "tool", "system", "summary"),
     "column": (
         *("session", "label", "branch", "parent", "fork_index", "turns", "own_turns", "input_tokens", "output_tokens"),

@@ -50,7 +50,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "tags": ("trails tags", "trails tags trip"),
     "notes": ("trails notes trip", "trails notes trip 3"),
     "scores": ("trails scores trip", "trails scores --name accuracy --json"),
-    "agreement": ("trails agreement accuracy agent:grader alice",),
+    "agreement": (
+        "trails agreement accuracy agent:grader alice",
+        "trails agreement accuracy agent:grader alice --json",
+    ),
     "stats": ("trails stats", "trails stats --by model --since 30d", "trails stats --by project --tsv"),
     "cost": (
         "trails cost --prices prices.toml",

@@ -46,7 +46,7 @@ _VERIFIER = "verify_export.py"
     "format_",
     metavar="NAME",
     type=Named("import-format"),
-    help="claude-code, pi, codex, gemini-cli, chatgpt, swe-agent, inspect, atif, otel, messages, openclaw, nquads "
+    help="claude-code, pi, codex, gemini-cli, chatgpt, swe-agent, inspect, atif, langfuse, otel, messages, openclaw, nquads "
     "or trig; told from the files' content unless given. "
     "prov is a PROV document of somebody else's; prov-FORMAT, as in prov-json, where the file's name "
     "does not say which.",
@@ -228,7 +228,7 @@ def _draw_secrets(report: ImportReport) -> None:
     metavar="NAME",
     required=True,
     type=Named("export-format"),
-    help="nquads, trig or pi; html, a page to read; messages, lines to tune a model on; or the folders "
+    help="nquads, trig or pi; html, a page to read; messages, lines to tune a model on; atif; or the folders "
     "parquet and openclaw.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (default: stdout), or folder.")
@@ -264,7 +264,6 @@ def export(
 
     `python3 verify_export.py FILE` checks the digests of an export in N-Quads: it needs Python 3.9 and nothing else.
     """
-    from trails.transcripts.exporting.writers import BINARY
     from trails.transcripts.formats import export_session
 
     if with_verifier and (format_ != "nquads" or output is None):
@@ -286,8 +285,6 @@ def export(
     if output is not None:
         _export_file(session, format_, output, forks=forks, force=force, with_verifier=with_verifier, as_json=as_json)
         return
-    if format_ in BINARY:
-        raise click.UsageError(f"{format_} is no text: name a file with -o FILE")
     with open_store(reading=True, recorded=True) as store:
         export_session(store, store.resolve(session), format_, escaping(sys.stdout.buffer), forks=forks)
 

@@ -46,10 +46,11 @@ def give_score(
     reason: str | None,
     as_json: bool,
 ) -> None:
-    """Say what a session, a turn or a span of turns is worth, and print the score's id.
+    """Say what a session, a turn or a span of turns is worth.
 
-    REF is a session by any name of it, a turn (plan#3) or a span of turns (plan#2:5, the end left out). VALUE is a number,
-    true, false or a text, such as a category; put -- before a negative one. The scorer is who does it (--by).
+    The score's id is printed. REF is a session by any name of it, a turn (plan#3) or a span of turns (plan#2:5, the end
+    left out). VALUE is a number, true, false or a text, such as a category; put -- before a negative one. The scorer is
+    who does it (--by).
 
     A score never changes: of several by one scorer in one version, the newest counts.
     """
@@ -89,7 +90,7 @@ def list_scores(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    """List the scores of a session and of its turns, of a turn or a span, or all of the store.
+    """List scores: all, or those of a session, a turn or a span.
 
     REF is as for `trails score`. Scores of turns that a session inherits are listed too.
     """

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import secrets
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from struct import Struct
@@ -80,6 +81,14 @@ def salted(kind: str, salt: str, text: str) -> str:
     `kind` says what the text is (`text`, `json`, `arguments`, `meta`, `request`, `prompt`), so that one can't stand for another.
     """
     return _hash_framed(b"trails/salted/1", _name(kind), framed(salt.encode()), framed(text.encode()))
+
+
+def score_digest(said: Iterable[tuple[str, str, str]]) -> str:
+    """Return the digest of a score: over (property, text, datatype) of all that it says but its session, in order.
+
+    A datatype is an IRI, "" where the text is one. The digest itself is not among what it covers.
+    """
+    return _hash(b"trails/score/1", *(field.encode() for each in sorted(said) for field in each))
 
 
 def content_digest(text: str, salt: str, *, structured: bool) -> str:

@@ -130,6 +130,11 @@ def salted(kind: str, salt: str, text: str) -> str:
     return _digest("trails/salted/1", kind, salt, text)
 
 
+def score_digest(said: Iterable[tuple[str, str, str]]) -> str:
+    """Return the digest of a score, over (property, text, datatype) of all that it says but its session."""
+    return _digest("trails/score/1", *(field for each in sorted(said) for field in each))
+
+
 def turn_digest(before: str, said: dict[str, str], content: str, facts: str) -> str:
     """Return the digest of a turn; `said` has its index, branch, role, author and time (microseconds, or "")."""
     named = (said[name] for name in ("index", "branch", "role", "author", "time"))
@@ -882,7 +887,9 @@ class Export:
         return GENESIS if index < 0 else None if turn is None else turn.digest
 
     def _check_catalog(self, catalog: dict[str, Properties]) -> None:
-        checks = {"SystemPrompt": self._check_prompt, "Tag": self._check_tag, "Note": self._check_note}
+        checks = {
+            "SystemPrompt": self._check_prompt, "Tag": self._check_tag, "Note": self._check_note, "Score": self._check_score,
+        }  # fmt: skip
         for iri, row in catalog.items():
             home, _, rest = iri.partition("/")
             if home in self.sessions and _OF_TURN.fullmatch(rest):
@@ -959,6 +966,16 @@ class Export:
             raise ValueError(f"turn {index} of session {session.id!r} does not have the digest that it names")
         if self._text_digest(iri, row, "note") != _typed(row, "digest"):
             raise ValueError("its digest does not fit its text")
+
+    def _check_score(self, iri: str, row: Properties) -> None:
+        session = self._session_of(row, "scored")
+        end = _index(_typed(row, "scoredUpTo", _INTEGER))
+        if self._digest_at(session, end - 1) != _typed(row, "namedDigest"):
+            raise ValueError(f"the first {end} turns of session {session.id!r} do not have the digest that it names")
+        beside = (_TRAILS + "scored", _TRAILS + "digest")
+        said = ((name, *term) for name, terms in row.items() if name not in beside for term in terms)
+        if score_digest(said) != _typed(row, "digest"):
+            raise ValueError("its digest does not fit what it says")
 
 
 def _graphs(file: BinaryIO) -> dict[str, dict[str, Properties]]:

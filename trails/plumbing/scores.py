@@ -19,8 +19,9 @@ from trails.model import Finding, SessionRecord
 from trails.plumbing import marks
 from trails.plumbing.kind import Arriving, Checks, Evidence, Growth, Kind, Leaving
 from trails.plumbing.reader import Reader
+from trails.plumbing.taking import Taking
 from trails.records.deeds import author_type
-from trails.records.scores import Score, score_of, score_quads
+from trails.records.scores import Score, reckoned, score_of, score_quads, sealed
 from trails.store.contract import Matching, QuadStore
 
 # --- found
@@ -44,6 +45,14 @@ def of_session(store: Matching, session_id: str) -> list[Score]:
     return _read(store, (_iri(quad) for quad in store.quads((None, vocab.SCORED, node, vocab.CATALOG))))
 
 
+def of_itself(store: Matching, session_id: str) -> list[Score]:
+    """Return the scores of a session itself, those of its turns left unread: there may be thousands."""
+    node = NamedNode(iris.session(session_id))
+    subjects = [quad.subject for quad in store.quads((None, vocab.SCORED, node, vocab.CATALOG))]
+    own = (each for each in subjects if not store.quads((each, vocab.SCORED_FROM, None, vocab.CATALOG)))  # type: ignore[arg-type] # IRIs
+    return _read(store, (str(getattr(each, "value", each)) for each in own))
+
+
 def on_turns(store: Matching, turn_digest: str) -> list[Score]:
     """Return the scores of turns and spans that end with a turn or a copy of it, in order of place and time."""
     quads = store.quads((None, vocab.NAMED_DIGEST, Literal(turn_digest), vocab.CATALOG))
@@ -53,7 +62,7 @@ def on_turns(store: Matching, turn_digest: str) -> list[Score]:
 
 def in_transcript(store: Matching, reader: Reader, chain: Sequence[SessionRecord]) -> list[Score]:
     """Return the scores of a session, given its lineage, and those of the turns and spans of its transcript."""
-    own = [score for score in of_session(store, chain[0].id) if score.start is None]
+    own = of_itself(store, chain[0].id)
     seen = (digest for run in lineage.segments(chain) for _, digest in reader.digests(run))
     return own + [score for digest in seen for score in on_turns(store, digest)]
 
@@ -97,7 +106,10 @@ def _quads(store: Matching, node: NamedNode) -> list[Quad]:
 
 
 def _logged(store: Matching, node: NamedNode, _: Sequence[Quad] = ()) -> list[Quad]:
-    return _quads(store, node)
+    """Return what the log covers: which scores there are, by digests that cover the rest. A session may have thousands."""
+    named = store.quads((None, vocab.SCORED, node, vocab.CATALOG))
+    digests = (store.quads((quad.subject, vocab.DIGEST, None, vocab.CATALOG)) for quad in named)  # type: ignore[arg-type] # IRIs
+    return [*named, *(quad for each in digests for quad in each)]
 
 
 def _exported(store: QuadStore, node: NamedNode) -> list[Quad]:
@@ -157,6 +169,25 @@ def _repeated(store: QuadStore, digest: str, needles: Sequence[str]) -> dict[str
     return {"scores": found}
 
 
+def _purge(taking: Taking, subject: str, before: Sequence[Quad], hits: Sequence[Quad]) -> None:
+    """Take a text out of a score, which has another digest then."""
+    after = score_quads(sealed(score_of(subject, taking.without(before))))
+    session_id = score_of(subject, before).session_id
+    for quad in hits:
+        taking.place(session_id, _PLACES.get(quad.predicate, "name"), subject)
+    taking.found.swap(before, after)
+    taking.found.note(session_id, subject)
+    taking.found.rows.add(session_id)
+
+
+_PLACES: Final = {
+    vocab.SCORE_NAME: "score name",
+    vocab.SCORE_VALUE: "score",
+    vocab.SCORER_VERSION: "scorer version",
+    vocab.REASON: "reason",
+}
+
+
 # --- held against the turns
 
 
@@ -182,6 +213,8 @@ def _misfit(reader: Reader, records: Mapping[str, SessionRecord], score: Score) 
         chain = lineage.lineage(score.session_id, records)
     except TrailsError:
         return []  # named by the check of the lineage
+    if score.digest != reckoned(score):
+        return [_finding(score, "was altered: it does not have its digest")]
     is_empty = score.start is None and score.end == 0
     if not is_empty and not 0 <= (score.start or 0) < score.end:
         return [_finding(score, f"says that it is of turns {score.start} to {score.end}, which no turns are")]
@@ -213,12 +246,9 @@ SCORES: Final = Kind(
     as_written=lambda subject, quads: score_quads(score_of(subject, quads)),
     checks=_checks,
     repeated=_repeated,
-    places={
-        vocab.SCORE_NAME: "score name",
-        vocab.SCORE_VALUE: "score",
-        vocab.SCORER_VERSION: "scorer version",
-        vocab.REMOVED_SCORE: "score",
-    },
+    places=_PLACES | {vocab.REMOVED_SCORE: "score"},
+    purges=lambda subject: iris.score_id(subject) is not None,
+    purge=_purge,
     leaving=_leaving,
     exported=_exported,
     arriving=_arriving,

@@ -18,6 +18,7 @@ from trails import iris
 from trails import vocab as v
 from trails.decoding import decodes
 from trails.errors import IntegrityError
+from trails.integrity.digests import score_digest
 from trails.model import Value
 from trails.records.schema import IRI, NUMBER, SESSION, TEXT, TIME, Codec, Field, Table
 from trails.records.terms import meta_literal, meta_value
@@ -48,6 +49,8 @@ class Score(Value):
     reason: str | None = None
     """Why, in the scorer's words."""
     time: datetime
+    digest: str
+    """The SHA-256 digest over all of it but the session, which `verify` holds it against."""
 
     @property
     def by(self) -> str:
@@ -73,7 +76,7 @@ class Score(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the score as plain values, ready for JSON."""
-        plain = self.model_dump(exclude={"session_id", "by_iri"})
+        plain = self.model_dump(exclude={"session_id", "by_iri", "digest"})
         return {"session": self.session_id, "on": self.on} | plain | {"by": self.by, "time": self.time.isoformat()}
 
 
@@ -92,6 +95,7 @@ _SCORE: Final = Table(
         Field("version", v.SCORER_VERSION, TEXT),
         Field("reason", v.REASON, TEXT),
         Field("time", v.ENDED_AT, TIME, required=True),
+        Field("digest", v.DIGEST, TEXT, required=True),
     ),
 )
 
@@ -99,6 +103,20 @@ _SCORE: Final = Table(
 def score_quads(score: Score) -> list[Quad]:
     """Return the quads of a score, without that of its scorer's type."""
     return _SCORE.quads(score, NamedNode(iris.score(score.id)), v.CATALOG)
+
+
+def reckoned(score: Score) -> str:
+    """Return the digest that a score should have."""
+    return score_digest(
+        (quad.predicate.value, quad.object.value, getattr(getattr(quad.object, "datatype", None), "value", ""))  # type: ignore[union-attr] # an IRI or a literal
+        for quad in score_quads(score)
+        if quad.predicate not in (v.SCORED, v.DIGEST)
+    )
+
+
+def sealed(score: Score) -> Score:
+    """Return a score with the digest that it should have."""
+    return score.model_copy(update={"digest": reckoned(score)})
 
 
 @decodes

@@ -629,12 +629,12 @@ class Repository(Handle, public=True):
         """Say what a session, a turn or a span of turns is worth, and return the score; stored at once.
 
         `ref` is a session by any name of it, a `Turn`, (name, index), or (name, start, end) with an exclusive end; as a
-        text, a turn is `plan#3` and a span `plan#2:5`. What is scored must be stored, inherited turns included. A score of
-        a session is of its transcript as it stands then; one of turns is seen from every session that has them or a copy.
-        `name` says what was looked at (1 to 200 characters). `value` is a finite number, a truth value or a text, such as
-        a category. `by` names the scorer, as for `delete`, `agent:NAME` for a program, and `version` which one of it.
-        `reason` is kept with the score. `time` is now, or when it was given elsewhere; `id` is made up, or what tells the
-        score from all others: giving the same one again then writes nothing.
+        text, a turn is `plan#3` and a span `plan#2:5`. A tag is the span of turns that it stands for. What is scored must
+        be stored, inherited turns included. A score of a session is of its transcript as it stands then; one of turns is
+        seen from every session that has them or a copy. `name` says what was looked at (1 to 200 characters). `value` is a
+        finite number, a truth value or a text, such as a category. `by` names the scorer, as for `delete`, `agent:NAME` for
+        a program, and `version` which one of it. `reason` is kept with the score. `time` is now, or when it was given
+        elsewhere; `id` is made up, or what tells the score from all others: giving the same one again then writes nothing.
 
         A score never changes: one more by the same scorer in the same version stands beside it, and the newer counts.
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from trails import iris, validate
+from pyoxigraph import Literal
+
+from trails import iris, validate, vocab
 from trails.errors import InvalidInput
 from trails.integrity import digests
 from trails.model import SessionRecord, Turn
@@ -19,13 +21,13 @@ from trails.plumbing.names import Name
 from trails.plumbing.transaction import Refusal, Transaction
 from trails.plumbing.workspace import Workspace
 from trails.records.deeds import author_type
-from trails.records.scores import Score, ScoreValue, score_quads
+from trails.records.scores import Score, ScoreValue, score_quads, sealed
 from trails.records.turns import turn_type
 from trails.session import unmarking
 
 ScoreRef = Name | Turn | tuple[Name, int] | tuple[Name, int, int]
-"""What is scored: a session by any name of it; a `Turn`; a name and an index; a name, an index and an exclusive end. As a
-text, a turn is `plan#3` and a span `plan#2:5`."""
+"""What is scored: a session by its id, IRI or label, a tag, which is a span of turns from the first; a `Turn`; a name and an
+index; a name, an index and an exclusive end. As a text, a turn is `plan#3` and a span `plan#2:5`."""
 
 MOST_EXACT: Final = 2**53
 """Whole numbers beyond this cannot be told apart once they are reckoned with."""
@@ -93,12 +95,14 @@ def _read(workspace: Workspace, text: str) -> tuple[str, int | None, int]:
     if _TURN_IRI.fullmatch(text):
         index = iris.turn_index(text)
         return iris.session(iris.session_id(text)), index, index + 1
-    place = _PLACE.fullmatch(text)
-    if place is None or names.whole(workspace, text) is not None:
-        if place is not None and names.whole(workspace, place[1]) is not None:
-            raise InvalidInput(
-                f"{text!r} names a session, and turns of {place[1]!r}; give the session's IRI, or ({place[1]!r}, INDEX)"
-            )
+    place, whole = _PLACE.fullmatch(text), names.whole(workspace, text)
+    if whole is not None and place is not None and names.whole(workspace, place[1]) is not None:
+        raise InvalidInput(
+            f"{text!r} names a session, and turns of {place[1]!r}; give the session's IRI, or ({place[1]!r}, INDEX)"
+        )
+    if whole is not None and whole[1] is not None:  # a tag, which stands for the first turns of its session
+        return iris.session(whole[0]), 0, whole[1]
+    if whole is not None or place is None:
         return names.resolve(workspace, text), None, 0
     start = int(place[2])
     return names.resolve(workspace, place[1]), start, int(place[3]) if place[3] else start + 1
@@ -106,7 +110,9 @@ def _read(workspace: Workspace, text: str) -> tuple[str, int | None, int]:
 
 def _check_same(ref: object, turn: Turn) -> None:
     """Refuse a turn that is another one by now than the one that was named."""
-    digest = ref.digest if isinstance(ref, Turn) else ref[-16:] if isinstance(ref, str) and "#" not in ref else ""
+    digest = (
+        ref.digest if isinstance(ref, Turn) else ref[-16:] if isinstance(ref, str) and _TURN_IRI.fullmatch(ref) else ""
+    )
     if not turn.digest.startswith(digest):
         raise InvalidInput(f"turn {turn.index} of session {turn.session_id!r} is stored with another digest")
 
@@ -137,7 +143,9 @@ def checked_value(value: object) -> ScoreValue:
     if isinstance(value, str):
         if not value.strip():
             raise InvalidInput("a score that is a text has more than spaces")
-        return validate.text(str(value), "a score")
+        return validate.text(
+            str.__str__(value), "a score"
+        )  # what a text of another class says, not how it shows itself
     raise InvalidInput(f"a score is a number, a truth value or a text, not a value of type {type(value).__name__}")
 
 
@@ -166,14 +174,15 @@ def made(
         version=None if version is None else validate.name(version, "a scorer's version"),
         reason=None if reason is None else validate.text(reason, "reason"),
         time=datetime.now(UTC) if time is None else validate.time(time),
+        digest="",
     )
-    return made if time is not None else _after_earlier(workspace, of, made)
+    return sealed(made if time is not None else _after_earlier(workspace, of, made))
 
 
 def _after_earlier(workspace: Workspace, of: Target, made: Score) -> Score:
     """Return a score that is later than all earlier ones of the same, also where the clock stood still or went back."""
     store = workspace.store
-    near = scores.of_session(store, of.home) if of.start is None else scores.on_turns(store, of.digest)
+    near = scores.of_itself(store, of.home) if of.start is None else scores.on_turns(store, of.digest)
     times = [each.time for each in near if scores.same(each, made)]
     earlier = max(times, default=None)
     if earlier is None or earlier < made.time:
@@ -197,6 +206,8 @@ def keep(workspace: Workspace, given: Sequence[tuple[Target, Score]]) -> None:
         if of.last is not None:
             tx.require([turn_type(of.last)], _refusal(f"{score.ref} was deleted meanwhile"))
         tx.new(score_quads(score), _refusal(f"there is a score {score.id!r} already"))
+        gone = (None, vocab.REMOVED_SCORE, Literal(score.id), vocab.CATALOG)
+        tx.forbid(gone, _refusal(f"the score {score.id!r} was removed, and its id is not used again; choose another"))
         tx.add([author_type(score.by_iri)])
         homes[score.session_id] = None
     tx.log(leaves.rows("change", list(homes)))
@@ -220,7 +231,7 @@ def score(
     who = workspace.who(by)
     new = made(workspace, of, name, value, by_iri=who, version=version, reason=reason, time=time, id=id)
     if id is not None and (stored := scores.find(workspace.store, new.id)) is not None:
-        alike = new if time is not None else new.model_copy(update={"time": stored.time})
+        alike = new if time is not None else sealed(new.model_copy(update={"time": stored.time}))
         if stored != alike:
             raise InvalidInput(f"there is a score {new.id!r} already, and it is another one; choose another id")
         return stored
@@ -248,6 +259,9 @@ def listed(
         else:
             found = [score for score in scores.on_turns(store, of.digest) if score.start == of.start]
     wanted = None if by is None else workspace.who(by)
+    for each, what in ((name, "a score's name"), (version, "a scorer's version")):
+        if each is not None:
+            validate.name(each, what)
     found = [
         score
         for score in found

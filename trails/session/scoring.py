@@ -173,11 +173,10 @@ def _as_seen(session: Session) -> Target:
 def _is_scored(workspace: Workspace, of: Target, by: By) -> bool:
     """Tell whether a session was scored as it stands, by this scorer in this version, under this name."""
     return any(
-        score.start is None
-        and score.turn_digest == of.digest
+        score.turn_digest == of.digest
         and (score.by_iri, score.version) == (by.iri, by.version)
         and (score.name == by.name or score.name.startswith(f"{by.name}."))
-        for score in scores.of_session(workspace.store, of.home)
+        for score in scores.of_itself(workspace.store, of.home)
     )
 
 

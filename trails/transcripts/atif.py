@@ -254,7 +254,7 @@ class _Trajectories:
         """Yield the turns of each step, and whether it is a copy."""
         agent = _object(each.root.get("agent"))
         for place, step in enumerate(each.root["steps"]):
-            if not isinstance(step, dict) or step.get("source") not in _ROLES:
+            if not isinstance(step, dict) or not isinstance(step.get("source"), str) or step["source"] not in _ROLES:
                 self._refuse(each, f"step {place + 1} has no source that is known", step)
                 continue
             self._reading.count(f"step/{step['source']}")

@@ -397,9 +397,11 @@ def export_session(
             f"a file of {format!r} holds one session, without its forks; those that hold them are: {able}"
         )
     record = repository.record(session_id)
-    with reads.recorded(repository.workspace, family.ids(repository, record.id, forks=forks), "export"):
-        if writer is not None:
-            return writer.write(family.read(repository, record.id, forks=forks), out)
+    if writer is not None:
+        found = family.read(repository, record.id, forks=forks, spawned=writer.spawned)
+        with reads.recorded(repository.workspace, list(found.ids()), "export"):
+            return writer.write(found, out)
+    with reads.recorded(repository.workspace, [record.id], "export"):
         if format == "pi":
             out.write(export.export_session(repository, session_id))
         else:

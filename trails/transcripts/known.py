@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from trails.transcripts import atif, chatgpt, gemini, messages, swe_agent
+from trails.transcripts import atif, chatgpt, gemini, langfuse, messages, swe_agent
 from trails.transcripts.claude_code import projects
 from trails.transcripts.codex import rollout
 from trails.transcripts.inspect_ai import log
@@ -41,6 +41,7 @@ TRANSCRIPTS: Final = (
     Format("swe-agent", swe_agent.sniff, swe_agent.find_files, swe_agent.parse, alone=True),
     Format("inspect", log.sniff, log.find_files, log.parse, alone=True, holds=log.holds, stream=log.stream),
     Format("atif", atif.sniff, atif.find_files, atif.parse),
+    Format("langfuse", langfuse.sniff, langfuse.find_files, langfuse.parse),
     Format("otel", otlp.sniff, otlp.find_files, otlp.parse),
     Format("messages", messages.sniff, messages.find_files, messages.parse, alone=True),
 )

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from trails import lineage
+from trails import lineage, vocab
 from trails.compare import gather
 from trails.lineage import Segment
 from trails.model import Note, SessionRecord, SystemPrompt, Tag, Turn
-from trails.plumbing import marks
+from trails.plumbing import marks, scores
+from trails.plumbing.forest import ForestNode
 from trails.plumbing.reader import Reader
+from trails.records.scores import Score
 from trails.session import Repository
+from trails.store.contract import QuadStore
+from trails.transcripts.merge import imported_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,8 @@ class Member:
     prompt: SystemPrompt | None = None
     """The one in force at its end, its own or inherited; of an ancestor not told."""
     tags: tuple[Tag, ...] = ()
+    scores: tuple[Score, ...] = ()
+    """The scores of the session as a whole, in order of time."""
 
     @property
     def record(self) -> SessionRecord:
@@ -44,6 +50,10 @@ class Family:
     members: tuple[Member, ...]
     notes: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
     """The notes on turns, by the turn's digest."""
+    scores: Mapping[str, tuple[Score, ...]] = field(default_factory=dict)
+    """The scores of turns and spans, by the digest of the last turn that was scored."""
+    spawned: Mapping[str, tuple[Family, ...]] = field(default_factory=dict)
+    """The sessions that members spawned, where they were asked for, by the member's id; each with its forks where those were."""
 
     def asked(self) -> Iterator[Member]:
         """Yield the members that were asked for."""
@@ -64,8 +74,21 @@ class Family:
 
     @property
     def turns(self) -> int:
-        """How many turns there are, each counted once."""
-        return sum(len(member.turns) for member in self.members)
+        """How many turns there are, each counted once, those of spawned sessions too."""
+        return sum(len(member.turns) for member in self.members) + self._spawned_turns()
+
+    def _spawned_turns(self) -> int:
+        inner = [each for found in self.spawned.values() for each in found]
+        return sum(len(member.turns) for each in inner for member in each.asked()) + sum(
+            i._spawned_turns() for i in inner
+        )
+
+    def ids(self) -> Iterator[str]:
+        """Yield the ids of the sessions that were asked for, and of those that they spawned."""
+        for member in self.asked():
+            yield member.record.id
+            for each in self.spawned.get(member.record.id, ()):
+                yield from each.ids()
 
 
 def _within(member: Member, run: Segment) -> Sequence[Turn]:
@@ -79,8 +102,10 @@ def ids(repository: Repository, session_id: str, *, forks: bool) -> list[str]:
     return gather.in_tree_order(gather.family(reader, session_id), session_id) if forks else [session_id]
 
 
-def read(repository: Repository, session_id: str, *, forks: bool) -> Family:
+def read(repository: Repository, session_id: str, *, forks: bool, spawned: bool = False) -> Family:
     """Return a session, or with `forks` it and all its descendants by forks, and the ancestors that they need.
+
+    With `spawned` the sessions that these spawned come along, and those that they spawned in turn.
 
     Raises as `Repository.load` does where a transcript is not whole: nothing shorter is ever given.
     """
@@ -107,10 +132,51 @@ def read(repository: Repository, session_id: str, *, forks: bool) -> Family:
             prompts=prompts.get(chain[0].id, ()),
             prompt=reader.prompt(chain) if asked else None,
             tags=tuple(marks.tags(store, chain[0].id)),
+            scores=tuple(each for each in scores.of_session(store, chain[0].id) if each.start is None) if asked else (),
         )
         for chain, asked in wanted
     )
-    return Family(members, _notes(repository, [chains[each] for each in order]))
+    made = Family(members, _notes(repository, [chains[each] for each in order]), _scores(store, read_turns.values()))
+    return _with_spawned(repository, made, forks=forks) if spawned else made
+
+
+def _scores(store: QuadStore, turns: Iterable[Sequence[Turn]]) -> dict[str, tuple[Score, ...]]:
+    if not store.quads((None, vocab.TYPE, vocab.SCORE, vocab.CATALOG)):  # the common case: a look-up a turn is spared
+        return {}
+    digests = dict.fromkeys(turn.digest for each in turns for turn in each)
+    return {digest: tuple(found) for digest in digests if (found := scores.on_turns(store, digest))}
+
+
+def _with_spawned(repository: Repository, made: Family, *, forks: bool) -> Family:
+    """Return a family with what its members spawned; a sub-agent that began with a copy of its parent's turns is a fork."""
+    below: dict[str, list[str]] = defaultdict(list)
+    for twig in repository.forest():
+        if twig.again or twig.node.status != "stored":
+            continue
+        if (spawner := twig.node.spawner or _copied_for(repository, twig.node)) is not None:
+            below[spawner].append(twig.node.id)
+    seen = {member.record.id for member in made.members}
+
+    def filled(here: Family) -> Family:
+        found: dict[str, tuple[Family, ...]] = {}
+        for member in here.asked():
+            new = [each for each in below[member.record.id] if each not in seen]
+            seen.update(new)
+            if new:
+                found[member.record.id] = tuple(filled(read(repository, each, forks=forks)) for each in new)
+        return replace(here, spawned=found)
+
+    return filled(made)
+
+
+def _copied_for(repository: Repository, node: ForestNode) -> str | None:
+    """Return the session that an imported fork is a sub-agent's of, where its source said so."""
+    if node.parent is None:
+        return None
+    record = repository.record(node.id)
+    source, _, _ = (record.source_session or "").partition(":")
+    named = record.meta.get("spawned_by")
+    return imported_id(source, named) if source and isinstance(named, str) else None
 
 
 def _check(reader: Reader, chain: tuple[SessionRecord, ...], own: Mapping[str, Sequence[Turn]]) -> None:

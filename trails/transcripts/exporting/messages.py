@@ -23,7 +23,7 @@ FORMAT: Final = "messages"
 _SOURCE: Final = "messages:"
 """What the source of a session begins with that was imported from such a file."""
 _OF_A_RECORD: Final = ("tools", "parallel_tool_calls", "functions")
-_ALWAYS: Final = ("ids, times, authors, models, usage, metadata, tags, notes, and which turns branches share",)
+_ALWAYS: Final = ("ids, times, authors, models, usage, metadata, tags, notes, scores, and which turns branches share",)
 
 _Json = dict[str, Any]
 
@@ -94,9 +94,16 @@ def _as_it_was(turn: Turn, lost: Counter[str]) -> Iterator[_Json]:
     if turn.tool_calls:
         message["tool_calls"] = [_call(call) for call in turn.tool_calls]
         message["content"] = content or None
+    if isinstance(content, list) and (refusals := [p["refusal"] for p in content if _is_refusal(p)]):
+        rest = [part for part in content if not _is_refusal(part)]
+        message |= {"content": rest or None, "refusal": "\n".join(refusals)}
     if turn.tool_results:
         message["tool_call_id"] = turn.tool_results[0].call_id
     yield message | {name: value for name, value in turn.meta.items() if name not in (*message, API)}
+
+
+def _is_refusal(part: object) -> bool:
+    return isinstance(part, dict) and part.get("type") == "refusal" and isinstance(part.get("refusal"), str)
 
 
 def _call(call: ToolCall) -> _Json:

@@ -21,6 +21,8 @@ from typing import Any, BinaryIO, Final
 from trails import iris, parts
 from trails.legible import clean, count, one_line, shorten
 from trails.model import Note, SessionRecord, Tag, Turn
+from trails.plumbing import scores
+from trails.records.scores import Score
 from trails.transcripts.exporting.family import Family, Member
 from trails.transcripts.exporting.report import SessionExport
 
@@ -30,6 +32,8 @@ _LONG: Final = 3000
 """A text of more characters scrolls in a box of its own."""
 _MOST_PART: Final = 2000
 """Characters of a part that is no text (an image, say) that are shown."""
+_MOST_SCORES: Final = 12
+"""Names of scores that are columns of the table; more stand with their sessions."""
 _FEW_FORKS: Final = 12
 """More forks at one turn are folded."""
 _LEFT_OUT: Final = ("salts, proofs, signatures, and what stands in ledgers",)
@@ -157,7 +161,19 @@ class _Page:
     def _overview(self) -> Iterator[str]:
         members = list(self.family.asked())
         yield f'<details id="overview"{" open" if len(members) <= _FEW_FORKS else ""}><summary>All sessions as a table</summary>'
-        names = ("session", "leaves", "at", "turns", "own", "input tokens", "output tokens", "models", "last said")
+        scored = sorted({score.name for member in members for score in member.scores})[:_MOST_SCORES]
+        names = (
+            "session",
+            "leaves",
+            "at",
+            "turns",
+            "own",
+            "input tokens",
+            "output tokens",
+            *map(_plain, scored),
+            "models",
+            "last said",
+        )
         yield f'<div class="w"><table><thead><tr>{"".join(f"<th>{name}</th>" for name in names)}</tr></thead><tbody>\n'
         for member in members:
             record, spent = member.record, _Spent.of(member.turns)
@@ -169,6 +185,8 @@ class _Page:
             yield f"<tr><td>{self._link(record.id)}</td><td>{parent}</td>"
             yield f'<td class="r">{"" if record.forked_at_index is None else record.forked_at_index}</td>'
             yield "".join(f'<td class="r">{number:,}</td>' for number in numbers)
+            values = {score.name: score.value for score in scores.newest(member.scores)}
+            yield "".join(f'<td class="r">{_plain(values[name]) if name in values else ""}</td>' for name in scored)
             yield f"<td>{_plain(', '.join(spent.models))}</td>"
             yield f"<td>{'' if last is None else _plain(shorten(parts.plain_text(last.content), 120))}</td></tr>\n"
         yield "</tbody></table></div></details>\n"
@@ -233,6 +251,7 @@ class _Page:
             "tokens": f"{spent.read:,} in, {spent.written:,} out" if spent.read or spent.written else None,
         }
         yield f'<p class="f">{" · ".join(f"{name} {_plain(value)}" for name, value in told.items() if value is not None)}</p>\n'
+        yield from (_score(score) for score in scores.newest(member.scores))
         if record.meta_json:
             shown = json.dumps(record.meta, ensure_ascii=False, indent=1, default=str)
             yield f"<details><summary>Metadata</summary>{_block(shown)}</details>\n"
@@ -258,7 +277,8 @@ class _Page:
         when = "" if turn.time is None else f" · {turn.time:%Y-%m-%d %H:%M:%S}"
         head = f'<a href="#{anchor}">{turn.index}</a> <b>{_plain(turn.role)}</b> {_plain(turn.author)}{model}{when}'
         notes = "".join(_note(note) for note in self.family.notes.get(turn.digest, ()))
-        beside = "".join(map(_tag, tags)) + notes
+        scored = "".join(map(_score, scores.newest(self.family.scores.get(turn.digest, ()))))
+        beside = "".join(map(_tag, tags)) + scored + notes
         body = "".join(self._body(turn))
         return (
             f'<article id="{anchor}" class="{_CLASSES.get(turn.role, "o")}"><h3>{head}</h3>{body}{beside}</article>\n'
@@ -307,6 +327,14 @@ def _note(note: Note) -> str:
 
 def _noted(text: str) -> str:
     return f'<div dir="auto">{escape(clean(text), quote=False)}</div>'
+
+
+def _score(score: Score) -> str:
+    of = f", turns {score.start} to {score.end - 1}" if score.on == "span" else ""
+    version = f" {_plain(score.version)}" if score.version else ""
+    reason = _noted(score.reason) if score.reason else ""
+    said = f"Score {_plain(score.name)}: <b>{_plain(score.value)}</b> by {_plain(score.by)}{version}{of}"
+    return f'<div class="n">{said}{reason}</div>'
 
 
 def _tag(tag: Tag) -> str:

@@ -1,4 +1,5 @@
-"""Sessions as Parquet files in a folder, for pandas, DuckDB, Spark and their like: a row a session, a turn, a tool call.
+"""Sessions as Parquet files in a folder, for pandas, DuckDB, Spark and their like: a row a session, a turn, a
+tool call, a score.
 
 Each turn is a row once, under the session that owns it. A session's transcript is its own rows and, of each ancestor, those below
 the lowest fork index on the way down; `sessions.parquet` has what that takes.
@@ -17,7 +18,7 @@ from trails import tables
 from trails.errors import InvalidInput
 from trails.files import PRIVATE, as_path, in_words
 from trails.model import ToolResult, Turn
-from trails.plumbing import reads
+from trails.plumbing import reads, scores
 from trails.plumbing.names import Name
 from trails.session import Repository
 from trails.tables import Kind, PlainTable
@@ -83,7 +84,23 @@ _CALLS: Final[Mapping[str, Kind]] = {
     "server": "text",
     "version": "text",
 }
-_TABLES: Final = {"sessions": _SESSIONS, "turns": _TURNS, "calls": _CALLS}
+_SCORES: Final[Mapping[str, Kind]] = {
+    "score": "text",
+    "session": "text",
+    "on": "text",
+    "start": "place",
+    "end": "place",
+    "name": "text",
+    "value": "text",
+    "number": "number",
+    "by": "text",
+    "version": "text",
+    "reason": "text",
+    "time": "time",
+    "counts": "boolean",
+    "turn_digest": "text",
+}
+_TABLES: Final = {"sessions": _SESSIONS, "turns": _TURNS, "calls": _CALLS, "scores": _SCORES}
 
 
 def export_tables(
@@ -94,7 +111,7 @@ def export_tables(
     forks: bool = False,
     force: bool = False,
 ) -> SessionExport:
-    """Write `sessions.parquet`, `turns.parquet` and `calls.parquet` into a folder, and return what was written.
+    """Write `sessions`, `turns`, `calls` and `scores` (each `.parquet`) into a folder, and return what was written.
 
     Without a `session`, all sessions of the store are written, one family in memory at a time; with `forks` all forks of the
     session, theirs too. Ancestors come with the turns that are inherited from them. The folder is made where it is not there.
@@ -133,6 +150,7 @@ def _file(name: str) -> str:
 def _write(repository: Repository, folder: Path, asked: str | None, *, forks: bool, parquet: Any) -> SessionExport:
     written: list[str] = []
     turns = 0
+    scored: set[str] = set()
     schemas = {name: tables.to_arrow(PlainTable(kinds, [])).schema for name, kinds in _TABLES.items()}
     files = {
         name: os.fdopen(os.open(folder / _file(name), os.O_WRONLY | os.O_CREAT, PRIVATE), "wb") for name in _TABLES
@@ -140,7 +158,12 @@ def _write(repository: Repository, folder: Path, asked: str | None, *, forks: bo
     writers = {name: parquet.ParquetWriter(files[name], schemas[name], compression="zstd") for name in _TABLES}
     try:
         for found in _families(repository, asked, forks=forks):
-            for name, rows in _rows(found).items():
+            made = _rows(found)
+            made["scores"] = [
+                row for row in made["scores"] if row["score"] not in scored
+            ]  # a copied turn's is also its original's
+            scored |= {row["score"] for row in made["scores"]}
+            for name, rows in made.items():
                 if rows:
                     writers[name].write_table(tables.to_arrow(PlainTable(_TABLES[name], rows)))
             written += [member.record.id for member in found.asked()]
@@ -175,6 +198,7 @@ def _rows(found: Family) -> dict[str, list[Mapping[str, Any]]]:
         "sessions": [_session(member) for member in found.members],
         "turns": [_turn(member.record.id, turn) for member in found.members for turn in member.turns],
         "calls": [row for member in found.members for row in _calls(member.record.id, member.turns)],
+        "scores": list(_scores(found)),
     }
 
 
@@ -200,6 +224,30 @@ def _session(member: Member) -> Mapping[str, Any]:
         "source": record.source_session,
         "meta": record.meta_json,
     }
+
+
+def _scores(found: Family) -> Iterator[Mapping[str, Any]]:
+    """Yield a row for each score; of those of one thing, name, scorer and version the newest one counts."""
+    scored = [score for member in found.members for score in member.scores]
+    scored += [score for turn_scores in found.scores.values() for score in turn_scores]
+    counting = {score.id for score in scores.newest(scored)}
+    for score in scored:
+        yield {
+            "score": score.id,
+            "session": score.session_id,
+            "on": score.on,
+            "start": score.start,
+            "end": score.end,
+            "name": score.name,
+            "value": str(score.value),
+            "number": score.number,
+            "by": score.by,
+            "version": score.version,
+            "reason": score.reason,
+            "time": score.time,
+            "counts": score.id in counting,
+            "turn_digest": score.turn_digest,
+        }
 
 
 def _turn(session_id: str, turn: Turn) -> Mapping[str, Any]:
@@ -228,21 +276,6 @@ def _turn(session_id: str, turn: Turn) -> Mapping[str, Any]:
     }
 
 
-def _answer(index: int, result: ToolResult) -> dict[str, Any]:
-    return {
-        "answered_at": index,
-        "is_error": result.is_error,
-        "outcome": result.outcome,
-        "started": result.started,
-        "ended": result.ended,
-        "server": result.server,
-        "version": result.version,
-    }
-
-
-_UNANSWERED: Final = dict.fromkeys(("answered_at", "is_error", "outcome", "started", "ended", "server", "version"))
-
-
 def _calls(session_id: str, turns: Sequence[Turn]) -> Iterator[Mapping[str, Any]]:
     """Yield a row for each call, with the first answer that the same session gives after it."""
     answers: dict[str, list[tuple[int, ToolResult]]] = {}
@@ -251,7 +284,8 @@ def _calls(session_id: str, turns: Sequence[Turn]) -> Iterator[Mapping[str, Any]
             answers.setdefault(result.call_id, []).append((turn.index, result))
     for turn in turns:
         for position, call in enumerate(turn.tool_calls):
-            later = [each for each in answers.get(call.id, ()) if each[0] >= turn.index]
+            found = next((each for each in answers.get(call.id, ()) if each[0] >= turn.index), None)
+            answer = None if found is None else found[1]
             yield {
                 "session": session_id,
                 "index": turn.index,
@@ -259,5 +293,11 @@ def _calls(session_id: str, turns: Sequence[Turn]) -> Iterator[Mapping[str, Any]
                 "call": call.id,
                 "name": call.name,
                 "arguments": call.arguments,
-                **(_answer(*later[0]) if later else _UNANSWERED),
+                "answered_at": None if found is None else found[0],
+                "is_error": None if answer is None else answer.is_error,
+                "outcome": None if answer is None else answer.outcome,
+                "started": None if answer is None else answer.started,
+                "ended": None if answer is None else answer.ended,
+                "server": None if answer is None else answer.server,
+                "version": None if answer is None else answer.version,
             }

@@ -6,23 +6,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-from trails.transcripts.exporting import messages, page
+from trails.transcripts.exporting import atif, messages, page
 from trails.transcripts.exporting.family import Family
 from trails.transcripts.exporting.report import SessionExport
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """What writes a format: a pure function of a family and a file, whether it holds forks, and whether it is text."""
+    """What writes a format: a pure function of a family and a file, and what it holds beside one session."""
 
     write: Callable[[Family, BinaryIO], SessionExport]
     forks: bool
-    text: bool = True
+    """Whether it has a place for forks."""
+    spawned: bool = False
+    """Whether it has a place for the sessions that one spawned: they are then always written."""
 
 
 WRITERS: Final[Mapping[str, Writer]] = {
     page.FORMAT: Writer(page.export, forks=True),
     messages.FORMAT: Writer(messages.export, forks=True),
+    atif.FORMAT: Writer(atif.export, forks=False, spawned=True),
 }
-BINARY: Final = frozenset(name for name, writer in WRITERS.items() if not writer.text)
-"""The formats that a terminal cannot take."""

@@ -105,6 +105,11 @@ def tells_messages(key: str) -> bool:
     return _SPREAD.fullmatch(key) is not None
 
 
+def is_event(name: str) -> bool:
+    """Tell whether an event of this name tells a message."""
+    return name in _EVENTS or name in (_CHOICE, _DETAILS) or name in _CONTENTS
+
+
 def usage_of(span: TraceSpan) -> dict[str, Any] | None:
     """Return the token usage of a span, under the names of the conventions without what they all begin with."""
     usage = {
@@ -166,15 +171,15 @@ def _numbered(key: str, attributes: _Json) -> list[Any]:
             place = place.setdefault(step, {}) if isinstance(place, dict) else None
         if isinstance(place, dict):  # else the field is told as a whole too
             place[steps[-1]] = value
-    listed = _listed_by_number(made)
+    listed = listed_by_number(made)
     return listed if isinstance(listed, list) else []
 
 
-def _listed_by_number(value: Any) -> Any:
+def listed_by_number(value: Any) -> Any:
     """Return objects whose keys are all numbers as lists in order of these, all the way down."""
     if not isinstance(value, dict):
         return value
-    inner = {name: _listed_by_number(each) for name, each in value.items()}
+    inner = {name: listed_by_number(each) for name, each in value.items()}
     if inner and all(name.isascii() and name.isdecimal() and len(name) < 7 for name in inner):
         return [inner[name] for name in sorted(inner, key=int)]
     return inner

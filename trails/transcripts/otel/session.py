@@ -12,6 +12,7 @@ from trails.parts import calls_in, results_in
 from trails.transcripts import checked
 from trails.transcripts.checked import Reading
 from trails.transcripts.otel.messages import INPUT, OUTPUT, SYSTEM, SpanContent, SpanMessage, tells_messages, usage_of
+from trails.transcripts.otel.openinference import KEPT
 from trails.transcripts.otel.spans import TraceSpan, read_json
 from trails.transcripts.source import Piece, SourceSession, SourceTurn
 
@@ -95,15 +96,19 @@ class TracedSession:
         for number, answer in enumerate(said.answers):
             self._answer(path, length, answer, self._answered(span, number, answer, agent), refuse)
 
-    def tool(self, span: TraceSpan, refuse: Refuse) -> None:
-        """Add what a tool's span says, where a path ends with the call and no message answers it."""
+    def tool(self, span: TraceSpan, refuse: Refuse, *, in_time: bool = False) -> None:
+        """Add what a tool's span says, where a path ends with the call and no message answers it.
+
+        With `in_time`, while spans come in order and no message will ever tell the answer, the call may stand before others.
+        """
         call_id = span.text("gen_ai.tool.call.id")
         result = span.attributes.get("gen_ai.tool.call.result")
         if call_id is not None and (times := _times(span)):
             self._ran.setdefault(call_id, {"call_id": call_id, **times})
         if call_id is None or result is None:
             return
-        path = next((each for each in self._paths if call_id in _open_calls(each)), None)
+        waits = _unanswered if in_time else _open_calls
+        path = next((each for each in self._paths if call_id in waits(each)), None)
         if path is None:
             return
         part = {"type": "tool_call_response", "id": call_id, "response": _result(result)}
@@ -207,7 +212,11 @@ class TracedSession:
 
     def _answered(self, span: TraceSpan, number: int, message: SpanMessage, agent: str | None) -> SourceTurn:
         turn = message.turn(f"{span.trace}/{span.id}/out/{number}")
-        kept = {key: value for key, value in span.attributes.items() if key.startswith("gen_ai.") and key not in _TOLD}
+        kept = {
+            key: value
+            for key, value in span.attributes.items()
+            if (key.startswith("gen_ai.") and key not in _TOLD) or key in KEPT
+        }
         told = {key for key in kept if key.startswith("gen_ai.usage.") or tells_messages(key)}
         kept = checked.filled({key: value for key, value in kept.items() if key not in told})
         reasons = span.attributes.get("gen_ai.response.finish_reasons")
@@ -247,6 +256,17 @@ def _open_calls(path: _Path) -> set[str]:
         if turn is not None:
             answered |= _answers(turn)
     return set()
+
+
+def _unanswered(path: _Path) -> set[str]:
+    """Return the calls of a path that nothing answers."""
+    turns = [turn for turn in path.turns if turn is not None]
+    return {call for turn in turns for call in _calls(turn)} - {call for turn in turns for call in _answers(turn)}
+
+
+def answers_of(message: SpanMessage) -> set[str]:
+    """Return the calls that a message answers."""
+    return _answers(message.turn(""))
 
 
 def _failure(span: TraceSpan) -> dict[str, Any]:

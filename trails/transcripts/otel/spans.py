@@ -53,13 +53,39 @@ class TraceSpan:
         return next((found for key in keys if isinstance(found := self.attributes.get(key), str) and found), None)
 
 
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A log record that is of a span: where messages are told in events, they stand here and not on the span."""
+
+    line: int
+    raw: _Json
+    trace: str
+    span: str
+    name: str
+    fields: dict[str, Any]
+    time: datetime | None
+
+
+_CONTAINERS: Final = (
+    "resourceSpans",
+    "resource_spans",
+    "scopeSpans",
+    "scope_spans",
+    "resourceLogs",
+    "resource_logs",
+    "scopeLogs",
+    "scope_logs",
+)
+_RECORDS: Final = ("logRecords", "log_records")
+
+
 def is_container(value: _Json) -> bool:
     """Tell whether an object is an OTLP export, or a part of one, and no span itself."""
-    return any(key in value for key in ("resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "spans"))
+    return any(key in value for key in (*_CONTAINERS, *_RECORDS, "spans"))
 
 
-def spans_in(line: int, value: _Json) -> Iterator[TraceSpan | tuple[str, object]]:
-    """Yield the spans of an object of the file; (reason, record) for what is none."""
+def spans_in(line: int, value: _Json) -> Iterator[TraceSpan | LogRecord | tuple[str, object]]:
+    """Yield the spans and log records of an object of the file; (reason, record) for what is neither."""
     if not is_container(value):
         yield _span(line, value) or ("is no span: it has no trace id and no span id", value)
         return
@@ -69,7 +95,7 @@ def spans_in(line: int, value: _Json) -> Iterator[TraceSpan | tuple[str, object]
         if not isinstance(here, dict):
             yield "is no part of an OTLP export", here
             continue
-        for key in ("resourceSpans", "resource_spans", "scopeSpans", "scope_spans"):
+        for key in _CONTAINERS:
             if key in here:
                 found = here[key]
                 stack += reversed(found if isinstance(found, list) else [found])
@@ -77,6 +103,30 @@ def spans_in(line: int, value: _Json) -> Iterator[TraceSpan | tuple[str, object]
         for each in spans if isinstance(spans, list) else [spans]:
             span = _span(line, each) if isinstance(each, dict) else None
             yield span or ("is no span: it has no trace id and no span id", each)
+        for key in _RECORDS:
+            listed = here.get(key, [])
+            for each in listed if isinstance(listed, list) else [listed]:
+                record = _record(line, each) if isinstance(each, dict) else None
+                yield record or ("is no log record of a span: it has no trace id and no span id", each)
+
+
+def _record(line: int, raw: _Json) -> LogRecord | None:
+    trace, span_id = _id(_first(raw, "traceId", "trace_id")), _id(_first(raw, "spanId", "span_id"))
+    if trace is None or span_id is None:
+        return None
+    held = attributes(raw.get("attributes"))
+    body = _value(raw.get("body"))
+    name = _first(raw, "eventName", "event_name") or held.get("event.name")
+    times = (_nanos(_first(raw, *keys)) for keys in (("timeUnixNano", "time_unix_nano"), ("observedTimeUnixNano",)))
+    return LogRecord(
+        line=line,
+        raw=raw,
+        trace=trace,
+        span=span_id,
+        name=name if isinstance(name, str) else "",
+        fields=held | (body if isinstance(body, dict) else {"content": body} if isinstance(body, str) else {}),
+        time=next((time for time in times if time is not None), None),
+    )
 
 
 def _span(line: int, raw: _Json) -> TraceSpan | None:
@@ -103,7 +153,8 @@ def _span(line: int, raw: _Json) -> TraceSpan | None:
             for event in (events if isinstance(events, list) else [])
             if isinstance(event, dict)
         ],
-        failed=code == 2 or (isinstance(code, str) and code.upper().endswith("ERROR")),
+        failed=code == 2
+        or any(isinstance(each, str) and each.upper().endswith("ERROR") for each in (code, raw.get("status_code"))),
     )
 
 
@@ -171,9 +222,14 @@ def _time(raw: _Json, side: str) -> datetime | None:
             nanos = nanos[0] * 10**9 + nanos[1]  # JavaScript's pair of seconds and nanoseconds
         elif isinstance(nanos, str) and not nanos.isdecimal():
             return checked.text_time(nanos)
+    return _nanos(nanos)
+
+
+def _nanos(nanos: object) -> datetime | None:
+    """Return the time that nanoseconds since 1970 stand for, a number or a text of digits; 0 stands for none."""
     if isinstance(nanos, str) and nanos.isdecimal() and len(nanos) < 25:
         nanos = int(nanos)
-    if type(nanos) is not int or not 0 <= nanos < 10**21:
+    if type(nanos) is not int or not 0 < nanos < 10**21:
         return None
     try:
         return _EPOCH + timedelta(microseconds=nanos // 1000)

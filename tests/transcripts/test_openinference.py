@@ -1,0 +1,182 @@
+"""OpenInference's spans in all their encodings, and GenAI messages that stand in log records beside their spans."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import trails
+from tests.support.machines import examples
+from tests.support.malformed import replaced
+from trails import Repository
+from trails.transcripts.formats import import_bytes, import_path
+from trails.transcripts.otel import otlp
+from trails.transcripts.source import Transcript
+
+ENCODINGS = ("otlp.json", "otlp.jsonl", "sdk_spans.jsonl")
+
+
+def span(identity: str, kind: str, parent: str | None = None, **attributes: Any) -> dict[str, Any]:
+    named = {key.replace("__", "."): value for key, value in attributes.items()}
+    return {
+        "trace_id": "t1",
+        "span_id": identity,
+        "parent_span_id": parent,
+        "start_time": f"2026-01-02T03:04:{int(identity, 36) % 60:02}Z",
+        "attributes": {"openinference.span.kind": kind, **named},
+    }
+
+
+def parsed(*spans: dict[str, Any]) -> Transcript:
+    return otlp.parse([("spans", "\n".join(map(json.dumps, spans)).encode())])
+
+
+def texts(found: Transcript) -> list[list[Any]]:
+    return [[turn.content for turn in session.paths[0]] for session in found.sessions]
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_a_real_run_has_its_sessions_calls_answers_and_tokens_in_each_encoding(shared: Path, name: str) -> None:
+    counted = json.loads((shared / "data/research/data_research_expectations.json").read_text())[
+        f"openinference/{name}"
+    ]
+    found = otlp.parse([(name, (shared / "data/research/openinference" / name).read_bytes())])
+    assert not found.problems
+    assert found.records == {f"span/{kind}": number for kind, number in counted["kinds"].items()}
+    roles = {session.id: [turn.role for turn in session.paths[0]] for session in found.sessions}
+    weather = ["system", "user", "assistant", "tool", "tool", "assistant"]
+    assert roles["sess-weather"] == weather
+    assert roles["sess-team"] == ["system", "user", "assistant", "tool", "assistant"]
+    assert roles["sess-chat"] == ["user", "assistant", "user", "assistant"]
+    [helper] = [session for session in found.sessions if session.spawned_by is not None]
+    assert (helper.agent, helper.spawned_by) == ("sub-helper", "sess-team")
+    answers = [turn for session in found.sessions for turn in session.paths[0] if turn.usage]
+    usages = [turn.usage or {} for turn in answers]
+    assert sum(usage["input_tokens"] for usage in usages) == counted["prompt_tokens"]
+    assert sum(usage["output_tokens"] for usage in usages) == counted["completion_tokens"]
+    assert {turn.model for turn in answers} == set(counted["models"])
+
+
+def test_importing_a_run_again_adds_nothing(store: Repository, shared: Path) -> None:
+    file = shared / "data/research/openinference/otlp.json"
+    first, again = import_path(store, file), import_path(store, file)
+    assert (first.turns_added, again.turns_added, len(first.sessions_created)) == (18, 0, 4)
+
+
+def test_messages_are_ordered_by_their_numbers_and_gaps_do_no_harm() -> None:
+    given = {f"llm__input_messages__{n}__message__role": "user" for n in (2, 10, 0)}
+    said = {f"llm__input_messages__{n}__message__content": str(n) for n in (2, 10, 0)}
+    assert texts(parsed(span("1", "LLM", **given, **said))) == [["0", "2", "10"]]
+
+
+def test_parts_of_a_message_are_kept() -> None:
+    part = "llm__input_messages__0__message__contents__0__message_content"
+    found = parsed(
+        span(
+            "1", "LLM", llm__input_messages__0__message__role="user", **{f"{part}__type": "text", f"{part}__text": "hi"}
+        )
+    )
+    assert texts(found) == [[[{"type": "text", "text": "hi"}]]]
+
+
+def test_values_count_where_no_messages_are_told() -> None:
+    request = json.dumps({"messages": [{"role": "user", "content": "hi"}]})
+    answer = json.dumps({"choices": [{"message": {"role": "assistant", "content": "hello"}}]})
+    assert texts(parsed(span("1", "LLM", input__value=request, output__value=answer))) == [["hi", "hello"]]
+    assert texts(parsed(span("1", "AGENT", input__value="hi", output__value="hello"))) == [["hi", "hello"]]
+    inner = span("2", "CHAIN", "1", input__value="inner")
+    assert texts(parsed(span("1", "CHAIN", input__value="hi", output__value="hello"), inner)) == [["hi", "hello"]]
+
+
+def test_lists_may_stand_as_they_are_and_the_kind_beside_the_attributes() -> None:
+    held = {"llm": {"input_messages": [{"message": {"role": "user", "content": "hi"}}], "model_name": "m"}}
+    phoenix = {
+        "name": "call",
+        "context": {"trace_id": "t1", "span_id": "s1"},
+        "span_kind": "LLM",
+        "parent_id": None,
+        "start_time": "2026-01-02T03:04:05+00:00",
+        "status_code": "ERROR",
+        "attributes": held,
+    }
+    found = parsed(phoenix)
+    assert texts(found) == [["hi"]]
+    assert "1 chat span(s) failed, and have no answer" in found.notes
+
+
+def test_what_kind_of_span_made_no_turn_is_said_and_whose_convention_a_strange_one_follows() -> None:
+    strange = {"trace_id": "t", "span_id": "x", "parent_span_id": None, "attributes": {"traceloop.entity.input": "a"}}
+    found = parsed(span("1", "RETRIEVER", input__value="q"), strange)
+    assert "1 span(s) of the kind retriever made no turn" in found.notes
+    assert any("Traceloop" in note for note in found.notes)
+
+
+# --- log records
+
+
+def test_messages_in_log_records_are_those_of_the_span_that_they_name(store: Repository, shared: Path) -> None:
+    folder = shared / "data/research/otel"
+    report = import_path(store, folder / "legacy_events.traces.json")
+    assert report.files == 2
+    assert (report.turns_added, report.problems) == (6 + 2 + 4 + 1, [])
+    weather = store.load("otel:conv-weather")
+    assert [turn.role for turn in weather.turns] == ["system", "user", "assistant", "tool", "tool", "assistant"]
+    assert [call.name for call in weather.turns[2].tool_calls] == ["get_weather", "get_weather"]
+    assert weather.turns[2].usage == {"input_tokens": 20, "output_tokens": 7}
+
+
+def test_log_records_alone_tell_the_messages_too(shared: Path) -> None:
+    data = (shared / "data/research/otel/legacy_events.logs.json").read_bytes()
+    assert otlp.sniff(data[: 1 << 16])
+    found = otlp.parse([("logs", data)])
+    assert sorted(len(session.paths[0]) for session in found.sessions) == [1, 2, 4, 6]
+    assert "5 span(s) are told by their log records alone" in found.notes
+
+
+def test_new_spans_have_the_calls_and_conversations_that_were_counted(shared: Path) -> None:
+    counted = json.loads((shared / "data/research/data_research_expectations.json").read_text())["otel/genai_spans"]
+    found = otlp.parse([("s", (shared / "data/research/otel/genai_spans.traces.json").read_bytes())])
+    assert found.records == {f"span/{name}": number for name, number in counted["operations"].items()}
+    usages = [turn.usage for session in found.sessions for turn in session.paths[0] if turn.usage]
+    assert sum(usage["input_tokens"] for usage in usages) == counted["input_tokens"]
+    assert sum(usage["output_tokens"] for usage in usages) == counted["output_tokens"]
+
+
+WRONG = [
+    span(
+        "1",
+        "LLM",
+        llm__input_messages__0__message__role="user",
+        llm__input_messages__0__message__content="hi",
+        llm__output_messages__0__message__tool_calls__0__tool_call__id="c",
+        llm__invocation_parameters='{"model": "m"}',
+        llm__token_count__prompt=3,
+        llm=[{"input_messages": {}}],
+    ),
+    span("2", "TOOL", "1", tool__id="c", output__value="x"),
+    span("3", "AGENT", "2", input__value="[{}]", output__value="{}", session__id="s"),
+    {
+        "resourceLogs": [
+            {
+                "scopeLogs": [
+                    {"logRecords": [{"traceId": "t1", "spanId": "1", "eventName": "gen_ai.choice", "body": {}}]}
+                ]
+            }
+        ]
+    },
+]
+
+
+@given(data=st.data())
+@examples(300)
+def test_malformed_spans_raise_nothing(data: st.DataObject) -> None:
+    wrong = replaced(WRONG, data.draw)
+    written = json.dumps(wrong).encode()
+    otlp.parse([("spans", written)])
+    with trails.open(":memory:") as store:
+        import_bytes(store, written, format="otel")
