@@ -162,6 +162,12 @@ def test_what_makes_no_turn_is_said() -> None:
     assert "1 input(s) and output(s) of model calls hold no messages, and made no turn" in found.notes
 
 
+def test_of_two_rows_of_one_id_the_first_counts() -> None:
+    found = parsed(row("1", "GENERATION", "a", "first"), row("1", "GENERATION", "a", "second"))
+    assert texts(found) == [["a", "first"]]
+    assert "1 observation(s) stand twice; the first counts" in found.notes
+
+
 def test_a_row_without_an_id_is_a_problem() -> None:
     found = parsed({**row("1", "GENERATION", "a", "b"), "id": None}, row("2", "GENERATION", "c", "d"))
     assert (len(found.problems), texts(found)) == (1, [["c", "d"]])
