@@ -19,6 +19,8 @@ from tests.support.engines import Answer, Engines, answered
 from tests.support.nine_sessions import day, fill, later
 from tests.support.query_rules import lint
 from trails import InvalidInput, Repository, queries, vocab
+from trails.records.acts import Rerunning, act_quads
+from trails.store.contract import Change
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset\\..*deprecated:DeprecationWarning")  # rdflib warns of itself
 
@@ -34,6 +36,16 @@ FOR_USERS = {name: query for name, query in CATALOGUE.items() if query.folder ==
 def engines() -> Iterator[Engines]:
     with trails.open(":memory:") as store:
         fill(store)
+        rerun = {
+            "session_id": "dinner",
+            "used": ("plan",),
+            "outcome": "stopped",
+            "agreed": 3,
+            "left_at": 3,
+            "played": 2,
+        }
+        who = {"token": "0123456789abcdef", "by_iri": "urn:trails:principal:bob", "started": day(26), "time": day(27)}
+        store.store.commit(Change(add=act_quads(Rerunning.model_validate({**rerun, **who}))))
         yield Engines(store)
 
 
@@ -397,6 +409,14 @@ ANSWERS: list[Answer] = [
         ("dinner", "accuracy", "agent:grader", 0.75, BOB, 0.25),
     ]),
     ("scorers-disagree", {"score_name": "tone"}, "session", []),
+    (
+        "reruns",
+        {},
+        "session source outcome agreed left_at played live agent started ended",
+        [("dinner", "plan", "stopped", 3, 3, 2, 0, BOB, day(26), day(27))],
+    ),
+    ("reruns", {"source": "plan"}, "session", [("dinner",)]),
+    ("reruns", {"source": "dinner"}, "session", []),
     ("quotations", {}, "session index source stored turn", [("picks", 0, "dinner#3", True, "picks#0")]),
     ("quotations", {"session": "plan"}, "turn", []),
     ("prov-lineage", {"session": "solo"}, "0 1 2", [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trails import Ledger, Repository, Router, Runs, Session, Tree, aio
+from trails import Ledger, Playing, Repository, Router, Runs, Session, Tree, aio
 from trails.ledger.exchange import Running
 from trails.routing.visibility import View
 from trails.session.maintenance import Maintenance
@@ -30,6 +30,7 @@ TWINS: dict[type, type] = {
     Notes: aio.AsyncNotes,
     Maintenance: aio.AsyncMaintenance,
     Proofs: aio.AsyncProofs,
+    Playing: aio.AsyncPlaying,
 }
 EXEMPT = {
     "Repository.store": "the quads below, internal",
@@ -38,6 +39,13 @@ EXEMPT = {
     "Running.begin": "the ledger's own",
     "Running.complete": "the ledger's own",
     "Running.fail": "the ledger's own",
+    **dict.fromkeys(
+        (
+            f"Playing.{name}"
+            for name in ("refuse_early", "give_up", "end", "begin_model", "end_model", "begin_tool", "end_tool")
+        ),
+        "the rerun's own",
+    ),
     "Repository.__len__": "it reads the store: `info` counts",
     "Repository.__iter__": "it reads the store: `list` gives the pages",
     "Repository.__getitem__": "it reads the store: `load` is its await form",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -161,3 +165,29 @@ def test_the_options_are_those_of_every_fork(memory: Repository) -> None:
     assert [(each.session.principal, each.session.meta) for each in done] == [("bob", {"arm": "b"})] * 2
     by = [act.by_iri for each in done for act in acts.read(memory.store, each.id) if isinstance(act, Rerunning)]
     assert by == ["urn:trails:principal:carol"] * 2
+
+
+KILLED = """
+import os, sys, trails
+def agent(run):
+    if run.number == 3:
+        os.kill(os.getpid(), 9)
+    while run.input():
+        run.model()
+with trails.open(sys.argv[1]) as store:
+    trails.rerun_many(store.load("plan"), agent, 6, workers=1)
+"""
+
+
+def test_after_a_kill_what_was_done_is_there_and_the_rest_is_run(place: Path) -> None:
+    with trails.open(place, create=True) as store:
+        fill(store)
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(place)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    with trails.open(place) as store:
+        assert sorted(record.id for record in store.branches("plan")) == [f"plan~rerun-{n}" for n in range(3)]
+        assert store.verify().ok
+        ran: list[int] = []
+        done = trails.rerun_many(store.load("plan"), lambda run: ran.append(run.number), 6)
+        assert (sorted(ran), len(done)) == ([3, 4, 5], 6)
+        assert store.verify().ok

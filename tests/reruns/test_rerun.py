@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -319,6 +320,93 @@ def test_what_is_no_session_or_no_agent_is_refused(memory: Repository) -> None:
         trails.rerun(fill(memory), "agent")  # type: ignore[arg-type] # that is the test
     with pytest.raises(InvalidInput, match="gives one to the agent"):
         trails.Playing(None, None, None, {})  # type: ignore[arg-type] # that is the test
+
+
+def test_a_store_that_is_only_read_is_refused_before_the_agent_is_called(place: Path) -> None:
+    with trails.open(place, create=True) as store, trails.open(place, read_only=True) as view:
+        fill(store)
+        view.refresh()
+        with pytest.raises(trails.StoreReadOnly):
+            trails.rerun(view.load("plan"), lambda _: pytest.fail("the agent was called"))
+        with pytest.raises(trails.StoreReadOnly):
+            trails.rerun_many(view.load("plan"), lambda _: pytest.fail("the agent was called"), 2)
+
+
+async def wait(*_: object) -> str:
+    return "never"
+
+
+def test_a_coroutine_is_refused_with_the_way_to_run_it(memory: Repository) -> None:
+    plan = fill(memory)
+    for ways in ({"model": wait}, {"tools": wait}):
+        with pytest.raises(InvalidInput, match=r"trails\.aio\.rerun"):
+            trails.rerun(plan, agent, **ways)  # type: ignore[arg-type] # that is the test
+    with pytest.raises(InvalidInput, match=r"trails\.aio\.rerun"):
+        trails.rerun(plan, wait)
+
+
+def test_a_run_that_has_ended_takes_nothing_more(memory: Repository) -> None:
+    kept: list[Playing] = []
+    done = trails.rerun(fill(memory), kept.append, id="done")
+    for late in (kept[0].input, kept[0].model, kept[0].context, lambda: kept[0].append("user", "late")):
+        with pytest.raises(InvalidInput, match="has ended"):
+            late()
+    assert done.session.pending == 0
+
+
+def test_tools_may_be_called_side_by_side_in_threads(memory: Repository) -> None:
+    plan = memory.create(id="wide")
+    plan.append("user", "Go")
+    calls = [{"id": f"c{n}", "name": "look", "arguments": {"n": n % 5}} for n in range(40)]
+    plan.append("assistant", "I look.", tool_calls=calls)
+    for n in range(40):
+        plan.append("tool", f"seen {n}", tool_call_id=f"c{n}")
+    plan.append("assistant", "Done")
+    plan.persist()
+
+    def wide(run: Playing) -> list[str]:
+        run.input()
+        asked = run.model().tool_calls
+        with ThreadPoolExecutor(8) as threads:
+            answers = list(threads.map(run.tool, asked))
+        run.model()
+        return [answer.content for answer in answers]
+
+    done = trails.rerun(plan, wide)
+    assert (done.left_at, done.result) == (None, [f"seen {n}" for n in range(40)])
+
+
+def test_ids_that_come_again_are_answered_by_their_own_turn_in_order(memory: Repository) -> None:
+    s = memory.create(id="s")
+    s.append("user", "Go")
+    for n in range(2):
+        s.append("assistant", "c", tool_calls=[{"id": "x", "name": "f", "arguments": {"k": k}} for k in range(2)])
+        s.append("tool", f"first {n}", tool_call_id="x")
+        s.append("tool", f"second {n}", tool_call_id="x")
+    s.append("assistant", "end")
+    s.persist()
+    seen: list[str] = []
+
+    def noting(run: Playing) -> None:
+        run.input()
+        for _ in range(2):
+            seen.extend(run.tool(call).content for call in run.model().tool_calls)
+        run.model()
+
+    assert trails.rerun(s, noting).left_at is None
+    assert seen == ["first 0", "second 0", "first 1", "second 1"]
+
+
+def test_an_agent_that_reruns_something_itself_is_not_confused(memory: Repository) -> None:
+    plan = fill(memory)
+
+    def nested(run: Playing) -> int | None:
+        inner = trails.rerun(plan, agent, model=lambda _: "Hm", tools=lambda _: "")
+        agent(run)
+        return inner.left_at
+
+    done = trails.rerun(plan, nested)
+    assert (done.left_at, done.result) == (None, 1)
 
 
 def test_a_rerun_of_a_rerun_shares_what_both_share(memory: Repository) -> None:

@@ -25,6 +25,7 @@ from trails.aio.facets import AsyncMaintenance, AsyncNotes, AsyncProofs, AsyncTa
 from trails.aio.ledger import AsyncLedger, AsyncRunning
 from trails.aio.opening import Opening, open  # noqa: A004 - trails.aio.open, as trails.open
 from trails.aio.repository import AsyncRepository
+from trails.aio.reruns import AsyncPlaying, rerun
 from trails.aio.router import AsyncRouter, AsyncView
 from trails.aio.runs import AsyncRuns
 from trails.aio.session import AsyncSession
@@ -35,6 +36,7 @@ __all__ = [
     "AsyncMaintenance",
     "AsyncNode",
     "AsyncNotes",
+    "AsyncPlaying",
     "AsyncProofs",
     "AsyncRepository",
     "AsyncRouter",
@@ -46,4 +48,5 @@ __all__ = [
     "AsyncView",
     "Opening",
     "open",
+    "rerun",
 ]

@@ -230,7 +230,7 @@ def _draw_secrets(report: ImportReport) -> None:
     metavar="NAME",
     required=True,
     type=Named("export-format"),
-    help="nquads, trig or pi; html, a page to read; messages, lines to tune a model on; atif; or the folders "
+    help="nquads, trig or pi; html, a page to read; messages, lines to tune a model on; inspect; atif; or the folders "
     "parquet and openclaw.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (default: stdout), or folder.")

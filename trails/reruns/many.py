@@ -136,7 +136,9 @@ class Pool:
         """Run one of them, over a handle of its own."""
         source = load(self.workspace, self.source)
         options = {**self.options, "id": place.id}
-        return run(Playing(source, self.recording, self.ways, options, place.number), agent, self.options["by"])
+        playing = Playing(source, self.recording, self.ways, options, place.number)
+        playing.refuse_early()
+        return run(playing, agent, self.options["by"])
 
 
 def _results(pool: Pool, agent: Agent, todo: list[_Place], threads: int) -> Iterator[tuple[int, Rerun]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import isawaitable, iscoroutine
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from trails import replies, validate
@@ -18,6 +20,7 @@ from trails.session import cherry_pick
 from trails.session.player import missed, named_call, no_answer, turn_of, unanswered
 from trails.session.recorded import Difference, OpenCalls, Recording, SaidChain, ToolAnswer, difference, part_of
 from trails.session.session import Session
+from trails.store.view import ViewStore, read_only
 
 if TYPE_CHECKING:
     from trails.context import Context
@@ -90,6 +93,8 @@ class Playing(Handle, public=True):
         self._fork: Session | None = None
         self._seen: Session | None = None
         self._miss: RecordMiss | None = None
+        self._ended = False
+        self._alone = RLock()
 
     def __repr__(self) -> str:
         left = "agrees" if self.left_at is None else f"left at {self.left_at}"
@@ -105,14 +110,16 @@ class Playing(Handle, public=True):
     @property
     def turns(self) -> Sequence[Turn]:
         """The transcript of the run so far; answers of tools are in it once the next one speaks."""
-        self._agree()
-        return tuple(self._chain.turns)
+        with self._alone:
+            self._agree()
+            return tuple(self._chain.turns)
 
-    def context(self, **options: Any) -> Context:
+    def context(self, /, **options: Any) -> Context:
         """Return what a model is to be shown of the run so far, as `Session.context` does."""
-        self._check()
-        self._settle()
-        return self._session().context(**options)
+        with self._alone:
+            self._check()
+            self._settle()
+            return self._session().context(**options)
 
     @property
     def miss(self) -> RecordMiss | None:
@@ -126,6 +133,10 @@ class Playing(Handle, public=True):
 
         After the run left the record, inputs come in the order of the record all the same.
         """
+        with self._alone:
+            return self._input()
+
+    def _input(self) -> tuple[Turn, ...]:
         self._check()
         self._settle()
         start = self._cursor if self._fork else len(self._chain)
@@ -138,12 +149,13 @@ class Playing(Handle, public=True):
         self._cursor = end
         return tuple(self._repeat(turn) for turn in turns[start:end])
 
-    def append(self, role: str, content: Any, **options: Any) -> Turn:
+    def append(self, /, role: str, content: Any, **options: Any) -> Turn:
         """Add a turn that the agent itself makes, as `Session.append` takes it, and return it."""
-        self._check()
-        self._settle()
-        content, given = replies.taken(role, content, _options(options))
-        return self._say(draft.checked(self.session_id, role, content, given))
+        with self._alone:
+            self._check()
+            self._settle()
+            content, given = replies.taken(role, content, _options(options))
+            return self._say(draft.checked(self.session_id, role, content, given))
 
     def model(self, live: Model | None = None) -> Turn:
         """Return the model's next answer: the record's, or that of the model that the rerun was given.
@@ -151,8 +163,8 @@ class Playing(Handle, public=True):
         Where the record has none, `live` is called with this run, if misses go on live; it returns a text, or what the
         model's SDK returned. Raises `RecordMiss`, which ends the rerun, where they do not.
         """
-        found = self._model(live)
-        return found if isinstance(found, Turn) else self._say_model(found(self))
+        found = self.begin_model(live)
+        return found if isinstance(found, Turn) else self.end_model(found(self))
 
     def tool(self, call: ToolCall | str, arguments: Any = None, *, live: Tools | None = None) -> ToolAnswer:
         """Return a tool's answer to a call of the last turn that called tools: the record's, or that of the given tools.
@@ -161,37 +173,43 @@ class Playing(Handle, public=True):
         called with the call, if misses go on live. Raises `RecordMiss`, which ends the rerun, where they do not.
         """
         asked = named_call(call, arguments)
-        found = self._tool(asked, live)
-        return found if isinstance(found, ToolAnswer) else self._say_tool(asked, found(asked))
+        found = self.begin_tool(asked, live)
+        return found if isinstance(found, ToolAnswer) else self.end_tool(asked, found(asked))
 
     # --- models
 
-    def _model(self, live: Model | None) -> Turn | Model:
-        """Return the model's recorded answer, after it was added, or whom to ask."""
-        self._check()
-        self._settle()
-        if callable(self._ways.model):
-            return self._ways.model
-        found = self._recording.model(self._chain.digest)
-        if found is not None:
-            self.played += 1
-            return self._take(found)
-        return self._live(live, "a model", self._why_no_model())
+    def begin_model(self, live: Model | None) -> Turn | Model:
+        """Return the model's recorded answer, after it was added, or whom to ask: `end_model` takes that answer (internal)."""
+        with self._alone:
+            self._check()
+            self._settle()
+            if callable(self._ways.model):
+                return self._ways.model
+            found = self._recording.model(self._chain.digest)
+            if found is not None:
+                self.played += 1
+                return self._take(found)
+            return self._live(live, "a model", self._why_no_model())
 
     def _why_no_model(self) -> Difference:
         return self.difference or no_answer(self._recording, len(self._chain))
 
-    def _say_model(self, answer: Any) -> Turn:
-        self.live += 1
-        return self._say(_model_draft(self.session_id, answer))
+    def end_model(self, answer: Any) -> Turn:
+        """Add what a model answered that was asked live (internal)."""
+        with self._alone:
+            self._check()
+            self.live += 1
+            return self._say(_model_draft(self.session_id, answer))
 
     # --- tools
 
-    def _tool(self, call: ToolCall, live: Tools | None) -> ToolAnswer | Tools:
-        """Return a tool's recorded answer, after it was noted, or whom to ask."""
-        self._check()
-        if callable(self._ways.tools):
-            return self._ways.tools
+    def begin_tool(self, call: ToolCall, live: Tools | None) -> ToolAnswer | Tools:
+        """Return a tool's recorded answer, after it was noted, or whom to ask: `end_tool` takes that answer (internal)."""
+        with self._alone:
+            self._check()
+            return self._ways.tools if callable(self._ways.tools) else self._recorded_tool(call, live)
+
+    def _recorded_tool(self, call: ToolCall, live: Tools | None) -> ToolAnswer | Tools:
         self._agree()
         position, index = self._open.pick(call), len(self._chain)
         asking = self._open.asking
@@ -207,11 +225,14 @@ class Playing(Handle, public=True):
             return answer
         return self._live(live, f"tool {call.name!r}", why)
 
-    def _say_tool(self, call: ToolCall, answer: Any) -> ToolAnswer:
-        self.live += 1
+    def end_tool(self, call: ToolCall, answer: Any) -> ToolAnswer:
+        """Note what a tool answered that was called live (internal)."""
         made = answer if isinstance(answer, ToolAnswer) else ToolAnswer(_tool_content(answer))
-        self._note(self._open.pick(call), call, made)
-        return made
+        with self._alone:
+            self._check()
+            self.live += 1
+            self._note(self._open.pick(call), call, made)
+            return made
 
     def _note(self, position: int | None, call: ToolCall, answer: ToolAnswer) -> None:
         if position is not None:
@@ -358,13 +379,21 @@ class Playing(Handle, public=True):
         """Raise again what stopped the run: an agent that goes on in spite of it gets nothing more."""
         if self._miss is not None:
             raise self._miss
+        if self._ended:
+            raise InvalidInput(
+                f"this run over session {self.session_id!r} has ended; rerun the session for another one"
+            )
 
     def refuse_early(self) -> None:
-        """Raise for a fork that could not be made later: its names are in use, or its lineage is too deep."""
+        """Raise for a fork that could not be made later: a store that is read, names in use, a lineage too deep."""
+        store = self._source.worktree.workspace.store
+        if isinstance(store, ViewStore):
+            raise read_only(store.location)
         self._source.fork(at=len(self._chain), **self._options).discard_pending()
 
     def give_up(self) -> None:
         """Let go of all that was said: nothing of it is stored."""
+        self._ended = True
         self._let_go()
         if self._fork is not None:
             self._fork.discard_pending()
@@ -373,6 +402,7 @@ class Playing(Handle, public=True):
         """Return the fork, with all that was said, for the rerun to store; for the rerun alone."""
         if self._miss is None:
             self._settle()
+        self._ended = True
         self._let_go()
         index = len(self._chain)
         if self._fork is None and self.left_at is None and index < len(self._recording):
@@ -402,6 +432,7 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _model_draft(session_id: str, answer: Any) -> Draft:
+    refuse_awaitable(answer)
     if isinstance(answer, Turn):
         raise InvalidInput("a live model returns a text or what its SDK returned, not a Turn: return its content")
     if isinstance(answer, str):
@@ -410,7 +441,16 @@ def _model_draft(session_id: str, answer: Any) -> Draft:
     return draft.checked(session_id, given.role, given.content, given.options)
 
 
+def refuse_awaitable(answer: Any) -> None:
+    """Raise for what a coroutine function gives where nobody awaits it."""
+    if isawaitable(answer):
+        if iscoroutine(answer):
+            answer.close()
+        raise InvalidInput("a coroutine function is asked in an event loop alone: trails.aio.rerun runs agents there")
+
+
 def _tool_content(answer: Any) -> Any:
+    refuse_awaitable(answer)
     if isinstance(answer, str) or (
         isinstance(answer, list) and all(isinstance(each, Mapping | Dumped) for each in answer)
     ):

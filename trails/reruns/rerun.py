@@ -12,7 +12,7 @@ from trails import validate
 from trails.calls import checked
 from trails.errors import InvalidInput
 from trails.records.acts import Rerunning
-from trails.reruns.playing import Model, OnMiss, Playing, Tools, Ways
+from trails.reruns.playing import Model, OnMiss, Playing, Tools, Ways, refuse_awaitable
 from trails.session.recorded import Difference, Recording
 from trails.session.session import Session
 
@@ -110,6 +110,11 @@ def rerun(
     """
     ways = Ways(model, tools, on_miss)
     done = attempt(session, agent, ways=ways, upto=upto, id=id, label=label, principal=principal, meta=meta, by=by)
+    return unless_failed(done)
+
+
+def unless_failed(done: Rerun) -> Rerun:
+    """Return a rerun, or raise the error of its agent."""
     if done.outcome == "failed" and done.error is not None:
         done.error.add_note(f"What the agent said until then is stored as session {done.id!r}.")
         raise done.error
@@ -120,12 +125,19 @@ def attempt(
     session: Session, agent: Agent, *, ways: Ways, upto: int | None, by: str | None = None, **options: Any
 ) -> Rerun:
     """Do what `rerun` does; an error of the agent stands in the rerun and is not raised."""
+    return run(begun(session, agent, ways, upto, {**options, "by": by}), agent, by)
+
+
+def begun(session: Session, agent: object, ways: Ways, upto: int | None, options: Mapping[str, Any]) -> Playing:
+    """Return what an agent is given to run with; raise for what cannot be run, or could not be stored later."""
     if not isinstance(session, Session):
         raise InvalidInput(f"a rerun is of a session, as store.load(id) gives it, not of {session!r:.80}")
     if not callable(agent):
         raise InvalidInput(f"an agent is a function of the run, not {agent!r:.80}")
     session.persist()
-    return run(Playing(session, recording_of(session, upto), ways, {**options, "by": by}), agent, by)
+    playing = Playing(session, recording_of(session, upto), ways, options)
+    playing.refuse_early()
+    return playing
 
 
 def recording_of(session: Session, upto: int | None) -> Recording:
@@ -140,10 +152,10 @@ def recording_of(session: Session, upto: int | None) -> Recording:
 
 def run(playing: Playing, agent: Agent, by: str | None) -> Rerun:
     """Run an agent once and store what came of it; an error of the agent stands in the rerun."""
-    playing.refuse_early()
     started, result, error = datetime.now(UTC), None, None
     try:
         result = agent(playing)
+        refuse_awaitable(result)
     except Exception as raised:  # noqa: BLE001 - it is the rerun's to tell
         error = raised
     except BaseException:

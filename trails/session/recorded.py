@@ -212,14 +212,18 @@ class OpenCalls:
 
 
 def _answers(turns: Sequence[Turn]) -> dict[tuple[int, int], _Place]:
-    """Return where each tool call is answered first, by the latest call with its id before the answer."""
-    latest: dict[str, tuple[int, int]] = {}
+    """Return where each tool call is answered first, by the latest turn before the answer that called with its id."""
+    open_calls: dict[str, list[tuple[int, int]]] = {}
     found: dict[tuple[int, int], _Place] = {}
     for index, turn in enumerate(turns):
         for result in turn.tool_results:
-            if (asked := latest.get(result.call_id)) is not None:
-                found.setdefault(asked, _Place(index, result.call_id, bool(result.came_out)))
-        latest |= {call.id: (index, position) for position, call in enumerate(turn.tool_calls)}
+            asked = next((each for each in open_calls.get(result.call_id, ()) if each not in found), None)
+            if asked is not None:
+                found[asked] = _Place(index, result.call_id, bool(result.came_out))
+        own: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for position, call in enumerate(turn.tool_calls):
+            own[call.id].append((index, position))
+        open_calls |= own
     return found
 
 

@@ -1,0 +1,141 @@
+"""Rerunning an agent that is a coroutine, in an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from inspect import isawaitable
+from typing import Any, Literal, TypeVar
+
+from anyio import CancelScope
+
+from trails.aio.session import AsyncSession
+from trails.aio.workers import Twin, in_thread
+from trails.calls import checked
+from trails.errors import InvalidInput, RecordMiss
+from trails.model import ToolCall, Turn
+from trails.reruns.playing import OnMiss, Playing, Ways
+from trails.reruns.rerun import Rerun, begun, store, unless_failed
+from trails.session.player import named_call
+from trails.session.recorded import Difference, ToolAnswer
+
+_Result = TypeVar("_Result")
+
+AsyncModel = Callable[["AsyncPlaying"], Any]
+"""As `trails.reruns.playing.Model`, with the twin of the run; what it returns may be awaitable."""
+AsyncTools = Callable[[ToolCall], Any]
+"""As `trails.reruns.playing.Tools`; what it returns may be awaitable."""
+
+
+class AsyncPlaying(Twin[Playing]):
+    """The run of an agent over a record, in an event loop. Tools may be asked side by side, in tasks of the agent's own."""
+
+    async def call(self, work: Callable[[], _Result], *, leave: bool = False, apart: bool = False) -> _Result:
+        """Return what a function gives on a worker thread, once those that were asked for before have ended."""
+        async with self.workers.lock_of(self.sync):
+            return await self.workers.run(work, leave=leave, apart=apart)
+
+    @property
+    def number(self) -> int:
+        """Which of several reruns this is, from 0."""
+        return self.sync.number
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session whose record is played."""
+        return self.sync.session_id
+
+    @property
+    def turns(self) -> Sequence[Turn]:
+        """The transcript of the run so far; answers of tools are in it once the next one speaks."""
+        return self.sync.turns
+
+    @property
+    def difference(self) -> Difference | None:
+        """Where the run first left the record; None as long as it has not."""
+        return self.sync.difference
+
+    @property
+    def left_at(self) -> int | None:
+        """The index of the first turn that is not the record's; None as long as all are."""
+        return self.sync.left_at
+
+    @property
+    def played(self) -> int:
+        """How many answers of models and tools came from the record."""
+        return self.sync.played
+
+    @property
+    def live(self) -> int:
+        """How many were called for."""
+        return self.sync.live
+
+    @property
+    def miss(self) -> RecordMiss | None:
+        """What the run was stopped by; None where it was not."""
+        return self.sync.miss
+
+    input = in_thread(Playing.input)
+    append = in_thread(Playing.append)
+    context = in_thread(Playing.context)
+
+    async def model(self, live: AsyncModel | None = None) -> Turn:
+        """Return the model's next answer, as `Playing.model` does; `live` gets this run and may be a coroutine function."""
+        found: Any = await self.call(lambda: self.sync.begin_model(live))  # type: ignore[arg-type] # called below, with the twin
+        if isinstance(found, Turn):
+            return found
+        answer = await _awaited(found(self))
+        return await self.call(lambda: self.sync.end_model(answer))
+
+    async def tool(self, call: ToolCall | str, arguments: Any = None, *, live: AsyncTools | None = None) -> ToolAnswer:
+        """Return a tool's answer, as `Playing.tool` does; `live` may be a coroutine function."""
+        asked = named_call(call, arguments)
+        found = await self.call(lambda: self.sync.begin_tool(asked, live))
+        if isinstance(found, ToolAnswer):
+            return found
+        answer = await _awaited(found(asked))
+        return await self.call(lambda: self.sync.end_tool(asked, answer))
+
+
+async def _awaited(given: Any) -> Any:
+    return await given if isawaitable(given) else given
+
+
+@checked
+async def rerun(
+    session: AsyncSession,
+    agent: Callable[[AsyncPlaying], Any],
+    *,
+    model: Literal["recorded"] | AsyncModel = "recorded",
+    tools: Literal["recorded"] | AsyncTools = "recorded",
+    on_miss: OnMiss = "stop",
+    upto: int | None = None,
+    id: str | None = None,  # noqa: A002 - the public name
+    label: str | None = None,
+    principal: str | None = None,
+    meta: Mapping[str, Any] | None = None,
+    by: str | None = None,
+) -> Rerun:
+    """Run a coroutine over a session's record and store what it says as a fork, as `trails.rerun` does.
+
+    `agent` gets an `AsyncPlaying`; `model`, `tools` and what the agent names for live answers may be coroutine functions.
+    The rerun's `session` is the fork's synchronous handle. Whoever is cancelled while the agent runs stores nothing. Several
+    reruns run side by side as tasks.
+    """
+    if not isinstance(session, AsyncSession):
+        raise InvalidInput(f"a rerun is of a session, as `await store.load(id)` gives it, not of {session!r:.80}")
+    ways = Ways(model, tools, on_miss)  # type: ignore[arg-type] # a model gets the twin
+    options = {"id": id, "label": label, "principal": principal, "meta": meta, "by": by}
+    playing = await session.call(lambda: begun(session.sync, agent, ways, upto, options))
+    twin, started = AsyncPlaying(playing, session.workers), datetime.now(UTC)
+    result, error = None, None
+    try:
+        result = await _awaited(agent(twin))
+    except Exception as raised:  # noqa: BLE001 - it is the rerun's to tell
+        error = raised
+    except BaseException:
+        playing.give_up()
+        raise
+    with CancelScope(shield=True):
+        done = await twin.call(lambda: store(playing, result, error, started, by))
+    return unless_failed(done)
