@@ -342,6 +342,14 @@ def test_scores_come_with_their_scorer_and_reason_and_again_add_nothing(store: R
     assert store.verify().ok
 
 
+def test_a_score_that_says_the_same_at_another_time_is_the_same(memory: Repository) -> None:
+    for minute in (4, 5):
+        done = f"2026-01-02T03:0{minute}:00+00:00"
+        report = import_bytes(memory, as_json(sample([HI], scores={"match": {"value": "C"}}, completed_at=done)))
+    assert report.scores_added == 0
+    assert len(memory.scores("inspect:ev:1:1", history=True)) == 1
+
+
 def test_an_edited_score_comes_with_its_author_and_reason_and_the_first_one_stays() -> None:
     edit = {"author": "ann", "reason": "a typo", "timestamp": "2026-02-03T00:00:00+00:00"}
     history = [{"value": "I", "explanation": "differs"}, {"value": "C", "explanation": "UNCHANGED", "provenance": edit}]
