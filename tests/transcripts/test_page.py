@@ -226,7 +226,7 @@ def test_a_part_that_is_no_text_is_cut_and_the_report_says_so(memory: Repository
     session.append("user", [{"type": "image", "data": "x" * 5000}])
     session.persist()
     text, report = page(memory)
-    assert report.left_out[-1] == "1 part that are no text, after 2,000 characters of each"
+    assert report.left_out[-1] == "1 part: no text, and longer than the 2,000 characters that are shown"
     assert len(Read(text).said["b0-0"][0]) == 2001
 
 
