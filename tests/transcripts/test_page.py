@@ -10,6 +10,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyoxigraph import NamedNode, Quad
 
 import trails
@@ -164,6 +166,31 @@ def test_no_text_becomes_markup_or_turns_what_stands_beside_it(memory: Repositor
     assert read.said["b0-5"] == ["a␀b␛[31m"]
     assert "\u202e" not in text
     assert "\x00" not in text
+
+
+@given(
+    st.lists(
+        st.text(alphabet=st.sampled_from("<>&\"'/!-=`\n\r\t\x00\u202e aA;#x]"), min_size=1), min_size=2, max_size=2
+    )
+)
+def test_whatever_is_said_the_page_has_the_same_elements(texts: list[str]) -> None:
+    assert elements(texts) == elements(["x", "x"])
+
+
+def elements(texts: list[str]) -> list[tuple[str, list[str]]]:
+    """The elements of a page, with the names of their attributes, on which two texts stand in different places."""
+    said, told = texts
+    with trails.open(":memory:") as store:
+        session = store.create(id="plan", meta={"told": told}, system=told)
+        session.append("user", said)
+        session.append(
+            "assistant", [{"type": "text", "text": said}, {"type": "thinking", "thinking": told}], model="m-1"
+        )
+        session.append("assistant", "a", tool_calls=[{"id": "c", "name": "ls", "arguments": {"a": said}}])
+        session.persist()
+        store.notes.add("plan", 0, f"n{told}")
+        text, _ = page(store)
+    return [(tag, sorted(told)) for tag, told in Read(text).tags]
 
 
 def test_the_page_forbids_every_script_and_style_but_its_own_two(memory: Repository) -> None:
