@@ -20,7 +20,7 @@ from tests.support.pages import HOSTILE, grown
 from trails import IndexGap, InvalidInput, Repository, vocab
 from trails.store.contract import Change
 from trails.transcripts.exporting.report import SessionExport
-from trails.transcripts.formats import export_session
+from trails.transcripts.formats import export_session, import_path
 
 
 class Read(HTMLParser):
@@ -141,9 +141,18 @@ def test_sessions_that_are_said_to_have_spawned_each_other_stand_on_the_page_onc
     assert text.count('<section id="b') == 2
 
 
+def test_a_sub_agent_that_began_with_a_copy_shares_it_on_the_page_too(memory: Repository, shared: Path) -> None:
+    import_path(memory, shared / "data" / "research" / "atif" / "embedded_v17.json")
+    root = next(twig.node.id for twig in memory.forest() if twig.node.relation == "root")
+    text, report = page(memory, root, forks=False)
+    read = Read(text)
+    assert len(read.named("section")) == 2 + 4  # search, comparison; the run and its three sub-agents
+    assert len(read.said) == report.turns == sum(twig.node.own_turns for twig in memory.forest())
+
+
 def test_no_text_becomes_markup_or_turns_what_stands_beside_it(memory: Repository) -> None:
     session = memory.create(
-        id="plan", label=HOSTILE[0], principal="<b>alice", meta={"<i>": HOSTILE[5]}, system=HOSTILE[0]
+        id="plan", label=HOSTILE[3] + "</script>", principal="<b>alice", meta={"<i>": HOSTILE[5]}, system=HOSTILE[0]
     )
     for text in HOSTILE:
         session.append("user", text)
