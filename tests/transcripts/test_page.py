@@ -301,3 +301,10 @@ def test_on_stdout_the_page_is_the_same(run: Run, place: Path, tmp_path: Path) -
         grown(store)
         text, _ = page(store)
     assert ok(run("export", "plan", "--format", "html", "--forks")) == text
+
+
+@pytest.mark.parametrize(("form", "lines"), [("html", 1), ("pi", 2), ("nquads", 0)])
+def test_what_is_left_out_is_named_on_stderr_for_stdout_too(run: Run, place: Path, form: str, lines: int) -> None:
+    with trails.open(place, create=True) as store:
+        grown(store)
+    assert run("export", "plan", "--format", form).stderr.count("left out: ") == lines
