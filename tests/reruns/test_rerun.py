@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -165,6 +166,9 @@ def test_an_agent_that_swallows_the_miss_gets_nothing_more(memory: Repository) -
         for _ in range(3):
             with pytest.raises(RecordMiss, match="no tool was called before"):
                 run.tool("taxi")
+        for later in (run.model, run.input, run.context, lambda: run.append("user", "More")):
+            with pytest.raises(RecordMiss, match="no tool was called before"):
+                later()
         return "on"
 
     done = trails.rerun(plan, stubborn)
@@ -221,7 +225,10 @@ def test_an_agent_that_fails_keeps_what_it_said_and_its_error_goes_on(store: Rep
 def test_an_interrupt_stores_nothing(memory: Repository) -> None:
     plan = fill(memory)
 
+    kept: list[Playing] = []
+
     def interrupted(run: Playing) -> None:
+        kept.append(run)  # so that what is pending is not collected
         run.append("user", "Other")
         raise KeyboardInterrupt
 
@@ -229,6 +236,24 @@ def test_an_interrupt_stores_nothing(memory: Repository) -> None:
         trails.rerun(plan, interrupted, id="gone")
     assert "gone" not in memory
     assert len(memory) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing is left pending either
+        memory.close()
+
+
+def test_the_same_call_of_another_answer_is_not_played(memory: Repository) -> None:
+    """What a tool answers may hang on all that was said before: only the same chain has its answers."""
+    plan = fill(memory)
+    asked = [
+        {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
+        for call in CALLS
+    ]
+    other = {"role": "assistant", "content": "Let me look twice.", "tool_calls": asked}
+    done = trails.rerun(plan, agent, model=lambda _: other, id="other")
+    assert (done.outcome, done.left_at, done.played) == ("stopped", 1, 0)
+    assert own(done.session, memory) == ["Let me look twice."]
+    assert isinstance(done.error, RecordMiss)
+    assert (done.error.index, done.error.what) == (1, "text")
 
 
 def test_a_call_id_of_the_live_model_makes_no_difference(memory: Repository) -> None:
