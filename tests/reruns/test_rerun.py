@@ -439,6 +439,11 @@ def test_a_rerun_of_a_rerun_shares_what_both_share(memory: Repository) -> None:
     other = trails.rerun(plan, agent, model=lambda _: "Hm", tools=lambda _: "", id="other")
     again = trails.rerun(other.session, agent, id="again")
     assert (again.left_at, again.agreed, again.session.parent_session_id) == (None, 4, "other")
+    third = trails.rerun(other.session, agent, model=lambda _: "Oh", tools=lambda _: "", id="third")
+    assert own(third.session, memory) == ["Oh", "Thanks", "Oh"]
+    quoted = next(turn.quoted_from for turn in third.session if turn.quoted_from and turn.session_id == "third")
+    assert (quoted.session_id, quoted.index) == ("other", 2)
+    assert memory.verify().ok
 
 
 def test_a_rerun_goes_with_its_fork_to_another_store(place: Path, tmp_path: Path) -> None:
