@@ -9,12 +9,15 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import trails
+from tests.support import clusters
 from tests.support.clocks import Clock
+from tests.support.clusters import Cluster
 from tests.support.commands import Run, invoke
 from tests.support.machines import Size
 from tests.support.places import SHARED
@@ -143,3 +146,22 @@ def shared() -> Path:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A running server. Where PostgreSQL is missing, the test says what to install; in CI that is a failure."""
+    if clusters.programs() is None:
+        if os.environ.get("CI"):
+            pytest.fail(clusters.MISSING)
+        pytest.skip(clusters.MISSING)
+    made = clusters.make()
+    yield made
+    clusters.remove(made)
+
+
+@pytest.fixture
+def url(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a store that is not made yet; indexes go to a cache folder of the test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return cluster.url(f"s{uuid4().hex}")

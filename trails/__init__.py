@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from trails.session.player import Player
     from trails.session.recorded import Difference, ToolAnswer
     from trails.session.repository import Repository
+    from trails.session.scores import Scores
     from trails.session.scoring import Scoring
     from trails.session.session import Session
     from trails.tree import Limits, SessionResult, Tree
@@ -161,6 +162,7 @@ _HOMES = {
     "trails.session.repository": ("Repository",),
     "trails.records.run": ("Run",),
     "trails.records.scores": ("Score",),
+    "trails.session.scores": ("Scores",),
     "trails.session.scoring": ("Scoring",),
     "trails.compare.agreement": ("Agreement",),
     "trails.session.session": ("Session",),
@@ -223,6 +225,7 @@ __all__ = [
     "Run",
     "Runs",
     "Score",
+    "Scores",
     "Scoring",
     "Sent",
     "Session",

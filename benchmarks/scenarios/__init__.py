@@ -21,6 +21,7 @@ from benchmarks.scenarios import (
     listing,
     load,
     opening,
+    page,
     prov,
     readers,
     rerun,
@@ -52,5 +53,6 @@ SCENARIOS: Final[dict[str, Callable[[Setting], list[Result]]]] = {
     "rerun": rerun.run,
     "event-loop": event_loop.run,
     "prov": prov.run,
+    "page": page.run,
 }
 """Every scenario by the name that `--only` takes."""

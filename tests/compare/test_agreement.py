@@ -66,6 +66,32 @@ def test_correlations_of_numbers_and_of_their_ranks() -> None:
     assert agreeing.spearman([(1.0, 1.0), (5.0, 2.0), (5.0, 9.0)]) == pytest.approx(0.8660254)
 
 
+def test_numbers_that_are_equal_share_their_rank() -> None:
+    """1 2 2 3 have the ranks 1 2.5 2.5 4, with 1 2 3 4: 4.5 / sqrt(4.5 * 5)."""
+    pairs = [(1.0, 1.0), (2.0, 2.0), (2.0, 3.0), (3.0, 4.0)]
+    assert agreeing.spearman(pairs) == pytest.approx(0.9486833)
+
+
+def test_true_is_not_one(memory: Repository) -> None:
+    fill(memory, ("ann", [True, 1]), ("ben", [1, 1]))
+    assert memory.agreement("x", "ann", "ben").same == 0.5
+
+
+def test_a_turn_and_a_span_that_ends_with_it_are_not_one_thing(memory: Repository) -> None:
+    fill(memory, ("ann", ["y", "y", "n"]), ("ben", ["y", "y", None]))
+    memory.score("chat#0:3", "x", "n", by="ben")
+    found = memory.agreement("x", "ann", "ben")
+    assert (found.n, found.only_left, found.only_right) == (2, 1, 1)
+
+
+def test_the_newest_counts_in_whatever_order_scores_come(memory: Repository) -> None:
+    fill(memory, ("ann", [1, 2]), ("ben", [3, 4]))
+    memory.score("chat#0", "x", 5, by="ben")
+    ann, ben = (memory.scores(by=by, history=True) for by in ("ann", "ben"))
+    for order in (ben, ben[::-1]):
+        assert agreeing.agreement("x", ("ann", ann), ("ben", order)).pairs == ((1, 5), (2, 4))
+
+
 def test_a_store_pairs_what_both_scored_and_counts_the_rest(memory: Repository) -> None:
     fill(memory, ("ann", ["y", "y", "n", "n", "y", None]), ("ben", ["y", "n", "n", "n", None, "y"]))
     memory.score("chat#0", "other", "y", by="ben")

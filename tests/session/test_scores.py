@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped] # it ships no types
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -17,6 +18,8 @@ import trails
 from tests.support.commands import Run, ok, ok_json
 from tests.support.made_keys import MADE
 from trails import InvalidInput, Repository, Score, SessionNotFound, iris, vocab
+from trails.prov import export, validate
+from trails.records.scores import score_quads, sealed
 from trails.store.contract import Change
 from trails.transcripts.rdf import export_session, import_rdf
 
@@ -172,6 +175,21 @@ def test_what_could_be_no_name_or_version_is_refused_when_it_is_asked_for(memory
             memory.scores(**options)
 
 
+def test_a_list_of_scores_is_a_table_too(memory: Repository) -> None:
+    fill(memory)
+    memory.score("plan#1", "x", 0.5, by="agent:grader", version="1", reason="<so>")
+    memory.score("plan", "x", 1, by="bob")
+    found = memory.scores("plan")
+    assert found.table().column("value") == [1, 0.5]
+    assert found.table().kinds["value"] == "number"
+    frame = found.to_pandas()
+    assert list(frame["by"]) == ["bob", "grader"]
+    assert [None if start is pd.NA else start for start in frame["start"]] == [None, 1]
+    assert "&lt;so&gt;" in found._repr_html_()
+    assert repr(found) == "<Scores: 2 scores>"
+    assert memory.scores("plan", "none").table().rows == []
+
+
 # --- what counts
 
 
@@ -187,6 +205,19 @@ def test_of_several_by_one_scorer_in_one_version_the_newest_counts_and_the_other
     assert [score.value for score in store.scores("plan", history=True)] == [1, 2, 3, 4, 5]
     times = [score.time for score in store.scores("plan", by="agent:grader", version="1", history=True)]
     assert times == sorted(set(times))
+
+
+def test_a_turn_and_a_span_that_ends_with_it_are_two_things(memory: Repository) -> None:
+    fill(memory)
+    memory.score("plan#1", "x", 1, by="bob")
+    memory.score("plan#0:2", "x", 2, by="bob")
+    assert {score.value for score in memory.scores("plan")} == {1, 2}
+
+
+def test_zero_has_no_sign(memory: Repository) -> None:
+    fill(memory)
+    assert math.copysign(1, float(memory.score("plan", "x", -0.0).value)) == 1
+    assert memory.verify().ok
 
 
 def test_a_score_given_now_counts_though_one_says_that_it_is_from_tomorrow(memory: Repository) -> None:
@@ -241,8 +272,21 @@ def test_a_deleted_session_takes_its_scores_along_and_leaves_those_of_turns_that
     store.score("fork", "goes", 2)
     store.delete("fork")
     assert seen(store.scores()) == [("flat#2", "moves", 1)]
+    assert store.verify().findings == ()
     store.delete("flat")
     assert store.scores() == []
+    assert store.verify().findings == ()
+
+
+def test_a_score_that_moved_on_is_not_brought_back_a_second_time(store: Repository) -> None:
+    fill(store)
+    store.load("fork").flatten(id="flat")
+    store.score("fork#2", "moves", 1)
+    file = io.BytesIO()
+    export_session(store, "fork", "nquads", file)
+    store.delete("fork")
+    import_rdf(store, file.getvalue(), "nquads", restore=True)
+    assert seen(store.scores("fork")) == seen(store.scores("flat")) == [("flat#2", "moves", 1)]
     assert store.verify().findings == ()
 
 
@@ -274,6 +318,14 @@ def test_a_score_of_turns_that_are_not_there_is_found(store: Repository) -> None
     node = NamedNode(iris.score(store.score("plan#1", "x", 1).id))
     (old,) = store.store.quads((node, vocab.SCORED_UP_TO, None, vocab.CATALOG))
     alter(store, [old], [Quad(node, vocab.SCORED_UP_TO, Literal(9), vocab.CATALOG)])
+    assert "bad-score" in {finding.code for finding in store.verify().findings}
+
+
+def test_a_score_with_a_digest_of_its_own_that_names_another_turn_is_found(store: Repository) -> None:
+    fill(store)
+    made = store.score("plan#1", "x", 1)
+    moved = sealed(made.model_copy(update={"start": 0, "end": 1}))
+    alter(store, score_quads(made), score_quads(moved))
     assert "bad-score" in {finding.code for finding in store.verify().findings}
 
 
@@ -394,10 +446,34 @@ def test_the_commands_give_list_and_remove_scores(place: Path, run: Run) -> None
 
 
 @pytest.mark.parametrize(
-    "line", [["plan"], ["plan", "x"], ["plan", "x", "1", "--remove", "y"], ["--remove", "y"], ["plan#9", "x", "1"]]
+    "line",
+    [
+        ["plan"],
+        ["plan", "x"],
+        ["plan", "x", "1", "--remove", "y"],
+        ["--remove", "y"],
+        ["plan#9", "x", "1"],
+        ["plan", "x", "NaN"],
+        ["plan", "x", "inf"],
+        ["plan", "x", ".5"],
+        ["plan", "x", "1_000"],
+        ["plan", "x", "1e400"],
+    ],
 )
 def test_a_command_that_scores_nothing_is_refused(place: Path, run: Run, line: list[str]) -> None:
     with trails.open(place, create=True) as store:
         fill(store)
     assert run("score", *line).exit_code != 0
     assert ok_json(run("scores", "--json"))["scores"] == []
+
+
+def test_in_prov_a_score_is_an_activity_that_used_the_session_and_its_scorer_is_associated(memory: Repository) -> None:
+    fill(memory)
+    made = memory.score("plan", "x", 0.5, by="agent:grader", version="1")
+    out = io.BytesIO()
+    export(memory, out, format="provn", session="plan", recorded_only=True)
+    said = [line for line in out.getvalue().decode().splitlines() if made.id in line]
+    assert [line.partition("(")[0] for line in said] == ["activity", "wasAssociatedWith", "used"]
+    assert "agent:grader" in said[1]
+    assert "session:plan" in said[2]
+    assert validate(memory).findings == []

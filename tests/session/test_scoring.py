@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import trails
-from trails import InvalidInput, Repository, Session, SessionNotFound
+from trails import InvalidInput, Repository, Session, SessionNotFound, StoreReadOnly
 
 
 def fill(store: Repository, count: int = 5) -> list[str]:
@@ -151,6 +152,20 @@ def test_a_session_that_is_deleted_meanwhile_fails_alone(memory: Repository) -> 
     found = memory.score_all(ids, rater)
     assert [each.session_id for each in found.failed] == ["s1"]
     assert [score.session_id for score in found.scores] == ["s0", "s2"]
+
+
+def test_a_store_that_is_only_read_ends_it_at_once(place: Path) -> None:
+    with trails.open(place, create=True) as store:
+        fill(store)
+    asked: list[str] = []
+
+    def rater(session: Session) -> int:
+        asked.append(session.id)
+        return 1
+
+    with trails.open(place, read_only=True) as view, pytest.raises(StoreReadOnly):
+        view.score_all(["s0", "s1", "s2", "s3", "s4"], rater)
+    assert len(asked) < 5
 
 
 def test_what_cannot_be_scored_at_all_is_refused_before_anything_is(memory: Repository) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import tracemalloc
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -86,6 +87,12 @@ def test_a_real_log_has_the_samples_messages_roles_and_events_that_were_counted(
         assert told == [each[:2] for each in one["tool_results"]]
         assert [turn.is_error for turn in answers] == [each[2] is not None for each in one["tool_results"]]
         assert ("error" in session.meta) == (one["error"] is not None)
+        values: dict[str, Any] = {}
+        for name_, value in one["scores"].items():
+            values |= (
+                {f"{name_}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name_: value}
+            )
+        assert {score.name: score.value for score in session.scores} == values
         forks = session.paths[1:]
         assert [len(path) for path in forks] == [each["length_with_prefix"] for each in one.get("branch_spans", [])]
 
@@ -275,14 +282,66 @@ def test_calls_that_no_message_tells_are_counted_and_those_of_an_agent_are_a_ses
         ("ev:1:1", None),
         ("ev:1:1:agent-g", "ev:1:1"),
     ]
-    assert "1 model call(s) have an answer that is in no message of the conversation; not kept" in found.notes
+    assert "log: 1 model call(s) have an answer that is in no message of the conversation; not kept" in found.notes
     assert any("1 model call(s) of the scorer judge" in note for note in found.notes)
+
+
+def test_what_of_a_log_is_not_kept_is_said() -> None:
+    found = parsed(as_json(sample([HI], timelines=[{"name": "t"}]), results={"scores": [1]}))
+    assert "log: 1 sample(s) have timelines, which is not kept" in found.notes
+    assert "log: results: figures over all samples, not kept" in found.notes
 
 
 def test_a_message_that_cannot_be_kept_costs_itself() -> None:
     found = parsed(as_json(sample([HI, {"content": "no role"}, HELLO])))
     assert texts(found.sessions[0].paths[0]) == ["hi", "hello"]
     assert "message 1 cannot be kept" in found.problems[0].reason
+
+
+# --- scores
+
+
+SCORED = {
+    "match": {"value": "C", "explanation": "equal", "answer": "hello"},
+    "rubric": {"value": {"tone": 0.5, "ok": True}},
+}
+
+
+def test_scores_come_with_their_scorer_and_reason_and_again_add_nothing(store: Repository) -> None:
+    log_ = as_json(sample([HI, HELLO], scores=SCORED, completed_at="2026-01-02T03:04:09+00:00"))
+    first, again = import_bytes(store, log_), import_bytes(store, log_)
+    assert (first.scores_added, again.scores_added) == (3, 0)
+    found = {score.name: score for score in store.scores("inspect:ev:1:1")}
+    assert {name: score.value for name, score in found.items()} == {"match": "C", "rubric.tone": 0.5, "rubric.ok": True}
+    assert (found["match"].by, found["match"].reason) == ("match", "equal")
+    assert found["match"].time.second == 9
+    assert store.load("inspect:ev:1:1").meta["score_details"] == {"match": {"answer": "hello"}}
+    assert store.verify().ok
+
+
+def test_an_edited_score_comes_with_its_author_and_reason_and_the_first_one_stays() -> None:
+    edit = {"author": "ann", "reason": "a typo", "timestamp": "2026-02-03T00:00:00+00:00"}
+    history = [{"value": "I", "explanation": "differs"}, {"value": "C", "explanation": "UNCHANGED", "provenance": edit}]
+    found = only(as_json(sample([HI], scores={"match": {"value": "C", "history": history}}))).scores
+    assert [(score.value, score.by, score.reason) for score in found] == [
+        ("I", "agent:match", "differs"),
+        ("C", "ann", "a typo"),
+    ]
+
+
+def test_a_score_that_was_removed_here_does_not_come_back(memory: Repository) -> None:
+    data = as_json(sample([HI], scores={"match": {"value": "C"}}))
+    import_bytes(memory, data)
+    [score] = memory.scores("inspect:ev:1:1")
+    memory.remove_score(score.id)
+    assert import_bytes(memory, data).scores_added == 0
+    assert memory.scores("inspect:ev:1:1") == []
+
+
+def test_a_score_that_cannot_be_kept_is_reported_and_the_others_are_kept(memory: Repository) -> None:
+    report = import_bytes(memory, as_json(sample([HI], scores={"none": {"value": None}, "match": {"value": 1}})))
+    assert report.scores_added == 1
+    assert [problem.reason for problem in report.problems if "the score 'none' cannot be kept" in problem.reason]
 
 
 # --- the file
@@ -348,6 +407,19 @@ def test_without_the_package_for_zstd_the_log_is_refused_with_the_extra_that_bri
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(InvalidInput, match=r"pip install 'trails\[inspect\]'"):
         import_path(memory, shared / "data/research/inspect/tools_epochs.eval")
+
+
+def test_samples_are_read_one_at_a_time() -> None:
+    def peak(samples: int) -> int:
+        data = as_eval(*({**sample([said("user", "x" * 100_000, "m1")]), "id": n} for n in range(samples)))
+        tracemalloc.start()
+        try:
+            count = sum(len(part.sessions) for part in log.stream([("log", data)]))
+            return tracemalloc.get_traced_memory()[1] * (count == samples)
+        finally:
+            tracemalloc.stop()
+
+    assert 0 < peak(80) < 1.5 * peak(20)
 
 
 WHOLE = as_eval(sample([HI, HELLO], events=[model_event("s", [[0, 1]], HELLO), *BRANCH], pool=[HI]))

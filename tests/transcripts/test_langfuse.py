@@ -86,6 +86,29 @@ def test_rows_of_an_export_say_the_same_as_the_traces(store: Repository, shared:
     assert (again.turns_added, again.sessions_created) == (0, [])
 
 
+def test_scores_stand_on_the_session_of_their_trace(memory: Repository, shared: Path, tmp_path: Path) -> None:
+    folder = shared / "data/research/langfuse"
+    for name in ("observations_v2.jsonl", "scores.jsonl"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    report = import_path(memory, tmp_path)
+    assert (report.scores_added, import_path(memory, tmp_path).scores_added) == (7, 0)
+    found = memory.scores("langfuse:097f1d8982fa909b8cffb14a166ec272")
+    assert {score.name: score.value for score in found} == {"correctness": 0, "hallucination": 1, "toxicity": 0}
+    assert {score.by for score in found} == {"eval"}
+
+
+def test_a_score_of_an_observation_is_of_the_turn_that_it_answered() -> None:
+    score = {"id": "s1", "trace_id": "t", "name": "ok", "value": 1, "data_type": "BOOLEAN", "observation_id": "1"}
+    found = parsed(
+        row("1", "GENERATION", "hi", "hello"),
+        {**score, "author_user_id": "Ann"},
+        {**score, "id": "s2", "trace_id": "u"},
+    )
+    [each] = found.sessions[0].scores
+    assert (each.value, each.by, each.of) == (True, "Ann", "t/1/out/0")
+    assert "1 score(s) are of traces that are not here, and are not kept" in found.notes
+
+
 # --- observations
 
 

@@ -10,12 +10,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from pyoxigraph import NamedNode
+from pyoxigraph import NamedNode, Quad
 
 import trails
 from tests.support.commands import Run, ok, ok_json
 from tests.support.pages import HOSTILE, grown
-from trails import IndexGap, InvalidInput, Repository
+from trails import IndexGap, InvalidInput, Repository, vocab
 from trails.store.contract import Change
 from trails.transcripts.exporting.report import SessionExport
 from trails.transcripts.formats import export_session
@@ -96,6 +96,47 @@ def test_a_session_alone_comes_with_what_it_inherits_and_with_no_more(memory: Re
     assert Read(text).said == {"b0-0": ["a"], "b1-1": ["y"]}
     assert (report.sessions, report.turns) == (("deep",), 2)
     assert "Only the turns that are inherited stand here" in text
+
+
+def test_what_a_session_spawned_stands_below_it_with_its_forks(memory: Repository) -> None:
+    main = trails.Tree(memory).main("alice", "web")
+    main.append("user", "go")
+    main.persist()
+    child = main.spawn("branch", "look", id="child")
+    child.append("user", "looking")
+    child.persist()
+    memory.load("child").fork(id="again").persist()
+    text, report = page(memory, main.id)
+    assert report.sessions == (main.id, "child", "again")
+    assert (text.count("looking</pre>"), report.turns) == (
+        1,
+        memory.record("child").starts_at + len(memory.load("child")) + 1,
+    )
+    assert f'Spawned by <a href="#b0"><bdi>{main.id}</bdi></a>' in text
+    nested = "".join(re.findall(r"</?(?:ol|li)>", text.split("<nav")[1].split("</nav>")[0]))
+    assert nested == "<ol><li><ol><li><ol><li></li></ol></li></ol></li></ol>"
+
+
+def test_a_fork_at_the_first_turn_that_its_parent_owns_is_named_where_that_one_left(memory: Repository) -> None:
+    grown(memory)
+    memory.load("other").fork(at=2, id="twin").persist()
+    text, _ = page(memory)
+    after = text.split('id="b0-1"')[1].split("<article")[0]
+    assert "2 forks from here" in after
+
+
+def test_sessions_that_are_said_to_have_spawned_each_other_stand_on_the_page_once(memory: Repository) -> None:
+    main = trails.Tree(memory).main("alice", "web")
+    main.append("user", "go")
+    main.persist()
+    main.spawn("branch", "look", id="child")
+    circle = Quad(
+        NamedNode(memory.record(main.id).iri), vocab.SPAWNED_BY, NamedNode(memory.record("child").iri), vocab.CATALOG
+    )
+    memory.store.commit(Change(add=[circle]))
+    text, report = page(memory, main.id)
+    assert report.sessions == (main.id, "child")
+    assert text.count('<section id="b') == 2
 
 
 def test_no_text_becomes_markup_or_turns_what_stands_beside_it(memory: Repository) -> None:

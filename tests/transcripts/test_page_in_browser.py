@@ -155,12 +155,15 @@ def test_texts_stand_out_from_the_paper_in_light_and_dark(
 def test_a_narrow_page_is_never_wider_than_its_window(memory: Repository, browser: Browser, tmp_path: Path) -> None:
     session = memory.create(id="plan", label="l" * 64)
     session.append("user", "w" * 5000)
+    session.append("user", "v" * 500)
     session.persist()
     session.fork(id="f" * 100).persist()
     browser.call("Emulation.setDeviceMetricsOverride", width=360, height=700, deviceScaleFactor=1, mobile=False)
     try:
         browser.open(written(memory, tmp_path))
         assert browser.ask("document.documentElement.scrollWidth") <= 360
+        cut = "[...document.querySelectorAll('pre, h2, h3, nav a')].filter(e => e.scrollWidth > e.clientWidth && e.clientWidth)"
+        assert browser.ask(f"{cut}.map(e => e.tagName)") == []
     finally:
         browser.call("Emulation.clearDeviceMetricsOverride")
 

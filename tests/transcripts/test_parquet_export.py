@@ -106,15 +106,15 @@ def test_a_score_is_a_row_once_and_says_whether_it_counts(memory: Repository, tm
     grown(memory)
     memory.score("plan", "accuracy", 0.5, by="agent:judge", reason="half")
     memory.score("plan", "accuracy", 0.75, by="agent:judge")
-    memory.score("other#2", "kind", "short", by="alice", version="2")
-    memory.detach("other")  # its turns are copies now, and share the scores of what they copy
+    memory.score("plan#0", "kind", "short", by="alice", version="2")
+    memory.detach("other")  # what it inherited are copies now, and share the scores of what they copy
     export_tables(memory, tmp_path / "out")
     assert picked(
         tmp_path / "out", "scores", "session", "on", "start", "end", "name", "value", "number", "by", "counts"
     ) == [
         ("plan", "session", None, 3, "accuracy", "0.5", 0.5, "judge", False),
         ("plan", "session", None, 3, "accuracy", "0.75", 0.75, "judge", True),
-        ("other", "turn", 2, 3, "kind", "short", None, "alice", True),
+        ("plan", "turn", 0, 1, "kind", "short", None, "alice", True),
     ]
 
 

@@ -49,6 +49,7 @@ RESULTS_OF = {
     "opening": ["opening", "opening after a close", "opening after a kill"],
     "context": ["context-plain", "context-calls"],
     "prov": ["prov", "prov-validate"],
+    "page": ["page"],
 }
 KEYS = {*("name", "title", "baseline", "unit", "medians", "ratios", "durability", "missing", "counts", "targets")}
 

@@ -50,24 +50,34 @@ def sample() -> Path:
     return next(path for path in found if "subagents" not in path.parts)
 
 
+SERVER = "postgresql://localhost/agents?store=team"
+
+
+@pytest.fixture
+def shown(document: str, request: pytest.FixtureRequest) -> str:
+    """A document as it is shown; the server that one names is that of the tests."""
+    text = SHOWN[document]
+    return text.replace(SERVER, request.getfixturevalue("url")) if SERVER in text else text
+
+
 # --- Python
 
 
-def examples(name: str) -> doctest.DocTest:
+def examples(name: str, text: str | None = None) -> doctest.DocTest:
     """Return the Python examples of a document, which share their names from the first to the last."""
-    source = "\n".join(blocks(SHOWN[name], "python"))
+    source = "\n".join(blocks(SHOWN[name] if text is None else text, "python"))
     return doctest.DocTestParser().get_doctest(source, {}, name, f"{name}.md", 0)
 
 
 @every_example
 def test_the_python_blocks_of_a_document_give_what_they_show(
-    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    document: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(sample(), tmp_path / "conversation.jsonl")
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    runner.run(examples(document), out=report.append)
+    runner.run(examples(document, shown), out=report.append)
     assert runner.failures == 0, "".join(report)
 
 
@@ -87,7 +97,7 @@ def test_a_python_block_has_nothing_that_is_not_run(document: str) -> None:
 @pytest.mark.parametrize("page", GUIDE)
 def test_a_page_has_no_block_that_is_not_tested(page: str) -> None:
     fences = re.findall(r"^```(.*)$", GUIDE[page], re.MULTILINE)
-    assert set(fences[::2]) <= {"python", "console", *(["trig"] if page == "graph" else [])}
+    assert set(fences[::2]) <= {"python", "console", *({"graph": ["trig"], "postgres": ["sql"]}.get(page, []))}
     assert set(fences[1::2]) == {""}
     for block in blocks(GUIDE[page], "console"):
         assert all(line.startswith("$ trails ") for line in block.splitlines())
@@ -137,9 +147,9 @@ def commands_in(text: str) -> list[str]:
 
 @every_example
 def test_the_commands_of_a_document_run_one_after_the_other(
-    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: Size
+    shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: Size
 ) -> None:
-    commands = commands_in(SHOWN[document])
+    commands = commands_in(shown)
     if find_spec("cryptography") is None:  # the extra that the page on proofs names for these
         commands = [line for line in commands if not re.search(r"checkpoint|proof", line)]
     if find_spec("rfc3161_client") is None:

@@ -60,7 +60,7 @@ _FIXED: Final = {
         *("messages", "openclaw", "nquads", "trig"),
         "prov",
     ),
-    "export-format": ("pi", "openclaw", "nquads", "trig", "html", "messages", "atif", "parquet"),
+    "export-format": ("pi", "openclaw", "nquads", "trig", "html", "messages", "inspect", "atif", "parquet"),
     "role": ("user", "assistant", "tool", "system", "summary"),
     "column": (
         *("session", "label", "branch", "parent", "fork_index", "turns", "own_turns", "input_tokens", "output_tokens"),

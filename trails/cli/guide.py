@@ -19,7 +19,18 @@ FOLDER: Final = Path(__file__).parent.parent / "guide"
 PAGES: Final = (
     *("python", "command-line", "branches", "notebooks", "context"),
     *("rerun", "messages", "agents", "keys", "async"),
-    *("graph", "provenance", "transcripts", "proofs", "audit", "redaction", "durability", "moving", "compared"),
+    *(
+        "graph",
+        "provenance",
+        "transcripts",
+        "proofs",
+        "audit",
+        "redaction",
+        "durability",
+        "moving",
+        "postgres",
+        "compared",
+    ),
 )
 """In the order in which one would read them."""
 ERRORS: Final = "errors"

@@ -176,6 +176,8 @@ def _summary(report: ImportReport) -> str:
     """Return in a few words what was imported, what became of the sessions, and what was reported."""
     sessions = sum(len(getattr(report, name)) for name in _TITLES)
     came = f"{count(report.turns_added, 'turn')} from {count(report.files, 'file')}"
+    if report.scores_added:
+        came += f", {count(report.scores_added, 'score')}"
     parts = [f"{len(getattr(report, name)):,} {title}" for name, title in _TITLES.items() if getattr(report, name)]
     became = f" ({', '.join(parts)})" if parts else ""
     lines = [f"imported {came}: {count(sessions, 'session')}{became}"]
@@ -228,7 +230,7 @@ def _draw_secrets(report: ImportReport) -> None:
     metavar="NAME",
     required=True,
     type=Named("export-format"),
-    help="nquads, trig or pi; html, a page to read; messages, lines to tune a model on; atif; or the folders "
+    help="nquads, trig or pi; html, a page to read; messages, lines to tune a model on; inspect; atif; or the folders "
     "parquet and openclaw.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (default: stdout), or folder.")

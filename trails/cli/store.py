@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,10 @@ from trails.cli.base import (
     end,
     json_option,
     note,
+    open_at,
     open_store,
     store_folder,
+    store_location,
 )
 from trails.cli.terminal import count, one_line
 
@@ -26,13 +28,14 @@ if TYPE_CHECKING:
 
 
 @command("init")
-def init() -> None:
+@click.argument("place", required=False)
+def init(place: str | None) -> None:
     """Create an empty store.
 
-    The place is the one that --store or TRAILS_STORE names: a folder, or postgresql://HOST/DATABASE?store=NAME. A store that
+    PLACE is a folder, or postgresql://HOST/DATABASE?store=NAME; without it, what --store or TRAILS_STORE names. A store that
     is there already is left as it is.
     """
-    with open_store(create=True) as store:
+    with open_store(create=True) if place is None else open_at(place, create=True) as store:
         sessions, place = store.info()["sessions"], store.store.location
     note(f"the store {place} is ready and holds {count(sessions, 'session')}")
 
@@ -85,8 +88,14 @@ def upgrade_store(backup_folder: Path | None, as_json: bool) -> None:
     A backup is made first. A store that is there already is left as it is. Cut short, it goes on when it is run again.
     """
     from trails.plumbing.migrations import upgrade
+    from trails.store.postgres.address import is_address
 
-    report = upgrade(store_folder(), backup=backup_folder)
+    if is_address(place := store_location() or ""):
+        from trails.store.postgres.upkeep import upgrade as upgrade_tables
+
+        report = upgrade_tables(place)
+    else:
+        report = upgrade(store_folder(), backup=backup_folder)
     said = f"the store has format {report.after} now; as it was, it is at {report.backup}"
     if report.backup is None:
         said = f"the store has format {report.before}, the newest; nothing was to do"
@@ -105,11 +114,21 @@ def check_machine(as_json: bool) -> None:
     from trails.plumbing.index import checks as index_checks
     from trails.store import marker
     from trails.store.doctor import doctor
+    from trails.store.postgres.address import is_address
 
+    if is_address(location := store_location() or ""):
+        from trails.store.postgres.upkeep import look as look_at_server
+
+        _tell(look_at_server(location), as_json=as_json)
+        return
     place = store_folder()
     checks = doctor(place)
     if (place / marker.NAME).is_file():
         checks = [*checks, index_checks.look(place), packs.look(place)]
+    _tell(checks, as_json=as_json)
+
+
+def _tell(checks: Sequence[Check], *, as_json: bool) -> None:
     well = all(check.ok for check in checks)
     answer({"ok": well, "checks": checks}, checks, _draw_checks, as_json=as_json)
     if not well:

@@ -7,12 +7,13 @@ files are opened only where nobody else has them, for the texts of the first lin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from trails.cli.base import command, note, open_store, store_folder
+from trails.cli.base import command, note, open_store, store_folder, store_location
 from trails.cli.terminal import count, one_line, shorten, to_json
 from trails.errors import IntegrityError, InvalidInput, SessionNotFound, StoreLocked, TrailsError
 
@@ -47,21 +48,40 @@ def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
 def _tail(session: str | None, *, follow: bool, last: int, as_json: bool) -> None:
     from trails.store.logtail import LogFollower, whole_lines
 
-    log = _log_of(store_folder())
-    lines, position = whole_lines(log)
-    try:
-        with open_store(reading=True) as store:
-            wanted = None if session is None else store.resolve(session)
-            shown = [(each, _texts(store, lines, at, each)) for at, each in _last(lines, wanted, last)]
-    except StoreLocked:  # the log alone has to do
-        wanted = None if session is None else _named(session, lines)
-        shown = [(each, ()) for _, each in _last(lines, wanted, last)]
-    for each, texts in shown:
-        _print(each, texts, as_json=as_json)
-    for line in LogFollower(log, position, lines).lines() if follow else ():
-        notice = _notice(line)
-        if notice is not None and wanted in (None, notice.session_id):
-            _print(notice, (), as_json=as_json)
+    with ExitStack() as stack:
+        shared = _of_many(stack)
+        log = _log_of(store_folder()) if shared is None else _brought_in(shared)
+        lines, position = whole_lines(log)
+        try:
+            with open_store(reading=True) if shared is None else nullcontext(shared) as store:
+                wanted = None if session is None else store.resolve(session)
+                shown = [(each, _texts(store, lines, at, each)) for at, each in _last(lines, wanted, last)]
+        except StoreLocked:  # the log alone has to do
+            wanted = None if session is None else _named(session, lines)
+            shown = [(each, ()) for _, each in _last(lines, wanted, last)]
+        for each, texts in shown:
+            _print(each, texts, as_json=as_json)
+        for line in LogFollower(log, position, lines).lines() if follow else ():
+            notice = _notice(line)
+            if notice is not None and wanted in (None, notice.session_id):
+                _print(notice, (), as_json=as_json)
+
+
+def _of_many(stack: ExitStack) -> Repository | None:
+    """Return the store where it is one in PostgreSQL, open until the end; None for a folder."""
+    from trails.store.postgres.address import is_address
+
+    return stack.enter_context(open_store(reading=True)) if is_address(store_location() or "") else None
+
+
+def _brought_in(shared: Repository) -> Path:
+    """Return the log of a store in PostgreSQL as this process has it, which from now on gets what others commit."""
+    from trails.store import maintenance
+    from trails.store.postgres.store import PostgresStore
+
+    assert isinstance(shared.store, PostgresStore)  # noqa: S101 - of that address
+    shared.store.follow_others()
+    return shared.store.index / maintenance.LOG
 
 
 def _log_of(folder: Path) -> Path:

@@ -143,13 +143,13 @@ def _leaving(store: QuadStore, doomed: Collection[str], _: set[str]) -> Leaving:
 def _arriving(store: QuadStore, _: str, quads: Sequence[Quad]) -> Arriving:
     """Return quads of an arriving session without the scores that are here already, or were removed here."""
     subjects = {_iri(quad) for quad in quads if quad.object == vocab.SCORE}
-    known = {each for each in subjects if marks.about(store, each) or _was_removed(store, each)}
+    known = {each for each in subjects if marks.about(store, each) or was_removed(store, iris.score_id(each) or "")}
     return Arriving([quad for quad in quads if _iri(quad) not in known])
 
 
-def _was_removed(store: QuadStore, subject: str) -> bool:
-    gone = Literal(iris.score_id(subject) or "")
-    return bool(store.quads((None, vocab.REMOVED_SCORE, gone, vocab.CATALOG)))
+def was_removed(store: Matching, score_id: str) -> bool:
+    """Tell whether a score with an id was stored here and taken away again."""
+    return bool(store.quads((None, vocab.REMOVED_SCORE, Literal(score_id), vocab.CATALOG)))
 
 
 def _growing(store: QuadStore, file: QuadStore, session_id: str, _: bool) -> Growth:

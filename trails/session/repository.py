@@ -58,7 +58,7 @@ from trails.session.deleting import Children
 from trails.session.maintenance import Maintenance
 from trails.session.notes import Notes
 from trails.session.proofs import Proofs
-from trails.session.scores import ScoreRef
+from trails.session.scores import ScoreRef, Scores
 from trails.session.session import Session, flatten, load, place, replay, window
 from trails.session.tags import Tags
 from trails.store.contract import QuadStore, Result, Solutions
@@ -78,7 +78,6 @@ if TYPE_CHECKING:
     from trails.session.scoring import Scorer, Scoring
 
 _Ids = list[str]  # inside the class, `list` is the method
-_Scores = list[Score]
 _Refs = list[ScoreRef | None]
 _Triples = list[Triple]
 
@@ -658,11 +657,12 @@ class Repository(Handle, public=True):
         by: str | None = None,
         version: str | None = None,
         history: bool = False,
-    ) -> _Scores:
+    ) -> Scores:
         """Return the scores of a session and of the turns of its transcript, or of a turn or span, or all in the store.
 
         `ref` is as for `score`; `name`, `by` and `version` limit them. Of several scores of the same by one scorer in one
-        version only the newest is there, unless `history` asks for all. They come in order of session, place and time.
+        version only the newest is there, unless `history` asks for all. They come in order of session, place
+        and time, in a list that is a table too (`to_pandas`, a notebook).
 
         Raises as `score` does for what is not stored.
         """

@@ -8,13 +8,14 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from pyoxigraph import Literal
 
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput
 from trails.integrity import digests
+from trails.legible import count
 from trails.model import SessionRecord, Turn
 from trails.plumbing import leaves, marks, names, scores
 from trails.plumbing.names import Name
@@ -24,6 +25,7 @@ from trails.records.deeds import author_type
 from trails.records.scores import Score, ScoreValue, score_quads, sealed
 from trails.records.turns import turn_type
 from trails.session import unmarking
+from trails.tables import Kind, PlainTable, Tabular, kind_of
 
 ScoreRef = Name | Turn | tuple[Name, int] | tuple[Name, int, int]
 """What is scored: a session by its id, IRI or label, a tag, which is a span of turns from the first; a `Turn`; a name and an
@@ -33,6 +35,31 @@ MOST_EXACT: Final = 2**53
 """Whole numbers beyond this cannot be told apart once they are reckoned with."""
 _PLACE: Final = re.compile(r"(.+)#([0-9]{1,12})(?::([0-9]{1,12}))?", re.DOTALL)
 _TURN_IRI: Final = re.compile(r"urn:trails:session:[^/]+/[0-9]{1,12}-[0-9a-f]{16}")
+
+
+class Scores(list[Score], Tabular):
+    """A list of scores, which a notebook shows as a table and which can be taken as a data frame."""
+
+    def __repr__(self) -> str:
+        return f"<Scores: {count(len(self), 'score')}>"
+
+    def table(self) -> PlainTable:
+        """Return them as a table: of what, name, value, scorer, version, reason and time."""
+        cells = [
+            {
+                "session": score.session_id, "on": score.on, "start": score.start, "end": score.end, "name": score.name,
+                "value": score.value, "by": score.by, "version": score.version, "reason": score.reason,
+                "time": score.time, "id": score.id,
+            }
+            for score in self
+        ]  # fmt: skip
+        return PlainTable(_KINDS | {"value": kind_of(score.value for score in self)}, cells)
+
+
+_KINDS: Final[dict[str, Kind]] = {
+    "session": "text", "on": "text", "start": "place", "end": "place", "name": "text", "value": "json", "by": "text",
+    "version": "text", "reason": "text", "time": "time", "id": "text",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +274,7 @@ def listed(
     by: str | None,
     version: str | None,
     history: bool,
-) -> list[Score]:
+) -> Scores:
     """Return stored scores, as `Repository.scores` says."""
     store, reader = workspace.store, workspace.reader
     if ref is None:
@@ -267,7 +294,7 @@ def listed(
         for score in found
         if name in (None, score.name) and wanted in (None, score.by_iri) and version in (None, score.version)
     ]
-    return found if history else scores.newest(found)
+    return Scores(found if history else scores.newest(found))
 
 
 def remove(workspace: Workspace, score_id: str, by: str | None) -> Score:
@@ -279,16 +306,22 @@ def remove(workspace: Workspace, score_id: str, by: str | None) -> Score:
     return found
 
 
-def parsed_value(text: str) -> Any:
+def parsed_value(text: str) -> ScoreValue:
     """Return what a text of a command line means as a score: a number or a truth value where it reads as one in JSON.
 
-    >>> parsed_value("0.5"), parsed_value("3"), parsed_value("true"), parsed_value("good"), parsed_value("'3'")
-    (0.5, 3, True, 'good', "'3'")
+    Raises `InvalidInput` for what is a number elsewhere, as `nan`, `.5` or `1_000`: it is taken for neither.
+
+    >>> parsed_value("0.5"), parsed_value("3"), parsed_value("true"), parsed_value("good")
+    (0.5, 3, True, 'good')
     """
     if text in ("true", "false"):
         return text == "true"
     if re.fullmatch(r"-?(0|[1-9][0-9]*)", text):
-        return int(text)
+        return int(text) if len(text) < 20 else float(text)
     if re.fullmatch(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", text):
         return float(text)
-    return text
+    try:
+        float(text)
+    except ValueError:
+        return text
+    raise InvalidInput(f"{text!r} may be a number or a text; write a number as 0.5, -3 or 1e6, or say --text")

@@ -16,7 +16,7 @@ from trails.plumbing import reads, scan
 from trails.plumbing.imports import Importing
 from trails.progress import Progress, moving
 from trails.session import Repository
-from trails.transcripts import ahead, archives, rdf
+from trails.transcripts import ahead, archives, rdf, strange
 from trails.transcripts.ahead import Parsed
 from trails.transcripts.exporting import family, parquet, writers
 from trails.transcripts.exporting.report import SessionExport
@@ -190,40 +190,43 @@ def _import_path(
 def _groups(path: Path, wanted: str | None, report: ImportReport) -> Iterator[tuple[str, list[Path]]]:
     """Yield (format, files that belong together), folder by folder: a whole projects tree is never in memory at once."""
     if path.is_file():
-        name = wanted or _format_of(path)
-        if name is None:
-            size = path.stat().st_size
-            raise InvalidInput(
-                f"{path} is empty"
-                if size == 0
-                else f"{path} is no transcript of a known format ({', '.join(IMPORT_FORMATS)})"
-            )
-        yield name, _companions(name, path)
+        yield _single(path, wanted)
         return
     found: dict[tuple[str, Path], list[Path]] = {}
-    strange: list[Path] = []
+    others: list[Path] = []
     for file in sorted(each for each in path.rglob("*") if each.suffix in _SURE | _MAYBE and each.is_file()):
         name = _format_of(file) if wanted is None or file.suffix in _MAYBE else wanted
         if name is not None and wanted in (None, name):
             found.setdefault((name, _folder_of(file)), []).append(file)
         elif file.suffix == ".json" or name is not None:
-            strange.append(file)
+            others.append(file)
         else:
             report.problems.append(
-                FileProblem(file=str(file), line=0, reason="is no transcript of a known format", text="")
+                FileProblem(file=str(file), line=0, reason=f"is no transcript of a known format{_seems(file)}", text="")
             )
     if not found and not report.problems:
         raise InvalidInput(f"the folder {path} holds no transcripts (*.jsonl, *.json, *.eval, *.traj, *.nq, *.trig)")
-    if strange:
-        more = f" and {len(strange) - _NAMED} more" if len(strange) > _NAMED else ""
-        names = ", ".join(str(file.relative_to(path)) for file in strange[:_NAMED])
-        report.notes.append(f"{len(strange)} file(s) are no transcripts of {wanted or 'a known format'}: {names}{more}")
+    if others:
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        names = ", ".join(f"{file.relative_to(path)}{_seems(file)}" for file in others[:_NAMED])
+        report.notes.append(f"{len(others)} file(s) are no transcripts of {wanted or 'a known format'}: {names}{more}")
     single = {known.name for known in TRANSCRIPTS if known.alone} | set(_RDF.values())
     for (name, _), files in found.items():
         if name in single:
             yield from ((name, [file]) for file in files)
         else:
             yield name, files
+
+
+def _single(path: Path, wanted: str | None) -> tuple[str, list[Path]]:
+    """Return a file's format, and the file with those that belong to it; raise `InvalidInput` for one of no known format."""
+    name = wanted or _format_of(path)
+    if name is not None:
+        return name, _companions(name, path)
+    if path.stat().st_size == 0:
+        raise InvalidInput(f"{path} is empty")
+    known = ", ".join(IMPORT_FORMATS)
+    raise InvalidInput(f"{path} is no transcript of a known format ({known}){_seems(path)}")
 
 
 def _companions(name: str, path: Path) -> list[Path]:
@@ -245,6 +248,14 @@ def _format_of(file: Path) -> str | None:
         return _RDF[file.suffix]
     with file.open("rb") as opened:
         return _sniffed(opened.read(_HEAD), opened)
+
+
+def _seems(file: Path) -> str:
+    """Return what to say of a file that no importer knows."""
+    with file.open("rb") as opened:
+        head = opened.read(_HEAD)
+        what = strange.seems(head, archives.names_in(opened) if head.startswith(archives.SIGNATURE) else None)
+    return f"; it seems to be {what}" if what else ""
 
 
 def _sniffed(head: bytes, whole: bytes | BinaryIO) -> str | None:

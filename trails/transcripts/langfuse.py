@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,8 @@ from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.otel.messages import INPUT, OUTPUT
 from trails.transcripts.otel.otlp import Spans
 from trails.transcripts.otel.spans import TraceSpan, read_json
-from trails.transcripts.source import SourceSession, Transcript, files_at
+from trails.transcripts.scoring import score_id
+from trails.transcripts.source import SourceScore, SourceSession, Transcript, files_at
 
 SOURCE: Final = "langfuse"
 
@@ -101,6 +102,7 @@ class _Traces:
         self.spans = Spans(SOURCE, many=many)
         self._traces: dict[str, dict[str, Any]] = {}
         self._rows: dict[tuple[str, str], tuple[str, int, dict[str, Any]]] = {}
+        self._scores: dict[str, dict[str, Any]] = {}
         self._odd: Counter[str] = Counter()
 
     def add(self, name: str, line: int, value: _Json) -> None:
@@ -138,11 +140,12 @@ class _Traces:
         self._rows[trace, identity] = (name, line, row)
 
     def _score(self, name: str, line: int, value: object) -> None:
-        if not isinstance(value, dict):
-            self.spans.refuse(name, line, "is no score", value)
+        row = _plain(value) if isinstance(value, dict) else {}
+        if not all(isinstance(row.get(key), str) and row[key] for key in ("id", "trace_id", "name")):
+            self.spans.refuse(name, line, "is no score of a trace: it has no id, no trace or no name", value)
             return
         self.spans.reading.count("score")
-        self._odd["score(s) are not kept"] += 1
+        self._scores.setdefault(row["id"], row)
 
     def transcript(self) -> Transcript:
         """Return what all of them say."""
@@ -155,7 +158,19 @@ class _Traces:
         self._odd = Counter({what: count for what, count in self._odd.items() if count})
         self.spans.reading.notes += [f"{count} {what}" for what, count in self._odd.items()]
         found = self.spans.transcript()
-        return replace(found, sessions=tuple(map(self._told, found.sessions)))
+        made = [self._scored(self._told(session)) for session in found.sessions]
+        lost = len(self._scores) - sum(len(session.scores) for session in made)
+        notes = (f"{lost} score(s) are of traces that are not here, and are not kept",) if lost else ()
+        return replace(found, sessions=tuple(made), notes=(*found.notes, *notes))
+
+    def _scored(self, session: SourceSession) -> SourceSession:
+        """Return a session with the scores of its traces, and of what its model calls answered."""
+        if session.spawned_by is not None:
+            return session
+        traces = {*session.meta.get("traces", ()), session.id}
+        named = {source_id for path in session.paths for turn in path for source_id in turn.source_ids}
+        rows = [row for row in self._scores.values() if row["trace_id"] in traces]
+        return replace(session, scores=tuple(_score(row, named) for row in rows))
 
     def _told(self, session: SourceSession) -> SourceSession:
         """Return a session with what its first trace says of all."""
@@ -374,6 +389,27 @@ def _usage(row: _Json) -> dict[str, Any]:
     cost = read_json(cost) if isinstance(cost, str) else cost
     total = cost.get("total") if isinstance(cost, dict) else row.get("total_cost")
     return {**made, "gen_ai.usage.cost": total} if isinstance(total, int | float) and total > 0 and made else made
+
+
+def _score(row: _Json, named: Set[str]) -> SourceScore:
+    """Return a score, of a turn where it is of an observation that made one of those named."""
+    kind, value, text = str(row.get("data_type")).upper(), row.get("value"), row.get("string_value")
+    if kind in ("CATEGORICAL", "TEXT") or value is None:
+        value = text if isinstance(text, str) and text else value
+    elif kind == "BOOLEAN" and value in (0, 1):
+        value = bool(value)
+    author = checked.name(row.get("author_user_id", row.get("authorUserId")))
+    observation = f"{row['trace_id']}/{row.get('observation_id')}/out/0"
+    comment = row.get("comment")
+    return SourceScore(
+        id=score_id(SOURCE, row["id"], value),
+        name=row["name"],
+        value=value,
+        by=author or f"agent:{(checked.name(row.get('source')) or SOURCE).lower()}",
+        reason=comment if isinstance(comment, str) and comment else None,
+        time=_time(row.get("timestamp")),
+        of=observation if observation in named else None,
+    )
 
 
 def _plain(row: _Json) -> dict[str, Any]:

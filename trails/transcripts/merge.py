@@ -28,7 +28,7 @@ from trails.records.acts import SourceFile
 from trails.secrets import Found, shown_id
 from trails.session import Repository, Session
 from trails.store.contract import Matching
-from trails.transcripts import checked, limits
+from trails.transcripts import checked, limits, scoring
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
 from trails.transcripts.withholding import SESSION_ID, Withholding, says_the_same
@@ -198,6 +198,7 @@ class _Merge:
         self._repository = repository
         self._report = report
         self._growing = growing
+        self._file = file
         self._withholding = withholding
         self._given, problems = limits.keepable(source)
         report.problems += [FileProblem(file=file, line=0, reason=said, text="") for said in problems]
@@ -212,10 +213,21 @@ class _Merge:
             return
         family = [self._repository.load(each) for each in self._stored_family()]
         start = self._start()
-        main, *others = self._source.paths or ((),)
+        source = self._source
+        main, *others = source.paths or ((),)
         self._place(self._whole(main, family, start), family, start, main=True)
         for path in others:
             self._place(path, family, start, main=False)
+        if source.scores and self._id in self._repository:
+            scored = self._repository.load(self._id)
+            scoring.keep(
+                self._repository,
+                scored,
+                source.scores,
+                withholding=self._withholding,
+                report=self._report,
+                file=self._file,
+            )
 
     def _whole(self, path: _Path, family: list[Session], start: tuple[Session, int] | None) -> _Path:
         """Return a path without the turns that may not be whole, where its file is still growing; the report says so."""

@@ -225,7 +225,13 @@ class _Record:
                 calls += found
                 if left:
                     kept.append(part)
-            elif isinstance(part, dict) and kind in _TEXT_PARTS and isinstance(value, str) and "text" not in part:
+            elif (
+                isinstance(part, dict)
+                and isinstance(kind, str)
+                and kind in _TEXT_PARTS
+                and isinstance(value, str)
+                and "text" not in part
+            ):
                 kept.append(
                     {"type": kind, "text": value} | {k: v for k, v in part.items() if k not in ("type", "value")}
                 )

@@ -37,6 +37,7 @@ class ImportReport(BaseModel):
     deleted: list[str] = Field(default_factory=list)
     """Ids of sessions that were deleted here and therefore not imported again."""
     turns_added: int = 0
+    scores_added: int = 0
     turns_held: int = 0
     """Turns at the ends of files still being written that were kept back, since they may not be whole yet."""
     records: dict[str, int] = Field(default_factory=dict)

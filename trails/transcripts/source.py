@@ -83,6 +83,23 @@ class SourceTurn:
         return replace(self, pieces=tuple(piece for piece in self.pieces if piece.source_id in source_ids))
 
 
+@dataclass(frozen=True, slots=True)
+class SourceScore:
+    """What a source says that a session, or the turn that came from one of its records, is worth."""
+
+    id: str
+    """The same whenever the score comes again; no other score has it (`scoring.score_id`)."""
+    name: str
+    value: Any
+    by: str
+    """As in `Repository.score`: a principal's name, or `agent:NAME` for a program."""
+    reason: str | None = None
+    version: str | None = None
+    time: datetime | None = None
+    of: str | None = None
+    """The id of the record whose turn was scored; None where the session was."""
+
+
 def distinct(paths: Sequence[tuple[SourceTurn, ...]]) -> tuple[tuple[SourceTurn, ...], ...]:
     """Return the first path, and of the others those that are no beginning of another one, in order.
 
@@ -129,6 +146,8 @@ class SourceSession:
     """The name of the file where that may come."""
     open_surely: bool = False
     """Whether they cannot be whole as they are, as a message that only thinks."""
+    scores: tuple[SourceScore, ...] = ()
+    """What it, or turns of it, were found to be worth."""
     files: tuple[str, ...] = ()
     """The names of the files that it came from, as the parser was given them; none where the parser can't tell."""
     saved: datetime | None = None

@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple
+from datetime import datetime
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
@@ -47,6 +48,16 @@ class Head(NamedTuple):
     """At which number the store was last vacuumed."""
     due: int
     """The last record that took out what the log is not rid of yet; 0 where there is none."""
+
+
+class Settings(NamedTuple):
+    """What a server says of itself: whether what it acknowledges is on its disk, and its clock."""
+
+    version: str
+    fsync: bool
+    synchronous_commit: bool
+    full_page_writes: bool
+    now: datetime
 
 
 class Server:
@@ -105,6 +116,14 @@ class Server:
         """Return where the log ends now."""
         with self._asked() as connection:
             return self._of_row(connection.execute(statements.HEAD, (self.id,)).fetchone())
+
+    def settings(self) -> Settings:
+        """Return what the server says of itself."""
+        with self._asked() as connection:
+            found = connection.execute(statements.SETTINGS).fetchone()
+        assert found is not None  # noqa: S101 - one row, always
+        version, fsync, synchronous, full, now = found
+        return Settings(version, fsync != "off", synchronous != "off", full != "off", now)
 
     # --- reading
 

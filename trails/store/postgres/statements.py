@@ -46,6 +46,8 @@ def at_once(rows: int) -> str:
         (VALUES {", ".join([_ROW] * rows)}) AS row ({_COLUMNS})"""  # noqa: S608 - constants
 
 
+SETTINGS: Final = """SELECT current_setting('server_version'), current_setting('fsync'),
+    current_setting('synchronous_commit'), current_setting('full_page_writes'), now()"""
 TELL: Final = "SELECT pg_notify('trails', %s)"
 DIGEST: Final = "SELECT digest FROM trails_records WHERE store = %s AND number = %s"
 LEAVES: Final = "SELECT leaves FROM trails_records WHERE store = %s AND number <= %s ORDER BY number"

@@ -65,7 +65,8 @@ def open_store(location: str, *, create: bool = False) -> PostgresStore:
     try:
         store.sync()
         if head.due:  # a process ended between an erasure and the end of it
-            store.finish_erasures()
+            with suppress(StoreFailed):  # whoever may only read, or append, cannot; `doctor` tells of it
+                store.finish_erasures()
     except BaseException:
         store.close()
         raise
@@ -152,6 +153,11 @@ class PostgresStore(EmbeddedStore):
     @property
     def folder(self) -> Path | None:
         return None
+
+    @property
+    def index(self) -> Path:
+        """The folder of the cache in which this process has its index and the lines of the log."""
+        return self._index
 
     @property
     def trips(self) -> int:
@@ -410,7 +416,13 @@ class PostgresStore(EmbeddedStore):
             self._erasing -= 1
             if self._gone:
                 gone, self._gone = self._gone, Gone()
-                self._rid(gone)
+                try:
+                    self._rid(gone)
+                except StoreFailed as error:
+                    raise StoreFailed(
+                        f"what was erased is gone from the store, and not yet from its log ({error.message}); whoever opens the "
+                        "store next and may rewrite records ends that"
+                    ) from error
 
     def vacuum(self) -> Vacuumed:
         """Take everything that was deleted, redacted or replaced out of the log in the database, and out of this index.

@@ -59,9 +59,20 @@ class Family:
         """Yield the members that were asked for."""
         return (member for member in self.members if member.asked)
 
-    def member(self, session_id: str) -> Member:
-        """Return the member with an id."""
-        return next(member for member in self.members if member.record.id == session_id)
+    def everyone(self) -> Iterator[tuple[Family, Member]]:
+        """Yield all members, each with its family and followed by what it spawned, and none twice."""
+        seen: set[str] = set()
+
+        def walk(family: Family) -> Iterator[tuple[Family, Member]]:
+            for member in family.members:
+                if member.record.id in seen:
+                    continue  # an ancestor of a spawned session, which stands here already
+                seen.add(member.record.id)
+                yield family, member
+                for each in family.spawned.get(member.record.id, ()):
+                    yield from walk(each)
+
+        return walk(self)
 
     def runs(self, member: Member) -> list[tuple[Member, Sequence[Turn]]]:
         """Return whose turns make up a member's transcript, in order: each owner with those of its turns that count."""

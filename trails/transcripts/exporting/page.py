@@ -43,7 +43,7 @@ def export(family: Family, out: BinaryIO) -> SessionExport:
     """Write a family as one HTML file and return what was written; the same family gives the same bytes."""
     page = _Page(family)
     out.writelines(piece.encode("utf-8", "backslashreplace") for piece in page.pieces())
-    sessions = tuple(member.record.id for member in family.asked())
+    sessions = tuple(member.record.id for member in page.asked)
     cut = (f"{count(page.cut, 'part')} that are no text, after {_MOST_PART:,} characters of each",) if page.cut else ()
     return SessionExport(FORMAT, sessions, family.turns, _LEFT_OUT + cut)
 
@@ -94,14 +94,19 @@ class _Page:
 
     def __init__(self, family: Family) -> None:
         self.family = family
-        self.places = {member.record.id: f"b{number}" for number, member in enumerate(family.members)}
+        everyone = list(family.everyone())
+        self.members = [member for _, member in everyone]
+        self.asked = [member for member in self.members if member.asked]
+        self.notes = {digest: notes for each, _ in everyone for digest, notes in each.notes.items()}
+        self.scores = {digest: found for each, _ in everyone for digest, found in each.scores.items()}
+        self.places = {member.record.id: f"b{number}" for number, member in enumerate(self.members)}
         self.forks = self._forks()
         self.cut = 0
 
     def _forks(self) -> dict[tuple[str, int], list[Member]]:
         """Return the forks by the last turn that they share: the session that owns it and its index; -1 for none."""
         found: dict[tuple[str, int], list[Member]] = defaultdict(list)
-        for member in self.family.asked():
+        for member in self.asked:
             at, parent = member.record.forked_at_index, member.record.parent_session_id
             if at is None or parent is None or parent not in self.places:
                 continue
@@ -125,7 +130,7 @@ class _Page:
         yield '<meta name="referrer" content="no-referrer">\n'
         yield f"<title>{escape(shorten(title, 120))}</title>\n<style>{style}</style>\n</head>\n<body>\n"
         yield f'<a class="skip" href="#{self.places[first.record.id]}">Skip to the transcript</a>\n'
-        asked = sum(1 for _ in self.family.asked())
+        asked = len(self.asked)
         yield f"<header>\n<h1>{_plain(title)}</h1>\n<p>{count(asked, 'session')}, {count(self.family.turns, 'turn')}</p>\n"
         yield _TOOLS
         yield "</header>\n"
@@ -133,7 +138,7 @@ class _Page:
         yield f"<main>\n{_PANELS}"
         if asked > 1:
             yield from self._overview()
-        for member in self.family.members:
+        for member in self.members:
             yield from self._section(member)
         yield f"</main>\n{_HELP}<script>{script}</script>\n</body>\n</html>\n"
 
@@ -142,7 +147,7 @@ class _Page:
     def _navigation(self) -> Iterator[str]:
         yield '<nav aria-label="Sessions">\n<ol>'
         depth = 0
-        for number, member in enumerate(self.family.members):
+        for number, member in enumerate(self.members):
             wanted = self._depth(member)
             if number:
                 yield "<ol>" * max(0, wanted - depth) if wanted > depth else "</li>" + "</ol></li>" * (depth - wanted)
@@ -153,13 +158,22 @@ class _Page:
         yield "</li>" + "</ol></li>" * depth + "</ol>\n</nav>\n"
 
     def _depth(self, member: Member) -> int:
-        return sum(record.id in self.places for record in member.chain[1:])
+        """Return how deep a session stands: below what it was forked from, and below what spawned the first of these."""
+        above = [record for record in member.chain[1:] if record.id in self.places]
+        own = self._number(member.record.id)
+        spawners = (record.spawned_by for record in (*above[::-1], member.record))
+        numbers = [self._number(each) for each in spawners if each in self.places]
+        before = next((number for number in numbers if number < own), None)
+        return len(above) if before is None else len(above) + 1 + self._depth(self.members[before])
+
+    def _number(self, session_id: str | None) -> int:
+        return int(self.places[str(session_id)][1:])
 
     def _place(self, member: Member) -> str:
         return self.places[member.record.id]
 
     def _overview(self) -> Iterator[str]:
-        members = list(self.family.asked())
+        members = self.asked
         yield f'<details id="overview"{" open" if len(members) <= _FEW_FORKS else ""}><summary>All sessions as a table</summary>'
         scored = sorted({score.name for member in members for score in member.scores})[:_MOST_SCORES]
         names = (
@@ -181,10 +195,10 @@ class _Page:
                 (turn for turn in reversed(member.turns) if turn.role == "assistant" and not turn.redacted), None
             )
             parent = "" if record.parent_session_id is None else self._link(record.parent_session_id)
-            numbers = (record.starts_at + len(member.turns), len(member.turns), spent.read, spent.written)
+            numbers = (record.starts_at + len(member.turns), len(member.turns), spent.read or "", spent.written or "")
             yield f"<tr><td>{self._link(record.id)}</td><td>{parent}</td>"
             yield f'<td class="r">{"" if record.forked_at_index is None else record.forked_at_index}</td>'
-            yield "".join(f'<td class="r">{number:,}</td>' for number in numbers)
+            yield "".join(f'<td class="r">{number}</td>' for number in numbers)
             values = {score.name: score.value for score in scores.newest(member.scores)}
             yield "".join(f'<td class="r">{_plain(values[name]) if name in values else ""}</td>' for name in scored)
             yield f"<td>{_plain(', '.join(spent.models))}</td>"
@@ -276,8 +290,8 @@ class _Page:
         model = "" if turn.model is None else f" · {_plain(turn.model)}"
         when = "" if turn.time is None else f" · {turn.time:%Y-%m-%d %H:%M:%S}"
         head = f'<a href="#{anchor}">{turn.index}</a> <b>{_plain(turn.role)}</b> {_plain(turn.author)}{model}{when}'
-        notes = "".join(_note(note) for note in self.family.notes.get(turn.digest, ()))
-        scored = "".join(map(_score, scores.newest(self.family.scores.get(turn.digest, ()))))
+        notes = "".join(_note(note) for note in self.notes.get(turn.digest, ()))
+        scored = "".join(map(_score, scores.newest(self.scores.get(turn.digest, ()))))
         beside = "".join(map(_tag, tags)) + scored + notes
         body = "".join(self._body(turn))
         return (
@@ -311,13 +325,14 @@ class _Page:
             return ""
         kind = part.get("type") if isinstance(part, Mapping) else None
         if isinstance(part, str) or kind in _TEXTS or parts.results_in([part]):
-            return _block(text) if (text := parts.plain_text([part])) else ""
+            return _block(text, "h" if kind in _THOUGHTS else "") if (text := parts.plain_text([part])) else ""
         shown = json.dumps(part, ensure_ascii=False, default=str)
         self.cut += len(shown) > _MOST_PART
         return _block(shown if len(shown) <= _MOST_PART else f"{shown[:_MOST_PART]}…")
 
 
-_TEXTS: Final = frozenset({"text", "input_text", "output_text", "thinking", "reasoning", "refusal"})
+_THOUGHTS: Final = frozenset({"thinking", "reasoning"})
+_TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", *_THOUGHTS})
 
 
 def _note(note: Note) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-from trails.transcripts.exporting import atif, messages, page
+from trails.transcripts.exporting import atif, inspect_log, messages, page
 from trails.transcripts.exporting.family import Family
 from trails.transcripts.exporting.report import SessionExport
 
@@ -23,7 +23,8 @@ class Writer:
 
 
 WRITERS: Final[Mapping[str, Writer]] = {
-    page.FORMAT: Writer(page.export, forks=True),
+    page.FORMAT: Writer(page.export, forks=True, spawned=True),
     messages.FORMAT: Writer(messages.export, forks=True),
+    inspect_log.FORMAT: Writer(inspect_log.export, forks=True, spawned=True),
     atif.FORMAT: Writer(atif.export, forks=False, spawned=True),
 }

@@ -80,7 +80,12 @@ def stream(files: Sequence[tuple[str, bytes]]) -> Iterator[Transcript]:
     """
     for name, data in files:
         for reading in _read_zip(name, data) if data.startswith(archives.SIGNATURE) else _read_json(name, data):
+            reading.notes = [f"{_base(name)}: {note}" if name else note for note in reading.notes]
             yield checked.together([(name, reading)])
+
+
+def _base(name: str) -> str:
+    return re.split(r"[/\\]", name)[-1]
 
 
 def _read_json(name: str, data: bytes) -> Iterator[Reading]:
@@ -229,6 +234,8 @@ class _Header:
                 "log_tags": log.get("tags"),
                 "log_metadata": log.get("metadata"),
                 "log_error": log.get("error"),
+                "log_updates": log.get("log_updates"),
+                "invalidated": log.get("invalidated") or None,
                 "eval": checked.filled({key: v for key, v in self._eval.items() if key not in _EVAL_OWN}),
                 "plan": log.get("plan"),
             }

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final
 
 from trails.transcripts import checked
 from trails.transcripts.checked import Reading
+from trails.transcripts.inspect_ai import scores
 from trails.transcripts.inspect_ai.lines import Line, Lines, Said, key_of
 from trails.transcripts.inspect_ai.pools import Attachments, Pool
 from trails.transcripts.inspect_ai.turns import turn_of
@@ -43,6 +45,27 @@ _SAMPLE_META: Final = (
     "store",
 )
 
+_SAMPLE_OWN: Final = frozenset(
+    {
+        *_SAMPLE_META,
+        "id",
+        "epoch",
+        "input",
+        "messages",
+        "message_refs",
+        "message_pool",
+        "output",
+        "score",
+        "scores",
+        "metadata",
+        "files",
+        "events",
+        "events_data",
+        "attachments",
+        "transcript",
+    }
+)
+"""What is read of a sample."""
 _FORK_META: Final = ("task", "model", "epoch", "sample_id", "dataset", "eval_id")
 
 _Json = Mapping[str, Any]
@@ -94,6 +117,9 @@ class Sample:
     def sessions(self, meta: Mapping[str, Any]) -> list[SourceSession]:
         """Return the sample's session, with the metadata given beside its own, and those of its sub-agents."""
         self._look()
+        for key, value in self._sample.items():
+            if key not in _SAMPLE_OWN and value not in (None, "", [], {}):
+                self._odd[f"sample(s) have {key[:50]}, which is not kept"] += 1
         owner = self._owners[_MAIN]
         main = self._said_in(self._messages())
         if main:
@@ -116,7 +142,7 @@ class Sample:
         asked = {str(e["agent_span_id"]) for e in self._events if e.get("event") == "tool" and e.get("agent_span_id")}
         branches = {str(e.get("span_id")) for e in self._events if e.get("event") == "branch"}
         for event in self._events:
-            kind = event.get("event")
+            kind = str(event.get("event"))[:50]
             self._reading.count(f"event/{kind}")
             if kind == "span_begin" and isinstance(event.get("id"), str):
                 self._begin_span(event, asked, branches)
@@ -289,6 +315,8 @@ class Sample:
             "files": list(_object(self._sample.get("files"))),
             "output": self._unsaid(),
         }
+        given = {name: self._texts.put_in(score) for name, score in scores.given(self._sample).items()}
+        own["score_details"] = scores.details(given)
         begun = (self._sample.get("started_at"), *(e.get("timestamp") for e in self._events[:1]), meta.get("created"))
         return SourceSession(
             source=SOURCE,
@@ -297,7 +325,20 @@ class Sample:
             created=next((time for time in map(checked.text_time, begun) if time is not None), None),
             meta=self._reading.meta(0, {**meta, **checked.filled(own)}),
             fork_meta=_FORK_META,
+            scores=tuple(scores.of_sample(self._id, given, self._scored())),
         )
+
+    def _scored(self) -> dict[str, datetime | None]:
+        """Return when each scorer scored, and under the name "" when the sample was done."""
+        times = {"": checked.text_time(self._sample.get("completed_at"))}
+        for event in self._events:
+            if event.get("event") == "score":
+                if event.get("intermediate"):
+                    self._odd["intermediate score(s) are not kept"] += 1
+                else:
+                    times[str(event.get("scorer"))] = checked.text_time(event.get("timestamp"))
+        times[""] = times[""] or checked.text_time(self._events[-1].get("timestamp") if self._events else None)
+        return times
 
     def _paths(self, owner: _Owner) -> tuple[tuple[SourceTurn, ...], ...]:
         """Return the turns of an owner's lines, and those of all branches that leave them."""

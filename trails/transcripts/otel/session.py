@@ -74,6 +74,7 @@ class TracedSession:
         self._ran: dict[str, dict[str, Any]] = {}
         """When tools ran, by the call's id, as their spans tell."""
         self._uncounted = 0
+        self._repeated = 0
         self._untold = 0
 
     def shares(self, said: SpanContent) -> bool:
@@ -130,6 +131,10 @@ class TracedSession:
             reading.notes.append(
                 f"{self.id}: {self._untold} span(s) tell no input; their answers follow what came before"
             )
+        if self._repeated:
+            reading.notes.append(
+                f"{self.id}: {self._repeated} answer(s) were told by another span before, whose usage is the turn's"
+            )
         if self._uncounted:
             reading.notes.append(f"{self.id}: {self._uncounted} span(s) tell a usage and no answer; it is not counted")
         return SourceSession(
@@ -180,6 +185,7 @@ class TracedSession:
         before = path.keys[:length]
         for other in self._paths:
             if len(other.keys) > length and other.keys[length] == answer.key and other.keys[:length] == before:
+                self._repeated += 1
                 return
         if len(path.keys) > length:
             path = path.until(length)

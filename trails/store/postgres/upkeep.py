@@ -1,0 +1,96 @@
+"""What is looked at and brought up to date of a store in PostgreSQL: the driver, the server, the tables, the log, the cache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from trails.errors import TrailsError
+from trails.store.doctor import Check
+from trails.store.postgres import address, cache, statements
+from trails.store.postgres.server import Head, Server, Settings
+from trails.store.upgrade import Upgraded
+
+_APART: Final = timedelta(seconds=5)
+"""How far two clocks may be apart."""
+_FREE: Final = 500 << 20
+"""Bytes that the cache should have left."""
+
+
+def look(location: str) -> list[Check]:
+    """Return what was looked at of the store that a URL names. Nothing is changed, and no index is made."""
+    log = Server(address.parse(location))
+    try:
+        settings = log.settings()
+    except TrailsError as error:
+        return [Check("server", False, error.message, "start the server, or check the URL, its user and its password")]
+    try:
+        checks = [_server(settings), _durability(settings), _clock(settings.now)]
+        try:
+            head = log.find()
+        except TrailsError as error:
+            return [*checks, Check("tables", False, error.message, "`trails init URL` makes the store")]
+        return [*checks, Check("tables", True, f"format {statements.FORMAT}"), _log(head), _cache(log.id)]
+    finally:
+        log.close()
+
+
+def _server(settings: Settings) -> Check:
+    return Check("server", True, f"answers, as version {settings.version}")
+
+
+def _durability(settings: Settings) -> Check:
+    names = ("fsync", "synchronous_commit", "full_page_writes")
+    off = [name for name in names if not getattr(settings, name)]
+    if not off:
+        return Check("durability", True, "what is acknowledged is on the server's disk")
+    remedy = "; ".join(f"set {name} = on" for name in off)
+    return Check("durability", False, f"{', '.join(off)} is off: acknowledged turns may be lost in a crash", remedy)
+
+
+def _clock(now: datetime) -> Check:
+    apart = abs(datetime.now(UTC) - now)
+    said = f"this machine and the server are {apart.total_seconds():.1f} s apart"
+    remedy = (
+        ""
+        if apart <= _APART
+        else "let both follow a time server: turns are ordered by the log, but their times are told"
+    )
+    return Check("clock", apart <= _APART, said, remedy)
+
+
+def _log(head: Head) -> Check:
+    if head.due:
+        said = f"{head.number:,} commits; what commit {head.due:,} erased is still in the log"
+        return Check("log", False, said, "open the store once, or `trails store vacuum`: either ends it")
+    return Check("log", True, f"{head.number:,} commits")
+
+
+def _cache(store_id: str) -> Check:
+    folder = cache.folder_of(store_id)
+    there = next(each for each in (folder, *folder.parents) if each.is_dir())
+    if not os.access(there, os.W_OK):
+        return Check("cache", False, f"{there} cannot be written to", "set XDG_CACHE_HOME to a folder that can")
+    free = shutil.disk_usage(there).free
+    said = f"{folder}, {_of(folder)} indexes, {free >> 20:,} MiB free"
+    return Check("cache", free >= _FREE, said, "" if free >= _FREE else "free some space, or set XDG_CACHE_HOME")
+
+
+def _of(folder: Path) -> int:
+    return sum(1 for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else 0
+
+
+def upgrade(location: str) -> Upgraded:
+    """Bring the tables of a store to this version's format; there is one format so far, so nothing is to do.
+
+    Raises `InvalidInput` where there is no such store, `StoreFailed` for tables that a later version made.
+    """
+    log = Server(address.parse(location))
+    try:
+        log.find()
+    finally:
+        log.close()
+    return Upgraded(statements.FORMAT, statements.FORMAT, (), None)

@@ -1,0 +1,81 @@
+"""The scores that a source gave, kept beside the session that they are of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+from trails.errors import InvalidInput
+from trails.plumbing import scores as stored_scores
+from trails.records.scores import Score
+from trails.secrets import Found
+from trails.session import Repository, Session, scores
+from trails.transcripts.report import FileProblem, ImportReport
+from trails.transcripts.source import SourceScore
+from trails.transcripts.withholding import Withholding
+
+
+def score_id(source: str, *parts: object) -> str:
+    """Return the id of a score that some values of its source stand for: the same whenever they come again.
+
+    >>> score_id("inspect", "s", 1) == score_id("inspect", "s", 1) != score_id("inspect", "s", 2)
+    True
+    """
+    return f"{source}-{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]}"
+
+
+def keep(
+    repository: Repository,
+    session: Session,
+    given: tuple[SourceScore, ...],
+    *,
+    withholding: Withholding,
+    report: ImportReport,
+    file: str,
+) -> None:
+    """Store the scores of a session that are not here, nor were removed here, in one commit; what cannot be kept is reported."""
+    workspace = repository.workspace
+    new: dict[str, tuple[scores.Target, Score]] = {}
+    for each in given:
+        if stored_scores.find(workspace.store, each.id) is not None or stored_scores.was_removed(
+            workspace.store, each.id
+        ):
+            continue
+        try:
+            of = scores.target(workspace, _ref(session, each))
+            made = scores.made(
+                workspace,
+                of,
+                each.name,
+                withholding.value(each.value),
+                by_iri=workspace.who(each.by),
+                version=each.version,
+                reason=withholding.value(each.reason),
+                time=each.time,
+                id=each.id,
+            )
+        except InvalidInput as error:
+            reason = f"session {session.id!r}: the score {each.name[:80]!r} cannot be kept: {error}"
+            report.problems.append(FileProblem(file=file, line=0, reason=reason, text=""))
+        else:
+            new.setdefault(each.id, (of, made))
+            report.secrets += _secrets(withholding, session, each)
+    if new:
+        scores.keep(workspace, list(new.values()))
+        report.scores_added += len(new)
+
+
+def _ref(session: Session, score: SourceScore) -> scores.ScoreRef:
+    """Return what a score is of: the turn that came from a record, where that is in the session, else the session."""
+    if score.of is not None:
+        for turn in session.turns:
+            if score.of in turn.source_ids:
+                return session.id, turn.index
+    return session.id
+
+
+def _secrets(withholding: Withholding, session: Session, score: SourceScore) -> Iterator[Found]:
+    place = withholding.place(session.id)
+    yield from place.value("score", score.value)
+    yield from place.text("score", score.reason)
