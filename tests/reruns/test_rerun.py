@@ -10,12 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyoxigraph import NamedNode, Quad
 
 import trails
 from tests.support.machines import Size
-from trails import ForkDepthExceeded, InvalidInput, Playing, RecordMiss, Repository, Session, ToolAnswer, ToolCall
+from trails import (
+    ForkDepthExceeded,
+    InvalidInput,
+    Playing,
+    RecordMiss,
+    Repository,
+    Session,
+    ToolAnswer,
+    ToolCall,
+    vocab,
+)
 from trails.plumbing import acts
 from trails.records.acts import Copying, Rerunning
+from trails.store.contract import Change
 
 CALLS = [
     {"id": "a", "name": "dice", "arguments": {}},
@@ -131,17 +143,32 @@ def test_a_rerun_is_on_record_as_what_it_was(memory: Repository) -> None:
     assert act.started <= act.time
 
 
-def test_a_changed_record_of_a_rerun_is_found_by_verify(memory: Repository) -> None:
-    from pyoxigraph import Quad
-
-    from trails import vocab
-    from trails.store.contract import Change
-
-    trails.rerun(fill(memory), agent, id="other")
-    [quad] = memory.store.quads((None, vocab.PLAYED_ANSWERS, None, vocab.CATALOG))
-    other = Quad(quad.subject, quad.predicate, vocab.integer(2), quad.graph_name)
+@pytest.mark.parametrize(
+    ("predicate", "value", "code"),
+    [
+        (vocab.PLAYED_ANSWERS, 2, None),
+        (vocab.AGREED_TURNS, 2, "false-rerun"),
+        (vocab.LEFT_RECORD_AT, 7, "false-rerun"),
+    ],
+)
+def test_a_changed_record_of_a_rerun_is_found_by_verify(
+    memory: Repository, predicate: NamedNode, value: int, code: str | None
+) -> None:
+    trails.rerun(fill(memory), agent, id="other", model=lambda _: "Hm", tools=lambda _: "")
+    [quad] = memory.store.quads((None, predicate, None, vocab.CATALOG))
+    other = Quad(quad.subject, quad.predicate, vocab.integer(value), quad.graph_name)
     memory.store.commit(Change(remove=[quad], add=[other]))
-    assert not memory.verify().ok
+    found = memory.verify().findings
+    assert found
+    assert [each.code for each in found if each.code == "false-rerun"] == ([] if code is None else [code])
+
+
+def test_a_rerun_that_was_detached_stays_true(memory: Repository) -> None:
+    done = trails.rerun(fill(memory), agent, id="other", model=lambda _: "Hm", tools=lambda _: "")
+    done.session.detach()
+    memory.delete("plan")
+    assert memory.verify().ok
+    assert [row["left_at"] for row in memory.select("reruns", source="plan").to_dicts()] == [1]
 
 
 def test_a_miss_stops_the_run_and_what_was_said_until_then_is_kept(store: Repository) -> None:
