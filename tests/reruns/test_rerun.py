@@ -14,6 +14,7 @@ from pyoxigraph import NamedNode, Quad
 
 import trails
 from tests.support.machines import Size
+from tests.support.rerun_records import recorded
 from trails import (
     ForkDepthExceeded,
     InvalidInput,
@@ -492,27 +493,6 @@ def test_a_difference_is_found_where_it_was_planted_and_nowhere_else(memory: Rep
         planted = chance.choice([None, *script])
         done = trails.rerun(plan, agent, model=replaying(plan, planted), tools=answering(plan, planted), on_miss="stop")
         assert done.left_at == planted, seed
-
-
-def recorded(store: Repository, name: str, chance: random.Random) -> tuple[Session, list[int]]:
-    """A random transcript, and the indices of its answers of models and tools."""
-    s = store.create(id=name)
-    script = []
-    for _ in range(chance.randrange(1, 5)):
-        s.append("user", f"go {chance.randrange(3)}")
-        for _ in range(chance.randrange(3)):
-            names = [chance.choice(["dice", "look"]) for _ in range(chance.randrange(1, 4))]
-            calls = [{"id": f"{len(s)}-{n}", "name": each, "arguments": {"n": 0}} for n, each in enumerate(names)]
-            script.append(len(s))
-            s.append("assistant", f"say {chance.randrange(3)}", tool_calls=calls)
-            chance.shuffle(calls)
-            for call in calls:
-                script.append(len(s))
-                s.append("tool", f"answer {chance.randrange(3)}", tool_call_id=str(call["id"]))
-        script.append(len(s))
-        s.append("assistant", f"say {chance.randrange(3)}")
-    s.persist()
-    return s, script
 
 
 def replaying(plan: Session, planted: int | None) -> Callable[[Playing], Any]:
