@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import zlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,3 +161,38 @@ def test_of_eight_processes_one_wins_each_round(url: str, size: Size) -> None:
     store = open_store(url)
     assert (store.number, len(store)) == (rounds, rounds)
     store.close()
+
+
+def test_an_index_that_is_removed_while_the_store_is_open_is_said_and_made_anew(url: str, tmp_path: Path) -> None:
+    store = open_store(url, create=True)
+    store.commit(Change(add=[_quad(1)]))
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(StoreFailed, match="open the store again"):
+        store.commit(Change(add=[_quad(2)]))
+    store.close()
+    again = open_store(url)
+    assert set(again.quads((None, None, None, None))) == {_quad(1), _quad(2)}
+    again.close()
+
+
+def test_a_cache_that_cannot_be_written_is_named(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_store(url, create=True).close()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(StoreFailed, match="XDG_CACHE_HOME"):
+        open_store(url)
+
+
+@pytest.mark.parametrize("body", [zlib.compress(b"another"), b"no compressed text"])
+def test_a_record_that_was_altered_in_the_database_is_named(url: str, tmp_path: Path, body: bytes) -> None:
+    import psycopg
+
+    store = open_store(url, create=True)
+    store.commit(Change(add=[_quad(1)]))
+    store.commit(Change(add=[_quad(2)]))
+    store.close()
+    with psycopg.connect(url.rpartition("&store=")[0]) as owner:
+        owner.execute("UPDATE trails_records SET body = %s WHERE store = %s AND number = 2", (body, store._server.id))
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(StoreFailed, match=r"record 2 of the log .* was altered"):
+        open_store(url)

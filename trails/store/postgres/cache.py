@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from trails.errors import StoreFailed
 from trails.integrity import leaves
 from trails.store import maintenance, marker
 from trails.store.commitlog import CommitLog, Leaves
@@ -69,6 +70,14 @@ def _used(index: Path) -> float:
 def make(store_id: str, number: int, rows: Iterable[bytes]) -> Path:
     """Make the folder of an index that begins after a record, with the leaves of all records until there, without quads."""
     index = folder_of(store_id) / secrets.token_hex(6)
+    try:
+        return _made(index, store_id, number, rows)
+    except OSError as error:
+        discard(index)
+        raise StoreFailed(f"no index can be made at {index} ({error}); make room, or set XDG_CACHE_HOME") from error
+
+
+def _made(index: Path, store_id: str, number: int, rows: Iterable[bytes]) -> Path:
     index.mkdir(mode=0o700, parents=True)
     (index / maintenance.QUADS).mkdir(mode=0o700)
     lines = [line for each in rows for line in lines_of(each)]
@@ -100,14 +109,20 @@ def place(index: Path) -> Place | None:
 
 
 def note(index: Path, digests: dict[int, bytes], erased: int, erased_at: int) -> None:
-    """Write down which records an index may have, in one write."""
+    """Write down which records an index may have, in one write; raise `StoreFailed` where it is gone or cannot be written."""
     named = {f"{number}": digest.hex() for number, digest in digests.items()}
     said = {"digests": named, "erased": erased, "erased_at": erased_at}
-    descriptor = os.open(index / _PLACE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        write_all(descriptor, json.dumps(said).encode().ljust(_SIZE), 0)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(index / _PLACE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            write_all(descriptor, json.dumps(said).encode().ljust(_SIZE), 0)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StoreFailed(
+            f"the index at {index} cannot be written ({error}); what was committed is in the log: open the store again, which "
+            "makes a new index where there is room"
+        ) from error
 
 
 def packed(text: bytes, size: int) -> list[bytes]:

@@ -38,9 +38,14 @@ class Row:
 
     def follows(self, number: int, digest: bytes) -> bool:
         """Tell whether this row is whole and the one after the row with that number and digest."""
-        if self.number != number + 1 or self.digest != _chained(digest, self):
+        return self.number == number + 1 and self.digest == _chained(digest, self)
+
+    def is_whole(self) -> bool:
+        """Tell whether the body is the one that was written."""
+        try:
+            return _digest(zlib.decompress(self.body)) == (self.rewritten or self.body_digest)
+        except zlib.error:
             return False
-        return _digest(zlib.decompress(self.body)) == (self.rewritten or self.body_digest)
 
 
 def row(record: CommitRecord, commit_id: str, number: int, previous: bytes) -> Row:

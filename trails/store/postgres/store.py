@@ -245,6 +245,8 @@ class PostgresStore(EmbeddedStore):
         if head.number < self.number:
             raise self._has_diverged(None)
         for at, row in enumerate(tail, self.number):
+            if not row.is_whole():
+                raise self._was_altered(row)
             if not row.follows(at, digest):
                 raise self._has_diverged(None if at > self.number else row.digest)
             waiting = None if attempt is None else attempt.waiting_for(row.commit_id)
@@ -259,13 +261,25 @@ class PostgresStore(EmbeddedStore):
     def _goes_on(self, number: int, digest: bytes) -> None:
         """Note, before the index gets it, where the log is."""
         if number != self.number:
-            self._note({self.number: self._digest, number: digest})
+            try:
+                self._note({self.number: self._digest, number: digest})
+            except StoreFailed as error:
+                self._give_up(error)
+                raise
         self._digest = digest
 
     def _erased_elsewhere(self, lines: int) -> None:
         """Let no pack that was made before be believed, nor stay: somebody else took text out of the store."""
         self._erased_at = lines
         shutil.rmtree(self._index / maintenance.INDEX / "packs", ignore_errors=True)
+
+    def _was_altered(self, row: Row) -> StoreFailed:
+        error = StoreFailed(
+            f"record {row.number} of the log of {self.location} was altered: it does not hold what its digest says; "
+            "nothing of it was read. Restore the database from a backup"
+        )
+        self._give_up(error)
+        return error
 
     def _has_diverged(self, there: bytes | None) -> StoreFailed:
         error = _diverged(self._server, self.number, self._digest, there)
@@ -473,6 +487,9 @@ class PostgresStore(EmbeddedStore):
         was_open = self._store is not None
         try:
             super().close()
+        except StoreFailed:
+            if not self._diverged:  # an index that is thrown away has nothing to lose
+                raise
         finally:
             self._server.close()
             if was_open and self._diverged:
