@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
@@ -477,3 +478,17 @@ def test_in_prov_a_score_is_an_activity_that_used_the_session_and_its_scorer_is_
     assert "agent:grader" in said[1]
     assert "session:plan" in said[2]
     assert validate(memory).findings == []
+
+
+def test_scores_that_are_given_at_once_are_all_kept(store: Repository) -> None:
+    fill(store)
+
+    def give(number: int) -> str:
+        return store.score("plan#1", "x", number, by="agent:grader").id
+
+    with ThreadPoolExecutor(4) as pool:
+        given = set(pool.map(give, range(20)))
+    assert {score.id for score in store.scores("plan#1", history=True)} == given
+    assert len(given) == 20
+    assert len(store.scores("plan#1")) == 1
+    assert store.verify().findings == ()
