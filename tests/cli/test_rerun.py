@@ -11,6 +11,7 @@ import pytest
 
 import trails
 from tests.support.commands import Run, ok, ok_json
+from trails.reruns import programs
 
 AGENT = """
 import json, os, sys
@@ -141,6 +142,20 @@ def test_a_live_program_that_gives_no_answer_fails(run: Run, tmp_path: Path) -> 
     result = run("rerun", "plan", "--model", "live", "--", *program(tmp_path, text))
     assert result.exit_code == 1
     assert "gave no line with an answer" in result.stderr
+
+
+def test_a_program_that_reads_no_answer_and_ends_well_is_finished(run: Run, tmp_path: Path) -> None:
+    text = 'import os\nos.close(0)\nfor n in range(20):\n    print(\'{"ask": "context"}\', flush=True)\n'
+    told = ok_json(run("rerun", "plan", "--json", "--", *program(tmp_path, text)))
+    assert (told["outcome"], told["agreed"]) == ("finished", 0)
+
+
+def test_a_program_that_does_not_end_is_ended(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "_PATIENCE", 0.01)
+    text = 'import sys, time\nprint(\'{"ask": "model"}\', flush=True)\nsys.stdin.readline()\ntime.sleep(3600)\n'
+    result = run("rerun", "plan", "--json", "--", *program(tmp_path, text))
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["outcome"] == "stopped"
 
 
 def test_what_a_program_appends_itself_is_held_against_the_record(run: Run, tmp_path: Path, place: Path) -> None:

@@ -133,6 +133,10 @@ def test_another_session_of_that_name_is_refused_before_anything_is_run(memory: 
     with pytest.raises(InvalidInput, match="no rerun of 'plan'"):
         trails.rerun_many(plan, agent, 2)
     assert len(memory) == 2
+    other = memory.create(id="other")
+    trails.rerun(other, agent, id="plan~try-0")
+    with pytest.raises(InvalidInput, match="'plan~try-0' is there, and no rerun of 'plan'"):
+        trails.rerun_many(plan, agent, 1, name="try")
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyoxigraph import NamedNode, Quad
 
 import trails
 from tests.support.machines import Size
-from trails import ForkDepthExceeded, InvalidInput, Playing, RecordMiss, Repository, Session, ToolAnswer, ToolCall
+from tests.support.rerun_records import recorded
+from trails import (
+    ForkDepthExceeded,
+    InvalidInput,
+    Playing,
+    RecordMiss,
+    Repository,
+    Session,
+    ToolAnswer,
+    ToolCall,
+    vocab,
+)
 from trails.plumbing import acts
 from trails.records.acts import Copying, Rerunning
+from trails.store.contract import Change
 
 CALLS = [
     {"id": "a", "name": "dice", "arguments": {}},
@@ -130,17 +144,32 @@ def test_a_rerun_is_on_record_as_what_it_was(memory: Repository) -> None:
     assert act.started <= act.time
 
 
-def test_a_changed_record_of_a_rerun_is_found_by_verify(memory: Repository) -> None:
-    from pyoxigraph import Quad
-
-    from trails import vocab
-    from trails.store.contract import Change
-
-    trails.rerun(fill(memory), agent, id="other")
-    [quad] = memory.store.quads((None, vocab.PLAYED_ANSWERS, None, vocab.CATALOG))
-    other = Quad(quad.subject, quad.predicate, vocab.integer(2), quad.graph_name)
+@pytest.mark.parametrize(
+    ("predicate", "value", "code"),
+    [
+        (vocab.PLAYED_ANSWERS, 2, None),
+        (vocab.AGREED_TURNS, 2, "false-rerun"),
+        (vocab.LEFT_RECORD_AT, 7, "false-rerun"),
+    ],
+)
+def test_a_changed_record_of_a_rerun_is_found_by_verify(
+    memory: Repository, predicate: NamedNode, value: int, code: str | None
+) -> None:
+    trails.rerun(fill(memory), agent, id="other", model=lambda _: "Hm", tools=lambda _: "")
+    [quad] = memory.store.quads((None, predicate, None, vocab.CATALOG))
+    other = Quad(quad.subject, quad.predicate, vocab.integer(value), quad.graph_name)
     memory.store.commit(Change(remove=[quad], add=[other]))
-    assert not memory.verify().ok
+    found = memory.verify().findings
+    assert found
+    assert [each.code for each in found if each.code == "false-rerun"] == ([] if code is None else [code])
+
+
+def test_a_rerun_that_was_detached_stays_true(memory: Repository) -> None:
+    done = trails.rerun(fill(memory), agent, id="other", model=lambda _: "Hm", tools=lambda _: "")
+    done.session.detach()
+    memory.delete("plan")
+    assert memory.verify().ok
+    assert [row["left_at"] for row in memory.select("reruns", source="plan").to_dicts()] == [1]
 
 
 def test_a_miss_stops_the_run_and_what_was_said_until_then_is_kept(store: Repository) -> None:
@@ -165,6 +194,9 @@ def test_an_agent_that_swallows_the_miss_gets_nothing_more(memory: Repository) -
         for _ in range(3):
             with pytest.raises(RecordMiss, match="no tool was called before"):
                 run.tool("taxi")
+        for later in (run.model, run.input, run.context, lambda: run.append("user", "More")):
+            with pytest.raises(RecordMiss, match="no tool was called before"):
+                later()
         return "on"
 
     done = trails.rerun(plan, stubborn)
@@ -221,7 +253,10 @@ def test_an_agent_that_fails_keeps_what_it_said_and_its_error_goes_on(store: Rep
 def test_an_interrupt_stores_nothing(memory: Repository) -> None:
     plan = fill(memory)
 
+    kept: list[Playing] = []
+
     def interrupted(run: Playing) -> None:
+        kept.append(run)  # so that what is pending is not collected
         run.append("user", "Other")
         raise KeyboardInterrupt
 
@@ -229,6 +264,24 @@ def test_an_interrupt_stores_nothing(memory: Repository) -> None:
         trails.rerun(plan, interrupted, id="gone")
     assert "gone" not in memory
     assert len(memory) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing is left pending either
+        memory.close()
+
+
+def test_the_same_call_of_another_answer_is_not_played(memory: Repository) -> None:
+    """What a tool answers may hang on all that was said before: only the same chain has its answers."""
+    plan = fill(memory)
+    asked = [
+        {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
+        for call in CALLS
+    ]
+    other = {"role": "assistant", "content": "Let me look twice.", "tool_calls": asked}
+    done = trails.rerun(plan, agent, model=lambda _: other, id="other")
+    assert (done.outcome, done.left_at, done.played) == ("stopped", 1, 0)
+    assert own(done.session, memory) == ["Let me look twice."]
+    assert isinstance(done.error, RecordMiss)
+    assert (done.error.index, done.error.what) == (1, "text")
 
 
 def test_a_call_id_of_the_live_model_makes_no_difference(memory: Repository) -> None:
@@ -414,6 +467,11 @@ def test_a_rerun_of_a_rerun_shares_what_both_share(memory: Repository) -> None:
     other = trails.rerun(plan, agent, model=lambda _: "Hm", tools=lambda _: "", id="other")
     again = trails.rerun(other.session, agent, id="again")
     assert (again.left_at, again.agreed, again.session.parent_session_id) == (None, 4, "other")
+    third = trails.rerun(other.session, agent, model=lambda _: "Oh", tools=lambda _: "", id="third")
+    assert own(third.session, memory) == ["Oh", "Thanks", "Oh"]
+    quoted = next(turn.quoted_from for turn in third.session if turn.quoted_from and turn.session_id == "third")
+    assert (quoted.session_id, quoted.index) == ("other", 2)
+    assert memory.verify().ok
 
 
 def test_a_rerun_goes_with_its_fork_to_another_store(place: Path, tmp_path: Path) -> None:
@@ -435,27 +493,6 @@ def test_a_difference_is_found_where_it_was_planted_and_nowhere_else(memory: Rep
         planted = chance.choice([None, *script])
         done = trails.rerun(plan, agent, model=replaying(plan, planted), tools=answering(plan, planted), on_miss="stop")
         assert done.left_at == planted, seed
-
-
-def recorded(store: Repository, name: str, chance: random.Random) -> tuple[Session, list[int]]:
-    """A random transcript, and the indices of its answers of models and tools."""
-    s = store.create(id=name)
-    script = []
-    for _ in range(chance.randrange(1, 5)):
-        s.append("user", f"go {chance.randrange(3)}")
-        for _ in range(chance.randrange(3)):
-            names = [chance.choice(["dice", "look"]) for _ in range(chance.randrange(1, 4))]
-            calls = [{"id": f"{len(s)}-{n}", "name": each, "arguments": {"n": 0}} for n, each in enumerate(names)]
-            script.append(len(s))
-            s.append("assistant", f"say {chance.randrange(3)}", tool_calls=calls)
-            chance.shuffle(calls)
-            for call in calls:
-                script.append(len(s))
-                s.append("tool", f"answer {chance.randrange(3)}", tool_call_id=str(call["id"]))
-        script.append(len(s))
-        s.append("assistant", f"say {chance.randrange(3)}")
-    s.persist()
-    return s, script
 
 
 def replaying(plan: Session, planted: int | None) -> Callable[[Playing], Any]:

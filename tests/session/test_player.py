@@ -110,6 +110,17 @@ def test_a_transcript_of_messages_is_answered_by_what_it_says(memory: Repository
         player.model([{"role": "system", "content": "Be long."}, *messages[1:2]])
 
 
+def test_a_player_goes_on_behind_what_it_was_asked_with(memory: Repository) -> None:
+    plan = fill(memory)
+    player = memory.player("plan")
+    for call in plan[1].tool_calls:
+        player.tool(call, before=plan.turns[:2])
+    assert player.index == 5
+    assert player.model().content == "Take the train."
+    assert player.model(plan.turns[:1]).index == 1
+    assert [player.tool("dice").content for _ in range(2)] == ["five", "six"]
+
+
 def test_ids_times_and_salts_of_another_run_make_no_difference(memory: Repository) -> None:
     fill(memory)
     again = memory.create(id="again")

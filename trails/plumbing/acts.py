@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from pyoxigraph import NamedNode, Quad
 
 from trails import iris, vocab
-from trails.plumbing.kind import Arriving, Growth, Kind, Leaving
+from trails.errors import IntegrityError
+from trails.model import Finding, SessionRecord
+from trails.plumbing.kind import Arriving, Checks, Evidence, Growth, Kind, Leaving
 from trails.plumbing.taking import Taking
-from trails.records.acts import EXACT, TYPES, Act, Alteration, act_of, act_quads, file_of, file_quads
+from trails.records.acts import EXACT, TYPES, Act, Alteration, Rerunning, act_of, act_quads, file_of, file_quads
 from trails.records.deeds import Deed, author_type
 from trails.store.contract import Matching, QuadStore
 
@@ -131,12 +133,38 @@ def _sessions_from(taking: Taking, subject: str) -> set[str]:
     return {iris.session_id(_iri(quads[0])) for quads in acts if iris.is_session(_iri(quads[0]).partition("/")[0])}
 
 
+def _checks(evidence: Evidence) -> Checks:
+    return Checks(store=lambda records, _: _false_reruns(evidence.store, records))
+
+
+def _false_reruns(store: Matching, records: Mapping[str, SessionRecord]) -> Iterable[Finding]:
+    """Yield a finding for each rerun that does not say what its fork says: how much of the record that shares."""
+    for quad in store.quads((None, vocab.TYPE, vocab.RERUNNING, vocab.CATALOG)):
+        try:
+            act = act_of(_iri(quad), _about(store, quad))
+        except IntegrityError:
+            continue  # what cannot be read is told of every act
+        fork = records.get(act.session_id)
+        if not isinstance(act, Rerunning) or fork is None:
+            continue
+        is_fork_of_it = (fork.parent_session_id,) == act.used  # a detached one has no parent any more
+        if act.left_at not in (None, act.agreed) or (is_fork_of_it and fork.forked_at_index != act.agreed):
+            yield Finding(
+                code="false-rerun",
+                message=f"the rerun that session {act.session_id!r} came of says that {act.agreed} turns agreed and that the "
+                f"record was left at {act.left_at}, and the session forks off at {fork.forked_at_index}: the store was altered",
+                session_id=act.session_id,
+                index=act.agreed,
+            )
+
+
 ACTS: Final = Kind(
     name="acts",
     types=_TYPES,
     links=frozenset({vocab.DONE_TO}),
     logged=_logged,
     as_written=_as_written,
+    checks=_checks,
     leaving=_leaving,
     purges=lambda subject: iris.file_digest(subject) is not None,
     purge=_purge,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -119,7 +120,7 @@ class Pool:
         while fork_id in self.workspace.reader.records([fork_id]):
             act = self._act(fork_id)
             if act.outcome != "failed":
-                return _Place(number, fork_id, rerun_of(load(self.workspace, fork_id), act))
+                return _Place(number, fork_id, rerun_of(load(self.workspace, fork_id, last=0), act))
             tried += 1
             fork_id = f"{first}.{tried}"
         return _Place(number, validate.session_id(fork_id), None)
@@ -132,9 +133,11 @@ class Pool:
             )
         return told[0]
 
-    def run(self, agent: Agent, place: _Place) -> Rerun:
-        """Run one of them, over a handle of its own."""
-        source = load(self.workspace, self.source)
+    def run(self, agent: Agent, place: _Place, here: threading.local) -> Rerun:
+        """Run one of them, over the handle that its thread has."""
+        source: Session | None = getattr(here, "source", None)
+        if source is None:
+            source = here.source = load(self.workspace, self.source)
         options = {**self.options, "id": place.id}
         playing = Playing(source, self.recording, self.ways, options, place.number)
         playing.refuse_early()
@@ -144,8 +147,9 @@ class Pool:
 def _results(pool: Pool, agent: Agent, todo: list[_Place], threads: int) -> Iterator[tuple[int, Rerun]]:
     """Yield the reruns in the order in which they are done; raise in the end what kept one from being stored."""
     failure: BaseException | None = None
+    here = threading.local()
     with ThreadPoolExecutor(threads, thread_name_prefix="trails-rerun") as workers:
-        given: dict[Future[Rerun], int] = {workers.submit(pool.run, agent, each): each.number for each in todo}
+        given: dict[Future[Rerun], int] = {workers.submit(pool.run, agent, each, here): each.number for each in todo}
         try:
             for future in as_completed(given):
                 if (error := future.exception()) is not None:

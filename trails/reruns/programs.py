@@ -59,12 +59,10 @@ class Program:
                     pipes.send(self._answer(run, asked))
             except RecordMiss as miss:
                 said = {"index": miss.index, "what": miss.what, "recorded": miss.recorded, "found": miss.found}
-                with suppress(TrailsError):
-                    pipes.send({"miss": said})
+                pipes.send({"miss": said})
                 raise
             except InvalidInput as error:
-                with suppress(TrailsError):
-                    pipes.send({"error": error.message})
+                pipes.send({"error": error.message})
                 raise
 
     @contextmanager
@@ -150,13 +148,11 @@ class _Pipes:
         return said
 
     def send(self, said: Mapping[str, Any]) -> None:
-        """Write a line to the program."""
+        """Write a line to the program; one that has ended needs none, and how it ended is seen by `end`."""
         assert self._process.stdin is not None  # noqa: S101 - a pipe
-        try:
+        with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(said, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
             self._process.stdin.flush()
-        except OSError as error:
-            raise TrailsError(f"{self._name} ended before it read an answer") from error
 
     def end(self) -> None:
         """Wait for the program to end; raise `TrailsError` where its code is not 0."""

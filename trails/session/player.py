@@ -60,7 +60,7 @@ class Player(Handle, public=True):
         """Return the turn that the model answered next, or after `before`: a session, or a list of turns or messages.
 
         Messages are those of `Session.extend`, in the shape in which the session was recorded. A system message at their
-        beginning must say what the session's system prompt says.
+        beginning must say what the session's system prompt says. An answer that is asked for again begins its tool calls anew.
 
         Raises `RecordMiss` where the record has no such transcript before an answer, naming where the two first differ.
         """
@@ -70,6 +70,7 @@ class Player(Handle, public=True):
         if found is None:
             self._no_model()
         self._index += 1
+        self._open.pop(self._record.digests[self._index], None)
         return found
 
     def tool(

@@ -183,6 +183,9 @@ class OpenCalls:
         self.asking = asking
         self.answers: dict[int, ToolAnswer] = {}
         """The answers so far, by the position of their call."""
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for position, call in enumerate(self.calls):
+            self._places[call_key(call)].append(position)
 
     @property
     def calls(self) -> Sequence[ToolCall]:
@@ -194,17 +197,14 @@ class OpenCalls:
 
         Of equal calls it is the one with the id that is asked for, else the first that has no answer yet.
         """
-        key = call_key(call)
-        left = [n for n, each in enumerate(self.calls) if n not in self.answers and call_key(each) == key]
+        left = [n for n in self._places.get(call_key(call), ()) if n not in self.answers]
         return next((n for n in left if self.calls[n].id == call.id), left[0] if left else None)
 
     def missing(self, call: ToolCall, index: int) -> Difference:
         """Return what is different about a call that `pick` does not find; `index` is where its answer would stand."""
-        key = call_key(call)
         if self.asking is None:
             return Difference(index, "no tool was called before", None, call.name)
-        equal = sum(call_key(each) == key for each in self.calls)
-        if equal:
+        if equal := len(self._places.get(call_key(call), ())):
             return Difference(index, f"number of equal calls of {call.name}", str(equal), str(equal + 1))
         left = [each for n, each in enumerate(self.calls) if n not in self.answers]
         nearest = next((each for each in left if each.name == call.name), left[0] if left else None)
