@@ -24,6 +24,7 @@ NEEDED = {
     *("trails/_samples/release-plan.jsonl", "ontology/trails.ttl", "queries/catalogue/forest.rq"),
     *("queries/audit/incomplete-turns.rq", "trails/guide/audit.md"),
     *("trails/guide/graph.md", "trails/guide/python.md"),
+    *("trails/transcripts/exporting/page.css", "trails/transcripts/exporting/page.js"),
     *("queries/core/lineage.rq", "tests/__init__.py", "tests/conftest.py", "tests/cli/test_cli.py"),
     *("tests/support/writer.py", "tests/support/session_cases.py", "tests/support/formats/make.py"),
     *("tests/support/formats/format-1.tar.gz", "tests/whole/test_packaging.py"),
@@ -72,6 +73,8 @@ def test_the_wheel_has_every_page_of_the_guide_and_every_query(tmp_path: Path) -
     assert {name for name in names if name.endswith(".md")} == {*pages, "trails/_data/ontology/README.md"}
     asked = {f"trails/_data/queries/{each.folder}/{each.name}.rq" for each in queries.load_all().values()}
     assert {name for name in names if name.endswith(".rq")} == asked
+    page = {f"trails/transcripts/exporting/page.{kind}" for kind in ("css", "js")}
+    assert {name for name in names if name.endswith((".css", ".js"))} == page
 
 
 # --- what continuous integration installs

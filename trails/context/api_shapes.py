@@ -50,12 +50,8 @@ def _beside(message: Message) -> _Json:
 
 
 def _openai_said(message: Message) -> _Json:
-    refusals = [p.part["refusal"] for p in message.pieces if isinstance(p, Block) and p.part.get("type") == "refusal"]
-    text = "\n".join(
-        text_of(p)
-        for p in message.pieces
-        if text_of(p) and not (isinstance(p, Block) and p.part.get("type") == "refusal")
-    )
+    refusals = [p.part["refusal"] for p in message.pieces if isinstance(p, Block) and _is_refusal(p)]
+    text = "\n".join(text_of(p) for p in message.pieces if text_of(p) and not (isinstance(p, Block) and _is_refusal(p)))
     said: _Json = {"content": text or None} | _beside(message)
     if refusals:
         said["refusal"] = "\n".join(refusals)
@@ -64,6 +60,10 @@ def _openai_said(message: Message) -> _Json:
     if message.calls:
         said["tool_calls"] = [_openai_call(call, message) for call in message.calls]
     return said
+
+
+def _is_refusal(block: Block) -> bool:
+    return block.part.get("type") == "refusal" and isinstance(block.part.get("refusal"), str)
 
 
 def _openai_call(call: ToolCall, message: Message) -> _Json:

@@ -7,7 +7,7 @@ become the user's: summaries and what a person ran are told to the model, not sa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
@@ -195,7 +195,7 @@ def _structured(turn: Spoken) -> list[Message]:
     for part in content:
         if isinstance(part, Mapping) and (found := parts.calls_in([part])):
             if part.get("type") == _SERVER_SIDE:
-                said += [Block(part)] if part["id"] in served else []
+                said += [Block(part)] if _names(part, "id", served) else []
                 continue
             calls += found
             placed += [len(said)] * len(found)
@@ -203,7 +203,7 @@ def _structured(turn: Spoken) -> list[Message]:
         elif isinstance(part, Mapping) and (results := parts.results_in([part])):
             body = _pieces(_body(part))
             answers += [_answer(turn, each.call_id, tuple(body), is_error=each.is_error, raw=part) for each in results]
-        elif isinstance(part, Mapping) and part.get("tool_use_id") in served:
+        elif isinstance(part, Mapping) and _names(part, "tool_use_id", served):
             said.append(Block(part))
         else:
             said += _pieces([part])
@@ -218,8 +218,13 @@ def _structured(turn: Spoken) -> list[Message]:
 def _served(content: Iterable[Any]) -> set[str]:
     """Return the ids of the calls that the provider itself ran, and answered in the same message."""
     typed = [part for part in content if isinstance(part, Mapping)]
-    asked = {part.get("id") for part in typed if part.get("type") == _SERVER_SIDE}
-    return {str(part["tool_use_id"]) for part in typed if is_served_result(part) and part.get("tool_use_id") in asked}
+    asked = {part["id"] for part in typed if part.get("type") == _SERVER_SIDE and isinstance(part.get("id"), str)}
+    return {part["tool_use_id"] for part in typed if is_served_result(part) and _names(part, "tool_use_id", asked)}
+
+
+def _names(part: Mapping[str, Any], key: str, ids: Collection[str]) -> bool:
+    """Tell whether a part names one of some ids; what stands there may be anything."""
+    return isinstance(named := part.get(key), str) and named in ids
 
 
 def is_served_result(part: Mapping[str, Any]) -> bool:
@@ -307,7 +312,7 @@ def _piece(part: Any) -> Piece:
         return part
     if not isinstance(part, Mapping):
         return json.dumps(part, ensure_ascii=False)
-    kind = part.get("type")
+    kind = named if isinstance(named := part.get("type"), str) else None
     if kind == "text" and isinstance(part.get("text"), str) and any(part.get(name) for name in _BESIDE_TEXT):
         return Block(dict(part), part["text"])
     if kind in _TEXT_TYPES:
@@ -318,7 +323,7 @@ def _piece(part: Any) -> Piece:
 
 
 def _own_or_shown(part: Mapping[str, Any]) -> Piece:
-    if part.get("type") in _BLOCKS:
+    if _names(part, "type", _BLOCKS):
         return Block(dict(part), parts.plain_text([part]))
     return _shown_picture(part) or parts.plain_text([part])
 

@@ -390,8 +390,10 @@ def export_session(
 ) -> SessionExport:
     """Write a session with what it inherits to a binary file, and return what was written and what the format cannot say.
 
-    `nquads` and `trig` are exact; `pi` is a session file; `html` is one page that needs nothing else. With `forks` all forks of
-    the session come along, theirs too, in the formats that can hold them; the others raise `InvalidInput`.
+    `nquads` and `trig` are exact; `pi` is a session file; `html` one page that needs nothing else; `messages` JSON lines that
+    chat models are tuned on; `inspect` a log of Inspect AI; `atif` a trajectory of Harbor. With `forks` all forks of the
+    session come along, theirs too, in the formats that can hold them; the others raise `InvalidInput`. So do `openclaw` and
+    `parquet`, which are folders, and an `atif` of a session without turns. Raises what reading the transcript raises.
 
     >>> import io, trails
     >>> with trails.open(":memory:") as store:

@@ -56,12 +56,11 @@ def _trajectory(family: Family, member: Member, lost: Counter[str]) -> _Json:
     record, turns = member.record, family.transcript(member)
     came = (record.source_session or "").startswith(_SOURCE)
     meta: Mapping[str, Any] = record.meta if came else {}
-    named = meta.get("agent")
     models = Counter(turn.model for turn in turns if turn.model)
     model = meta.get("model") or (models.most_common(1)[0][0] if models else None)
     agent = {"name": record.agent, "version": "unknown", **({"model_name": model} if model else {})}
     root: _Json = {"schema_version": VERSION, "session_id": record.id, "trajectory_id": record.id}
-    root["agent"] = agent | (named if isinstance(named, dict) else {})
+    root["agent"] = agent | _object(meta.get("agent"))
     if isinstance(tools := record.meta.get("tools"), list):
         root["agent"].setdefault("tool_definitions", tools)
     steps = _Steps(record.id, came=came, lost=lost)
@@ -75,7 +74,7 @@ def _trajectory(family: Family, member: Member, lost: Counter[str]) -> _Json:
         root["final_metrics"] = _totals(turns, len(steps.steps))
     if record.parent_session_id is not None:
         place = {"forked_from": record.parent_session_id, "forked_at_turn": record.starts_at}
-        root["extra"] = {**root.get("extra", {}), "trails": place}
+        root["extra"] = {**_object(root.get("extra")), "trails": place}
     inner = [_trajectory(each, one, lost) for each in family.spawned.get(record.id, ()) for one in each.asked()]
     lost["spawned session"] += sum(not each["steps"] for each in inner)
     if inner := [each for each in inner if each["steps"]]:
@@ -146,10 +145,9 @@ class _Steps:
             step["model_name"] = turn.model
         if thoughts := [text for piece in message.pieces if isinstance(piece, Thought) for text in _thought(piece)]:
             step["reasoning_content"] = "\n".join(thoughts)
-        beside = turn.meta.get("tool_calls") if self._came else None
-        extras = beside if isinstance(beside, dict) else {}
+        beside = _object(turn.meta.get("tool_calls")) if self._came else {}
         if message.calls:
-            step["tool_calls"] = [self._call(call) | extras.get(call.id, {}) for call in message.calls]
+            step["tool_calls"] = [self._call(call) | _object(beside.get(call.id)) for call in message.calls]
         if first and turn.session_id == self._owner and (metrics := self._metrics(turn)):
             step["metrics"] = metrics
 
@@ -163,8 +161,7 @@ class _Steps:
             if cost:
                 told = turn.usage.get("cost")
                 made["cost_usd"] = told if isinstance(told, int | float) else float(cost)
-        more = turn.meta.get("metrics") if self._came else None
-        return made | (more if isinstance(more, dict) else {})
+        return made | (_object(turn.meta.get("metrics")) if self._came else {})
 
     def _call(self, call: ToolCall) -> _Json:
         arguments = call.input
@@ -192,7 +189,7 @@ class _Steps:
         result |= {"subagent_trajectory_ref": refs} if isinstance(refs, list) else {}
         if (text := self._text(message)) or not isinstance(refs, list):
             result["content"] = text
-        extra = dict(meta["extra"]) if isinstance(meta.get("extra"), dict) else {}
+        extra = dict(_object(meta.get("extra")))
         if message.is_error:
             extra["is_error"] = True
         if message.call_id is not None and not asked:
@@ -203,6 +200,10 @@ class _Steps:
         self._lost["image"] += sum(isinstance(piece, Picture) for piece in message.pieces)
         said = ("[image]" if isinstance(piece, Picture) else text_of(piece) for piece in message.pieces)
         return "\n".join(filter(None, said))
+
+
+def _object(value: object) -> _Json:
+    return value if isinstance(value, dict) else {}
 
 
 def _thought(thought: Thought) -> list[str]:

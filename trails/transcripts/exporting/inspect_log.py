@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final
 
-from trails.context.messages import HEADINGS, Message, Picture, Piece, Thought, messages_of, text_of
+from trails.context.messages import HEADINGS, messages_of
 from trails.legible import count
 from trails.model import ToolCall, Turn
-from trails.transcripts.exporting import inspect_scores
+from trails.transcripts.exporting import inspect_messages, inspect_scores
 from trails.transcripts.exporting.family import Family, Member
 from trails.transcripts.exporting.report import SessionExport
 
@@ -29,7 +29,6 @@ _NO_MODEL: Final = "none/none"
 _BY_PLACE: Final = "messages"
 """What the name of a message begins with that had no id in its log; of others with a slash that is the span's id."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_NOT_A_MESSAGE: Final = frozenset({"branch", "from_anchor", "tool_calls"})
 _OF_A_SAMPLE: Final = (
     *(
         "target",
@@ -302,7 +301,7 @@ class _Sample:
             self._begin = self._time
         made = []
         for message in self._messages(turn):
-            if message["role"] == "assistant" and (not self._came or _was_generated(turn)):
+            if message["role"] == "assistant" and (not self._came or inspect_messages.was_generated(turn)):
                 self._model_event(turn, message, span, line)
                 self._generated.add(len(self._pool))
             elif message["role"] == "tool" and (call := calls.get(message.get("tool_call_id", ""))) is not None:
@@ -315,7 +314,7 @@ class _Sample:
     def _model_event(self, turn: Turn, message: _Json, span: str, line: _Line) -> None:
         self._lost["time"] += turn.time is None
         called = turn.facts.model_call
-        model, usage = turn.model or _NO_MODEL, _usage(turn)
+        model, usage = turn.model or _NO_MODEL, inspect_messages.usage(turn)
         reason = _STOP_REASONS.get(str(called.stop_reason), "unknown") if called and called.stop_reason else "stop"
         for name, number in (usage or {}).items():
             if isinstance(number, int) and not isinstance(number, bool):
@@ -323,7 +322,7 @@ class _Sample:
         output = {
             "model": model,
             "choices": [{"message": message, "stop_reason": reason}],
-            "completion": _text(message),
+            "completion": inspect_messages.text(message),
         }
         told = turn.call
         started = told.started if told and told.started else self._time
@@ -355,8 +354,8 @@ class _Sample:
             type="function",
             id=call.id,
             function=call.name,
-            arguments=_arguments(call),
-            result=_text(message),
+            arguments=inspect_messages.arguments(call),
+            result=inspect_messages.text(message),
             message_id=message["id"],
             **error,
         )
@@ -369,23 +368,10 @@ class _Sample:
         if self._came and turn.source_ids:
             span, slash, rest = turn.source_ids[0].partition("/")
             name = rest if slash and span != _BY_PLACE else turn.source_ids[0]
-        if self._came and not turn.redacted and turn.role in _ROLES:
-            return [self._as_it_was(turn, name)]
-        shown = [_shown(each, turn) for each in messages_of(turn)]
+        if self._came and not turn.redacted and turn.role in inspect_messages.ROLES:
+            return [inspect_messages.as_it_was(turn, name)]
+        shown = [inspect_messages.shown(each, turn) for each in messages_of(turn)]
         return [{"id": name if n == 0 else f"{name}-{n}", **each} for n, each in enumerate(shown)]
-
-    @staticmethod
-    def _as_it_was(turn: Turn, name: str) -> _Json:
-        extras = turn.meta.get("tool_calls")
-        beside = extras if isinstance(extras, dict) else {}
-        message: _Json = {"id": name, "content": turn.content, "role": turn.role}
-        if turn.tool_calls:
-            message["tool_calls"] = [_call(call) | beside.get(call.id, {}) for call in turn.tool_calls]
-        if turn.tool_results:
-            message["tool_call_id"] = turn.tool_results[0].call_id
-        if turn.model is not None:
-            message["model"] = turn.model
-        return message | {key: value for key, value in turn.meta.items() if key not in _NOT_A_MESSAGE}
 
 
 class _Line:
@@ -410,71 +396,5 @@ class _Line:
         return [list(each) for each in self._ranges]
 
 
-def _was_generated(turn: Turn) -> bool:
-    """Tell whether an imported answer came of a model call that the log told of; a model alone is only who spoke."""
-    made = turn.facts.model_call
-    return made is not None and any((made.usage_json, made.stop_reason, made.call))
-
-
-_ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
-
-
-def _shown(message: Message, turn: Turn) -> _Json:
-    made: _Json = {"role": message.role, "content": _content(message.pieces)}
-    if message.role == "assistant":
-        made |= {"source": "generate"} | ({} if turn.model is None else {"model": turn.model})
-        if message.calls:
-            made["tool_calls"] = [_call(call) for call in message.calls]
-    if message.role == "tool":
-        made |= {} if message.call_id is None else {"tool_call_id": message.call_id}
-        made |= {"error": {"type": "unknown", "message": message.text}} if message.is_error else {}
-    return made
-
-
-def _content(pieces: Sequence[Piece]) -> str | list[_Json]:
-    if len(pieces) == 1 and isinstance(pieces[0], str):
-        return pieces[0]
-    return [_part(piece) for piece in pieces] if pieces else ""
-
-
-def _part(piece: Piece) -> _Json:
-    if isinstance(piece, Picture):
-        return {"type": "image", "image": piece.url or f"data:{piece.media_type};base64,{piece.data}"}
-    if isinstance(piece, Thought):
-        part = piece.part
-        text = next(
-            (part[key] for key in ("thinking", "text", "reasoning", "content") if isinstance(part.get(key), str)), ""
-        )
-        return {"type": "reasoning", "reasoning": text}
-    return {"type": "text", "text": text_of(piece)}
-
-
-def _text(message: _Json) -> str:
-    content = message["content"]
-    if isinstance(content, str):
-        return content
-    return "\n".join(str(part["text"]) for part in content if isinstance(part, dict) and part.get("type") == "text")
-
-
 def _dataset(told: object, sample_id: object) -> _Json:
     return dict(told) if isinstance(told, Mapping) else {"name": str(told), "samples": 1, "sample_ids": [sample_id]}
-
-
-def _arguments(call: ToolCall) -> _Json:
-    arguments = call.input
-    return arguments if isinstance(arguments, dict) else {} if arguments is None else {"value": arguments}
-
-
-def _call(call: ToolCall) -> _Json:
-    return {"id": call.id, "function": call.name, "arguments": _arguments(call), "type": "function"}
-
-
-def _usage(turn: Turn) -> _Json | None:
-    """Return what a call used under Inspect's names; what came under them stays as it is."""
-    if turn.facts.model_call is None or not turn.usage:
-        return None
-    if {"input_tokens", "output_tokens", "total_tokens"} <= turn.usage.keys():
-        return {name: number for name, number in turn.usage.items() if isinstance(number, int | float)}
-    read, written, cost = turn.facts.model_call.spent
-    made: _Json = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
-    return made | ({"total_cost": float(cost)} if cost else {})

@@ -327,7 +327,8 @@ class _Page:
         """Return a part of structured content; calls stand below the turn, so they are none here."""
         if parts.calls_in([part]):
             return ""
-        kind = part.get("type") if isinstance(part, Mapping) else None
+        named = part.get("type") if isinstance(part, Mapping) else None
+        kind = named if isinstance(named, str) else None
         if isinstance(part, str) or kind in _TEXTS or parts.results_in([part]):
             return _block(text, "h" if kind in _THOUGHTS else "") if (text := parts.plain_text([part])) else ""
         shown = json.dumps(part, ensure_ascii=False, default=str)
