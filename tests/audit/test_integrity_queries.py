@@ -49,6 +49,7 @@ DAMAGED: list[Answer] = [
         ("ledger", "lost/ledger", "lost", None),
         ("note", None, "lost", None),
         ("prompt", "lost/system/1", "lost", None),
+        ("score", None, "lost", None),
         ("spawned", "minion", "lost", None),
         ("tag", "tag:old", "lost", None),
         ("turns", "lost", "lost", None),
@@ -149,6 +150,7 @@ def _lose(store: Repository) -> None:
     store.create(id="minion", spawned_by="lost").persist()
     store.tags.add("old", "lost")
     store.notes.add("lost", 0, "Look here")
+    store.score("lost", "length", 1)
     trails.Ledger(store).receive("lost", "Hello", author="eve")
     _drop(store, _about(store, lost.iri, vocab.CATALOG))
     _say(store, "gone", 1)
@@ -215,8 +217,8 @@ def test_a_query_on_integrity_answers_what_was_counted_by_hand(
     stores: dict[str, Engines], engine: str, place: str, answer: Answer
 ) -> None:
     found, expected = answered(stores[place], engine, answer)
-    if answer[0] == "orphans":  # a note's id is drawn by lot
-        found = [(row[0], None if row[0] == "note" else row[1], *row[2:]) for row in found]
+    if answer[0] == "orphans":  # the ids of notes and scores are drawn by lot
+        found = [(row[0], None if row[0] in ("note", "score") else row[1], *row[2:]) for row in found]
     assert found == expected
 
 
@@ -345,6 +347,7 @@ def test_orphans_are_what_names_a_session_that_has_no_row(tampered: list[PlainQu
             "trails:promptOf": "prompt",
             "trails:noteOn": "note",
             "trails:tagOf": "tag",
+            "trails:scored": "score",
             "trails:currentSession": "conversation",
             "trails:ledgerOf": "ledger",
         }

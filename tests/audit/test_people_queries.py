@@ -108,6 +108,8 @@ OFFICE: list[Answer] = [
     ("personal-data", {"principal": "ben"}, "kind how session", [
         ("Copying", "session", "copy"),
         ("Note", "wasAttributedTo", "desk"),
+        ("Score", "wasAssociatedWith", "desk"),
+        ("Score", "session", "side"),
         ("Session", "wasAttributedTo", "copy"),
         ("Session", "wasAttributedTo", "side"),
         *[("Turn", "session", "copy")] * 5,
@@ -191,6 +193,8 @@ def office(store: Repository) -> None:
     old.flatten(id="kept")
     store.delete("old")
     store.notes.add("desk", 0, "Why?", by="ben")
+    store.score("desk", "tone", "warm", by="ben")
+    store.score("side", "tone", "warm", by="agent:grader")
 
 
 @pytest.fixture(scope="module")

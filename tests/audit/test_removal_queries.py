@@ -59,6 +59,7 @@ DIARY: list[Answer] = [
     ]),
     ("redacted-repeats", {"session": "mail"}, "turn kind where gone", [
         ("mail#0", "note", "mail", False),
+        ("mail#0", "score", "mail", False),
         ("mail#5", "delivery", "mail", True),
     ]),
     ("redacted-repeats", {"session": "picks"}, "turn", []),
@@ -155,6 +156,9 @@ def _mail(store: Repository) -> None:
     mail.append("assistant", "Long ago", time=months_ago(14))
     mail.persist()
     store.notes.add("mail", 0, "Look here")
+    store.score("mail#0", "tone", "warm", by="ann")
+    store.score("mail#0", "length", 9, by="ann")
+    store.score("mail", "tone", "warm", by="ann")
     ledger = trails.Ledger(store)
     ledger.receive("mail", "And?", channel="smtp")
     ledger.process("mail", lambda _: "Sent")
@@ -233,13 +237,15 @@ def test_what_a_removal_leaves_is_the_digest_by_which_the_rest_is_proven() -> No
         first, second = plan.append("user", "One"), plan.append("user", "Two")
         plan.persist()
         tag, note = store.tags.add("v1", "plan@1"), store.notes.add("plan", 1, "Look")
+        score = store.score("plan#0", "tone", "warm")
         store.redact("plan", 1)
         store.tags.remove("v1")
         store.notes.remove(note.id)
+        store.remove_score(score.id)
         rows = PlainQuads(store).asked("removals")
-        digests = [("turn", second.digest), ("tag", first.digest), ("note", second.digest)]
+        digests = [("turn", second.digest), ("tag", first.digest), ("note", second.digest), ("score", first.digest)]
         assert [(row["what"], row["proof"]) for row in rows] == digests
-        assert [row["thing"] for row in rows] == [second.iri, tag.name, note.id]
+        assert [row["thing"] for row in rows] == [second.iri, tag.name, note.id, score.id]
         store.delete("plan")
         last = PlainQuads(store).asked("removals")[-1]
         assert (last["what"], last["head"], last["turns"], last["rule"]) == ("session", second.digest, 2, None)
@@ -282,7 +288,7 @@ def test_removals_are_all_deletions_once_for_each_place(drawn: list[PlainQuads])
         tombs = set(plain.of_class("Tombstone"))
         assert {row["session"] for row in rows if row["what"] == "session"} == tombs
         whats |= {row["what"] for row in rows}
-    assert whats >= {"session", "turn", "tag", "note"}
+    assert whats >= {"session", "turn", "tag", "note", "score"}
 
 
 def test_what_repeats_a_redacted_turn_is_found_by_reading_every_transcript(drawn: list[PlainQuads]) -> None:
@@ -299,6 +305,8 @@ def test_what_repeats_a_redacted_turn_is_found_by_reading_every_transcript(drawn
             }
             notes = {each for each in plain.of_class("Note") if plain.value(each, "trails:namedDigest") == digest}
             expected |= {(iri, "note", each) for each in notes}
+            scored = {each for each in plain.of_class("Score") if plain.value(each, "trails:namedDigest") == digest}
+            expected |= {(iri, "score", each) for each in scored if plain.value(each, "trails:scoredFrom") is not None}
         for record, turns in plain.transcripts():
             seen = [turn for turn in turns if turn.iri in redacted]
             for turn in turns:
@@ -307,7 +315,9 @@ def test_what_repeats_a_redacted_turn_is_found_by_reading_every_transcript(drawn
                     continue
                 through = turn.index - 1 if made.summarised_through is None else made.summarised_through
                 expected |= {(each.iri, "summary", turn.iri) for each in seen if each.index <= through}
-        texts = {thing for thing, _ in plain.pairs("prov:value")}
+        texts = {thing for thing, _ in plain.pairs("prov:value")} | {
+            each for each in plain.of_class("Score") if plain.value(each, "trails:reason")
+        }
         expected = {each for each in expected if each[0] != each[2] and each[2] in texts}
         rows = plain.asked("redacted-repeats")
         assert {(row["turn"], row["kind"], row["repeat"]) for row in rows} == expected

@@ -17,6 +17,7 @@ from trails.audit.packing import pack
 from trails.plumbing import acts
 from trails.prov import exporting
 from trails.records.acts import Reading
+from trails.transcripts.exporting.parquet import export_tables
 from trails.transcripts.formats import export_session
 
 
@@ -52,7 +53,7 @@ def test_by_default_no_read_changes_a_quad(store: Repository) -> None:
     assert store.store.log.lines() == log
 
 
-@pytest.mark.parametrize("form", ["nquads", "trig", "pi"])
+@pytest.mark.parametrize("form", ["nquads", "trig", "pi", "html", "messages", "inspect"])
 def test_an_export_says_who_read_which_session_through_which_index(tmp_path: Path, form: str) -> None:
     with trails.open(tmp_path / "s", create=True, actor="eve", record_reads=True) as store:
         family(store)
@@ -67,6 +68,16 @@ def test_an_export_says_who_read_which_session_through_which_index(tmp_path: Pat
         assert isinstance(reading, Reading)
         assert reading.used == ("fork", "root")
         assert store.verify().ok
+
+
+def test_what_a_page_or_tables_show_of_other_sessions_is_on_record_too(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="pip install 'trails[arrow]'")
+    with trails.open(":memory:", actor="eve", record_reads=True) as store:
+        family(store)
+        export_session(store, "root", "html", io.BytesIO(), forks=True)
+        assert sorted(target.rpartition(":")[2] for (target,) in rows(store, "target")) == ["fork", "root"]
+        export_tables(store, tmp_path / "tables")
+        assert len(rows(store, "target")) == 5
 
 
 def test_prov_of_one_session_and_of_all_is_on_record(tmp_path: Path) -> None:

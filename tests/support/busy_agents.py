@@ -252,6 +252,11 @@ class BusyAgents:
         for number in range(3):
             self.store.tags.add(f"gone-{number}", "root-3")
             self.store.tags.remove(f"gone-{number}", by=self.chance.choice(PEOPLE))
+            self.store.score(
+                f"root-{number}#0", "tone", "Never mind", reason="It says so", by=self.chance.choice(PEOPLE)
+            )
+            score = self.store.score("root-3", "length", number, by=self.chance.choice(PEOPLE))
+            self.store.remove_score(score.id, by=self.chance.choice(PEOPLE))
             note = self.store.notes.add("root-3", 0, "Never mind")
             self.store.notes.remove(note.id, by=self.chance.choice(PEOPLE))
 

@@ -80,7 +80,7 @@ def test_an_answer_that_comes_late_or_in_a_fork_is_a_step_of_its_own(memory: Rep
     root, report = trajectory(memory)
     apart = {"results": [{"content": "late", "extra": {"call_id": "c1"}}]}
     assert (root["steps"][2]["source"], root["steps"][2]["observation"]) == ("system", apart)
-    assert "1 result apart from the step that asked, without the call's id" in report.left_out
+    assert "1 result: apart from the step that asked, the call's id beside it" in report.left_out
     root, _ = trajectory(memory, "fork")
     assert [step.get("is_copied_context") for step in root["steps"]] == [True, None]
     assert root["steps"][1]["observation"]["results"][0]["content"] == "other"
@@ -112,7 +112,7 @@ def test_arguments_that_are_no_object_stand_under_a_name(memory: Repository) -> 
     session.persist()
     root, report = trajectory(memory)
     assert root["steps"][0]["tool_calls"][0]["arguments"] == {"value": [1, 2]}
-    assert "1 argument that is no object, under the name `value`" in report.left_out
+    assert "1 argument: no object, so under the name `value`" in report.left_out
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,30 @@ def test_two_branches_that_begin_with_the_same_words_fork_at_the_same_turn(memor
 
 def test_a_branch_span_without_a_branch_event_is_ordinary_content() -> None:
     events = [BRANCH[0], model_event("b", [[0, 1]], HELLO)]
-    assert len(only(as_json(sample([HI, HELLO], events=events, pool=[HI]))).paths) == 1
+    found = parsed(as_json(sample([HI, HELLO], events=events, pool=[HI])))
+    assert len(found.sessions[0].paths) == 1
+    assert not any("replay" in note for note in found.notes)
+
+
+def test_an_agent_that_was_handed_the_conversation_speaks_in_it() -> None:
+    events = [
+        span("h", "handoff", "writer"),
+        span("t", "tool", "transfer_to_writer", "h"),
+        span("g", "agent", "writer", "t"),
+        model_event("g", [[0, 1]], HELLO),
+    ]
+    assert len(parsed(as_json(sample([HI, HELLO], events=events, pool=[HI]))).sessions) == 1
+
+
+def test_chunks_are_ordered_by_their_numbers_and_not_as_texts() -> None:
+    fillers = [{"event": "info", "data": n} for n in range(9)]
+    events = [*fillers, *BRANCH, model_event("b", [[0, 1]], said("assistant", "other", "x1"))]
+    whole = sample([], events=[], pool=[])
+    shell = {key: whole[key] for key in ("id", "epoch")} | {"message_refs": [[0, 2]]}
+    folder = "samples/1_epoch_1"
+    chunks = {f"{folder}/events/{n}.json": [event] for n, event in enumerate(events)}
+    data = as_eval(**{f"{folder}/sample.json": shell, f"{folder}/messages/0.json": [HI, HELLO], **chunks})
+    assert [texts(path) for path in only(data).paths] == [["hi", "hello"], ["hi", "other"]]
 
 
 def test_calls_that_no_message_tells_are_counted_and_those_of_an_agent_are_a_session() -> None:
@@ -319,6 +342,14 @@ def test_scores_come_with_their_scorer_and_reason_and_again_add_nothing(store: R
     assert store.verify().ok
 
 
+def test_a_score_that_says_the_same_at_another_time_is_the_same(memory: Repository) -> None:
+    for minute in (4, 5):
+        done = f"2026-01-02T03:0{minute}:00+00:00"
+        report = import_bytes(memory, as_json(sample([HI], scores={"match": {"value": "C"}}, completed_at=done)))
+    assert report.scores_added == 0
+    assert len(memory.scores("inspect:ev:1:1", history=True)) == 1
+
+
 def test_an_edited_score_comes_with_its_author_and_reason_and_the_first_one_stays() -> None:
     edit = {"author": "ann", "reason": "a typo", "timestamp": "2026-02-03T00:00:00+00:00"}
     history = [{"value": "I", "explanation": "differs"}, {"value": "C", "explanation": "UNCHANGED", "provenance": edit}]
@@ -334,7 +365,8 @@ def test_a_score_that_was_removed_here_does_not_come_back(memory: Repository) ->
     import_bytes(memory, data)
     [score] = memory.scores("inspect:ev:1:1")
     memory.remove_score(score.id)
-    assert import_bytes(memory, data).scores_added == 0
+    again = import_bytes(memory, data)
+    assert (again.scores_added, again.problems) == (0, [])
     assert memory.scores("inspect:ev:1:1") == []
 
 

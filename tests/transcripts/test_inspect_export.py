@@ -79,7 +79,7 @@ def test_what_no_model_answered_in_a_branch_stands_in_an_info_event_and_is_count
     (info,) = [event for event in found["samples"][0]["events"] if event["event"] == "info"]
     assert info["data"]["session"] == "deep"
     assert [message["content"] for message in info["data"]["unanswered"]] == ["y"]
-    assert report.left_out[1:] == ("1 turn of branches that no model answered, which stand in `info` events",)
+    assert report.left_out[1:] == ("1 turn: of branches, no model answered, so in `info` events",)
 
 
 def test_calls_scores_usage_and_the_system_prompt_stand_where_inspect_has_them(memory: Repository) -> None:
@@ -113,7 +113,12 @@ def test_calls_scores_usage_and_the_system_prompt_stand_where_inspect_has_them(m
     )
     assert sample["model_usage"] == {"m/1": {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}}
     score = sample["scores"]["accuracy"]
-    assert (score["value"], score["explanation"], score["metadata"]["by"]) == (0.5, "half", "judge")
+    (state,) = score["history"]
+    assert (score["value"], state["provenance"]["author"], state["provenance"]["reason"]) == (
+        0.5,
+        "agent:judge",
+        "half",
+    )
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -138,6 +143,7 @@ def kept(store: Repository, root: str) -> list[Any]:
             twig.node.relation,
             twig.node.forked_at,
             [[getattr(turn, name) for name in _KEPT] for turn in store.load(twig.node.id).turns],
+            [(each.name, each.value, each.by, each.reason, each.time) for each in store.scores(twig.node.id)],
         )
         for twig in store.forest(root)
     ]
@@ -152,3 +158,25 @@ def test_inspects_own_reader_opens_it(memory: Repository, tmp_path: Path) -> Non
     read = logs.read_eval_log(str(file))
     assert [message.text for message in read.samples[0].messages] == ["a", "b", "c"]
     assert [[m.text for m in event.input] for event in read.samples[0].events if event.event == "model"] == [["a", "b"]]
+
+
+def test_edits_of_a_score_and_its_criteria_come_back_with_their_authors(memory: Repository) -> None:
+    session = memory.create(id="plan")
+    session.append("user", "a")
+    session.append("assistant", "b")
+    session.persist()
+    memory.score("plan", "judge.tone", 0.5, by="agent:judge", reason="dry")
+    memory.score("plan", "judge.tone", 0.75, by="alice", reason="not so dry")
+    memory.score("plan", "kind", "short", by="bob")
+    out = io.BytesIO()
+    export_session(memory, "plan", "inspect", out)
+    scores = json.loads(out.getvalue())["samples"][0]["scores"]
+    assert {name: score["value"] for name, score in scores.items()} == {"judge": {"tone": 0.75}, "kind": "short"}
+    with trails.open(":memory:") as again:
+        (made,) = import_bytes(again, out.getvalue()).sessions_created
+        found = [(each.name, each.value, each.by, each.reason) for each in again.scores(made)]
+    assert sorted(found) == [
+        ("judge.tone", 0.5, "judge", "dry"),
+        ("judge.tone", 0.75, "alice", "not so dry"),
+        ("kind", "short", "bob", None),
+    ]

@@ -149,6 +149,24 @@ def test_messages_are_read_in_the_shapes_of_frameworks(given: Any, expected: lis
     assert texts(parsed(row("1", "GENERATION", given))) == [expected]
 
 
+def test_calls_and_answers_of_the_ai_sdk_are_the_same_in_an_output_and_in_the_next_input() -> None:
+    call = {"toolCallId": "c1", "toolName": "f", "args": {"x": 1}}
+    user = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
+    asked = {"role": "assistant", "content": [{"type": "tool-call", **call}]}
+    answer = {
+        "role": "tool",
+        "content": [{"type": "tool-result", "toolCallId": "c1", "toolName": "f", "result": "one"}],
+    }
+    found = parsed(
+        row("1", "GENERATION", {"messages": [user]}, {"text": "", "toolCalls": [call]}),
+        row("2", "GENERATION", {"messages": [user, asked, answer]}, {"role": "assistant", "content": "done"}),
+    )
+    [path] = found.sessions[0].paths
+    assert [turn.role for turn in path] == ["user", "assistant", "tool", "assistant"]
+    assert [call["id"] for call in path[1].tool_calls] == ["c1"]
+    assert path[2].content == [{"type": "tool_call_response", "id": "c1", "response": "one"}]
+
+
 def test_a_trace_without_a_generation_says_what_went_in_and_came_out() -> None:
     inner = row("2", "SPAN", "step", "step", parent_observation_id="1")
     found = parsed(row("1", "SPAN", "hi", {"answer": 3}), inner)
@@ -160,6 +178,12 @@ def test_what_makes_no_turn_is_said() -> None:
     found = parsed(row("1", "RETRIEVER", "q", "docs"), row("2", "GENERATION", {"x": 1}, "a"))
     assert "1 span(s) of the kind retriever made no turn" in found.notes
     assert "1 input(s) and output(s) of model calls hold no messages, and made no turn" in found.notes
+
+
+def test_of_two_rows_of_one_id_the_first_counts() -> None:
+    found = parsed(row("1", "GENERATION", "a", "first"), row("1", "GENERATION", "a", "second"))
+    assert texts(found) == [["a", "first"]]
+    assert "1 observation(s) stand twice; the first counts" in found.notes
 
 
 def test_a_row_without_an_id_is_a_problem() -> None:

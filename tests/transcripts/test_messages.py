@@ -59,6 +59,13 @@ def test_importing_a_file_again_adds_nothing_and_a_grown_one_its_new_records(sto
     assert again.unchanged == first.sessions_created
 
 
+def test_records_that_say_the_same_are_sessions_of_their_own() -> None:
+    record = {"messages": [{"role": "user", "content": "a"}]}
+    found = parsed(record, record)
+    assert len({session.id for session in found.sessions}) == 2
+    assert "1 record(s) say the same as one before, and are sessions of their own" in found.notes
+
+
 def test_sharegpt_has_its_roles_calls_and_answers_as_others_have_them() -> None:
     call = json.dumps([{"name": "f", "arguments": {"x": 1}}, {"name": "g", "arguments": {}}])
     session = only(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.support.pages import grown
 from trails import Repository
 from trails.transcripts.exporting.report import SessionExport
-from trails.transcripts.formats import export_session
+from trails.transcripts.formats import export_session, import_path
 
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
 
@@ -51,7 +54,7 @@ def test_calls_answers_the_system_prompt_and_tools_stand_where_openai_has_them(m
         ],
         "tools": TOOLS,
     }
-    assert report.left_out[1:] == ("1 part that a model thought and did not say",)
+    assert report.left_out[1:] == ("1 part: thought by a model and not said",)
 
 
 def test_what_a_line_cannot_say_is_counted(memory: Repository) -> None:
@@ -67,12 +70,12 @@ def test_what_a_line_cannot_say_is_counted(memory: Repository) -> None:
     assert [message["role"] for message in line["messages"]] == ["user", "assistant"]
     assert line["messages"][0]["content"] == "[redacted]"
     assert report.left_out[1:] == (
-        "1 session without a message, which made no line",
-        "1 summary turn whose turns are there themselves",
-        "1 turn of which a model is shown nothing",
-        "1 redacted turn that says [redacted]",
-        "1 unanswered tool call",
-        "1 session that calls tools whose definitions are not known",
+        "1 session: without a message, so without a line",
+        "1 summary turn: what they stand for is there itself",
+        "1 turn: nothing in it that a model is shown",
+        "1 redacted turn: [redacted] stands there",
+        "1 unanswered tool call: called, and never answered",
+        "1 session that calls tools: without definitions of them",
     )
 
 
@@ -84,3 +87,14 @@ def test_a_line_is_a_line_whatever_breaks_stand_in_a_text(memory: Repository) ->
     export_session(memory, "plan", "messages", out)
     assert out.getvalue().count(b"\n") == 1
     assert json.loads(out.getvalue())["messages"] == [{"role": "user", "content": "one\ntwo\r\u2028three\x00"}]
+
+
+@pytest.mark.parametrize(("name", "others"), [("toy_chat_fine_tuning.jsonl", []), ("openai_tools.jsonl", [1, 3])])
+def test_lines_that_came_in_go_back_equal(shared: Path, memory: Repository, name: str, others: list[int]) -> None:
+    """But for a message without `content`, which says null then, and for the old `function_call`, which is a tool call."""
+    file = shared / "data" / "research" / "messages" / name
+    came = [json.loads(line) for line in file.read_text().splitlines() if line]
+    import_path(memory, file)
+    found = [line for twig in memory.forest() for line in lines(memory, twig.node.id, forks=False)[0]]
+    assert len(found) == len(came)
+    assert [place for place, line in enumerate(came) if line not in found] == others

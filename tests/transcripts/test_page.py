@@ -10,6 +10,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyoxigraph import NamedNode, Quad
 
 import trails
@@ -18,7 +20,7 @@ from tests.support.pages import HOSTILE, grown
 from trails import IndexGap, InvalidInput, Repository, vocab
 from trails.store.contract import Change
 from trails.transcripts.exporting.report import SessionExport
-from trails.transcripts.formats import export_session
+from trails.transcripts.formats import export_session, import_path
 
 
 class Read(HTMLParser):
@@ -139,9 +141,18 @@ def test_sessions_that_are_said_to_have_spawned_each_other_stand_on_the_page_onc
     assert text.count('<section id="b') == 2
 
 
+def test_a_sub_agent_that_began_with_a_copy_shares_it_on_the_page_too(memory: Repository, shared: Path) -> None:
+    import_path(memory, shared / "data" / "research" / "atif" / "embedded_v17.json")
+    root = next(twig.node.id for twig in memory.forest() if twig.node.relation == "root")
+    text, report = page(memory, root, forks=False)
+    read = Read(text)
+    assert len(read.named("section")) == 2 + 4  # search, comparison; the run and its three sub-agents
+    assert len(read.said) == report.turns == sum(twig.node.own_turns for twig in memory.forest())
+
+
 def test_no_text_becomes_markup_or_turns_what_stands_beside_it(memory: Repository) -> None:
     session = memory.create(
-        id="plan", label=HOSTILE[0], principal="<b>alice", meta={"<i>": HOSTILE[5]}, system=HOSTILE[0]
+        id="plan", label=HOSTILE[3] + "</script>", principal="<b>alice", meta={"<i>": HOSTILE[5]}, system=HOSTILE[0]
     )
     for text in HOSTILE:
         session.append("user", text)
@@ -164,6 +175,31 @@ def test_no_text_becomes_markup_or_turns_what_stands_beside_it(memory: Repositor
     assert read.said["b0-5"] == ["a␀b␛[31m"]
     assert "\u202e" not in text
     assert "\x00" not in text
+
+
+@given(
+    st.lists(
+        st.text(alphabet=st.sampled_from("<>&\"'/!-=`\n\r\t\x00\u202e aA;#x]"), min_size=1), min_size=2, max_size=2
+    )
+)
+def test_whatever_is_said_the_page_has_the_same_elements(texts: list[str]) -> None:
+    assert elements(texts) == elements(["x", "x"])
+
+
+def elements(texts: list[str]) -> list[tuple[str, list[str]]]:
+    """The elements of a page, with the names of their attributes, on which two texts stand in different places."""
+    said, told = texts
+    with trails.open(":memory:") as store:
+        session = store.create(id="plan", meta={"told": told}, system=told)
+        session.append("user", said)
+        session.append(
+            "assistant", [{"type": "text", "text": said}, {"type": "thinking", "thinking": told}], model="m-1"
+        )
+        session.append("assistant", "a", tool_calls=[{"id": "c", "name": "ls", "arguments": {"a": said}}])
+        session.persist()
+        store.notes.add("plan", 0, f"n{told}")
+        text, _ = page(store)
+    return [(tag, sorted(told)) for tag, told in Read(text).tags]
 
 
 def test_the_page_forbids_every_script_and_style_but_its_own_two(memory: Repository) -> None:
@@ -226,7 +262,7 @@ def test_a_part_that_is_no_text_is_cut_and_the_report_says_so(memory: Repository
     session.append("user", [{"type": "image", "data": "x" * 5000}])
     session.persist()
     text, report = page(memory)
-    assert report.left_out[-1] == "1 part that are no text, after 2,000 characters of each"
+    assert report.left_out[-1] == "1 part: no text, and longer than the 2,000 characters that are shown"
     assert len(Read(text).said["b0-0"][0]) == 2001
 
 
@@ -265,3 +301,10 @@ def test_on_stdout_the_page_is_the_same(run: Run, place: Path, tmp_path: Path) -
         grown(store)
         text, _ = page(store)
     assert ok(run("export", "plan", "--format", "html", "--forks")) == text
+
+
+@pytest.mark.parametrize(("form", "lines"), [("html", 1), ("pi", 2), ("nquads", 0)])
+def test_what_is_left_out_is_named_on_stderr_for_stdout_too(run: Run, place: Path, form: str, lines: int) -> None:
+    with trails.open(place, create=True) as store:
+        grown(store)
+    assert run("export", "plan", "--format", form).stderr.count("left out: ") == lines

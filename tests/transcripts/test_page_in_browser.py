@@ -168,6 +168,46 @@ def test_a_narrow_page_is_never_wider_than_its_window(memory: Repository, browse
         browser.call("Emulation.clearDeviceMetricsOverride")
 
 
+@pytest.mark.slow
+def test_five_hundred_branches_are_searched_compared_and_read_one_by_one(
+    memory: Repository, browser: Browser, tmp_path: Path
+) -> None:
+    plan = memory.create(id="plan")
+    for number in range(10):
+        plan.append("user", f"shared {number}")
+    plan.persist()
+    for number in range(500):
+        fork = plan.fork(at=5, id=f"f{number:03}")
+        fork.append("assistant", f"answer {number} of many")
+        fork.persist()
+    browser.open(written(memory, tmp_path), part="#b500")
+    assert browser.ask(SHOWN) == [*(f"b0-{index}" for index in range(5)), "b500-5"]
+    browser.press("/", *"answer 49")
+    assert browser.ask("document.getElementById('count').textContent") == "11 turns"  # 49, and 490 to 499
+    browser.ask("document.getElementById('left').value = 'b499'; document.getElementById('right').value = 'b500'")
+    browser.ask("document.getElementById('compare').click()")
+    marked = "['del', 'ins'].map(n => [...document.querySelectorAll('#diff ' + n)].map(e => e.textContent))"
+    assert browser.ask(marked) == [["498"], ["499"]]
+
+
+@pytest.mark.slow
+def test_long_branches_are_aligned_by_what_they_say_once(memory: Repository, browser: Browser, tmp_path: Path) -> None:
+    plan = memory.create(id="plan")
+    for number in range(2100):
+        plan.append("user", f"t{number}")
+    plan.persist()
+    other = plan.fork(at=0, id="other")
+    for number in range(2100):
+        other.append("user", "changed" if number in (0, 2099) else f"t{number}")
+        if number == 1000:
+            other.append("tool", "put in")
+    other.persist()
+    browser.open(written(memory, tmp_path))
+    browser.ask("document.getElementById('compare').click()")
+    rows = "[...document.querySelectorAll('#diff > div > *')].map(r => r.dataset.kind || r.textContent)"
+    assert browser.ask(rows) == ["changed", "1000 equal", "right", "1098 equal", "changed"]
+
+
 def luminance(colour: str) -> float:
     """The relative luminance of `rgb(r, g, b)`, as WCAG 2.1 defines it."""
     parts = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]

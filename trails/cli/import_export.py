@@ -288,7 +288,8 @@ def export(
         _export_file(session, format_, output, forks=forks, force=force, with_verifier=with_verifier, as_json=as_json)
         return
     with open_store(reading=True, recorded=True) as store:
-        export_session(store, store.resolve(session), format_, escaping(sys.stdout.buffer), forks=forks)
+        report = export_session(store, store.resolve(session), format_, escaping(sys.stdout.buffer), forks=forks)
+    _tell_left_out(report)
 
 
 def _export_file(
@@ -317,6 +318,10 @@ def _export_file(
     answer(value, None, click.echo, as_json=as_json)
     others = f" and {count(len(report.sessions) - 1, 'fork')}" if len(report.sessions) > 1 else ""
     note(f"wrote {session_id}{others} to {output}{'' if beside is None else f', and what checks it to {beside}'}")
+    _tell_left_out(report)
+
+
+def _tell_left_out(report: SessionExport) -> None:
     for text in report.left_out:
         note(f"left out: {text}")
 
@@ -344,8 +349,7 @@ def _export_tables(session: str | None, output: Path | None, *, forks: bool, for
         report = export_tables(store, output, session, forks=forks, force=force)
     answer({**report.to_dict(), "output": str(output)}, None, click.echo, as_json=as_json)
     note(f"wrote {count(len(report.sessions), 'session')} with {count(report.turns, 'turn')} to {output}")
-    for text in report.left_out:
-        note(f"left out: {text}")
+    _tell_left_out(report)
 
 
 def _export_folder(

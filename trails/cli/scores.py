@@ -126,15 +126,15 @@ def shown(value: float | str) -> str:
 
 @command("agreement")
 @click.argument("name", metavar="NAME")
-@click.argument("left", metavar="SCORER")
-@click.argument("right", metavar="SCORER")
+@click.argument("one", metavar="SCORER")
+@click.argument("other", metavar="SCORER")
 @click.option("--versions", nargs=2, metavar="LEFT RIGHT", help="Only what these versions of the two scored.")
 @click.option(
     "--session", "sessions", multiple=True, metavar="SESSION", help="Only in this session; may be given again."
 )
 @json_option
 def show_agreement(
-    *, name: str, left: str, right: str, versions: tuple[str, str] | None, sessions: tuple[str, ...], as_json: bool
+    *, name: str, one: str, other: str, versions: tuple[str, str] | None, sessions: tuple[str, ...], as_json: bool
 ) -> None:
     """Say how far two scorers agree on what both scored under NAME.
 
@@ -143,5 +143,5 @@ def show_agreement(
     """
     first, second = versions or (None, None)
     with open_store(reading=True) as store:
-        found = store.agreement(name, left, right, left_version=first, right_version=second, sessions=sessions or None)
+        found = store.agreement(name, one, other, left_version=first, right_version=second, sessions=sessions or None)
     answer(found, found, lambda shown: click.echo(clean(str(shown))), as_json=as_json)

@@ -31,6 +31,10 @@ _HEAD: Final = 1 << 16
 """Bytes of a file that tell its format."""
 
 
+_LEFT_OUT_BY_PI: Final = (
+    "salts, labels, keys, tags, notes, scores, signatures, ledgers, and that something was redacted",
+    "the version of the system prompt that a call was sent, and which turns and results others repeat",
+)
 _RDF: Final = {".nq": "nquads", ".trig": "trig"}
 _SURE: Final = frozenset({".jsonl", ".eval", *_RDF})
 """The endings of files in a folder that are taken for transcripts of the format given."""
@@ -418,4 +422,6 @@ def export_session(
         else:
             rdf.export_session(repository, session_id, format, out)
     last = repository.reader.last_index(repository.reader.lineage(record.id))
-    return SessionExport(format, (record.id,), 0 if last is None else last + 1)
+    return SessionExport(
+        format, (record.id,), 0 if last is None else last + 1, _LEFT_OUT_BY_PI if format == "pi" else ()
+    )

@@ -318,7 +318,7 @@ def _listed(read: object) -> list[Any]:
     for key, inner in (("choices", "message"), ("candidates", "content")):
         if isinstance(read.get(key), list):
             return [each.get(inner) for each in read[key] if isinstance(each, dict)]
-    if any(key in read for key in ("role", "parts", "tool_calls")) or read.get("type") in (
+    if any(key in read for key in ("role", "parts", "tool_calls", "toolCalls")) or read.get("type") in (
         *_LANGCHAIN,
         "function_call",
     ):
@@ -341,19 +341,42 @@ def _message(each: _Json, role: str) -> dict[str, Any] | None:
     if kind == "reasoning":
         return {"role": "assistant", "content": [dict(each)]}
     spoken = each.get("role") or (_LANGCHAIN.get(kind) if isinstance(kind, str) else None)
-    content = each.get("content", each.get("parts"))
-    calls = each.get("tool_calls")
+    content = next((each[key] for key in ("content", "parts", "text") if each.get(key) is not None), None)
     extra = each.get("additional_kwargs")
-    if not calls and isinstance(extra, dict):
-        calls = extra.get("tool_calls")
+    calls = (
+        each.get("tool_calls")
+        or each.get("toolCalls")
+        or (extra.get("tool_calls") if isinstance(extra, dict) else None)
+    )
+    calls = _value(calls)
     if spoken is None and kind != "message" and content is None and not calls:
         return None
+    content, inner = _sdk_parts(content)
+    asked = [_call(call) for call in calls if isinstance(call, dict)] if isinstance(calls, list) else inner
     made: dict[str, Any] = {"role": "assistant" if spoken == "model" else spoken or role, "content": _flat(content)}
-    if isinstance(calls, list) and calls:
-        made["tool_calls"] = [_call(call) for call in calls if isinstance(call, dict)]
+    if asked:
+        made["tool_calls"] = asked
     if isinstance(answered := each.get("tool_call_id"), str):
         made["tool_call_id"] = answered
     return made
+
+
+def _sdk_parts(content: object) -> tuple[object, list[dict[str, Any]]]:
+    """Return content with the answers to calls as OpenTelemetry has them, and the calls in it: parts of Vercel's AI SDK."""
+    if not isinstance(content, list):
+        return content, []
+    kept: list[Any] = []
+    calls = []
+    for part in content:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "tool-call":
+            calls.append(_call(part))
+        elif kind == "tool-result":
+            answer = next((part[key] for key in ("output", "result", "content") if part.get(key) is not None), None)
+            kept.append({"type": "tool_call_response", "id": part.get("toolCallId"), "response": answer})
+        else:
+            kept.append(part)
+    return kept or ("" if calls else content), calls
 
 
 def _call(call: _Json) -> dict[str, Any]:

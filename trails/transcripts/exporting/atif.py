@@ -29,8 +29,9 @@ _ALWAYS: Final = ("authors, times of results, salts, tags, notes, scores, and fo
 _LOST: Final = {
     "summary turn": "as what a user said",
     "image": "as the word [image]",
-    "argument": "that is no object, under the name `value`",
-    "result": "apart from the step that asked, without the call's id",
+    "argument": "no object, so under the name `value`",
+    "result": "apart from the step that asked, the call's id beside it",
+    "spawned session": "without turns, so without a trajectory",
 }
 
 _Json = dict[str, Any]
@@ -47,9 +48,8 @@ def export(family: Family, out: BinaryIO) -> SessionExport:
     if not root["steps"]:
         raise InvalidInput(f"session {member.record.id!r} has no turns, and a trajectory has one step at least")
     out.write(json.dumps(root, ensure_ascii=False, indent=1).encode() + b"\n")
-    told = tuple(f"{count(number, noun)} {why}" for noun, why in _LOST.items() if (number := lost[noun]))
-    empty = (f"{count(lost['session'], 'spawned session')} without turns",) if lost["session"] else ()
-    return SessionExport(FORMAT, tuple(family.ids()), family.turns, _ALWAYS + told + empty)
+    told = tuple(f"{count(number, noun)}: {why}" for noun, why in _LOST.items() if (number := lost[noun]))
+    return SessionExport(FORMAT, tuple(family.ids()), family.turns, _ALWAYS + told)
 
 
 def _trajectory(family: Family, member: Member, lost: Counter[str]) -> _Json:
@@ -77,7 +77,7 @@ def _trajectory(family: Family, member: Member, lost: Counter[str]) -> _Json:
         place = {"forked_from": record.parent_session_id, "forked_at_turn": record.starts_at}
         root["extra"] = {**root.get("extra", {}), "trails": place}
     inner = [_trajectory(each, one, lost) for each in family.spawned.get(record.id, ()) for one in each.asked()]
-    lost["session"] += sum(not each["steps"] for each in inner)
+    lost["spawned session"] += sum(not each["steps"] for each in inner)
     if inner := [each for each in inner if each["steps"]]:
         root["subagent_trajectories"] = inner
     return root

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 from trails.context.messages import HEADINGS, Message, Picture, Piece, Thought, messages_of, text_of
 from trails.legible import count
 from trails.model import ToolCall, Turn
-from trails.plumbing import scores
+from trails.transcripts.exporting import inspect_scores
 from trails.transcripts.exporting.family import Family, Member
 from trails.transcripts.exporting.report import SessionExport
 
@@ -55,11 +55,11 @@ _STOP_REASONS: Final = {
 }
 _ALWAYS: Final = ("authors, salts, tags, notes, scores of turns, and metadata of turns that Inspect has no place for",)
 _LOST: Final = {
-    "turn": "of branches that no model answered, which stand in `info` events",
+    "turn": "of branches, no model answered, so in `info` events",
     "summary turn": "as what a user said",
-    "time": "that is not known, for which an earlier one stands",
-    "system prompt": "of branches that differ from the conversation's",
-    "score": "given to branches, which stand in their `info` events",
+    "time": "not known, so an earlier one",
+    "system prompt": "of branches, not the conversation's, so left out",
+    "score": "of branches, so in their `info` events",
 }
 
 _Json = dict[str, Any]
@@ -70,7 +70,7 @@ def export(family: Family, out: BinaryIO) -> SessionExport:
     lost: Counter[str] = Counter()
     log = _Sample(family, lost).log()
     out.write(json.dumps(log, ensure_ascii=False).encode() + b"\n")
-    told = tuple(f"{count(number, noun)} {why}" for noun, why in _LOST.items() if (number := lost[noun]))
+    told = tuple(f"{count(number, noun)}: {why}" for noun, why in _LOST.items() if (number := lost[noun]))
     return SessionExport(FORMAT, tuple(family.ids()), family.turns, _ALWAYS + told)
 
 
@@ -105,8 +105,8 @@ class _Sample:
         if prompt is not None:
             said = "[redacted]" if prompt.redacted else prompt.text
             self._pool.append({"id": _id("prompt", prompt.digest), "role": "system", "content": said})
-        line = self._conversation()
-        sample = {**self._sample(line, meta), **{key: meta[key] for key in _OF_A_SAMPLE if key in meta}}
+        line, scored = self._conversation(meta)
+        sample = {**self._sample(line, scored, meta), **{key: meta[key] for key in _OF_A_SAMPLE if key in meta}}
         model, task = self._model(), meta.get("task") or record.label or record.id
         began, ended = self._begin.isoformat(), self._time.isoformat()
         usage = sample["model_usage"]
@@ -131,7 +131,7 @@ class _Sample:
             "samples": [sample],
         }
 
-    def _sample(self, line: list[int], meta: Mapping[str, Any]) -> _Json:
+    def _sample(self, line: list[int], scored: _Json, meta: Mapping[str, Any]) -> _Json:
         record = self._root.record
         messages = [self._pool[place] for place in line]
         given = next((n for n, message in enumerate(messages) if message["role"] == "assistant"), len(messages))
@@ -148,7 +148,7 @@ class _Sample:
             "target": "",
             "messages": messages,
             "output": output,
-            "scores": self._scores(self._root),
+            "scores": scored,
             "metadata": own if isinstance(own, dict) else {},
             "store": {},
             "events": self._events,
@@ -174,22 +174,20 @@ class _Sample:
             made.setdefault(model, {})[name] = number
         return made
 
-    @staticmethod
-    def _scores(member: Member) -> _Json:
-        return {
-            score.name: {
-                "value": score.value,
-                "explanation": score.reason,
-                "metadata": {"by": score.by, "version": score.version},
-                "history": [],
-            }
-            for score in scores.newest(member.scores)
-        }
+    def _scored(self, meta: Mapping[str, Any], span: str) -> _Json:
+        """Return the scores of the session, and write when each was given."""
+        details = meta.get("score_details")
+        scores = inspect_scores.of_session(self._root.scores, details if isinstance(details, dict) else {})
+        times = {score.name: score.time for score in sorted(self._root.scores, key=lambda score: score.time)}
+        for name, score in scores.items():
+            given = [time for each, time in times.items() if each == name or each.startswith(f"{name}.")]
+            self._event("score", span, timestamp=min(given).isoformat(), score=score, scorer=name, intermediate=False)
+        return scores
 
     # --- the conversation and its branches
 
-    def _conversation(self) -> list[int]:
-        """Write all events, and return the places in the pool of what the conversation says."""
+    def _conversation(self, meta: Mapping[str, Any]) -> tuple[list[int], _Json]:
+        """Write all events, and return the places in the pool of what the conversation says, and its scores."""
         span = _id("span", self._root.record.id)
         self._span(span, None, "agent", self._root.record.agent)
         line = _Line(list(range(len(self._pool))))
@@ -197,7 +195,7 @@ class _Sample:
         self._branches(self._family, self._root, span)
         self._agents(self._root, span)
         self._event("span_end", span, id=span)
-        return line.places
+        return line.places, self._scored(meta, span)
 
     def _line(self, family: Family, member: Member, span: str, line: _Line) -> list[int]:
         """Write what a member's own turns make, and return the places of what it says that no model answered."""
@@ -230,7 +228,7 @@ class _Sample:
             self._event("branch", span, from_anchor=anchor)
             line = _Line(self._prompt_places())
             unanswered = [self._pool[place] for place in self._line(family, member, span, line)]
-            scored = self._scores(member)
+            scored = inspect_scores.of_session(member.scores, {})
             self._lost["turn"] += len(unanswered)
             self._lost["score"] += len(scored)
             self._lost["system prompt"] += member.prompt != self._root.prompt

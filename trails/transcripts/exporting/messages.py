@@ -37,18 +37,18 @@ def export(family: Family, out: BinaryIO) -> SessionExport:
             out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
         else:
             lost["session"] += 1
-    told = tuple(f"{count(number, noun)} {why}".rstrip() for noun, why in _LOST.items() if (number := lost[noun]))
+    told = tuple(f"{count(number, noun)}: {why}" for noun, why in _LOST.items() if (number := lost[noun]))
     return SessionExport(FORMAT, tuple(m.record.id for m in family.asked()), family.turns, _ALWAYS + told)
 
 
 _LOST: Final = {
-    "session": "without a message, which made no line",
-    "summary turn": "whose turns are there themselves",
-    "part": "that a model thought and did not say",
-    "turn": "of which a model is shown nothing",
-    "redacted turn": "that says [redacted]",
-    "unanswered tool call": "",
-    "session that calls tools": "whose definitions are not known",
+    "session": "without a message, so without a line",
+    "summary turn": "what they stand for is there itself",
+    "part": "thought by a model and not said",
+    "turn": "nothing in it that a model is shown",
+    "redacted turn": "[redacted] stands there",
+    "unanswered tool call": "called, and never answered",
+    "session that calls tools": "without definitions of them",
 }
 
 

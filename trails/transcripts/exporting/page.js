@@ -85,7 +85,28 @@
 
   // --- diff
 
-  // Pairs of places at which two lists agree, as many as can be, in order; from their ends alone where they are long.
+  // Pairs of places at which two lists agree by what stands once in each, in order: as many as can be of these.
+  const byOnces = (left, right, start, a, b) => {
+    const onces = (list, end) => {
+      const places = new Map();
+      for (let at = start; at < end; at += 1) places.set(list[at], places.has(list[at]) ? -1 : at);
+      return places;
+    };
+    const ours = onces(left, a), theirs = onces(right, b), ends = [], before = new Map();
+    for (const [key, at] of ours) {
+      const other = theirs.get(key) ?? -1;
+      if (at < 0 || other < 0) continue;
+      let low = 0, high = ends.length;
+      while (low < high) { const middle = (low + high) >> 1; if (ends[middle][1] < other) low = middle + 1; else high = middle; }
+      const pair = [at, other];
+      before.set(pair, ends[low - 1]);
+      ends[low] = pair;
+    }
+    const pairs = [];
+    for (let pair = ends.at(-1); pair; pair = before.get(pair)) pairs.unshift(pair);
+    return pairs;
+  };
+  // Pairs of places at which two lists agree, in order: as many as can be, or where they are long by what stands once in each.
   const agreeing = (left, right, most) => {
     const pairs = [], ends = [];
     let start = 0, a = left.length, b = right.length;
@@ -103,6 +124,7 @@
         else j += 1;
       }
     }
+    else if (rows && columns) pairs.push(...byOnces(left, right, start, a, b));
     return pairs.concat(ends);
   };
   const words = (one, other) => {

@@ -44,7 +44,11 @@ def export(family: Family, out: BinaryIO) -> SessionExport:
     page = _Page(family)
     out.writelines(piece.encode("utf-8", "backslashreplace") for piece in page.pieces())
     sessions = tuple(member.record.id for member in page.asked)
-    cut = (f"{count(page.cut, 'part')} that are no text, after {_MOST_PART:,} characters of each",) if page.cut else ()
+    cut = (
+        (f"{count(page.cut, 'part')}: no text, and longer than the {_MOST_PART:,} characters that are shown",)
+        if page.cut
+        else ()
+    )
     return SessionExport(FORMAT, sessions, family.turns, _LEFT_OUT + cut)
 
 

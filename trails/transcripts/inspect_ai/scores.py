@@ -58,15 +58,15 @@ def _of_state(session: str, name: str, value: Any, state: _Json, when: datetime 
     provenance: _Json = held if isinstance(held, dict) else {}
     author = checked.name(provenance.get("author"))
     reason = provenance.get("reason") or state.get("explanation")
-    time = checked.text_time(provenance.get("timestamp")) or when
+    edited = checked.text_time(provenance.get("timestamp"))
     for criterion, each in _parts(name, value):
         yield SourceScore(
-            id=score_id("inspect", session, criterion, each, author, time.isoformat() if time else None),
+            id=score_id("inspect", session, criterion, each, author, edited.isoformat() if edited else None),
             name=criterion,
             value=each,
             by=author or f"agent:{name}",
             reason=reason if isinstance(reason, str) and reason != _UNCHANGED and reason else None,
-            time=time,
+            time=edited or when,
         )
 
 
