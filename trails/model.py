@@ -437,7 +437,7 @@ class Turn(Value):
 
     @property
     def quoted_from(self) -> Quote | None:
-        """The turn that this one was cherry-picked from, where it was."""
+        """The turn that this one was cherry-picked from, or that a rerun played in it, where that is so."""
         return self.facts.quoted_from
 
     @property

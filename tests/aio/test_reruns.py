@@ -107,6 +107,64 @@ async def test_reruns_run_side_by_side_as_tasks() -> None:
         assert (await store.verify()).ok
 
 
+async def test_many_reruns_are_tasks_so_many_at_a_time_and_go_on_where_they_were_cut_short() -> None:
+    running: list[int] = []
+    most = 0
+    broken = True
+
+    async def one(run: AsyncPlaying) -> int:
+        nonlocal most
+        running.append(run.number)
+        most = max(most, len(running))
+        await anyio.lowlevel.checkpoint()
+        try:
+            if run.number == 2 and broken:
+                raise ConnectionError("no network")
+            await agent(run)
+        finally:
+            running.remove(run.number)
+        return run.number
+
+    async with aio.open(":memory:") as store:
+        plan = await fill(store)
+        told: list[str] = []
+        first = await aio.rerun_many(plan, one, 6, name="try", workers=3, progress=lambda done: told.append(done.id))
+        assert [each.outcome for each in first] == [
+            "finished",
+            "finished",
+            "failed",
+            "finished",
+            "finished",
+            "finished",
+        ]
+        assert sorted(told) == [f"plan~try-{n}" for n in range(6)]
+        assert 1 < most <= 3
+        broken = False
+        again = await aio.rerun_many(plan, one, 7, name="try")
+        assert [each.result for each in again] == [None, None, 2, None, None, None, 6]
+        assert again[2].id == "plan~try-2.2"
+        assert {each.left_at for each in again} == {None}
+        assert (await store.verify()).ok
+
+
+async def test_many_reruns_that_are_cancelled_keep_what_was_done() -> None:
+    async with aio.open(":memory:") as store:
+        plan = await fill(store)
+        begun = anyio.Event()
+
+        async def one(run: AsyncPlaying) -> None:
+            if run.number == 3:
+                begun.set()
+                await anyio.sleep_forever()
+            await agent(run)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: aio.rerun_many(plan, one, 4, workers=1))
+            await begun.wait()
+            tasks.cancel_scope.cancel()
+        assert [await store.contains(f"plan~rerun-{n}") for n in range(4)] == [True, True, True, False]
+
+
 async def test_what_is_no_session_of_a_loop_is_refused() -> None:
     async with aio.open(":memory:") as store:
         plan = await fill(store)

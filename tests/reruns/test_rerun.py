@@ -250,6 +250,33 @@ def test_an_agent_that_fails_keeps_what_it_said_and_its_error_goes_on(store: Rep
     assert (act.outcome, act.left_at) == ("failed", 1)
 
 
+def test_a_rerun_that_cannot_be_stored_any_more_says_so(memory: Repository) -> None:
+    plan = fill(memory)
+
+    def meanwhile(run: Playing) -> None:
+        run.input()
+        run.append("assistant", "Other")
+        run.input()
+        memory.redact("plan", 6)
+
+    with pytest.raises(InvalidInput, match="redacted or deleted") as raised:
+        trails.rerun(plan, meanwhile, id="gone")
+    assert raised.value.__notes__ == ["What the agent said in this rerun of 'plan' is not stored."]
+    assert "gone" not in memory
+    assert memory.verify().ok
+    lone = memory.create(id="lone")
+    lone.append("user", "Go")
+    lone.persist()
+
+    def deleting(run: Playing) -> None:
+        run.input()
+        memory.delete("lone")
+
+    with pytest.raises(trails.SessionNotFound):
+        trails.rerun(lone, deleting)
+    assert memory.verify().ok
+
+
 def test_an_interrupt_stores_nothing(memory: Repository) -> None:
     plan = fill(memory)
 

@@ -25,7 +25,7 @@ from trails.aio.facets import AsyncMaintenance, AsyncNotes, AsyncProofs, AsyncTa
 from trails.aio.ledger import AsyncLedger, AsyncRunning
 from trails.aio.opening import Opening, open  # noqa: A004 - trails.aio.open, as trails.open
 from trails.aio.repository import AsyncRepository
-from trails.aio.reruns import AsyncPlaying, rerun
+from trails.aio.reruns import AsyncPlaying, rerun, rerun_many
 from trails.aio.router import AsyncRouter, AsyncView
 from trails.aio.runs import AsyncRuns
 from trails.aio.session import AsyncSession
@@ -49,4 +49,5 @@ __all__ = [
     "Opening",
     "open",
     "rerun",
+    "rerun_many",
 ]

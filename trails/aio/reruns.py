@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 from inspect import isawaitable
 from typing import Any, Literal, TypeVar
 
-from anyio import CancelScope
+from anyio import CancelScope, create_task_group
 
 from trails.aio.session import AsyncSession
 from trails.aio.workers import Twin, in_thread
 from trails.calls import checked
 from trails.errors import InvalidInput, RecordMiss
 from trails.model import ToolCall, Turn
+from trails.reruns.many import planned
 from trails.reruns.playing import OnMiss, Playing, Ways
 from trails.reruns.rerun import Rerun, begun, store, unless_failed
 from trails.session.player import named_call
@@ -127,15 +128,69 @@ async def rerun(
     ways = Ways(model, tools, on_miss)  # type: ignore[arg-type] # a model gets the twin
     options = {"id": id, "label": label, "principal": principal, "meta": meta, "by": by}
     playing = await session.call(lambda: begun(session.sync, agent, ways, upto, options))
-    twin, started = AsyncPlaying(playing, session.workers), datetime.now(UTC)
-    result, error = None, None
+    return unless_failed(await _run(AsyncPlaying(playing, session.workers), agent, by))
+
+
+async def _run(twin: AsyncPlaying, agent: Callable[[AsyncPlaying], Any], by: str | None) -> Rerun:
+    """Run an agent once and store what came of it; an error of the agent stands in the rerun."""
+    started, result, error = datetime.now(UTC), None, None
     try:
         result = await _awaited(agent(twin))
     except Exception as raised:  # noqa: BLE001 - it is the rerun's to tell
         error = raised
     except BaseException:
-        playing.give_up()
+        twin.sync.give_up()
         raise
     with CancelScope(shield=True):
-        done = await twin.call(lambda: store(playing, result, error, started, by))
-    return unless_failed(done)
+        done = await twin.call(lambda: store(twin.sync, result, error, started, by))
+    return done  # noqa: RET504 - a scope may swallow a cancellation, as type checkers see it
+
+
+@checked
+async def rerun_many(
+    session: AsyncSession,
+    agent: Callable[[AsyncPlaying], Any],
+    count: int,
+    *,
+    name: str = "rerun",
+    workers: int = 4,
+    model: Literal["recorded"] | AsyncModel = "recorded",
+    tools: Literal["recorded"] | AsyncTools = "recorded",
+    on_miss: OnMiss = "stop",
+    upto: int | None = None,
+    principal: str | None = None,
+    meta: Mapping[str, Any] | None = None,
+    by: str | None = None,
+    progress: Callable[[Rerun], object] | None = None,
+) -> list[Rerun]:
+    """Run a coroutine `count` times over a session's record, `workers` at a time as tasks, as `trails.rerun_many` does.
+
+    Whoever is cancelled stores nothing of those that are under way; those that were done stay, and are not run again.
+    """
+    if not isinstance(session, AsyncSession):
+        raise InvalidInput(f"a rerun is of a session, as `await store.load(id)` gives it, not of {session!r:.80}")
+    ways = Ways(model, tools, on_miss)  # type: ignore[arg-type] # a model gets the twin
+    options = {"principal": principal, "meta": meta, "by": by}
+    pool, places = await session.call(
+        lambda: planned(session.sync, count, workers, name=name, ways=ways, upto=upto, options=options)
+    )
+    found = {each.number: each.done for each in places if each.done is not None}
+    failures: list[Exception] = []
+    todo = iter([each for each in places if each.done is None])
+
+    async def work() -> None:
+        for place in todo:
+            try:
+                playing = await session.workers.run(lambda: pool.playing(place))  # noqa: B023 - it is awaited here
+                found[place.number] = done = await _run(AsyncPlaying(playing, session.workers), agent, by)
+                if progress is not None:
+                    progress(done)
+            except Exception as error:  # noqa: BLE001 - raised below, when the others are done
+                failures.append(error)
+
+    async with create_task_group() as tasks:
+        for _ in range(workers):
+            tasks.start_soon(work)
+    if failures:
+        raise failures[0]
+    return [found[each.number] for each in places]

@@ -60,38 +60,42 @@ def rerun_many(
     ...     [(each.id, each.left_at, each.session[-1].content) for each in done]
     [('plan~try-0', 1, 'Trip 0'), ('plan~try-1', 1, 'Trip 1'), ('plan~try-2', 1, 'Trip 2')]
     """
+    options = {"principal": principal, "meta": meta, "by": by}
+    pool, places = planned(
+        session, count, workers, name=name, ways=Ways(model, tools, on_miss), upto=upto, options=options
+    )
+    found = {each.number: each.done for each in places if each.done is not None}
+    for number, done in _results(pool, agent, [each for each in places if each.done is None], workers):
+        found[number] = done
+        if progress is not None:
+            progress(done)
+    return [found[each.number] for each in places]
+
+
+def planned(
+    session: Session,
+    count: int,
+    workers: int,
+    *,
+    name: str,
+    ways: Ways,
+    upto: int | None,
+    options: Mapping[str, Any],
+) -> tuple[Pool, list[Place]]:
+    """Return several reruns and which of them were done before; raise for what cannot be run."""
     if not isinstance(session, Session):
         raise InvalidInput(f"a rerun is of a session, as store.load(id) gives it, not of {session!r:.80}")
     wanted, threads = validate.index(count, "count"), validate.index(workers, "workers")
     if wanted > MAX_RERUNS or not 1 <= threads <= MAX_WORKERS:
         raise InvalidInput(f"count is 0 to {MAX_RERUNS} and workers 1 to {MAX_WORKERS}, not {wanted} and {threads}")
     session.persist()
-    pool = Pool(
-        workspace=session.worktree.workspace,
-        source=session.id,
-        recording=recording_of(session, upto),
-        ways=Ways(model, tools, on_miss),
-        options={"principal": principal, "meta": meta, "by": by},
-        name=name,
-    )
-    for option in ("principal", "meta", "by"):
-        _refuse_wrong(session, option, pool.options[option])
-    done = {each.number: each for each in pool.places(wanted)}
-    found = {number: each.done for number, each in done.items() if each.done is not None}
-    todo = [each for each in done.values() if each.done is None]
-    for each in _results(pool, agent, todo, threads):
-        found[each[0]] = each[1]
-        if progress is not None:
-            progress(each[1])
-    return [found[number] for number in range(wanted)]
-
-
-def _refuse_wrong(session: Session, option: str, value: Any) -> None:
-    session.fork(at=0, **{option: value}).discard_pending()
+    session.fork(at=0, **options).discard_pending()  # whether these options can be
+    pool = Pool(session.worktree.workspace, session.id, recording_of(session, upto), ways, options, name)
+    return pool, pool.places(wanted)
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """One of several reruns: its number, the id that its fork is to have, and the rerun where it was done before."""
 
     number: int
@@ -110,20 +114,20 @@ class Pool:
     options: Mapping[str, Any]
     name: str
 
-    def places(self, count: int) -> list[_Place]:
+    def places(self, count: int) -> list[Place]:
         """Return the reruns that are wanted, with those that were done before; three questions to the store for each of these."""
         ids = [rerun_id(self.source, self.name, number) for number in range(count)]
         return [self._place(number, each) for number, each in enumerate(ids)]
 
-    def _place(self, number: int, first: str) -> _Place:
+    def _place(self, number: int, first: str) -> Place:
         tried, fork_id = 1, first
         while fork_id in self.workspace.reader.records([fork_id]):
             act = self._act(fork_id)
             if act.outcome != "failed":
-                return _Place(number, fork_id, rerun_of(load(self.workspace, fork_id, last=0), act))
+                return Place(number, fork_id, rerun_of(load(self.workspace, fork_id, last=0), act))
             tried += 1
             fork_id = f"{first}.{tried}"
-        return _Place(number, validate.session_id(fork_id), None)
+        return Place(number, validate.session_id(fork_id), None)
 
     def _act(self, fork_id: str) -> Rerunning:
         told = [act for act in acts.read(self.workspace.store, fork_id) if isinstance(act, Rerunning)]
@@ -133,18 +137,21 @@ class Pool:
             )
         return told[0]
 
-    def run(self, agent: Agent, place: _Place, here: threading.local) -> Rerun:
+    def playing(self, place: Place, source: Session | None = None) -> Playing:
+        """Return what the agent of one of them is given, over a handle on the session; None loads one."""
+        over = load(self.workspace, self.source) if source is None else source
+        made = Playing(over, self.recording, self.ways, {**self.options, "id": place.id}, place.number)
+        made.refuse_early()
+        return made
+
+    def run(self, agent: Agent, place: Place, here: threading.local) -> Rerun:
         """Run one of them, over the handle that its thread has."""
-        source: Session | None = getattr(here, "source", None)
-        if source is None:
-            source = here.source = load(self.workspace, self.source)
-        options = {**self.options, "id": place.id}
-        playing = Playing(source, self.recording, self.ways, options, place.number)
-        playing.refuse_early()
-        return run(playing, agent, self.options["by"])
+        if not hasattr(here, "source"):
+            here.source = load(self.workspace, self.source)
+        return run(self.playing(place, here.source), agent, self.options["by"])
 
 
-def _results(pool: Pool, agent: Agent, todo: list[_Place], threads: int) -> Iterator[tuple[int, Rerun]]:
+def _results(pool: Pool, agent: Agent, todo: list[Place], threads: int) -> Iterator[tuple[int, Rerun]]:
     """Yield the reruns in the order in which they are done; raise in the end what kept one from being stored."""
     failure: BaseException | None = None
     here = threading.local()

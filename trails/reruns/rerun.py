@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from trails import validate
 from trails.calls import checked
-from trails.errors import InvalidInput
+from trails.errors import InvalidInput, TrailsError
 from trails.records.acts import Rerunning
 from trails.reruns.playing import Model, OnMiss, Playing, Tools, Ways, refuse_awaitable
 from trails.session.recorded import Difference, Recording
@@ -188,7 +188,12 @@ def store(playing: Playing, result: Any, error: Exception | None, started: datet
         live=playing.live,
     )
     fork.worktree.acts.append(act)
-    fork.persist()
+    try:
+        fork.persist()
+    except TrailsError as failure:  # what it quotes was redacted meanwhile, say, or its parent deleted
+        failure.add_note(f"What the agent said in this rerun of {playing.session_id!r} is not stored.")
+        playing.give_up()
+        raise failure from error
     told = miss if outcome == "stopped" else error
     return rerun_of(fork, act, playing.difference, result, told)
 
