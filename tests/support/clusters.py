@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +20,9 @@ def programs() -> Path | None:
         import psycopg  # noqa: F401 - looked for
     except ImportError:
         return None
-    on_path = shutil.which("initdb")
-    if on_path is not None:
-        return Path(on_path).parent
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda each: int(each.parts[-3]))
-    return found[-1].parent if found else None
+    on_path = shutil.which("initdb")  # Debian has most of the programs in no folder of the path
+    return found[-1].parent if found else Path(on_path).resolve().parent if on_path else None
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,21 @@ class Cluster:
     def stop(self, mode: str = "fast") -> None:
         self._control("stop", "-m", mode)
 
+    def promote(self) -> None:
+        self._control("promote")
+
+    def wait_for_standby(self, *, synchronous: bool = True) -> None:
+        """Return once every commit waits for a standby that is there."""
+        import psycopg
+
+        with psycopg.connect(f"host={self.folder} user={_USER} dbname=postgres", autocommit=True) as owner:
+            if synchronous:
+                owner.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+                owner.execute("SELECT pg_reload_conf()")
+            wanted = "sync" if synchronous else "async"
+            while owner.execute("SELECT sync_state FROM pg_stat_replication").fetchall() != [(wanted,)]:
+                pass
+
     def restart(self) -> None:
         self.stop()
         self.start()
@@ -55,19 +69,42 @@ def make() -> Cluster:
     """Make a cluster in a temporary folder, and start it."""
     found = programs()
     assert found is not None, MISSING
-    folder = Path(tempfile.mkdtemp(prefix="trails-pg-", dir="/tmp"))
-    if os.getuid() == 0:
-        shutil.chown(folder, _USER)
+    folder = _folder()
     made = Cluster(found, folder)
     _run([f"{found}/initdb", "-D", str(folder / "data"), "-U", _USER, "-A", "trust", "-N", "--no-instructions"])
     made.start()
     return made
 
 
+def standby_of(primary: Cluster) -> Cluster:
+    """Make a standby that streams from a primary, and start it."""
+    made = Cluster(primary.programs, _folder())
+    backup = [
+        f"{primary.programs}/pg_basebackup",
+        "-h",
+        str(primary.folder),
+        "-U",
+        _USER,
+        "-D",
+        str(made.folder / "data"),
+    ]
+    _run([*backup, "-R", "-X", "stream", "-c", "fast"])
+    made.start()
+    return made
+
+
 def remove(cluster: Cluster) -> None:
     """Stop a cluster and delete it."""
-    cluster.stop("immediate")
+    with suppress(subprocess.CalledProcessError):  # it was stopped by its test
+        cluster.stop("immediate")
     shutil.rmtree(cluster.folder, ignore_errors=True)
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="trails-pg-", dir="/tmp"))
+    if os.getuid() == 0:
+        shutil.chown(folder, _USER)
+    return folder
 
 
 def _run(command: list[str]) -> None:

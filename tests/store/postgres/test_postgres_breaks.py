@@ -52,6 +52,15 @@ def test_a_commit_after_a_restart_of_the_server_is_written(cluster: Cluster, url
     store.close()
 
 
+def test_sync_goes_on_after_a_restart_of_the_server(cluster: Cluster, url: str) -> None:
+    store, other = open_store(url, create=True), open_store(url)
+    other.commit(Change(add=[_quad(1)]))
+    cluster.restart()
+    assert store.sync()
+    store.close()
+    other.close()
+
+
 @pytest.mark.parametrize("how", ["append", "append_at_once"])
 def test_a_commit_whose_answer_was_lost_is_found_and_not_written_twice(
     url: str, monkeypatch: pytest.MonkeyPatch, how: str

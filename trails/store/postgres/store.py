@@ -31,7 +31,7 @@ from trails.store.maintenance import Vacuumed
 from trails.store.postgres import address, cache, erasing, records, server
 from trails.store.postgres.erasing import Gone
 from trails.store.postgres.records import START, Row
-from trails.store.postgres.server import Head, Server
+from trails.store.postgres.server import Head, Server, Unreachable
 
 _report: Final = logging.getLogger("trails")
 _CHUNK: Final = 500
@@ -321,7 +321,10 @@ class PostgresStore(EmbeddedStore):
         """
         with self._write_lock:
             self._engine()
-            news = self._catch_up()
+            try:
+                news = self._catch_up()
+            except Unreachable:  # the connection had ended since it was used last; the server may well be there
+                news = self._catch_up()
             erased = self._server.head().erased
         if erased > self._erased:
             self._vacuum_index(erased)

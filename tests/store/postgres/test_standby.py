@@ -1,0 +1,122 @@
+"""A primary dies and its standby is promoted: a synchronous one has all that was acknowledged, of one that lagged it is said."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import trails
+from tests.support import clusters
+from tests.support.clusters import Cluster
+from tests.support.machines import Size
+from trails import StoreFailed
+
+
+@pytest.fixture
+def pair(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cluster, Cluster]]:
+    """A primary and its standby, of this test alone; `cluster` says whether PostgreSQL is there."""
+    assert cluster.programs.is_dir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    primary = clusters.make()
+    standby = clusters.standby_of(primary)
+    yield primary, standby
+    for each in (primary, standby):
+        clusters.remove(each)
+
+
+def url_of(primary: Cluster, standby: Cluster) -> str:
+    hosts = f"{primary.folder},{standby.folder}"
+    return f"postgresql:///postgres?host={hosts}&user=postgres&target_session_attrs=read-write&store=team"
+
+
+@pytest.mark.slow
+def test_what_was_acknowledged_is_there_after_a_synchronous_standby_took_over(
+    pair: tuple[Cluster, Cluster], size: Size
+) -> None:
+    primary, standby = pair
+    primary.wait_for_standby()
+    acknowledged: list[str] = []
+    failed: list[BaseException] = []
+    enough, more = threading.Event(), threading.Event()
+
+    def write() -> None:
+        try:
+            with trails.open(url_of(primary, standby), create=True) as store:
+                session = store.create(id="plan")
+                number = 0
+                while not more.is_set():
+                    session.append("user", f"turn {number}")
+                    session.persist()
+                    acknowledged.append(f"turn {number}")
+                    number += 1
+                    if number >= 50:
+                        enough.set()
+        except BaseException as error:  # noqa: BLE001 - told by the test's own thread
+            failed.append(error)
+            enough.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert enough.wait(60)
+    before = len(acknowledged)
+    primary.stop("immediate")
+    standby.promote()
+    _until(lambda: len(acknowledged) > before + 20 or bool(failed))
+    more.set()
+    writer.join(60)
+    assert failed == []
+    with trails.open(url_of(primary, standby)) as store:
+        assert [turn.text for turn in store.load("plan").turns] == acknowledged
+        assert store.verify().ok
+
+
+def _until(done: object) -> None:
+    pause = threading.Event()
+    for _ in range(1_200):
+        if done():  # type: ignore[operator]
+            return
+        pause.wait(0.05)
+    pytest.fail("nothing went on")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::trails.PendingTurnsWarning")
+def test_a_standby_that_lagged_is_said_and_nothing_is_merged(pair: tuple[Cluster, Cluster]) -> None:
+    primary, standby = pair
+    primary.wait_for_standby(synchronous=False)
+    url = url_of(primary, standby)
+    store, other = trails.open(url, create=True), trails.open(url)
+    session = store.create(id="plan")
+    session.append("user", "kept")
+    session.persist()
+    _caught_up(primary)
+    standby.stop()
+    for text in ("lost", "lost, too"):
+        session.append("user", text)
+        session.persist()
+    other.sync()
+    primary.stop("immediate")
+    standby.start()
+    standby.promote()
+    session.append("user", "pending")
+    with pytest.raises(StoreFailed, match=r"another history .*record 3"):
+        session.persist()
+    assert [turn.text for turn in session.turns] == ["kept", "lost", "lost, too", "pending"]
+    with pytest.raises(StoreFailed, match="another history"):
+        other.sync()
+    store.close()
+    other.close()
+    with trails.open(url) as again:
+        assert [turn.text for turn in again.load("plan").turns] == ["kept"]
+        assert again.verify().ok
+
+
+def _caught_up(primary: Cluster) -> None:
+    import psycopg
+
+    with psycopg.connect(f"host={primary.folder} user=postgres dbname=postgres", autocommit=True) as owner:
+        asked = "SELECT bool_and(replay_lsn >= pg_current_wal_lsn()) FROM pg_stat_replication"
+        _until(lambda: owner.execute(asked).fetchone() == (True,))
