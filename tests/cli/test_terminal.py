@@ -250,7 +250,17 @@ def test_every_command_that_reads_prints_json() -> None:
     [
         (
             ["export", "fork", "--format", "pi", "-o", "FILE"],
-            {"session": "fork", "format": "pi", "output": "FILE", "sessions": ["fork"], "turns": 5, "left_out": []},
+            {
+                "session": "fork",
+                "format": "pi",
+                "output": "FILE",
+                "sessions": ["fork"],
+                "turns": 5,
+                "left_out": [
+                    "salts, labels, keys, tags, notes, scores, signatures, ledgers, and that something was redacted",
+                    "the version of the system prompt that a call was sent, and which turns and results others repeat",
+                ],
+            },
         ),
         (["dump", "FILE"], {"output": "FILE", "quads": "?"}),
         (["backup", "FILE"], {"output": "FILE"}),
