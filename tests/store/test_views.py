@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import shutil
@@ -543,8 +544,10 @@ def test_without_the_check_of_the_list_of_files_the_same_windows_give_less_than_
     if dropped:
         monkeypatch.setattr(capture, "is_unchanged", lambda *_: True)
     wrong = 0
-    for step in STEPS[1:4]:
-        play = Play(tmp_path / step[1])
+    for attempt, step in itertools.product(range(20 if dropped else 1), STEPS[1:4]):
+        if wrong:  # the engine removes files in its own time, on a busy machine sometimes too late for all three
+            break
+        play = Play(tmp_path / f"{step[1]}-{attempt}")
         play.several()
         view = forced(play, "flush_alone", step, monkeypatch)
         wrong += seen(view) != play.states[view.number]
