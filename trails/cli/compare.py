@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
-from trails.cli.base import NEW_FILE, command, note, one_format, open_store, print_json, refuse
+from trails.cli.base import NEW_FILE, command, note, one_format, open_store, pairs, print_json, refuse
 from trails.cli.terminal import clean, clean_csv, count
+from trails.plumbing.pages import MAX_PAGE
 
 if TYPE_CHECKING:
+    from trails import Repository, SessionRecord
     from trails.compare.arms import Method
     from trails.compare.comparison import Comparison
 
 _FORMATS: Final = click.Choice(["table", "csv", "json", "markdown", "latex"])
-_METHODS: Final = click.Choice(["welch", "mann-whitney"])
+_METHODS: Final = click.Choice(["welch", "mann-whitney", "paired"])
 
 
 @command("compare", pager=True)
-@click.argument("root", metavar="ROOT")
+@click.argument("roots", metavar="[ROOT]...", nargs=-1)
+@click.option("--meta", multiple=True, metavar="NAME=VALUE", help="All sessions of which this is noted, for ROOT.")
 @click.option(
     "--at", type=click.IntRange(min=0), metavar="INDEX", help="Only the branches that leave ROOT at this index."
 )
@@ -59,7 +62,8 @@ _METHODS: Final = click.Choice(["welch", "mann-whitney"])
 @click.option("--force", is_flag=True, help="Replace the drawing's file if it is there.")
 def compare(
     *,
-    root: str,
+    roots: tuple[str, ...],
+    meta: tuple[str, ...],
     at: int | None,
     columns: tuple[str, ...],
     group_by: tuple[str, ...],
@@ -85,13 +89,16 @@ def compare(
 
     ROOT is an id, an IRI or a label. A row a branch: ROOT itself and all its forks, theirs too. Tokens, cost, tools,
     models and the last answer are those of a branch's own turns; turns and the total_ columns count what it inherits
-    too. Columns have the names that --json shows, metadata is meta.KEY. ROOT is a group of its own, (root). The table
+    too. Columns have the names that --json shows, metadata is meta.KEY. ROOT is a group of its own, (root). Several ROOTs,
+    or --meta, put more than one session's branches side by side: (root) are then those that have no such value. The table
     leaves out what does not fit and cuts long texts; with more than 60 branches, a terminal shows groups or outcomes.
     The other formats give all. With --plot, only the drawing is made unless a format is asked for.
     """
     form = one_format(format_, as_json=as_json)
     is_grouped = bool(group_by or arms or collapse)
     _check_options(
+        (not roots and not meta, "name a session, or --meta NAME=VALUE for all of which this is noted"),
+        (bool(roots) and bool(meta), "either name the sessions, or give --meta"),
         (color_by is not None and plot is None, "--color-by says how to colour a drawing; give --plot FILE too"),
         (groups_only and not is_grouped, "--groups-only needs columns to group by: --group-by NAMES"),
         (collapse and bool(group_by or arms), "--collapse groups by outcome; leave --group-by and --arm out"),
@@ -107,7 +114,7 @@ def compare(
     if plot is not None and plot.exists() and not force:
         refuse(f"{plot} is there already; give --force to replace it, or name another file")
     with open_store(reading=True) as store:
-        known = store.compare(root, at=at, arms=_arms(arms))
+        known = store.compare(roots or _noted(store, meta), at=at, arms=_arms(arms))
     found = known.arranged(
         columns=_names(columns, known),
         group_by=_names(group_by, known) or (["arm"] if arms else None),
@@ -135,6 +142,19 @@ def _check_options(*rules: tuple[bool, str]) -> None:
     for broken, what in rules:
         if broken:
             refuse(what)
+
+
+def _noted(store: Repository, meta: Sequence[str]) -> list[SessionRecord]:
+    """Return all sessions that have some metadata, oldest first, or end the command where there are none."""
+    asked = dict(pairs(meta, "--meta"))
+    page = store.list(meta=asked, limit=MAX_PAGE)
+    found = list(page)
+    while page.cursor is not None:
+        page = store.list(meta=asked, limit=MAX_PAGE, cursor=page.cursor)
+        found += page
+    if not found:
+        refuse(f"no session has {' and '.join(meta)}; trails list --json shows what is noted")
+    return found[::-1]
 
 
 def _arms(given: Sequence[str]) -> dict[str, str] | None:

@@ -1,18 +1,19 @@
-"""A test of whether two arms differ in a column: Welch's t, or Mann and Whitney's U, each with its effect size."""
+"""A test of whether two arms differ in a column: Welch's t, Mann and Whitney's U, or Student's t of pairs, with effect sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import comb, sqrt
+from statistics import fmean, median, stdev
 from typing import Any, Final, Literal
 
 from trails import html, tables
 from trails.compare.statistics import Aggregate
 from trails.errors import InvalidInput
 
-Method = Literal["welch", "mann-whitney"]
-METHODS: Final[tuple[Method, ...]] = ("welch", "mann-whitney")
+Method = Literal["welch", "mann-whitney", "paired"]
+METHODS: Final[tuple[Method, ...]] = ("welch", "mann-whitney", "paired")
 _FEWEST: Final = 3
 _EXACT_UP_TO: Final = 8
 _LEVEL: Final = 0.05
@@ -35,9 +36,10 @@ class ArmTest(tables.Tabular):
     """What a test of two arms found. `p` is two-sided, and of this one test: who makes ten wants a correction for ten.
 
     `statistic` is t with `df` degrees of freedom, or U of the left arm with no `df`. `effect` is Hedges' g (the difference of
-    the means in pooled standard deviations, corrected for small samples) or the rank-biserial correlation (-1 to 1: how
-    much more often the left one is the greater), which `effect_name` says. `difference` is left less right, of the means or of
-    the medians; `difference_ci` its 95% interval, for Welch's test only. `how` says how p was found.
+    the means in pooled standard deviations, corrected for small samples), the rank-biserial correlation (-1 to 1: how
+    much more often the left one is the greater) or, of pairs, Cohen's d_z (the mean difference in standard deviations of
+    the differences), which `effect_name` says. `difference` is left less right, of the means or of the medians;
+    `difference_ci` its 95% interval, for tests of means only. `how` says how p was found.
     """
 
     column: str
@@ -85,7 +87,7 @@ class ArmTest(tables.Tabular):
         held = ""
         if self.difference_ci is not None:
             held = f" (95% interval {number(self.difference_ci[0], 3)} to {number(self.difference_ci[1], 3)})"
-        what = "means" if self.method == "welch" else "medians"
+        what = "medians" if self.method == "mann-whitney" else "means"
         return [
             f"{self.column} of {_said(self.left)} against {_said(self.right)}, by {', '.join(self.grouped_by)}",
             f"{name}: {short}{df} = {number(self.statistic, 3)}, p = {_p(self.p)}, two-sided, {self.how}",
@@ -93,7 +95,11 @@ class ArmTest(tables.Tabular):
         ]
 
 
-_NAMES: Final = {"welch": ("Welch's t test", "t"), "mann-whitney": ("Mann-Whitney U test", "U")}
+_NAMES: Final = {
+    "welch": ("Welch's t test", "t"),
+    "mann-whitney": ("Mann-Whitney U test", "U"),
+    "paired": ("Paired t test", "t"),
+}
 
 
 def _figures(side: Arm) -> dict[str, Any]:
@@ -121,13 +127,65 @@ def between(
     Raises `InvalidInput` for another method, an arm without numbers or with too few, and arms that do not vary;
     `TrailsError` where scipy is not installed (the extra `stats`).
     """
-    if method not in METHODS:
-        raise InvalidInput(f"there is no test {method!r}; there are: {', '.join(METHODS)}")
+    _check_method(method)
     first, second = _checked(column, left), _checked(column, right)
     sides = _arm(left[0], first), _arm(right[0], second)
     scipy_stats = tables.optional("scipy.stats", "stats", "a test between arms")
     found = _welch(scipy_stats, first, second) if method == "welch" else _mann_whitney(scipy_stats, first, second)
     return ArmTest(column, tuple(grouped_by), method, *sides, **found)
+
+
+def paired(
+    column: str,
+    grouped_by: Sequence[str],
+    left: tuple[str, Mapping[str, Sequence[float]]],
+    right: tuple[str, Mapping[str, Sequence[float]]],
+) -> ArmTest:
+    """Return Student's t test of pairs: each arm a name with its numbers by what they are paired by, whose means are compared.
+
+    Raises `InvalidInput` for fewer than 3 pairs and where all pairs differ alike; `TrailsError` without scipy.
+    """
+    (one, mine), (other, theirs) = left, right
+    both = [each for each in mine if each in theirs]
+    if len(both) < _FEWEST:
+        raise InvalidInput(
+            f"{len(both)} of the sessions compared have numbers of both {one!r} and {other!r} in {column!r}, and a test of "
+            f"pairs needs at least {_FEWEST}; run both arms on more sessions, or leave the pairs out"
+        )
+    means = [[fmean(side[each]) for each in both] for side in (mine, theirs)]
+    differences = [first - second for first, second in zip(*means, strict=True)]
+    spread = stdev(differences)
+    if spread == 0.0:
+        raise InvalidInput("all pairs differ by the same, so no t test can tell by chance; show the difference itself")
+    scipy_stats = tables.optional("scipy.stats", "stats", "a test between arms")
+    tested = scipy_stats.ttest_rel(*means)
+    held = tested.confidence_interval(0.95)
+    alone = len(mine.keys() ^ theirs.keys())
+    return ArmTest(
+        column,
+        tuple(grouped_by),
+        "paired",
+        _pair_side(*left, both),
+        _pair_side(*right, both),
+        statistic=float(tested.statistic),
+        df=float(tested.df),
+        p=float(tested.pvalue),
+        effect=fmean(differences) / spread,  # Cohen (1988), d_z
+        effect_name="Cohen's d_z",
+        difference=fmean(differences),
+        difference_ci=(float(held.low), float(held.high)),
+        how=f"over {len(both)} sessions" + (f"; {alone} with one arm alone left out" if alone else ""),
+    )
+
+
+def _pair_side(name: str, values: Mapping[str, Sequence[float]], both: Sequence[str]) -> Arm:
+    means = [fmean(values[each]) for each in both]
+    return Arm(name, len(means), 0, fmean(means), stdev(means), float(median(means)))
+
+
+def _check_method(method: str) -> None:
+    if method not in METHODS:
+        raise InvalidInput(f"there is no test {method!r}; there are: {', '.join(METHODS)}")
 
 
 def _checked(column: str, side: tuple[str, Aggregate | None]) -> Aggregate:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from trails import html, tables
-from trails.compare.arms import ArmTest, Method, between
+from trails.compare.arms import ArmTest, Method, between, paired
 from trails.compare.forest_layout import Stem
 from trails.compare.groups import (
     ARM,
@@ -136,11 +136,11 @@ COLUMNS: Final[Mapping[str, FixedColumn]] = {
 class Comparison:
     """Branches side by side; get one from `Repository.compare`. It keeps nothing open and follows no later change.
 
-    `root` is the session whose forks are compared, `at` the fork point where only one was asked for. `columns` are the
+    `roots` are the sessions whose forks are compared, `at` the fork point where only one was asked for. `columns` are the
     names of the columns shown; whatever else is known of a branch can still be grouped, sorted and coloured by.
     """
 
-    root: str
+    roots: tuple[str, ...]
     at: int | None
     columns: tuple[str, ...]
     kinds: Mapping[str, Kind]
@@ -152,7 +152,7 @@ class Comparison:
 
     @classmethod
     def of(
-        cls, root: str, branches: Sequence[Branch], *, at: int | None = None, trunk: Sequence[Branch] = ()
+        cls, roots: Sequence[str], branches: Sequence[Branch], *, at: int | None = None, trunk: Sequence[Branch] = ()
     ) -> Comparison:
         """Return the comparison of some branches, in their order, with all columns.
 
@@ -168,9 +168,19 @@ class Comparison:
             Stem(branch.record.id, branch.record.parent_session_id, branch.record.starts_at, branch.turns)
             for branch in (*trunk, *branches)
         )
-        return cls(root, at, tuple(kinds), kinds, (), rows, stems)
+        return cls(tuple(roots), at, tuple(kinds), kinds, (), rows, stems)
 
     # --- what is in it
+
+    @property
+    def root(self) -> str | None:
+        """The session whose forks are compared; None where there are several."""
+        return self.roots[0] if len(self.roots) == 1 else None
+
+    @property
+    def called(self) -> str:
+        """The session whose forks are compared, or how many they are, in words."""
+        return self.roots[0] if len(self.roots) == 1 else count(len(self.roots), "session")
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -185,11 +195,12 @@ class Comparison:
 
     def __repr__(self) -> str:
         grouped = f" in {len(self.groups)} groups" if self.groups else ""
-        return f"<Comparison of {self.root!r}: {len(self)} branches{grouped}>"
+        what = repr(self.root) if self.root is not None else self.called
+        return f"<Comparison of {what}: {count(len(self), 'branch')}{grouped}>"
 
     @html.safe
     def _repr_html_(self) -> str:
-        title = f"comparison of {html.inline(self.root)}: {count(len(self), 'branch')}"
+        title = f"comparison of {html.inline(self.called)}: {count(len(self), 'branch')}"
         if not self.groups:
             return html.box(title, [tables.to_html(self.table(), digits=4)])
         names = [name for name in self.columns if any(name in group.aggregates for group in self.groups)]
@@ -224,12 +235,12 @@ class Comparison:
         wanted = ARM if arms is not None and group_by is None else group_by
         by = () if wanted is None else known.known(wanted)
         rows = known._sorted(() if sort_by is None else known.known(sort_by), descending)
-        groups = grouped(rows, by, known.kinds, self.root) if by else ()
+        groups = grouped(rows, by, known.kinds, self.roots) if by else ()
         ordered = tuple(row for group in groups for row in group.rows) if by else rows
         return replace(shown, groups=groups, _all_rows=ordered)
 
     def _with_arms(self, arms: Mapping[str, str]) -> Comparison:
-        """Return the comparison with a column `arm`, where none was tried on the root."""
+        """Return the comparison with a column `arm`, where none was tried on the root of them all."""
         rows = tuple({**row, ARM: None if row["session"] == self.root else arm_of(row, arms)} for row in self._all_rows)
         if not any(row[ARM] for row in rows):
             raise InvalidInput(f"no branch's label or id matches {', '.join(map(repr, arms.values()))}")
@@ -273,11 +284,14 @@ class Comparison:
     def test(self, column: str, left: str, right: str, *, method: Method = "welch") -> ArmTest:
         """Return a two-sided test of whether a numeric column differs between two groups, named as `Group.name` has it.
 
-        `method` is "welch" (the means, by Welch's t test, which takes no equal variances for granted) or "mann-whitney"
-        (which of two branches tends to have more, by ranks: for numbers far from a bell curve). It comes with the size
-        of the effect, with how many numbers each side has, and how many branches have none; those are left out.
+        `method` is "welch" (the means, by Welch's t test, which takes no equal variances for granted), "mann-whitney"
+        (which of two branches tends to have more, by ranks: for numbers far from a bell curve), or "paired" (the means of
+        both groups in each of the sessions compared, by Student's t of their differences: for arms that were tried on the
+        same samples). It comes with the size of the effect, with how many numbers each side has, and how many branches have
+        none; those are left out.
 
-        Each branch counts as one independent observation: forks of one point are, a fork and its own forks are not.
+        Each branch counts as one independent observation: forks of one point are, a fork and its own forks are not, nor are
+        forks of several sessions where these differ, whose pairs are.
 
         Raises `InvalidInput` where nothing is grouped, for an unknown group or column, for one that holds no numbers or
         says which and not how much, for fewer than 3 numbers on a side (for ranks, too few for any p below 0.05), and
@@ -291,8 +305,20 @@ class Comparison:
             raise InvalidInput(f"{left!r} cannot be tested against itself; name two groups")
         if name in sides[0].key:
             raise InvalidInput(f"the branches are grouped by {name!r}; test another column")
+        if method == "paired":
+            one, other = ((group.name, self._by_root(group, name)) for group in sides)
+            return paired(name, tuple(sides[0].key), one, other)
         reckoned = [(group.name, Aggregate.of([row[name] for row in group.rows])) for group in sides]
         return between(name, tuple(sides[0].key), reckoned[0], reckoned[1], method)
+
+    def _by_root(self, group: Group, column: str) -> dict[str, list[float]]:
+        """Return a group's numbers in a column by which of the sessions compared they are a branch of."""
+        parents = {stem.id: stem.parent for stem in self._stems}
+        found: dict[str, list[float]] = {}
+        for row in group.rows:
+            if row[column] is not None:
+                found.setdefault(_top(row["session"], parents), []).append(row[column])
+        return found
 
     def _some_groups(self) -> None:
         if not self.groups:
@@ -355,9 +381,10 @@ class Comparison:
         return PlainTable({name: self.kinds[name] for name in self.columns}, shown)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, ready for JSON: root, at, columns, rows, and groups by session id."""
+        """Return everything as plain values, ready for JSON: root, roots, at, columns, rows, and groups by session id."""
         return {
             "root": self.root,
+            "roots": list(self.roots),
             "at": self.at,
             "columns": list(self.columns),
             "rows": [tables.plain(row) for row in self.rows],
@@ -466,6 +493,12 @@ class Comparison:
         groups = {row["session"]: group.name for group in self.groups for row in group.rows}
         stems, called, painted, bundles = put_together(self._stems, names, groups, metric, _MOST_LANES)
         return draw(stems, called, painted, form, bundles)
+
+
+def _top(session_id: str, parents: Mapping[str, str | None]) -> str:
+    while (parent := parents[session_id]) is not None and parent in parents:
+        session_id = parent
+    return session_id
 
 
 def _row(branch: Branch, keys: Sequence[str]) -> dict[str, Any]:

@@ -30,37 +30,43 @@ _TEXT_PARTS: Final = frozenset({"text", "output_text"})
 _Chain = tuple[SessionRecord, ...]
 
 
-def compare(reader: Reader, root_id: str, at: int | None = None) -> Comparison:
-    """Return the comparison of a session and all its forks, theirs too, or with `at` of the branches of that fork point.
+def compare(reader: Reader, root_ids: Sequence[str], at: int | None = None) -> Comparison:
+    """Return the comparison of sessions and all their forks, theirs too, or with `at` of the branches of one's fork point.
 
-    Branches come as in a tree: forks below what they were forked from, by fork index and age. Raises what reading their
-    lineage raises, and `IndexGap` where a turn is missing or doubled.
+    Branches come as in a tree, a tree for each of the sessions that is in no other's: forks below what they were forked
+    from, by fork index and age. Raises what reading their lineage raises, and `IndexGap` where a turn is missing or doubled.
     """
-    chains = family(reader, root_id)
-    order = in_tree_order(chains, root_id)
+    chains = families(reader, root_ids)
+    roots = [one for one in root_ids if not any(record.id in root_ids for record in chains[one][1:])]
+    order = [session_id for root_id in roots for session_id in in_tree_order(chains, root_id)]
     records = {record.id: record for chain in chains.values() for record in chain}
     counts = _own_turns(reader, records)
     for session_id in order:
         _check_whole(chains[session_id], counts)
-    wanted = order if at is None else _leaving(chains, root_id, order, at, records[root_id].starts_at + counts[root_id])
+    wanted, trunk = order, []
+    if at is not None:
+        (root_id,) = roots
+        wanted = _leaving(chains, root_id, order, at, records[root_id].starts_at + counts[root_id])
+        trunk = [root_id]
     read = _Read(reader, records, wanted)
-    branches = [_branch(chains[session_id], counts, read) for session_id in wanted]
-    trunk = [] if at is None else [_branch(chains[root_id], counts, read)]
-    return Comparison.of(root_id, branches, at=at, trunk=trunk)
+    made = {session_id: _branch(chains[session_id], counts, read) for session_id in (*trunk, *wanted)}
+    return Comparison.of(roots, [made[each] for each in wanted], at=at, trunk=[made[each] for each in trunk])
 
 
 # --- which sessions
 
 
 @decodes
-def family(reader: Reader, root_id: str) -> dict[str, _Chain]:
-    """Return the lineage of a session and of each of its descendants by forks, by session id: one query."""
-    rows = reader.select("family", session=root_id)
-    records = decode_records((row[0].value, row[1].value, row[2]) for row in rows)
-    if root_id not in records:
-        raise reader.not_found(root_id)
+def families(reader: Reader, root_ids: Sequence[str]) -> dict[str, _Chain]:
+    """Return the lineage of some sessions and of each of their descendants by forks, by session id."""
+    rows = {(row[0].value, row[1].value, row[2]) for row in reader.select_each("family", "sessions", root_ids)}
+    records = decode_records(rows)
+    for root_id in root_ids:
+        if root_id not in records:
+            raise reader.not_found(root_id)
+    roots = frozenset(root_ids)
     chains = {session_id: lineage.lineage(session_id, records) for session_id in records}
-    return {session_id: chain for session_id, chain in chains.items() if any(r.id == root_id for r in chain)}
+    return {session_id: chain for session_id, chain in chains.items() if any(r.id in roots for r in chain)}
 
 
 def in_tree_order(chains: Mapping[str, _Chain], root_id: str) -> list[str]:

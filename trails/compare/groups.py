@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -29,8 +29,9 @@ class Group:
     """The branches that have the same values in the columns grouped by, in order, and aggregates of all numeric columns.
 
     The session whose forks are compared is a group of its own, named `(root)`: what is tried on its forks was not tried on
-    it. Any other is named by its values, with `(missing)` for none. A column in which no branch of the group has a number
-    has no aggregate, nor have places, identifiers (`Repository.compare` says which) or what is grouped by.
+    it. Where several are compared, those of them are in it that have no value in any of the columns. Any other is named by
+    its values, with `(missing)` for none. A column in which no branch of the group has a number has no aggregate, nor have
+    places, identifiers (`Repository.compare` says which) or what is grouped by.
     """
 
     name: str
@@ -52,12 +53,19 @@ class Group:
         }
 
 
-def grouped(rows: Sequence[_Row], by: Sequence[str], kinds: Mapping[str, Kind], root: str) -> tuple[Group, ...]:
-    """Return the groups of rows that have the same values in some columns, the root's first, then in order of the values."""
+def grouped(
+    rows: Sequence[_Row], by: Sequence[str], kinds: Mapping[str, Kind], roots: Collection[str]
+) -> tuple[Group, ...]:
+    """Return the groups of rows that have the same values in some columns, the roots' first, then in order of the values."""
+    apart = frozenset(
+        row["session"]
+        for row in rows
+        if row["session"] in roots and (len(roots) == 1 or all(row[name] is None for name in by))
+    )
     found: dict[tuple[Any, ...], list[_Row]] = {}
     for row in rows:
         values = tuple(rank(row[name]) for name in by)
-        found.setdefault((row["session"] != root, values), []).append(row)
+        found.setdefault((row["session"] not in apart, values), []).append(row)
     numeric = [name for name, kind in kinds.items() if kind in ("integer", "number") and name not in by]
     return tuple(
         _group(ROOT if not is_fork else _name(members[0], by, kinds), members, by, numeric)

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, overload
+from typing import TYPE_CHECKING, Any, Final, Self, cast, overload
 from uuid import uuid4
 
 from pyoxigraph import Triple
@@ -822,7 +822,7 @@ class Repository(Handle, public=True):
 
     def compare(
         self,
-        root: Name,
+        root: Name | Iterable[Name],
         *,
         at: int | None = None,
         columns: str | Sequence[str] | None = None,
@@ -834,19 +834,21 @@ class Repository(Handle, public=True):
     ) -> Comparison:
         """Return a session and all its forks, theirs too, side by side: a row a branch, read without any transcript.
 
-        `root` is any name of it, see `resolve`. With `at`, only the branches of that fork point have a row: the sessions
-        whose transcript leaves the root's at that index. Columns are the names in `trails.compare.comparison.COLUMNS` and
-        `meta.KEY` for each metadata key that a branch has, and `score.NAME` for each name of its own scores (the newest;
-        truth values as 1 and 0), `score.NAME@SCORER/VERSION` where several scorers gave it. `turns` and what starts with
-        `total_` count the whole transcript; tokens, cost, tools, models and the last answer are those of a branch's own
-        turns. A turn that was picked counts in each branch that has it, as in what a branch was made of: what branches spent
-        together tell the queries `token-usage-by-session` and `cost`, which count a call once. `columns` says which are shown
-        (default: all). Rows come as in a tree unless `sort_by` names columns: smallest first, or greatest first where
-        `descending`; missing values last. `group_by` puts rows with the same values together, in order of those values, with
-        statistics of every numeric column; the root is a group of its own, named `(root)`. `arms` are patterns of labels (of
-        ids, where there is no label), by name or alone, and make the column `arm`, by which is grouped unless `group_by` says
-        otherwise. Whole numbers of metadata that say which and not how much get no statistics: those whose key ends in id,
-        seed, index or alike, or just the columns that `identifiers` names.
+        `root` is any name of it, see `resolve`, or several names: the samples of an evaluation, say, which
+        `store.list(meta={"task": "sums"})` gives. Then each has its forks below it. With `at`, of one session, only the
+        branches of that fork point have a row: the sessions whose transcript leaves the root's at that index. Columns are
+        the names in `trails.compare.comparison.COLUMNS` and `meta.KEY` for each metadata key that a branch has, and
+        `score.NAME` for each name of its own scores (the newest; truth values as 1 and 0), `score.NAME@SCORER/VERSION` where
+        several scorers gave it. `turns` and what starts with `total_` count the whole transcript; tokens, cost, tools, models
+        and the last answer are those of a branch's own turns. A turn that was picked counts in each branch that has it, as
+        in what a branch was made of: what branches spent together tell the queries `token-usage-by-session` and `cost`,
+        which count a call once. `columns` says which are shown (default: all). Rows come as in a tree unless `sort_by` names
+        columns: smallest first, or greatest first where `descending`; missing values last. `group_by` puts rows with the same
+        values together, in order of those values, with statistics of every numeric column; the root is a group of its own,
+        named `(root)`; of several sessions, each is grouped by the values that it has, and is `(root)` only where it has
+        none. `arms` are patterns of labels (of ids, where there is no label), by name or alone, and make the column `arm`, by
+        which is grouped unless `group_by` says otherwise. Whole numbers of metadata that say which and not how much get no
+        statistics: those whose key ends in id, seed, index or alike, or just the columns that `identifiers` names.
 
         Raises `SessionNotFound`; `InvalidInput` for an unknown column (it names those there are) or for an index that
         no branch leaves at; `IndexGap` where turns are missing.
@@ -863,7 +865,7 @@ class Repository(Handle, public=True):
         from trails.compare import gather  # noqa: PLC0415 - needed only here, and `import trails` stays quick
 
         fork_point = None if at is None else validate.index(at, "at")
-        found = gather.compare(self.reader, self.resolve(root), fork_point)
+        found = gather.compare(self.reader, self._compared(root, fork_point), fork_point)
         return found.arranged(
             columns=columns,
             group_by=group_by,
@@ -872,6 +874,20 @@ class Repository(Handle, public=True):
             arms=arms,
             identifiers=identifiers,
         )
+
+    def _compared(self, root: Name | Iterable[Name], at: int | None) -> Sequence[str]:
+        """Return the ids of the sessions that are to be compared, each once."""
+        is_one = isinstance(root, str | SessionRecord) or isinstance(getattr(root, "record", None), SessionRecord)
+        if is_one or not isinstance(root, Iterable):
+            return [self.resolve(cast("Name", root))]
+        roots = list(dict.fromkeys(self.resolve(each) for each in cast("Iterable[Name]", root)))
+        if not roots:
+            raise InvalidInput("no session was given to compare; `store.list()` shows the sessions there are")
+        if at is not None and len(roots) > 1:
+            raise InvalidInput(
+                f"a fork point is one session's, and {len(roots)} were given; compare one, or leave `at` out"
+            )
+        return roots
 
     def stats(
         self,

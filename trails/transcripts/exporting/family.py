@@ -110,7 +110,7 @@ def _within(member: Member, run: Segment) -> Sequence[Turn]:
 def ids(repository: Repository, session_id: str, *, forks: bool) -> list[str]:
     """Return the ids of the sessions that are asked for: one, or with `forks` all its descendants by forks too."""
     reader = repository.reader
-    return gather.in_tree_order(gather.family(reader, session_id), session_id) if forks else [session_id]
+    return gather.in_tree_order(gather.families(reader, [session_id]), session_id) if forks else [session_id]
 
 
 def read(repository: Repository, session_id: str, *, forks: bool, spawned: bool = False) -> Family:
@@ -121,7 +121,7 @@ def read(repository: Repository, session_id: str, *, forks: bool, spawned: bool 
     Raises as `Repository.load` does where a transcript is not whole: nothing shorter is ever given.
     """
     reader = repository.reader
-    chains = gather.family(reader, session_id) if forks else {session_id: reader.lineage(session_id)}
+    chains = gather.families(reader, [session_id]) if forks else {session_id: reader.lineage(session_id)}
     order = gather.in_tree_order(chains, session_id) if forks else [session_id]
     cuts = {run.record.id: run for run in lineage.segments(chains[session_id])}
     own = chains[session_id]
