@@ -52,8 +52,10 @@ def _read(terminal: int) -> bytes:
 
 def test_the_pages_are_those_in_the_folder() -> None:
     assert sorted(PAGES) == sorted(file.stem for file in FOLDER.iterdir() if file.is_file())
-    assert {file.suffix for file in FOLDER.rglob("*") if file.is_file() and file.parent.name != "notebooks"} == {".md"}
-    assert {file.suffix for file in (FOLDER / "notebooks").iterdir()} == {".ipynb"}
+    others = {"notebooks": {".ipynb"}, "pipeline": {".eval"}}
+    assert {file.suffix for file in FOLDER.rglob("*") if file.is_file() and file.parent.name not in others} == {".md"}
+    for name, suffixes in others.items():
+        assert {file.suffix for file in (FOLDER / name).iterdir()} == suffixes
 
 
 @pytest.mark.parametrize("name", [*PAGES, *error_pages()])

@@ -139,6 +139,10 @@ def test_a_rewritten_session_passes_verify_and_has_another_head(monkeypatch: pyt
 # --- the command line
 
 
+AFTER_ITS_PYTHON = {"pipeline"}
+"""Pages whose commands go on with the store that their Python made."""
+
+
 def commands_in(text: str) -> list[str]:
     return [
         line[2:] for block in blocks(text, "console") for line in block.splitlines() if line.startswith("$ trails ")
@@ -147,9 +151,12 @@ def commands_in(text: str) -> list[str]:
 
 @every_example
 def test_the_commands_of_a_document_run_one_after_the_other(
-    shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: Size
+    document: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: Size
 ) -> None:
     commands = commands_in(shown)
+    if document in AFTER_ITS_PYTHON and commands:
+        monkeypatch.chdir(tmp_path)
+        doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples(document, shown), out=lambda _: None)
     if find_spec("cryptography") is None:  # the extra that the page on proofs names for these
         commands = [line for line in commands if not re.search(r"checkpoint|proof", line)]
     if find_spec("rfc3161_client") is None:
@@ -325,7 +332,28 @@ def test_the_readme_lists_the_pages_in_their_order_with_their_first_lines() -> N
 
 
 def test_the_readme_is_short() -> None:
-    assert len(README.splitlines()) <= 230
+    assert len(README.splitlines()) <= 240
+
+
+@every_document
+def test_an_item_of_a_list_begins_a_line(document: str) -> None:
+    prose = re.sub(r"^```.*?^```$", "", DOCUMENTS[document], flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r"\S - (?:\*\*|\[)", prose) == []
+
+
+def test_the_table_of_the_pipeline_is_given_again_by_the_command_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples("pipeline"), out=lambda _: None)
+    table, test = (line for line in commands_in(GUIDE["pipeline"]) if line.startswith("trails compare"))
+    for line, shown in (
+        (table, r">>> print\(found.to_latex.*?\n(.*?)^>>>"),
+        (test, r">>> print\(found.test.*?\n(.*?)^>>>"),
+    ):
+        expected = re.search(shown, GUIDE["pipeline"], re.MULTILINE | re.DOTALL)
+        assert expected is not None
+        assert ok(invoke(*shlex.split(line)[1:])) == expected[1]
 
 
 # --- how the house is laid out

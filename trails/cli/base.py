@@ -177,7 +177,7 @@ def _completion() -> Any:
 
 
 _KINDS: Final = {
-    **dict.fromkeys(("session", "root", "parent"), "session"),
+    **dict.fromkeys(("session", "root", "roots", "parent"), "session"),
     **dict.fromkeys(("ref", "left", "right"), "ref"),
     **{name: name for name in ("principal", "agent", "project", "model", "role", "query")},
     **dict.fromkeys(("columns", "group_by", "sort_by", "color_by"), "column"),

@@ -18,7 +18,7 @@ from trails.nearest import did_you_mean
 FOLDER: Final = Path(__file__).parent.parent / "guide"
 PAGES: Final = (
     *("python", "command-line", "branches", "notebooks", "context"),
-    *("rerun", "messages", "agents", "keys", "async"),
+    *("rerun", "pipeline", "messages", "agents", "keys", "async"),
     *(
         "graph",
         "provenance",
