@@ -29,6 +29,7 @@ PAGES: Final = (
         "durability",
         "moving",
         "postgres",
+        "mirrors",
         "compared",
     ),
 )
