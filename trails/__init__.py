@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trails.compare.agreement import Agreement
     from trails.compare.arms import ArmTest
     from trails.compare.comparison import Comparison
+    from trails.plumbing.asof.making import AsOf
     from trails.context.assembling import Context
     from trails.context.compacting import CompactionPolicy
     from trails.context.window import TokenWindow
@@ -153,6 +154,7 @@ _HOMES = {
     "trails.plumbing.watch": ("Notice",),
     "trails.compare.arms": ("ArmTest",),
     "trails.compare.comparison": ("Comparison",),
+    "trails.plumbing.asof.making": ("AsOf",),
     "trails.plumbing.forest": ("Forest",),
     "trails.plumbing.pages": ("Page",),
     "trails.plumbing.statistics": ("Statistics",),
