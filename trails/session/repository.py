@@ -219,7 +219,7 @@ class Repository(Handle, public=True):
 
         found = moments.find(self.store, self.reader, moment, verifiers)
         store, as_of = making.make(self.store, self.reader, found)
-        made = Repository(store, actor=self.workspace.actor)
+        made = Repository(store, actor=self.workspace.actor, record_reads=self.workspace.record_reads)
         store.source, made._as_of = self, as_of
         return made
 

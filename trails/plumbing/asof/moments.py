@@ -21,7 +21,7 @@ from trails.integrity import leaves
 from trails.integrity.merkle import leaf_hash, root_of
 from trails.integrity.note import Checkpoint, claimed_checkpoint, open_checkpoint
 from trails.plumbing import logged
-from trails.plumbing.asof.said import Catalog
+from trails.plumbing.asof.said import Catalog, one, time_of
 from trails.plumbing.reader import FAR_PAST, Reader
 from trails.records.terms import parse_time
 from trails.store.contract import QuadStore
@@ -135,20 +135,31 @@ def _later(store: QuadStore, reader: Reader, lines: Sequence[str], time: datetim
             own = log.get(iris.session_id(row["session"].value), logged.SessionLog())
             first = int(row["index"].value)
             yield from (number for count, _, number in own.heads if count > first)
-    yield from _changed_later(store, lines, time, now)
+    catalog = Catalog.of(store)
+    yield from _changed_later(catalog, lines, time, now)
     for session_id, own in log.items():
+        first = _imported(catalog, session_id)
+        if first is not None and time < first <= now:
+            yield own.began
         when = _time_of(store, session_id, deleted=own.deleted)
         if when is not None and time < when <= now:
             told = [number for number, what in own.events if what == "deleted"] if own.deleted else [own.began]
             yield from told[-1:]
 
 
-def _changed_later(store: QuadStore, lines: Sequence[str], time: datetime, now: datetime) -> Iterator[int]:
+def _imported(catalog: Catalog, session_id: str) -> datetime | None:
+    """Return when a session of another system came in first; None for any other. Its own times are older."""
+    iri = iris.session(session_id)
+    if one(catalog.subjects.get(iri, ()), vocab.SOURCE_SESSION) is None:
+        return None
+    return time_of(catalog.subjects.get(iris.session_import(iri), ()))
+
+
+def _changed_later(catalog: Catalog, lines: Sequence[str], time: datetime, now: datetime) -> Iterator[int]:
     """Yield of each session with notes, labels and the like of later the number of the line that tells of the first one.
 
     The log does not say which change was which: they are counted from its end.
     """
-    catalog = Catalog.of(store)
     later: dict[str, set[datetime]] = defaultdict(set)
     for subject in catalog.subjects:
         when = catalog.changed_at(subject)
