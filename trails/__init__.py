@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         IntegrityError,
         InvalidInput,
         LimitReached,
+        MirrorFailed,
         NoSuchName,
         NothingToSummarise,
         ParentMissing,
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
     )
     from trails.integrity.head_signatures import HeadSignature
     from trails.ledger import Ledger
+    from trails.mirrors.comparing import MirrorDifference, MirrorReport
+    from trails.mirrors.mirroring import Mirror, Mirrored
     from trails.model import (
         MAX_FORK_DEPTH,
         Call,
@@ -112,6 +115,7 @@ _HOMES = {
         "IntegrityError",
         "InvalidInput",
         "LimitReached",
+        "MirrorFailed",
         "NoSuchName",
         "NothingToSummarise",
         "ParentMissing",
@@ -143,6 +147,8 @@ _HOMES = {
         "Turn",
         "VerifyReport",
     ),
+    "trails.mirrors.comparing": ("MirrorDifference", "MirrorReport"),
+    "trails.mirrors.mirroring": ("Mirror", "Mirrored"),
     "trails.moving.pushing": ("Moved", "MovedSession", "pull", "push"),
     "trails.opening": ("open",),
     "trails.reruns.many": ("rerun_many",),
@@ -206,6 +212,11 @@ __all__ = [
     "Ledger",
     "LimitReached",
     "Limits",
+    "Mirror",
+    "MirrorDifference",
+    "MirrorFailed",
+    "MirrorReport",
+    "Mirrored",
     "Moved",
     "MovedSession",
     "NoSuchName",
