@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from trails.compare.agreement import Agreement
     from trails.compare.arms import ArmTest
     from trails.compare.comparison import Comparison
-    from trails.plumbing.asof.making import AsOf
     from trails.context.assembling import Context
     from trails.context.compacting import CompactionPolicy
     from trails.context.window import TokenWindow
@@ -76,6 +75,7 @@ if TYPE_CHECKING:
     )
     from trails.moving.pushing import Moved, MovedSession, pull, push
     from trails.opening import open  # noqa: A004 - trails.open, as io.open
+    from trails.plumbing.asof.making import AsOf
     from trails.plumbing.forest import Forest
     from trails.plumbing.pages import Page
     from trails.plumbing.statistics import Statistics
@@ -184,6 +184,7 @@ __all__ = [
     "MAX_FORK_DEPTH",
     "Agreement",
     "ArmTest",
+    "AsOf",
     "Call",
     "ClockWarning",
     "Compaction",
