@@ -24,6 +24,7 @@ PAGES: Final = (
         "provenance",
         "transcripts",
         "proofs",
+        "as-of-then",
         "audit",
         "redaction",
         "durability",
