@@ -395,6 +395,39 @@ def test_of_two_members_of_one_name_the_last_one_counts(recwarn: pytest.Warnings
     recwarn.clear()
 
 
+def test_a_sample_whose_id_has_slashes_is_read_as_any_other() -> None:
+    found = parsed(as_eval(sample([HI]), sample([HI, HELLO], id="swe/astropy/1")))
+    assert [(each.id, len(each.paths[0])) for each in found.sessions] == [("ev:1:1", 1), ("ev:swe/astropy/1:1", 2)]
+    assert not found.problems
+
+
+def test_a_chunked_sample_whose_id_has_slashes_is_put_together() -> None:
+    folder = "samples/swe/1_epoch_1"
+    shell = {"id": "swe/1", "epoch": 1, "message_refs": [[0, 2]]}
+    chunks = {f"{folder}/sample.json": shell, f"{folder}/messages/0.json": [HI, HELLO]}
+    [session] = parsed(as_zip({"header.json": HEADER, **chunks})).sessions
+    assert (session.id, len(session.paths[0])) == ("ev:swe/1:1", 2)
+
+
+def test_what_stands_among_the_samples_and_is_none_is_named() -> None:
+    found = parsed(as_eval(sample([HI]), **{"samples/2_epoch_1/messages/0.json": [HI]}))
+    assert [each.reason for each in found.problems] == [
+        "samples/2_epoch_1/messages/0.json is no sample, nor a part of one, and is not read"
+    ]
+
+
+def test_scores_that_are_no_objects_are_counted() -> None:
+    notes = parsed(as_json(sample([HI], scores={"a": 1, "b": {"value": 1}}), sample([HI], id=2, scores=[1]))).notes
+    assert "log: 2 score(s) that no log of Inspect has like this; not kept" in notes
+
+
+def test_a_pool_whose_places_are_no_numbers_is_a_problem_and_raises_nothing() -> None:
+    [session] = parsed(
+        as_json(sample([HI], events=[model_event("s", [[0, 1]], HELLO)], events_data={"messages": {"a": HI}}))
+    ).sessions
+    assert len(session.paths[0]) == 1
+
+
 def test_a_zip_is_told_by_its_names(memory: Repository, tmp_path: Path) -> None:
     file = tmp_path / "renamed.zip"
     file.write_bytes(as_eval(sample([HI])))
