@@ -421,11 +421,11 @@ def test_scores_that_are_no_objects_are_counted() -> None:
     assert "log: 2 score(s) that no log of Inspect has like this; not kept" in notes
 
 
-def test_a_pool_whose_places_are_no_numbers_is_a_problem_and_raises_nothing() -> None:
-    [session] = parsed(
-        as_json(sample([HI], events=[model_event("s", [[0, 1]], HELLO)], events_data={"messages": {"a": HI}}))
-    ).sessions
-    assert len(session.paths[0]) == 1
+def test_a_pool_whose_places_are_no_numbers_names_nothing_and_raises_nothing() -> None:
+    events = [model_event("s", [[0, 1]], HELLO), *BRANCH, model_event("b", [[0, 1]], said("assistant", "no", "x1"))]
+    found = parsed(as_json(sample([HI, HELLO], events=events, events_data={"messages": {"a": HI}})))
+    assert texts(found.sessions[0].paths[0]) == ["hi", "hello"]
+    assert any("name messages that are not there; not kept" in note for note in found.notes)
 
 
 def test_a_zip_is_told_by_its_names(memory: Repository, tmp_path: Path) -> None:
