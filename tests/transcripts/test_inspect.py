@@ -360,6 +360,17 @@ def test_an_edited_score_comes_with_its_author_and_reason_and_the_first_one_stay
     ]
 
 
+@pytest.mark.parametrize("values", [("C", "I"), ("I", "C")])
+def test_of_two_scores_of_one_time_the_one_that_came_in_later_counts(
+    memory: Repository, values: tuple[str, str]
+) -> None:
+    for value in values:
+        scored = sample([HI], scores={"match": {"value": value}}, completed_at="2026-01-02T03:04:05+00:00")
+        import_bytes(memory, as_json(scored))
+    assert [score.value for score in memory.scores("inspect:ev:1:1")] == [values[1]]
+    assert len(memory.scores("inspect:ev:1:1", history=True)) == 2
+
+
 def test_a_score_that_was_removed_here_does_not_come_back(memory: Repository) -> None:
     data = as_json(sample([HI], scores={"match": {"value": "C"}}))
     import_bytes(memory, data)

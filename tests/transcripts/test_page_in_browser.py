@@ -34,7 +34,9 @@ def test_a_link_to_a_session_shows_it_from_its_first_turn_and_nothing_else(
     grown(memory)
     browser.open(written(memory, tmp_path), part="#b2")
     assert browser.ask(SHOWN) == ["b0-0", "b2-1"]
-    forks = "[...document.querySelectorAll('main .k')].filter(e => e.offsetParent).map(e => e.previousElementSibling.id)"
+    forks = (
+        "[...document.querySelectorAll('main .k')].filter(e => e.offsetParent).map(e => e.previousElementSibling.id)"
+    )
     assert browser.ask(forks) == ["b0-0"]
     browser.ask("document.getElementById('all').click()")
     assert browser.ask(forks) == ["b0-0", "b0-1"]
