@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         IntegrityError,
         InvalidInput,
         LimitReached,
+        MirrorFailed,
         NoSuchName,
         NothingToSummarise,
         ParentMissing,
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     )
     from trails.integrity.head_signatures import HeadSignature
     from trails.ledger import Ledger
+    from trails.mirrors.comparing import MirrorDifference, MirrorReport
+    from trails.mirrors.mirroring import Mirror, Mirrored
     from trails.model import (
         MAX_FORK_DEPTH,
         Call,
@@ -111,6 +114,7 @@ _HOMES = {
         "IntegrityError",
         "InvalidInput",
         "LimitReached",
+        "MirrorFailed",
         "NoSuchName",
         "NothingToSummarise",
         "ParentMissing",
@@ -142,6 +146,8 @@ _HOMES = {
         "Turn",
         "VerifyReport",
     ),
+    "trails.mirrors.comparing": ("MirrorDifference", "MirrorReport"),
+    "trails.mirrors.mirroring": ("Mirror", "Mirrored"),
     "trails.moving.pushing": ("Moved", "MovedSession", "pull", "push"),
     "trails.opening": ("open",),
     "trails.reruns.many": ("rerun_many",),
@@ -204,6 +210,11 @@ __all__ = [
     "Ledger",
     "LimitReached",
     "Limits",
+    "Mirror",
+    "MirrorDifference",
+    "MirrorFailed",
+    "MirrorReport",
+    "Mirrored",
     "Moved",
     "MovedSession",
     "NoSuchName",

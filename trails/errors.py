@@ -154,6 +154,10 @@ class StoreLocked(TrailsError):
     """Another process, or another handle in this process, owns the store."""
 
 
+class MirrorFailed(TrailsError):
+    """A mirror could not be reached, or refused what it was asked. What it holds stays, and mirroring goes on where it was."""
+
+
 class StoreReadOnly(TrailsError):
     """The store was opened to be read only, and something would have written to it. Nothing was written."""
 

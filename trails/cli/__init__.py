@@ -57,6 +57,7 @@ _TOPICS: dict[str, dict[str, Place]] = {
         "push": "moving.push",
         "pull": "moving.pull",
         "copy": "moving.copy",
+        "mirror": "mirror.mirror",
     },
     "Ask": {
         "query": "query.query",

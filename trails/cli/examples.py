@@ -66,6 +66,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "trails rerun trip --model live --times 50 --name arm-b --json -- ./agent.py",
     ),
     "push": ("trails push trip --to ~/team.trails", "trails push --all --to ~/team.trails --dry-run"),
+    "mirror": (
+        "trails mirror ./agents.trails http://localhost:7878",
+        "trails mirror ./agents.trails http://localhost:8890/sparql --server virtuoso --follow",
+    ),
     "copy": ("trails copy ./.trails /mnt/disk/work.trails", "trails copy ~/work.trails monday.nq.gz"),
     "pull": ("trails pull trip --from ~/team.trails", "trails pull trip --from ~/team.trails --restore"),
     "fork": ("trails fork trip", "trails fork trip --at 3 --label dinner", "trails fork v1 --id other --principal bob"),

@@ -19,6 +19,7 @@ from trails.cli.checkpoint import (
     verifier_option,
     witness_option,
 )
+from trails.cli.mirror import verify_mirror
 from trails.cli.terminal import one_line, shorten
 from trails.errors import IntegrityError, InvalidInput
 from trails.files import read_whole
@@ -42,10 +43,12 @@ if TYPE_CHECKING:
 @authority_option
 @signers_option
 @require_signed_option
+@click.option("--mirror", metavar="URL", help="Hold a mirror in a SPARQL server against the store.")
 @json_option
 def verify(
     *,
     session: str | None,
+    mirror: str | None,
     checkpoint: str | None,
     since: str | None,
     verifiers: list[str],
@@ -71,11 +74,26 @@ def verify(
     With --witness, that many of the witnesses as --quorum says (all unless given) must have cosigned the checkpoint.
     With --timestamp and --tsa-cert, a time-stamp authority must have said that the checkpoint was there, and by when is shown.
 
+    With --mirror, every triple that `trails mirror` brought to a SPARQL server is compared with the store instead.
+
     Signatures of heads (`trails proof sign`) must hold. The turns that none covers are listed, with --signers of those by these
     keys alone; with --require-signed they are findings.
     """
     from trails.cli import render
 
+    if mirror is not None:
+        if (
+            session is not None
+            or checkpoint
+            or since
+            or timestamp
+            or require_signed
+            or [*verifiers, *witnesses, *signers]
+        ):
+            refuse("--mirror compares a whole mirror with the store, and nothing else; leave the others out")
+        with open_store(reading=True) as store:
+            verify_mirror(store, mirror, as_json=as_json)
+        return
     with open_store(reading=True) as store, render.working("verifying"):
         wanted = None if session is None else store.resolve(session)
         report = store.verify(

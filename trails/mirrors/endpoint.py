@@ -1,0 +1,173 @@
+"""A SPARQL server by the SPARQL 1.1 Protocol, over the standard library: few and large requests need no more."""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from http.client import HTTPException, HTTPMessage
+from typing import IO, Any, Final
+from urllib.parse import unquote, urlencode, urlsplit
+
+import pyoxigraph as ox
+
+from trails.errors import InvalidInput, MirrorFailed
+from trails.mirrors.servers import SERVERS, Kind, Server, checked, endpoints, kind_of, without_secrets
+
+USER: Final = "TRAILS_MIRROR_USER"
+PASSWORD: Final = "TRAILS_MIRROR_PASSWORD"  # noqa: S105 - the name of a variable
+_ROWS: Final = "application/sparql-results+json"
+_SHOWN: Final = 300
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """An update that is sent on as something else would be lost in silence."""
+
+    def redirect_request(  # noqa: PLR0917 - as the class above it has it
+        self, req: Any, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        return None
+
+
+class _Basic(urllib.request.HTTPBasicAuthHandler):
+    def http_error_401(self, req: Any, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage) -> Any:
+        return _closing(
+            fp, lambda: urllib.request.HTTPBasicAuthHandler.http_error_401(self, req, fp, code, msg, headers)
+        )
+
+
+class _Digest(urllib.request.HTTPDigestAuthHandler):
+    def http_error_401(self, req: Any, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage) -> Any:
+        return _closing(
+            fp, lambda: urllib.request.HTTPDigestAuthHandler.http_error_401(self, req, fp, code, msg, headers)
+        )
+
+
+def _closing(asking: IO[bytes], again: Callable[[], Any]) -> Any:
+    """Return the answer to a request that is sent again with a password; the one that asked for it is closed then."""
+    try:
+        answer = again()
+    except BaseException:
+        asking.close()
+        raise
+    if answer is not None:
+        asking.close()
+    return answer
+
+
+class Endpoint:
+    """A SPARQL server that is asked and written to. What fails raises `MirrorFailed`, never with a password in it."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        server: Kind | None = None,
+        update: str | None = None,
+        timeout: float = 300.0,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        """Take the address of a server, by its base or by where it takes queries.
+
+        `server` says what it is (default: what it calls itself), `update` where it takes updates, `timeout` (seconds)
+        how long an answer may take to begin. A name and a password stand in the address, else in the environment's
+        TRAILS_MIRROR_USER and TRAILS_MIRROR_PASSWORD.
+        """
+        if server is not None and server not in SERVERS:
+            raise InvalidInput(f"there is no kind of server {server!r:.80}; there are: {', '.join(SERVERS)}")
+        bare = without_secrets(checked(url))
+        given = urlsplit(url)
+        user = unquote(given.username) if given.username else environment.get(USER)
+        password = unquote(given.password) if given.password else environment.get(PASSWORD, "")
+        self.timeout = timeout
+        known = urllib.request.HTTPPasswordMgrWithDefaultRealm()
+        if user:
+            for each in (bare, *([] if update is None else [without_secrets(checked(update))])):
+                parts = urlsplit(each)
+                known.add_password(None, f"{parts.scheme}://{parts.netloc}/", user, password)
+        self._open = urllib.request.build_opener(_NoRedirect, _Digest(known), _Basic(known)).open
+        self.location = bare
+        self.kind: Kind = server or self._told(bare)
+        self.server: Server = SERVERS[self.kind]
+        self._query, self._update = endpoints(bare, self.server)
+        if update is not None:
+            self._update = without_secrets(update)
+
+    def __repr__(self) -> str:
+        return f"<Endpoint {self.location}, {self.kind}>"
+
+    def _told(self, url: str) -> Kind:
+        """Return what a server calls itself in an answer, whatever that is."""
+        try:
+            with self._open(urllib.request.Request(url, method="HEAD"), timeout=self.timeout) as answer:  # noqa: S310 - http
+                return kind_of(answer.headers.get("Server"))
+        except urllib.error.HTTPError as error:
+            with error:
+                return kind_of(error.headers.get("Server"))
+        except (OSError, HTTPException) as error:
+            raise self._unreached(error) from error
+
+    def select(self, text: str, **parameters: str) -> list[ox.QuerySolution]:
+        """Return all rows of a SELECT. What a server cuts short raises, rather than giving a part for all."""
+        headers, body = self._send(self._query, {"query": text, **parameters}, _ROWS)
+        try:
+            found = ox.parse_query_results(body, format=ox.QueryResultsFormat.JSON)
+            rows = list(found)  # type: ignore[arg-type] # a SELECT
+        except (SyntaxError, ValueError, TypeError) as error:
+            raise MirrorFailed(
+                f"{self.location} answered with what is no whole result ({error!s:.120}): it may have ended the query at a "
+                "time limit of its own; raise that limit"
+            ) from error
+        most = headers.get("X-SPARQL-MaxRows")
+        if most is not None and most.isdigit() and len(rows) >= int(most):
+            raise CutShort(f"{self.location} gives at most {most} rows of a query (X-SPARQL-MaxRows)", int(most))
+        return rows
+
+    def update(self, text: str) -> None:
+        """Carry out an update."""
+        self._send(self._update, {"update": text}, "*/*")
+
+    def _send(self, url: str, fields: dict[str, str], accept: str) -> tuple[HTTPMessage, bytes]:
+        if "update" in fields and not self.server.is_form:
+            body, kind = fields["update"].encode(), "application/sparql-update"
+        else:
+            named = {"query": fields["update"]} if "update" in fields else fields  # Virtuoso knows no `update`
+            body, kind = urlencode(named).encode(), "application/x-www-form-urlencoded"
+        asked = urllib.request.Request(url, body, {"Content-Type": kind, "Accept": accept})  # noqa: S310 - http, as checked
+        try:
+            with self._open(asked, timeout=self.timeout) as answer:
+                return answer.headers, answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                said = " ".join(error.read(4 * _SHOWN).decode("utf-8", "replace").split())
+            raise MirrorFailed(f"{without_secrets(url)} refused with {error.code}: {said[:_SHOWN]}") from None
+        except (OSError, HTTPException) as error:
+            raise self._unreached(error) from error
+
+    def _unreached(self, error: Exception) -> MirrorFailed:
+        reason = getattr(error, "reason", None) or str(error) or type(error).__name__
+        return MirrorFailed(
+            f"{self.location} did not answer ({reason!s:.200}); what it has stays, and mirroring goes on later"
+        )
+
+
+class CutShort(MirrorFailed):
+    """A server gives no more than some rows of a query."""
+
+    def __init__(self, message: str, most: int) -> None:
+        super().__init__(message)
+        self.most = most
+
+
+def pages(endpoint: Endpoint, select: str) -> Iterator[ox.QuerySolution]:
+    """Give all rows of a SELECT of ?s ?p ?o that ends in its WHERE, page by page where a server gives only some at a time."""
+    try:
+        yield from endpoint.select(select)
+        return
+    except CutShort as cut:
+        page = max(1, min(10_000, cut.most // 2))
+    start = 0
+    while rows := endpoint.select(f"{select} ORDER BY ?s ?p ?o LIMIT {page} OFFSET {start}"):
+        yield from rows
+        start += len(rows)

@@ -1,0 +1,408 @@
+"""Feeding a mirror: idempotent, in order, and resumed by a position that the mirror itself keeps.
+
+The mirror keeps, in a graph of its own, how many lines of the store's log it has, for each other graph what was written of
+it, and for each subject of the catalogue a digest. What is noted is noted after it was written, so whatever is cut short
+is written again. A graph whose session only grew gets its new turns; any other that changed is written anew as a whole.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, Literal, cast
+
+import pyoxigraph as ox
+
+from trails import iris, vocab
+from trails.errors import IntegrityError, InvalidInput, MirrorFailed
+from trails.integrity import leaves
+from trails.mirrors.comparing import MirrorReport, compare, named_graphs
+from trails.mirrors.content import CATALOGUE, REFERENCE, STATE, as_held, digest, forget, inserts, statements
+from trails.mirrors.endpoint import Endpoint, pages
+from trails.mirrors.servers import Kind
+from trails.session.repository import Repository
+
+Catalogue = Literal["default", "named"]
+Progress = Callable[[int, int], object]
+_POSITION: Final = f"<{STATE.value}:position>"
+_LINK: Final = f"<{STATE.value}:link>"
+_WRITER: Final = f"<{STATE.value}:writer>"
+_CATALOGUE: Final = f"<{STATE.value}:catalog>"
+_WRITTEN: Final = f"<{STATE.value}:written>"
+_NEXT: Final = f"<{STATE.value}:next>"
+_SAID: Final = f"<{STATE.value}:said>"
+_REFERRING: Final = f"^^{REFERENCE} ."
+_MOST: Final = 8_000_000
+"""Characters of a request from which on it is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """What a mirror got in one go: how many lines of the log it has now, and what was written for that."""
+
+    position: int
+    """Lines of the store's log that the mirror has."""
+    sessions: int
+    """Graphs of sessions that were written, as a whole or on from where they were."""
+    triples: int
+    """Triples that were added, also those that were there."""
+    dropped: int
+    """Graphs that are gone."""
+    references: int
+    """Literals that the server cannot hold, for which a reference stands there."""
+
+
+@dataclass(slots=True)
+class _State:
+    """What the mirror keeps of itself."""
+
+    position: int = 0
+    link: str = ""
+    writer: str = ""
+    catalogue: str = ""
+    written: dict[str, str] = field(default_factory=dict)
+    """By graph, the digest with which it was written as a whole; "" where more was added since."""
+    following: dict[str, int] = field(default_factory=dict)
+    """By graph of a session, the index of its next turn."""
+    said: dict[str, str] = field(default_factory=dict)
+    """By subject of the catalogue, the digest of what is said of it."""
+
+
+class Mirror:
+    """What a store holds, in somebody's SPARQL server, to be read there. One process at a time feeds it.
+
+    `sync` brings it up to date, `follow` goes on doing so, `verify` holds it against the store.
+    """
+
+    def __init__(
+        self,
+        store: Repository,
+        url: str,
+        *,
+        server: Kind | None = None,
+        update_url: str | None = None,
+        catalogue: Catalogue | None = None,
+        anew: bool = False,
+        timeout: float = 300.0,
+    ) -> None:
+        """Take a store and the server that mirrors it. Nothing is sent yet, but for who feeds it now.
+
+        `url` is the server's base or where it takes queries, `update_url` where it takes updates (default: as its kind has
+        it), `server` its kind (default: what it calls itself in its answers). A name and a password stand in the address, else
+        in the environment's TRAILS_MIRROR_USER and TRAILS_MIRROR_PASSWORD. With `catalogue` "default" the catalogue is the
+        server's default graph, with "named" the graph <urn:trails:catalog>; by default the first where the server has one.
+        With `anew`, whatever it holds of a store is taken out first. `timeout` is how many seconds an answer may take.
+
+        Raises `InvalidInput` for an address that is none, and where the server mirrors another store, or this one before it
+        was put back to an earlier state; `MirrorFailed` where it does not answer.
+        """
+        endpoint = Endpoint(url, server=server, update=update_url, timeout=timeout)
+        self._store, self._to = store, endpoint
+        self._writer = secrets.token_hex(8)
+        wanted = catalogue or ("default" if endpoint.server.has_default_graph else "named")
+        if wanted == "default" and not endpoint.server.has_default_graph:
+            raise InvalidInput(f"{endpoint.location} has no default graph of its own; its catalogue is a named graph")
+        self._catalogue = None if wanted == "default" else CATALOGUE
+        self._pending: list[str] = []
+        self._sender = ThreadPoolExecutor(1, "trails-mirror")
+        self._sending: Future[None] | None = None
+        self._is_unsure = False
+        """Whether a round was cut short, so that the mirror itself must be asked what it has."""
+        self._pending_triples = self._pending_size = self._triples = self._references = 0
+        self._state = self._read_state()
+        if anew:
+            self._take_out()
+        if self._state.catalogue not in ("", wanted):
+            raise InvalidInput(
+                f"{endpoint.location} has the catalogue as its {self._state.catalogue} graph; say so, or begin it anew"
+            )
+        self._check_history(store.store.log.lines())
+        self._note_writer(wanted)
+
+    def __repr__(self) -> str:
+        return f"<Mirror of {self._store.store.location} at {self.location}>"
+
+    @property
+    def location(self) -> str:
+        """The server's address, without a name or password in it."""
+        return self._to.location
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of server that it is taken for."""
+        return self._to.kind
+
+    @property
+    def position(self) -> int:
+        """How many lines of the store's log the mirror has."""
+        return self._state.position
+
+    def follow(self, interval: float = 0.5) -> Iterator[Mirrored]:
+        """Bring the mirror up to date, give what was written, and go on so for ever, waiting `interval` seconds in between.
+
+        Only rounds that wrote something are given. A store that is read only is refreshed first, one in PostgreSQL too.
+        Raises what `sync` does; another call goes on from there.
+        """
+        if not interval > 0:
+            raise InvalidInput(f"the interval is a number of seconds above 0, not {interval!r:.80}")
+        while True:
+            self._store.refresh()
+            if (done := self.sync()).triples or done.dropped:
+                yield done
+            time.sleep(interval)
+
+    def verify(self, progress: Progress | None = None) -> MirrorReport:
+        """Hold every triple of the mirror against what the store holds now, and return where they differ, by graph."""
+        return compare(self._store, self._to, progress)
+
+    # --- what the mirror says of itself
+
+    def _read_state(self) -> _State:
+        state = _State()
+        for row in pages(self._to, f"SELECT ?s ?p ?o WHERE {{ GRAPH {STATE} {{ ?s ?p ?o }} }}"):
+            about, what, value = row["s"].value, str(row["p"]), row["o"].value
+            match what:
+                case _ if what == _POSITION:
+                    state.position = int(value)
+                case _ if what == _LINK:
+                    state.link = value
+                case _ if what == _WRITER:
+                    state.writer = value
+                case _ if what == _CATALOGUE:
+                    state.catalogue = value
+                case _ if what == _WRITTEN:
+                    state.written[about] = value
+                case _ if what == _NEXT:
+                    state.following[about] = int(value)
+                case _ if what == _SAID:
+                    state.said[about] = value
+        return state
+
+    def _check_history(self, lines: Sequence[str]) -> None:
+        """Refuse to go on with the mirror of another store, or of this one before it was put back."""
+        at = self._state.position
+        if at == 0:
+            return
+        if at > len(lines) or leaves.link(lines[at - 1]) != self._state.link:
+            raise InvalidInput(
+                f"{self._to.location} mirrors another store, or {self._store.store.location} was put back to an earlier state: "
+                f"it has {at} lines of a log that this one does not begin with. Nothing was sent; begin it anew to replace it"
+            )
+
+    def _note_writer(self, wanted: str) -> None:
+        who = f'{STATE} {_WRITER} "{self._writer}"'
+        self._to.update(
+            f"DELETE WHERE {{ GRAPH {STATE} {{ {STATE} {_WRITER} ?o }} }} ;\n"
+            f'INSERT DATA {{ GRAPH {STATE} {{ {who} . {STATE} {_CATALOGUE} "{wanted}" }} }}'
+        )
+        self._state.writer, self._state.catalogue = self._writer, wanted
+
+    def _check_writer(self) -> None:
+        rows = self._to.select(f"SELECT ?o WHERE {{ GRAPH {STATE} {{ {STATE} {_WRITER} ?o }} }}")
+        if [row["o"].value for row in rows] != [self._writer]:
+            raise MirrorFailed(f"another process feeds {self._to.location} now; this one has stopped")
+
+    def _take_out(self) -> None:
+        for graph in self._state.written:
+            self._send(f"DROP SILENT GRAPH <{graph}>", 0)
+        for subject in self._state.said:
+            self._send(forget(self._catalogue, f"<{subject}>"), 1)
+        self._send(f"DROP SILENT GRAPH {STATE}", 0)
+        self._flush()
+        self._wait()
+        self._state = _State()
+
+    # --- sending
+
+    def _send(self, update: str, triples: int) -> None:
+        """Take an update to be sent after those before it, as soon as there is enough for a request."""
+        is_full = self._pending_triples + triples > self._to.server.triples or self._pending_size > _MOST
+        if self._pending and is_full:
+            self._flush()
+        self._pending.append(update)
+        self._pending_triples += max(1, triples)
+        self._pending_size += len(update)
+
+    def _flush(self) -> None:
+        """Send what is pending, after what was sent before it; this thread goes on reading meanwhile."""
+        if self._pending:
+            self._wait()
+            self._sending = self._sender.submit(self._to.update, " ;\n".join(self._pending))
+        self._pending, self._pending_triples, self._pending_size = [], 0, 0
+
+    def _wait(self) -> None:
+        """Wait for what was sent last; raise what came of it."""
+        sending, self._sending = self._sending, None
+        if sending is not None:
+            sending.result()
+
+    def _add(self, graph: ox.NamedNode | None, lines: Sequence[str]) -> None:
+        for update, count in inserts(graph, lines, self._to.server.triples):
+            self._send(update, count)
+            self._triples += count
+        self._references += sum(line.endswith(_REFERRING) for line in lines)
+
+    def _note(self, subject: str, predicate: str, value: str | None) -> None:
+        """Note something of the mirror in place of what was noted; nothing for None."""
+        self._send(f"DELETE WHERE {{ GRAPH {STATE} {{ <{subject}> {predicate} ?o }} }}", 1)
+        if value is not None:
+            self._send(f'INSERT DATA {{ GRAPH {STATE} {{ <{subject}> {predicate} "{value}" }} }}', 1)
+
+    # --- one round
+
+    def sync(self, progress: Progress | None = None) -> Mirrored:
+        """Bring the mirror up to what the store holds now, and return what was written. `progress` gets (graphs, of).
+
+        Raises `MirrorFailed` where the server fails or another process feeds the mirror: what was sent until then stays, and
+        another call goes on from there. Raises `InvalidInput` where the store was put back to an earlier state meanwhile.
+        """
+        if self._is_unsure:
+            self._state = self._read_state()
+        self._is_unsure = True
+        self._check_writer()
+        done = self._round(progress)
+        self._is_unsure = False
+        return done
+
+    def _round(self, progress: Progress | None) -> Mirrored:
+        self._pending, self._pending_triples, self._pending_size, self._sending = [], 0, 0, None
+        self._triples = self._references = 0
+        lines = self._store.store.log.lines()
+        self._check_history(lines)
+        touched = _touched(lines[self._state.position :])
+        graphs = named_graphs(self._store)
+        behind = [each for each in graphs if self._is_behind(each, touched)]
+        for number, graph in enumerate(behind):
+            self._write(graph, touched)
+            if progress is not None:
+                progress(number + 1, len(behind))
+        gone = [each for each in self._state.written if each not in set(graphs)]
+        for graph in gone:
+            self._send(f"DROP SILENT GRAPH <{graph}>", 0)
+            self._note(graph, _WRITTEN, None)
+            self._note(graph, _NEXT, None)
+            del self._state.written[graph]
+            self._state.following.pop(graph, None)
+        self._write_catalogue()
+        self._reach(lines)
+        sessions = sum(map(iris.is_session, behind))
+        return Mirrored(len(lines), sessions, self._triples, len(gone), self._references)
+
+    def _is_behind(self, graph: str, touched: dict[str, bool] | None) -> bool:
+        return touched is None or graph not in self._state.written or _owner(graph) in touched
+
+    def _write(self, graph: str, touched: dict[str, bool] | None) -> None:
+        start = self._state.following.get(graph)
+        if (
+            touched is not None
+            and touched.get(_owner(graph), False)
+            and start is not None
+            and graph in self._state.written
+        ):
+            self._grow(graph, start)
+        else:
+            self._write_whole(graph)
+
+    def _write_whole(self, graph: str) -> None:
+        node = ox.NamedNode(graph)
+        quads = self._store.store.quads((None, None, None, node))
+        lines = statements(quads, self._to.server)
+        mark = digest(lines)
+        if self._state.written.get(graph) == mark:
+            return
+        self._send(f"DELETE WHERE {{ GRAPH {STATE} {{ <{graph}> {_WRITTEN} ?o }} }}", 1)
+        self._send(f"DROP SILENT GRAPH {node}", 0)
+        self._add(node, lines)
+        self._note(graph, _WRITTEN, mark)
+        if iris.is_session(graph):
+            places = [int(cast("ox.Literal", quad.object).value) for quad in quads if quad.predicate == vocab.INDEX]
+            following = max(places, default=-1) + 1
+            self._note(graph, _NEXT, str(following))
+            self._state.following[graph] = following
+        self._state.written[graph] = mark
+
+    def _grow(self, graph: str, index: int) -> None:
+        """Add the turns of a session from an index on."""
+        node, store = ox.NamedNode(graph), self._store.store
+        start, lines = index, list[str]()
+        while found := store.quads((None, vocab.INDEX, vocab.integer(index), node)):
+            for quad in found:
+                lines += statements(self._of_turn(cast("ox.NamedNode", quad.subject), node), self._to.server)
+            if len(lines) >= self._to.server.triples:
+                self._add(node, lines)
+                lines = []
+            index += 1
+        if index == start:
+            return
+        self._add(node, lines)
+        if self._state.written[graph]:
+            self._note(graph, _WRITTEN, "")
+            self._state.written[graph] = ""
+        self._note(graph, _NEXT, str(index))
+        self._state.following[graph] = index
+
+    def _of_turn(self, turn: ox.NamedNode, graph: ox.NamedNode) -> list[ox.Quad]:
+        """Return all that a session's graph says of a turn and of its parts, whose IRIs begin with the turn's."""
+        store, below = self._store.store, f"{turn.value}/"
+        found = store.quads((turn, None, None, graph))
+        linked = [quad.object for quad in found] + [quad.subject for quad in store.quads((None, None, turn, graph))]
+        for part in dict.fromkeys(each for each in linked if isinstance(each, ox.NamedNode)):
+            if part.value.startswith(below):
+                found += store.quads((part, None, None, graph))
+        return found
+
+    def _write_catalogue(self) -> None:
+        by_subject: dict[str, list[ox.Quad]] = defaultdict(list)
+        for quad in self._store.store.quads((None, None, None, vocab.CATALOG)):
+            held = as_held(quad.subject, self._to.server)
+            by_subject[str(held)[1:-1]].append(quad)
+        said = self._state.said
+        for subject in [each for each in said if each not in by_subject]:
+            self._send(forget(self._catalogue, f"<{subject}>"), 1)
+            self._note(subject, _SAID, None)
+            del said[subject]
+        for subject, quads in by_subject.items():
+            lines = statements(quads, self._to.server)
+            mark = digest(lines)
+            if said.get(subject) == mark:
+                continue
+            self._send(forget(self._catalogue, f"<{subject}>"), 1)
+            self._add(self._catalogue, lines)
+            self._note(subject, _SAID, mark)
+            said[subject] = mark
+
+    def _reach(self, lines: Sequence[str]) -> None:
+        """Note how far the mirror is, after all that was sent."""
+        if len(lines) != self._state.position:
+            link = leaves.link(lines[-1])
+            self._note(STATE.value, _POSITION, str(len(lines)))
+            self._note(STATE.value, _LINK, link)
+            self._state.position, self._state.link = len(lines), link
+        self._flush()
+        self._wait()
+
+
+def _owner(graph: str) -> str:
+    """Return what lines of a log call the session that a graph is of, or the graph itself."""
+    return iris.session(iris.session_id(graph)) if graph.startswith("urn:trails:session:") else graph
+
+
+def _touched(lines: Sequence[str]) -> dict[str, bool] | None:
+    """Return what lines of a log tell of, by IRI, and whether that only got more turns; None where it may be anything."""
+    found: dict[str, bool] = {}
+    for line in lines:
+        try:
+            leaf, _ = leaves.parse(line)
+        except IntegrityError:
+            return None
+        if leaf.session_iri == "-":
+            return None
+        about = _owner(leaf.session_iri)
+        found[about] = found.get(about, True) and leaf.kind == "turns"
+        if leaf.kind == "redact" and not iris.is_session(leaf.session_iri):
+            return None
+    return found
