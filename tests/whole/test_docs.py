@@ -51,13 +51,18 @@ def sample() -> Path:
 
 
 SERVER = "postgresql://localhost/agents?store=team"
+MIRROR = "http://localhost:7878"
+RUN_WITH_SERVERS = {"postgres", "mirrors"}
 
 
 @pytest.fixture
 def shown(document: str, request: pytest.FixtureRequest) -> str:
     """A document as it is shown; the server that one names is that of the tests."""
     text = SHOWN[document]
-    return text.replace(SERVER, request.getfixturevalue("url")) if SERVER in text else text
+    for address, fixture in ((SERVER, "url"), (MIRROR, "oxigraph")):
+        if document in RUN_WITH_SERVERS and address in text:
+            text = text.replace(address, str(request.getfixturevalue(fixture)))
+    return text
 
 
 # --- Python
@@ -204,7 +209,7 @@ def test_the_page_on_the_command_line_shows_every_command() -> None:
 
     lines = [line.split() for line in commands_in(GUIDE["command-line"])]
     typed = {words[1] for words in lines} | {" ".join(words[1:3]) for words in lines if len(words) > 2}
-    assert set(main.every()) - typed == {"runs show"}  # there is no run in that store
+    assert set(main.every()) - typed == {"runs show", "mirror"}  # there is no run in that store, and no server
 
 
 # --- the graph

@@ -30,6 +30,7 @@ PAGES: Final = (
         "durability",
         "moving",
         "postgres",
+        "mirrors",
         "compared",
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from trails.cli.base import answer, command, end, json_option, note, open_at
-from trails.cli.terminal import count, to_json
+from trails.cli.terminal import count
 from trails.errors import MirrorFailed
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _follow(store: Repository, url: str, given: dict[str, Any], *, anew: bool, i
             anew = False
             for done in there.follow(interval):
                 wait = 1.0
-                click.echo(to_json(_plain(done)) if as_json else _said(done, there))
+                click.echo(json.dumps(_plain(done)) if as_json else _said(done, there))
                 _note_references(done)
         except MirrorFailed as error:
             if there is None or "another process feeds" in error.message:

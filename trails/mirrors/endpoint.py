@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, Final
 from urllib.parse import unquote, urlencode, urlsplit
@@ -28,6 +28,32 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         self, req: Any, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> None:
         return None
+
+
+class _Basic(urllib.request.HTTPBasicAuthHandler):
+    def http_error_401(self, req: Any, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage) -> Any:
+        return _closing(
+            fp, lambda: urllib.request.HTTPBasicAuthHandler.http_error_401(self, req, fp, code, msg, headers)
+        )
+
+
+class _Digest(urllib.request.HTTPDigestAuthHandler):
+    def http_error_401(self, req: Any, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage) -> Any:
+        return _closing(
+            fp, lambda: urllib.request.HTTPDigestAuthHandler.http_error_401(self, req, fp, code, msg, headers)
+        )
+
+
+def _closing(asking: IO[bytes], again: Callable[[], Any]) -> Any:
+    """Return the answer to a request that is sent again with a password; the one that asked for it is closed then."""
+    try:
+        answer = again()
+    except BaseException:
+        asking.close()
+        raise
+    if answer is not None:
+        asking.close()
+    return answer
 
 
 class Endpoint:
@@ -60,9 +86,7 @@ class Endpoint:
             for each in (bare, *([] if update is None else [without_secrets(checked(update))])):
                 parts = urlsplit(each)
                 known.add_password(None, f"{parts.scheme}://{parts.netloc}/", user, password)
-        self._open = urllib.request.build_opener(
-            _NoRedirect, urllib.request.HTTPDigestAuthHandler(known), urllib.request.HTTPBasicAuthHandler(known)
-        ).open
+        self._open = urllib.request.build_opener(_NoRedirect, _Digest(known), _Basic(known)).open
         self.location = bare
         self.kind: Kind = server or self._told(bare)
         self.server: Server = SERVERS[self.kind]

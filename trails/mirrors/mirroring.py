@@ -11,6 +11,7 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
@@ -20,7 +21,7 @@ from trails import iris, vocab
 from trails.errors import IntegrityError, InvalidInput, MirrorFailed
 from trails.integrity import leaves
 from trails.mirrors.comparing import MirrorReport, compare, named_graphs
-from trails.mirrors.content import CATALOGUE, STATE, as_held, digest, forget, inserts, statements
+from trails.mirrors.content import CATALOGUE, REFERENCE, STATE, as_held, digest, forget, inserts, statements
 from trails.mirrors.endpoint import Endpoint, pages
 from trails.mirrors.servers import Kind
 from trails.session.repository import Repository
@@ -34,6 +35,7 @@ _CATALOGUE: Final = f"<{STATE.value}:catalog>"
 _WRITTEN: Final = f"<{STATE.value}:written>"
 _NEXT: Final = f"<{STATE.value}:next>"
 _SAID: Final = f"<{STATE.value}:said>"
+_REFERRING: Final = f"^^{REFERENCE} ."
 _MOST: Final = 8_000_000
 """Characters of a request from which on it is sent."""
 
@@ -106,6 +108,10 @@ class Mirror:
             raise InvalidInput(f"{endpoint.location} has no default graph of its own; its catalogue is a named graph")
         self._catalogue = None if wanted == "default" else CATALOGUE
         self._pending: list[str] = []
+        self._sender = ThreadPoolExecutor(1, "trails-mirror")
+        self._sending: Future[None] | None = None
+        self._is_unsure = False
+        """Whether a round was cut short, so that the mirror itself must be asked what it has."""
         self._pending_triples = self._pending_size = self._triples = self._references = 0
         self._state = self._read_state()
         if anew:
@@ -207,6 +213,7 @@ class Mirror:
             self._send(forget(self._catalogue, f"<{subject}>"), 1)
         self._send(f"DROP SILENT GRAPH {STATE}", 0)
         self._flush()
+        self._wait()
         self._state = _State()
 
     # --- sending
@@ -221,14 +228,23 @@ class Mirror:
         self._pending_size += len(update)
 
     def _flush(self) -> None:
+        """Send what is pending, after what was sent before it; this thread goes on reading meanwhile."""
         if self._pending:
-            self._to.update(" ;\n".join(self._pending))
+            self._wait()
+            self._sending = self._sender.submit(self._to.update, " ;\n".join(self._pending))
         self._pending, self._pending_triples, self._pending_size = [], 0, 0
+
+    def _wait(self) -> None:
+        """Wait for what was sent last; raise what came of it."""
+        sending, self._sending = self._sending, None
+        if sending is not None:
+            sending.result()
 
     def _add(self, graph: ox.NamedNode | None, lines: Sequence[str]) -> None:
         for update, count in inserts(graph, lines, self._to.server.triples):
             self._send(update, count)
             self._triples += count
+        self._references += sum(line.endswith(_REFERRING) for line in lines)
 
     def _note(self, subject: str, predicate: str, value: str | None) -> None:
         """Note something of the mirror in place of what was noted; nothing for None."""
@@ -236,20 +252,24 @@ class Mirror:
         if value is not None:
             self._send(f'INSERT DATA {{ GRAPH {STATE} {{ <{subject}> {predicate} "{value}" }} }}', 1)
 
-    def _lines(self, quads: Sequence[ox.Quad]) -> list[str]:
-        server = self._to.server
-        if server.longest is not None or server.refuses_nul:
-            self._references += sum(
-                isinstance(quad.object, ox.Literal) and as_held(quad.object, server) is not quad.object
-                for quad in quads
-            )
-        return statements(quads, server)
-
     # --- one round
 
     def sync(self, progress: Progress | None = None) -> Mirrored:
-        """Bring the mirror up to what the store holds now, and return what was written. `progress` gets (graphs, of)."""
+        """Bring the mirror up to what the store holds now, and return what was written. `progress` gets (graphs, of).
+
+        Raises `MirrorFailed` where the server fails or another process feeds the mirror: what was sent until then stays, and
+        another call goes on from there. Raises `InvalidInput` where the store was put back to an earlier state meanwhile.
+        """
+        if self._is_unsure:
+            self._state = self._read_state()
+        self._is_unsure = True
         self._check_writer()
+        done = self._round(progress)
+        self._is_unsure = False
+        return done
+
+    def _round(self, progress: Progress | None) -> Mirrored:
+        self._pending, self._pending_triples, self._pending_size, self._sending = [], 0, 0, None
         self._triples = self._references = 0
         lines = self._store.store.log.lines()
         self._check_history(lines)
@@ -290,7 +310,7 @@ class Mirror:
     def _write_whole(self, graph: str) -> None:
         node = ox.NamedNode(graph)
         quads = self._store.store.quads((None, None, None, node))
-        lines = self._lines(quads)
+        lines = statements(quads, self._to.server)
         mark = digest(lines)
         if self._state.written.get(graph) == mark:
             return
@@ -308,13 +328,17 @@ class Mirror:
     def _grow(self, graph: str, index: int) -> None:
         """Add the turns of a session from an index on."""
         node, store = ox.NamedNode(graph), self._store.store
-        start = index
+        start, lines = index, list[str]()
         while found := store.quads((None, vocab.INDEX, vocab.integer(index), node)):
             for quad in found:
-                self._add(node, self._lines(self._of_turn(cast("ox.NamedNode", quad.subject), node)))
+                lines += statements(self._of_turn(cast("ox.NamedNode", quad.subject), node), self._to.server)
+            if len(lines) >= self._to.server.triples:
+                self._add(node, lines)
+                lines = []
             index += 1
         if index == start:
             return
+        self._add(node, lines)
         if self._state.written[graph]:
             self._note(graph, _WRITTEN, "")
             self._state.written[graph] = ""
@@ -342,7 +366,7 @@ class Mirror:
             self._note(subject, _SAID, None)
             del said[subject]
         for subject, quads in by_subject.items():
-            lines = self._lines(quads)
+            lines = statements(quads, self._to.server)
             mark = digest(lines)
             if said.get(subject) == mark:
                 continue
@@ -359,6 +383,7 @@ class Mirror:
             self._note(STATE.value, _LINK, link)
             self._state.position, self._state.link = len(lines), link
         self._flush()
+        self._wait()
 
 
 def _owner(graph: str) -> str:

@@ -1,0 +1,1 @@
+"""Mirrors of a store in SPARQL servers."""

@@ -1,0 +1,69 @@
+"""Virtuoso 7: digests, no default graph, few rows at a time, small requests; and what its compiler makes of the queries."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mirrors.test_mirrors import compared, history
+from trails import Mirror, Repository
+from trails.mirrors.endpoint import Endpoint
+
+pytestmark = pytest.mark.slow
+
+NOT_THERE = {
+    "answers-to-no-call",
+    "cost",
+    "fork-heads",
+    "fork-unseen-turns",
+    "incomplete-turns",
+    "kept-briefly",
+    "model-time",
+    "open-tool-calls",
+    "score-statistics",
+    "shared-turns",
+    "tool-approvals",
+    "tool-time",
+    "two-principals",
+    "unanswered-tool-calls",
+    "unused-results",
+}
+"""What its compiler refuses, or answers wrongly. The page on mirrors names them."""
+
+
+def test_a_mirror_in_virtuoso_has_all_that_its_store_has_after_each_step(memory: Repository, virtuoso: str) -> None:
+    for step in history(memory):
+        mirror = Mirror(memory, virtuoso)
+        mirror.sync()
+        report = mirror.verify()
+        assert (report.ok, report.triples, mirror.kind) == (True, len(memory.store), "virtuoso"), step
+
+
+def test_what_virtuoso_cannot_hold_stands_there_as_a_reference(memory: Repository, virtuoso: str) -> None:
+    with memory.session("odd") as chat:
+        chat.append("user", "a" * 2_000_001)
+        chat.append("user", "nul \0 within")
+        chat.append("user", "\u2028 \U0001f600 \\ \" ' \r\n\t")
+    mirror = Mirror(memory, virtuoso, anew=True)
+    assert mirror.sync().references == 2
+    assert mirror.verify().ok
+
+
+def test_a_row_more_than_virtuoso_gives_at_a_time_is_not_lost(memory: Repository, virtuoso: str) -> None:
+    with memory.session("many") as chat:
+        for number in range(30):
+            chat.append("user", f"Turn {number}")
+    mirror = Mirror(memory, virtuoso, anew=True)
+    mirror.sync()
+    assert mirror.verify().ok
+    Endpoint(virtuoso).update(
+        "DELETE WHERE { GRAPH <urn:trails:session:many> { ?t <https://w3id.org/trails#role> ?r } }"
+    )
+    assert [each.missing for each in mirror.verify().differences] == [30]
+
+
+def test_all_other_queries_of_the_catalogue_give_the_same_rows_in_virtuoso(memory: Repository, virtuoso: str) -> None:
+    list(history(memory))
+    Mirror(memory, virtuoso, anew=True).sync()
+    found = compared(memory, virtuoso)
+    assert {name for name, is_same in found.items() if not is_same} <= NOT_THERE
+    assert len(found) - len(NOT_THERE) > 45

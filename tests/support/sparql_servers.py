@@ -1,0 +1,200 @@
+"""SPARQL servers for tests: Oxigraph's and Virtuoso's own programs, and a stand-in over the engine that can be made to fail."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import pyoxigraph as ox
+import pytest
+
+OXIGRAPH_MISSING = "pip install oxigraph: the server of which mirrors are made"
+VIRTUOSO_MISSING = "apt-get install virtuoso-opensource: a server of which mirrors are made"
+_VIRTUOSO = """
+[Database]
+DatabaseFile = {place}/virtuoso.db
+ErrorLogFile = {place}/virtuoso.log
+LockFile = {place}/virtuoso.lck
+TransactionFile = {place}/virtuoso.trx
+xa_persistent_file = {place}/virtuoso.pxa
+[TempDatabase]
+DatabaseFile = {place}/temp.db
+TransactionFile = {place}/temp.trx
+[Parameters]
+ServerPort = {sql}
+DisableTcpSocket = 0
+NumberOfBuffers = 10000
+MaxDirtyBuffers = 6000
+DirsAllowed = {place}
+VADInstallDir = {place}
+[HTTPServer]
+ServerPort = 127.0.0.1:{port}
+ServerRoot = {place}
+ServerThreads = 4
+[SPARQL]
+ResultSetMaxRows = {rows}
+"""
+
+
+def program(name: str) -> str | None:
+    """Return where a program is: beside this Python, or on the path."""
+    beside = Path(sys.executable).with_name(name)
+    return str(beside) if beside.is_file() else shutil.which(name)
+
+
+def check_there(name: str, missing: str) -> None:
+    """Skip the test where a program is missing, with what to install; in CI that is a failure."""
+    if program(name) is None:
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def oxigraph(folder: Path) -> Iterator[str]:
+    """Run Oxigraph's server over a folder, and give its address."""
+    port = free_port()
+    command = [str(program("oxigraph")), "serve", "--location", str(folder), "--bind", f"127.0.0.1:{port}"]
+    with _running(command, f"http://127.0.0.1:{port}", folder.parent) as url:
+        yield url
+
+
+@contextmanager
+def virtuoso(folder: Path, rows: int = 10_000) -> Iterator[str]:
+    """Run Virtuoso in a folder to be made, giving at most some rows a query; give its address, with name and password."""
+    folder.mkdir(parents=True)
+    port = free_port()
+    (folder / "virtuoso.ini").write_text(_VIRTUOSO.format(place=folder, sql=free_port(), port=port, rows=rows))
+    command = [str(program("virtuoso-t")), "+foreground", "+configfile", str(folder / "virtuoso.ini")]
+    with _running(command, f"http://127.0.0.1:{port}/sparql", folder):
+        yield f"http://dba:dba@127.0.0.1:{port}/sparql"
+
+
+@contextmanager
+def _running(command: list[str], url: str, folder: Path) -> Iterator[str]:
+    with (folder / "server.out").open("wb") as out:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+    try:
+        _wait_for(url, process)
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < until:
+        with suppress(OSError), urllib.request.urlopen(url, timeout=5):  # noqa: S310 - http, ours
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"{process.args!r} did not come up")
+
+
+def wipe(url: str) -> None:
+    """Take out all that an Oxigraph server holds."""
+    asked = urllib.request.Request(f"{url}/update", b"DROP ALL", {"Content-Type": "application/sparql-update"})  # noqa: S310
+    urllib.request.urlopen(asked, timeout=60).close()  # noqa: S310
+
+
+class StandIn(ThreadingHTTPServer):
+    """A server over the engine in memory, by the SPARQL Protocol, at a free port.
+
+    With `rows` it gives at most so many of a query, and says so as Virtuoso does; with `login` ("name:password") it wants to
+    be told that; while `cut` is set its answers end halfway. After `fail_after` updates all others end without an answer:
+    before they are carried out or, where `lose_answers` is set, after it.
+    """
+
+    def __init__(self, *, name: str = "oxigraph/0", rows: int | None = None, login: str | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.name, self.rows, self.login = name, rows, login
+        self.store = ox.Store()
+        self.updates: list[str] = []
+        self.cut = self.lose_answers = False
+        self.fail_after: int | None = None
+        self.lock = threading.Lock()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: StandIn
+    protocol_version = "HTTP/1.0"
+
+    def version_string(self) -> str:
+        return self.server.name
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self._answer(200, b"")
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        wanted = None if self.server.login is None else base64.b64encode(self.server.login.encode()).decode()
+        if wanted is not None and self.headers.get("Authorization") != f"Basic {wanted}":
+            self._answer(401, b"who are you?", ("WWW-Authenticate", 'Basic realm="x"'))
+        elif self.headers.get("Content-Type") == "application/sparql-update":
+            self._update(body.decode())
+        else:
+            fields = parse_qs(body.decode(), keep_blank_values=True)
+            text = fields.get("update", fields.get("query", [""]))[0]
+            self._query(text) if text.lstrip().startswith("SELECT") else self._update(text)
+
+    def _update(self, text: str) -> None:
+        server = self.server
+        with server.lock:
+            failing = server.fail_after is not None and len(server.updates) >= server.fail_after
+            if not failing or server.lose_answers:
+                server.updates.append(text)
+                server.store.update(text)
+        if failing:
+            self.close_connection = True
+        else:
+            self._answer(204, b"")
+
+    def _query(self, text: str) -> None:
+        with self.server.lock:
+            found = self.server.store.query(text)
+            assert isinstance(found, ox.QuerySolutions)
+            names, rows = found.variables, list(found)
+        if self.server.rows is not None:
+            rows = rows[: self.server.rows]
+        cells = "\n".join("\t".join("" if row[name] is None else str(row[name]) for name in names) for row in rows)
+        head = "\t".join(str(name) for name in names)
+        table = ox.parse_query_results(f"{head}\n{cells}\n" if rows else f"{head}\n", format=ox.QueryResultsFormat.TSV)
+        assert isinstance(table, ox.QuerySolutions)
+        body = table.serialize(format=ox.QueryResultsFormat.JSON) or b""
+        extra = [("X-SPARQL-MaxRows", str(self.server.rows))] if self.server.rows is not None else []
+        self._answer(200, body[: len(body) // 2] if self.server.cut else body, *extra)
+
+    def _answer(self, code: int, body: bytes, *headers: tuple[str, str]) -> None:
+        self.send_response(code)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
