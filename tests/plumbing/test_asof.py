@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
 from tests.support.machines import Size
+from tests.support.pasts import hold_against, mark_of, said, walk
 from trails import Repository, vocab
 from trails.integrity.note import new_key
-from trails.plumbing.asof import moments
 from trails.store.contract import Change
-
-
-def _mark(store: Repository) -> str:
-    mark = moments.mark_of(store.store.log)
-    assert mark is not None
-    return mark
 
 
 def _plan(store: Repository) -> trails.Session:
@@ -40,7 +34,7 @@ def _plan(store: Repository) -> trails.Session:
 
 def test_turns_and_forks_are_those_of_then(store: Repository) -> None:
     plan = _plan(store)
-    then = _mark(store)
+    then = mark_of(store)
     plan.append("user", "To the Alps")
     plan.persist()
     plan.fork(id="later").persist()
@@ -66,7 +60,7 @@ def test_a_fork_that_was_detached_is_a_fork_again(store: Repository) -> None:
     other = plan.fork(id="other")
     other.append("assistant", "By train?")
     other.persist()
-    then = _mark(store)
+    then = mark_of(store)
     store.detach("other")
     with store.at(then) as past:
         fork = past.load("other")
@@ -77,7 +71,7 @@ def test_a_fork_that_was_detached_is_a_fork_again(store: Repository) -> None:
 
 def test_a_detached_fork_stays_so_where_its_parent_is_gone(store: Repository) -> None:
     _plan(store)
-    then = _mark(store)
+    then = mark_of(store)
     store.delete("plan", children="detach")
     with store.at(then) as past:
         assert [turn.content for turn in past.load("other").turns] == ["Plan a trip", "By train?"]
@@ -89,7 +83,7 @@ def test_a_detached_fork_stays_so_where_its_parent_is_gone(store: Repository) ->
 
 def test_what_is_redacted_now_stays_gone_and_is_named(store: Repository) -> None:
     _plan(store)
-    then = _mark(store)
+    then = mark_of(store)
     store.redact("plan", 1)
     with store.at(then) as past:
         assert [turn.content for turn in past.load("plan").turns] == ["Plan a trip", ""]
@@ -104,7 +98,7 @@ def test_what_is_redacted_now_stays_gone_and_is_named(store: Repository) -> None
 def test_labels_notes_and_tags_are_those_of_then(store: Repository) -> None:
     _plan(store)
     store.notes.add("plan", 0, "first")
-    then = _mark(store)
+    then = mark_of(store)
     store.notes.add("plan", 1, "second")
     store.set_label("plan", "journey")
     store.tags.add("done", "plan")
@@ -120,7 +114,7 @@ def test_labels_notes_and_tags_are_those_of_then(store: Repository) -> None:
 def test_scores_that_came_later_are_no_columns(store: Repository) -> None:
     _plan(store)
     store.score("plan", "accuracy", 0.5, by="ann")
-    then = _mark(store)
+    then = mark_of(store)
     store.score("plan", "tone", 1, by="ann")
     with store.at(then) as past:
         assert [name for name in past.compare("plan").kinds if name.startswith("score.")] == ["score.accuracy"]
@@ -195,7 +189,7 @@ def test_a_checkpoint_and_a_mark_of_another_store_are_refused(memory: Repository
     _plan(memory)
     with trails.open(":memory:") as other:
         _plan(other)
-        kept, mark = other.proofs.checkpoint(new_key("example.com/log")[0]), _mark(other)
+        kept, mark = other.proofs.checkpoint(new_key("example.com/log")[0]), mark_of(other)
     for moment in (kept, mark, f"99{mark}"):
         with pytest.raises(trails.IntegrityError, match="of no state of the log"):
             memory.at(moment)
@@ -218,7 +212,7 @@ def test_a_comparison_names_the_place_of_the_log_that_it_was_made_at(store: Repo
 def test_nothing_is_written_to_what_was(store: Repository) -> None:
     _plan(store)
     before = set(store.store.quads((None, None, None, None)))
-    with store.at(_mark(store)) as past:
+    with store.at(mark_of(store)) as past:
         assert past.read_only
         for write in (
             lambda: past.set_label("plan", "way"),
@@ -235,7 +229,7 @@ def test_nothing_is_written_to_what_was(store: Repository) -> None:
 
 def test_a_turn_that_was_altered_past_the_log_is_not_shown(memory: Repository) -> None:
     _plan(memory)
-    then = _mark(memory)
+    then = mark_of(memory)
     graph = NamedNode("urn:trails:session:plan")
     [last] = memory.store.quads((None, vocab.INDEX, vocab.integer(1), graph))
     [old] = memory.store.quads((last.subject, vocab.DIGEST, None, graph))  # type: ignore[arg-type] # an IRI
@@ -247,74 +241,35 @@ def test_a_turn_that_was_altered_past_the_log_is_not_shown(memory: Repository) -
 # --- at every place of random histories
 
 
-def _append(store: Repository, session_id: str, number: int, dice: random.Random) -> None:
-    session = store.load(session_id)
-    calls = [{"id": f"c{number}", "name": "look", "arguments": {"n": number}}] if dice.random() < 0.3 else None
-    session.append("assistant", f"turn {number}", tool_calls=calls, model=dice.choice([None, "m-1"]))
-    if calls:
-        session.append("tool", "seen", tool_call_id=f"c{number}")
-    session.persist()
-
-
-def _create(store: Repository, number: int, dice: random.Random) -> None:
-    made = store.create(id=f"s{number}", principal=dice.choice("ab"), meta={"n": number} if number % 2 else None)
-    made.append("user", f"begin {number}")
-    made.persist()
-
-
-def _fork(store: Repository, session_id: str, number: int, dice: random.Random) -> None:
-    parent = store.load(session_id)
-    fork = parent.fork(at=dice.randint(0, len(parent)), id=f"f{number}")
-    if dice.random() < 0.7:
-        fork.append("user", f"own {number}")
-    fork.persist()
-
-
-def _note(store: Repository, session_id: str, number: int, dice: random.Random) -> None:
-    if length := len(store.load(session_id)):
-        store.notes.add(session_id, dice.randrange(length), f"note {number}")
-
-
-def _step(store: Repository, dice: random.Random, number: int) -> None:
-    """Do one thing to a store that adds to it or changes it, and takes nothing out of it."""
-    ids = sorted(record.id for record in store)
-    if not ids or dice.random() < 0.1:
-        _create(store, number, dice)
-        return
-    steps: list[Callable[[str], object]] = [
-        *[lambda one: _append(store, one, number, dice)] * 3,
-        lambda one: _fork(store, one, number, dice),
-        lambda one: _note(store, one, number, dice),
-        lambda one: store.tags.add(f"tag{number}", one),
-        lambda one: store.set_label(one, f"label{number}"),
-        lambda one: store.score(one, "worth", number, by=dice.choice("ab")),
-        store.detach,
-    ]
-    dice.choice(steps)(dice.choice(ids))
-
-
-def _quads(store: Repository) -> set[str]:
-    """Return all that a store says, without the salts that every change draws anew."""
-    every = store.store.quads((None, None, None, None))
-    return {str(quad) for quad in every if quad.predicate != vocab.ROW_SALT}
-
-
-def check_every_place(store: Repository, seed: int, steps: int) -> None:
-    """Hold a store as of every place of a random history against what it said then."""
-    dice = random.Random(seed)
-    copies: dict[str, set[str]] = {}
-    for number in range(steps):
-        _step(store, dice, number)
-        copies[_mark(store)] = _quads(store)
-    for mark, then in copies.items():
-        with store.at(mark) as past:
-            assert _quads(past) == then, f"seed {seed}, {mark}"
-            assert past.verify().findings == ()
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_at_every_place_of_a_history_it_says_what_a_copy_made_then_says(
     opener: Callable[[str], Repository], size: Size, seed: int
 ) -> None:
     with opener("s") as store:
-        check_every_place(store, seed, {"quick": 25, "all": 60, "long": 300}[size])
+        hold_against(store, walk(store, seed, {"quick": 25, "all": 60, "long": 300}[size]))
+
+
+def test_a_reader_beside_the_owner_looks_back_too(place: Path) -> None:
+    with trails.open(place, create=True, durability="process") as store:
+        copies = walk(store, 7, 12)
+        with trails.open(place, read_only=True) as view:
+            hold_against(view, copies)
+    with trails.open(place) as again:
+        hold_against(again, copies)
+
+
+def test_what_was_is_what_a_backup_of_then_holds(place: Path, tmp_path: Path) -> None:
+    with trails.open(place, create=True, durability="process") as store:
+        walk(store, 8, 12)
+        store.maintenance.backup(tmp_path / "backup")
+        then = mark_of(store)
+        with trails.open(tmp_path / "backup") as copy:
+            copied, listed = said(copy), [record.model_dump() for record in copy.list()]
+        plan = store.create(id="plan")
+        plan.append("user", "later")
+        plan.persist()
+        for record in store.list():
+            store.load(record.id).fork().persist()
+        with store.at(then) as past:
+            assert said(past) == copied
+            assert [record.model_dump() for record in past.list()] == listed
