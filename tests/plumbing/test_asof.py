@@ -166,6 +166,12 @@ def test_what_is_no_moment_of_the_store_is_refused(memory: Repository, moment: o
         memory.at(moment)  # type: ignore[arg-type] # that is what is refused
 
 
+def test_what_was_is_asked_of_the_store_itself(memory: Repository) -> None:
+    _plan(memory)
+    with memory.at(mark_of(memory)) as past, pytest.raises(trails.InvalidInput, match="ask the store itself"):
+        past.at(datetime.now(UTC))
+
+
 def test_an_empty_store_has_no_past(memory: Repository) -> None:
     with pytest.raises(trails.InvalidInput, match="there was nothing"):
         memory.at(datetime.now(UTC))

@@ -243,27 +243,39 @@ class _Past:
     def graph(self, graph: NamedNode) -> Sequence[Quad]:
         """Return what a graph held; raise `IntegrityError` where the turns are not those that the log tells of."""
         quads = self.store.quads((None, None, None, graph))
-        kept = [quad for quad in quads if self._was(quad)]
+        was: dict[object, bool] = {}
+        for quad in quads:
+            if quad.subject not in was:
+                was[quad.subject] = self._was(graph.value, quad.subject)
+        kept = [quad for quad in quads if was[quad.subject] and not self._leads_below(graph.value, quad)]
         if iris.is_session(graph.value):
             self._check(iris.session_id(graph.value), kept)
         return kept
 
     def speaks_of(self, node: NamedNode) -> bool:
         """Tell whether what a turn that was there says names something."""
-        found = self.store.quads((None, None, node, None))
-        return any(isinstance(q.graph_name, NamedNode) and self.had(q.graph_name.value) and self._was(q) for q in found)
+        return any(
+            isinstance(quad.graph_name, NamedNode)
+            and self.had(quad.graph_name.value)
+            and self._was(quad.graph_name.value, quad.subject)
+            for quad in self.store.quads((None, None, node, None))
+        )
 
-    def _was(self, quad: Quad) -> bool:
-        graph, subject = text_of(quad.graph_name), text_of(quad.subject)
+    def _was(self, graph: str, node: object) -> bool:
+        """Tell whether a subject of a graph was there."""
+        subject = text_of(node)
         if not iris.is_session(graph):
             return "/".join(subject.split("/")[:3]) not in self.told.later
         session_id = iris.session_id(graph)
         start, end = self.catalog.starts.get(session_id, 0), self.told.end(session_id) or 0
-        if not start <= _index(subject, graph) < end:
+        return start <= _index(subject, graph) < end
+
+    def _leads_below(self, graph: str, quad: Quad) -> bool:
+        """Tell whether a quad names a copy that a fork which was detached has only since."""
+        if quad.predicate != vocab.ANSWERS_COPY or not iris.is_session(graph):
             return False
-        if quad.predicate == vocab.ANSWERS_COPY and text_of(quad.object).startswith(f"{graph}/"):
-            return _index(text_of(quad.object), graph) >= start
-        return True
+        start, call = self.catalog.starts.get(iris.session_id(graph), 0), text_of(quad.object)
+        return call.startswith(f"{graph}/") and _index(call, graph) < start
 
     def _check(self, session_id: str, quads: Sequence[Quad]) -> None:
         log = self.told.sessions[session_id]
