@@ -31,6 +31,7 @@ RESULTS_OF = {
     "append": [*(f"append-disk {of}" for of in KINDS_AND_SIZES), "append-process plain 400"],
     "load": [f"{what} {of}" for of in KINDS_AND_SIZES for what in ("load", "last")],
     "imports": ["imports"],
+    "inspect": ["inspect-long", "inspect-many"],
     "space": [f"space {what} {kind}" for kind in ("plain", "agent-like") for what in ("disk", "appending", "loading")],
     "forks": ["fork", "ten-forks", "fork-memory"],
     "depth": ["depth"],
