@@ -204,7 +204,8 @@ class Repository(Handle, public=True):
         `StoreReadOnly`. Close this store last: it is read through it.
 
         Raises `InvalidInput` for a time in the future or before the store, for what is no moment, and on a store that is
-        shown as it was already; `IntegrityError` for a checkpoint or a mark of another store, or of a log that was rewritten or put back.
+        shown as it was already; `IntegrityError` for a checkpoint or a mark of another store, or of a log that was
+        rewritten or put back.
 
         >>> import trails
         >>> with trails.open(":memory:") as store:
