@@ -75,7 +75,7 @@ def _values(tokens: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
     """Return the IRIs that a list binds one variable to, given what follows the word VALUES; nothing for any other list."""
     if len(tokens) < 3 or tokens[0][0] != "variable" or tokens[1][1] != "{":
         return {}
-    found = []
+    found: list[str] = []
     for kind, word in tokens[2:]:
         if word == "}":
             return {tokens[0][1]: found}
