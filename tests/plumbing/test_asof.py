@@ -10,6 +10,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.everything import everything
 from tests.support.machines import Size
 from tests.support.pasts import hold_against, mark_of, said, walk
 from trails import Repository, vocab
@@ -165,6 +166,12 @@ def test_what_is_no_moment_of_the_store_is_refused(memory: Repository, moment: o
         memory.at(moment)  # type: ignore[arg-type] # that is what is refused
 
 
+def test_what_was_is_asked_of_the_store_itself(memory: Repository) -> None:
+    _plan(memory)
+    with memory.at(mark_of(memory)) as past, pytest.raises(trails.InvalidInput, match="ask the store itself"):
+        past.at(datetime.now(UTC))
+
+
 def test_an_empty_store_has_no_past(memory: Repository) -> None:
     with pytest.raises(trails.InvalidInput, match="there was nothing"):
         memory.at(datetime.now(UTC))
@@ -273,3 +280,38 @@ def test_what_was_is_what_a_backup_of_then_holds(place: Path, tmp_path: Path) ->
         with store.at(then) as past:
             assert said(past) == copied
             assert [record.model_dump() for record in past.list()] == listed
+
+
+def test_with_something_of_every_kind_it_is_whole_at_every_commit(
+    memory: Repository, size: Size, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marks: list[str] = []
+    real = memory.store.commit
+
+    def commit(change: Change) -> bool:
+        done = real(change)
+        if memory.store.log.reached.lines:
+            marks.append(mark_of(memory))
+        return done
+
+    with monkeypatch.context() as patched:
+        patched.setattr(memory.store, "commit", commit)
+        everything(memory)
+    assert len(marks) > 100
+    for mark in marks[:: {"quick": 12, "all": 3, "long": 1}[size]]:
+        with memory.at(mark) as past:
+            assert past.verify().findings == (), mark
+            assert all(past.load(record.id).id == record.id for record in past)
+
+
+def test_what_was_altered_past_the_log_is_found_in_what_was_too(memory: Repository) -> None:
+    plan = _plan(memory)
+    then = mark_of(memory)
+    memory.set_label("plan", "journey")
+    plan.append("user", "more")
+    plan.persist()
+    [old] = memory.store.quads((None, vocab.VALUE, Literal("Where to?"), None))
+    new = Quad(old.subject, old.predicate, Literal("Nowhere"), old.graph_name)
+    memory.store.commit(Change(remove=[old], add=[new]))
+    with memory.at(then) as past:
+        assert [(found.session_id, found.index) for found in past.verify().findings] == [("plan", 1)]

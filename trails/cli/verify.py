@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import EXISTING_FILE, answer, as_of_option, command, end, json_option, open_store, refuse
+from trails.cli.base import EXISTING_FILE, answer, as_of_option, command, end, is_as_of, json_option, open_store, refuse
 from trails.cli.checkpoint import (
     authority_option,
     note_option,
@@ -89,6 +89,7 @@ def verify(
             or since
             or timestamp
             or require_signed
+            or is_as_of()
             or [*verifiers, *witnesses, *signers]
         ):
             refuse("--mirror compares a whole mirror with the store, and nothing else; leave the others out")

@@ -203,8 +203,9 @@ class Repository(Handle, public=True):
         It is held in memory, each session once it is asked for; what the store gets later is not seen. Writing raises
         `StoreReadOnly`. Close this store last: it is read through it.
 
-        Raises `InvalidInput` for a time in the future or before the store, and for what is no moment; `IntegrityError`
-        for a checkpoint or a mark of another store, or of a log that was rewritten or put back.
+        Raises `InvalidInput` for a time in the future or before the store, for what is no moment, and on a store that is
+        shown as it was already; `IntegrityError` for a checkpoint or a mark of another store, or of a log that was
+        rewritten or put back.
 
         >>> import trails
         >>> with trails.open(":memory:") as store:
@@ -217,6 +218,8 @@ class Repository(Handle, public=True):
         """
         from trails.plumbing.asof import making, moments  # noqa: PLC0415 - only those who look back need it
 
+        if self.as_of is not None:
+            raise InvalidInput(f"this is {self.store.location} already; ask the store itself for another moment")
         found = moments.find(self.store, self.reader, moment, verifiers)
         store, as_of = making.make(self.store, self.reader, found)
         made = Repository(store, actor=self.workspace.actor, record_reads=self.workspace.record_reads)

@@ -6,7 +6,8 @@ What is not plainly told is all of them: no answer may depend on what was asked 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 _TOKEN: Final = re.compile(
@@ -27,6 +28,8 @@ def graphs_of(text: str) -> Collection[str] | None:
 
     >>> graphs_of("SELECT ?s { ?s ?p ?o }"), graphs_of("SELECT ?s { GRAPH <urn:a> { ?s ?p ?o } }")
     ([], ['urn:a'])
+    >>> graphs_of("SELECT ?s { VALUES ?g { <urn:a> <urn:b> } GRAPH ?g { ?s ?p ?o } }")
+    ['urn:a', 'urn:b']
     >>> graphs_of("SELECT ?g { GRAPH ?g { ?s ?p ?o } }") is None
     True
     """
@@ -34,14 +37,52 @@ def graphs_of(text: str) -> Collection[str] | None:
     if tokens is None:
         return None
     found: list[str] = []
+    groups: list[_Group] = [_Group()]
     for place, (kind, word) in enumerate(tokens):
-        if kind != "word" or not _KEYWORD.search(word.partition(":")[0]):
-            continue  # what follows a colon is the rest of a name
-        after = tokens[place + 1] if place + 1 < len(tokens) else ("", "")
-        if word.upper() != "GRAPH" or after[0] != "iri":
-            return None
-        found.append(after[1][1:-1])
-    return found
+        if word == "{" and kind == "other":
+            groups.append(_Group())
+        elif word == "}" and kind == "other":
+            if len(groups) == 1 or not groups[-1].is_told:
+                return None
+            found += groups.pop().graphs
+        elif kind == "word" and word.upper() == "VALUES":
+            groups[-1].values.update(_values(tokens[place + 1 :]))
+        elif kind == "word" and _KEYWORD.search(word.partition(":")[0]):  # what follows a colon is the rest of a name
+            after = tokens[place + 1] if place + 1 < len(tokens) else ("", "")
+            if word.upper() != "GRAPH" or after[0] not in ("iri", "variable"):
+                return None
+            groups[-1].named.append(after[1])
+    return found if len(groups) == 1 and not groups[0].named else None
+
+
+@dataclass(slots=True)
+class _Group:
+    """What stands between two braces: a GRAPH beside a VALUES of its variable reads the graphs that this lists, and no more."""
+
+    named: list[str] = field(default_factory=list)
+    values: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def is_told(self) -> bool:
+        return all(each.startswith("<") or each in self.values for each in self.named)
+
+    @property
+    def graphs(self) -> list[str]:
+        return [iri[1:-1] for each in self.named for iri in self.values.get(each, [each])]
+
+
+def _values(tokens: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return the IRIs that a list binds one variable to, given what follows the word VALUES; nothing for any other list."""
+    if len(tokens) < 3 or tokens[0][0] != "variable" or tokens[1][1] != "{":
+        return {}
+    found: list[str] = []
+    for kind, word in tokens[2:]:
+        if word == "}":
+            return {tokens[0][1]: found}
+        if kind != "iri":
+            return {}
+        found.append(word)
+    return {}
 
 
 def _tokens(text: str) -> list[tuple[str, str]] | None:

@@ -46,6 +46,10 @@ class PastStore(EngineReader):
         """
         self.changed = frozenset(changed)
         self.redacted = frozenset(redacted)
+        self.went_on: frozenset[str] = frozenset()
+        """What records of no session are called that were changed or taken out since."""
+        self.ledgers: frozenset[str] = frozenset()
+        """The ids of the sessions whose ledgers' records went on since."""
         self.source: object = None
         """What must not be closed before this, because it is read through that."""
         self._location = location

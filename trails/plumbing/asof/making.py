@@ -65,7 +65,11 @@ def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, A
     kept = [graph for graph in graphs if past.had(graph)]
     _without_strangers(past, catalog)
     quads = [quad for each in catalog.subjects.values() for quad in each]
-    redacted = {each for each in told.redacted if each[0] in there and (each[1] or 0) < (told.end(each[0]) or 0)}
+    redacted = {
+        (each, index)
+        for each, index in told.redacted
+        if each in there and (index is None or index < (told.end(each) or 0))
+    }
     as_of = AsOf(
         mark=moment.mark,
         lines=len(moment.lines),
@@ -77,6 +81,8 @@ def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, A
     where = f"the store {store.location} as of line {len(moment.lines)} of its log"
     changed = [*as_of.changed, *as_of.gone]
     made = PastStore(where, moment.lines, quads, kept, past.graph, changed=changed, redacted=redacted)
+    made.went_on = frozenset(told.others)
+    made.ledgers = frozenset(told.ledgers)
     return made, as_of
 
 
@@ -86,9 +92,10 @@ def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, A
 def _leave_out(catalog: Catalog, told: Then, there: set[str]) -> None:
     """Take out what belongs to sessions that were not there, and runs, turns and documents that came later."""
     gone = told.sessions.keys() - there
-    for subject in list(catalog.subjects):
-        owners = catalog.owners(subject)
-        is_later = bool(owners) and not owners & (there | gone) and not _is_tombstone(catalog, subject, owners, told)
+    every = {subject: catalog.owners(subject) for subject in catalog.subjects}
+    for subject, owners in every.items():
+        is_later = bool(owners & told.ever) and not owners & (there | gone)
+        is_later = is_later and not _is_tombstone(catalog, subject, owners, told)
         if is_later or _is_later(subject, told):
             del catalog.subjects[subject]
         else:
@@ -104,8 +111,13 @@ def _leave_out(catalog: Catalog, told: Then, there: set[str]) -> None:
 
 def _is_tombstone(catalog: Catalog, subject: str, owners: set[str], told: Then) -> bool:
     """Tell whether a subject tells of the deletion of a session that was deleted by then."""
-    home = iris.session(next(iter(owners)))
-    return owners <= told.known and has(catalog.subjects, home, vocab.TOMBSTONE) and subject.startswith(home)
+    home = iris.session(next(iter(owners), ""))
+    return (
+        bool(owners)
+        and owners <= told.known
+        and has(catalog.subjects, home, vocab.TOMBSTONE)
+        and subject.startswith(home)
+    )
 
 
 def _is_later(subject: str, told: Then) -> bool:
@@ -130,10 +142,10 @@ def _as_dated(store: QuadStore, catalog: Catalog, told: Then, moment: Moment, th
         owners = catalog.owners(subject) & there
         changed = [each for each in owners if told.changes[each]]
         time = catalog.changed_at(subject) if changed else time_of(quads)
-        if time is not None and changed:
+        if time is not None and changed and subject not in map(iris.session, owners):
             of[changed[0]].append((time, subject))
-        elif owners and not iris.is_turn_deletion(subject) and not iris.is_redaction(subject):
-            sure.append(time if time is not None or subject not in map(iris.session, owners) else time_of(quads))
+        elif subject in map(iris.session, owners) or (owners and not changed and "/run/" not in subject):
+            sure.append(time_of(quads))
     sure += [_turn_time(store, each, told.end(each)) for each in there]
     known = moments.newest(sure)
     for session_id, dated in of.items():
@@ -231,27 +243,39 @@ class _Past:
     def graph(self, graph: NamedNode) -> Sequence[Quad]:
         """Return what a graph held; raise `IntegrityError` where the turns are not those that the log tells of."""
         quads = self.store.quads((None, None, None, graph))
-        kept = [quad for quad in quads if self._was(quad)]
+        was: dict[object, bool] = {}
+        for quad in quads:
+            if quad.subject not in was:
+                was[quad.subject] = self._was(graph.value, quad.subject)
+        kept = [quad for quad in quads if was[quad.subject] and not self._leads_below(graph.value, quad)]
         if iris.is_session(graph.value):
             self._check(iris.session_id(graph.value), kept)
         return kept
 
     def speaks_of(self, node: NamedNode) -> bool:
         """Tell whether what a turn that was there says names something."""
-        found = self.store.quads((None, None, node, None))
-        return any(isinstance(q.graph_name, NamedNode) and self.had(q.graph_name.value) and self._was(q) for q in found)
+        return any(
+            isinstance(quad.graph_name, NamedNode)
+            and self.had(quad.graph_name.value)
+            and self._was(quad.graph_name.value, quad.subject)
+            for quad in self.store.quads((None, None, node, None))
+        )
 
-    def _was(self, quad: Quad) -> bool:
-        graph, subject = text_of(quad.graph_name), text_of(quad.subject)
+    def _was(self, graph: str, node: object) -> bool:
+        """Tell whether a subject of a graph was there."""
+        subject = text_of(node)
         if not iris.is_session(graph):
             return "/".join(subject.split("/")[:3]) not in self.told.later
         session_id = iris.session_id(graph)
         start, end = self.catalog.starts.get(session_id, 0), self.told.end(session_id) or 0
-        if not start <= _index(subject, graph) < end:
+        return start <= _index(subject, graph) < end
+
+    def _leads_below(self, graph: str, quad: Quad) -> bool:
+        """Tell whether a quad names a copy that a fork which was detached has only since."""
+        if quad.predicate != vocab.ANSWERS_COPY or not iris.is_session(graph):
             return False
-        if quad.predicate == vocab.ANSWERS_COPY and text_of(quad.object).startswith(f"{graph}/"):
-            return _index(text_of(quad.object), graph) >= start
-        return True
+        start, call = self.catalog.starts.get(iris.session_id(graph), 0), text_of(quad.object)
+        return call.startswith(f"{graph}/") and _index(call, graph) < start
 
     def _check(self, session_id: str, quads: Sequence[Quad]) -> None:
         log = self.told.sessions[session_id]

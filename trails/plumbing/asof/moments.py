@@ -138,8 +138,8 @@ def _later(store: QuadStore, reader: Reader, lines: Sequence[str], time: datetim
     catalog = Catalog.of(store)
     yield from _changed_later(catalog, lines, time, now)
     for session_id, own in log.items():
-        came = _imported(catalog, session_id)
-        if came is not None and time < came <= now:
+        arrived = _imported(catalog, session_id)
+        if arrived is not None and time < arrived <= now:
             yield own.began
         when = _time_of(store, session_id, deleted=own.deleted)
         if when is not None and time < when <= now:

@@ -22,6 +22,10 @@ def judged(store: PastStore, report: VerifyReport) -> VerifyReport:
         session_id = finding.session_id
         if (session_id, finding.index) in store.redacted and finding.code != "rolled-back":
             return False
+        if session_id is None and finding.code in (_ROW, "rolled-back"):
+            return not any(name in finding.message for name in store.went_on)
+        if finding.code == "bad-row" and session_id in store.ledgers:
+            return False  # a message was taken up, or a turn told of it, later
         if session_id not in store.changed or finding.code != _ROW:
             return True
         row = leaves.row_of(store, session_id)

@@ -40,9 +40,11 @@ class Catalog:
         home = subject.partition("/")[0]
         if iris.is_session(home):
             return {iris.session_id(home)}
-        named = (quad.object for quad in self.subjects[subject] if quad.predicate in LINKS)
-        linked = (text_of(each) for each in named if isinstance(each, NamedNode))
-        return {iris.session_id(each) for each in linked if iris.is_session(each)}
+        named = [quad.object for quad in self.subjects[subject] if quad.predicate in LINKS]
+        linked = {text_of(each) for each in named if isinstance(each, NamedNode)}
+        found = {iris.session_id(each) for each in linked if iris.is_session(each)}
+        through = (each for each in linked if each in self.subjects and not iris.is_session(each) and each != subject)
+        return found or {owner for each in through for owner in self.owners(each)}
 
     def changed_at(self, subject: str) -> datetime | None:
         """Return when a record was made that is logged with its session's row, as one more change of it; None for others."""

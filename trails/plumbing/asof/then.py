@@ -12,8 +12,9 @@ from trails.integrity.leaves import LEDGER_KINDS
 from trails.plumbing import logged
 
 _CHANGES: Final = frozenset({"change", "detach"})
-_OF_RUNS: Final = frozenset({"run", "task", "remove"})
+_OF_RUNS: Final = frozenset({"run", "task", "remove", "discard", "document"})
 _ENTRIES: Final = frozenset({*LEDGER_KINDS, "said"})
+_RECORDS: Final = _OF_RUNS | _ENTRIES
 
 
 @dataclass(slots=True)
@@ -25,16 +26,45 @@ class Then:
     """The sessions that were there, by id."""
     known: frozenset[str]
     """The ids of all sessions that the log told of by then, those that were deleted too."""
+    ever: frozenset[str]
+    """The ids of all sessions that the log tells of now."""
     changes: Counter[str] = field(default_factory=Counter)
     """By session id, how often what may change of it was logged since."""
     detached: set[str] = field(default_factory=set)
     """The ids of the sessions that were cut loose from their parents since."""
+    ledgers: set[str] = field(default_factory=set)
+    """The ids of the sessions whose ledgers got records since, or others in their place."""
     later: set[str] = field(default_factory=set)
     """The IRIs of runs, ledger entries and documents that the log tells of only since."""
+    others: set[str] = field(default_factory=set)
+    """What runs and documents are called that were there then, and were changed or taken out since."""
     redacted: set[tuple[str, int | None]] = field(default_factory=set)
     """The (session id, index) of the turns that were redacted since; no index where it was something else of the session."""
     went_on: set[str] = field(default_factory=set)
     """The ids of the sessions of which such runs and entries as were there have changed since."""
+
+    def since(self, kind: str, iri: str, count: int) -> None:
+        """Take note of a later line that tells of a session."""
+        if kind in _CHANGES:
+            self.changes[iris.session_id(iri)] += 1
+        if kind == "detach":
+            self.detached.add(iris.session_id(iri))
+        if kind == "redact":
+            self.redacted.add((iris.session_id(iri), count if iris.is_session(iri) else None))
+
+    def record_since(self, iri: str, what: str, *, known: bool) -> None:
+        """Take note of a later line that tells of a record: `known` where there was that record by then."""
+        run, document = iris.run_id(iri), iris.removed_document(iri)
+        if not known:
+            self.later.add(what)
+        elif run is None and iris.is_session(iri):
+            self.went_on.add(iris.session_id(iri))
+        if iris.is_session(iri):
+            self.ledgers.add(iris.session_id(iri))
+        if run is not None and known:
+            self.others.add(repr(run))
+        if document is not None:
+            self.others.add(document.rpartition(":")[2][:16])
 
     def end(self, session_id: str) -> int | None:
         """Return how many turns a session's transcript had; None where none of its own was logged."""
@@ -45,23 +75,18 @@ class Then:
 def then(lines: Sequence[str], size: int) -> Then:
     """Return what a log says that there was when it had its first `size` lines."""
     before = logged.by_session(lines[:size])
-    found = Then(size, {each: log for each, log in before.items() if not log.deleted}, frozenset(before))
+    there = {each: log for each, log in before.items() if not log.deleted}
+    found = Then(size, there, frozenset(before), frozenset(logged.by_session(lines)))
     seen: set[str] = set()
     for number, line in enumerate(lines):
         kind, iri, count, *_ = line.split(" ")
-        if kind in _CHANGES:
-            if number >= size:
-                found.changes[iris.session_id(iri)] += 1
-                if kind == "detach":
-                    found.detached.add(iris.session_id(iri))
-        elif kind == "redact" and number >= size:
-            found.redacted.add((iris.session_id(iri), int(count) if iris.is_session(iri) else None))
-        elif kind in _OF_RUNS or kind in _ENTRIES or kind == "document":
+        if kind in _RECORDS:
             what = f"{iri}/ledger/{count}" if kind in _ENTRIES else iri
-            if number < size:
-                seen.add(what)
-            elif what not in seen:
-                found.later.add(what)
-            elif iris.is_session(iri.partition("/")[0]):
-                found.went_on.add(iris.session_id(iri.partition("/")[0]))
+            if number >= size:
+                found.record_since(iri, what, known=what in seen)
+                found.later.update([iris.run_removal(iri)] if kind == "remove" else [])
+                continue
+            seen.add(what)
+        elif number >= size:
+            found.since(kind, iri, int(count))
     return found
