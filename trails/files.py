@@ -94,11 +94,18 @@ def read_whole(path: Path, most: int = MOST) -> bytes:
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let a function write a private file beside its place, and move it there, on disk, when it is whole.
 
-    What stood at `path` is replaced, and what fails leaves it as it was.
+    What stood at `path` is replaced, and what fails leaves it as it was. A device or a pipe is written to as it stands.
     """
     import tempfile  # noqa: PLC0415 - takes long to import, and few commands write files
 
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        with path.open("wb") as device:
+            write(device)
+        return
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error  # no name that nobody gave
     part = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as out:

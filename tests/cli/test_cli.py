@@ -695,6 +695,7 @@ def test_an_export_is_a_file_that_imports_the_same_session(run: Run, tmp_path: P
     file = tmp_path / {"nquads": "alt.nq", "trig": "alt.trig"}[form]
     ok(run("export", "alt", "--format", form, "-o", str(file)))
     assert run("export", "alt", "--format", form).stdout_bytes == file.read_bytes()
+    assert run("export", "alt", "--format", form, "-o", "-").stdout_bytes == file.read_bytes()
     ok(run("import", str(file), "--store", str(tmp_path / "copy"), "--create"))
     copied = ok_json(run("show", "alt", "--json", "--store", str(tmp_path / "copy")))
     assert copied == ok_json(run("show", "alt", "--json"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import threading
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,3 +77,30 @@ def test_any_lines_end_a_run_with_a_documented_error_or_none(memory: Repository,
 def test_what_is_no_program_is_refused_at_once(command: list[str]) -> None:
     with pytest.raises(InvalidInput):
         Program(command)
+
+
+def test_a_run_ends_with_its_program_whatever_that_left_running(memory: Repository, tmp_path: Path) -> None:
+    s = memory.create(id="s")
+    s.append("user", "go")
+    s.persist()
+    fifo = tmp_path / "held"
+    os.mkfifo(fifo)
+    agent = Program(["sh", "-c", f'cat "{fifo}" & echo \'{{"ask": "input"}}\'; read -r said'])
+    release = threading.Timer(20, lambda: fifo.write_text("let go\n"))  # so that a run that waits ends too
+    release.start()
+    done = attempt(s, agent, ways=agent.ways, upto=None)
+    assert release.is_alive()
+    release.cancel()
+    fifo.write_text("")
+    assert (done.outcome, done.agreed) == ("finished", 1)
+
+
+def test_a_long_line_comes_in_pieces_and_lines_come_together(memory: Repository, tmp_path: Path) -> None:
+    s = memory.create(id="s")
+    s.append("user", "go")
+    s.persist()
+    long = json.dumps({"ask": "append", "role": "assistant", "content": "x" * 300_000})
+    (tmp_path / "lines").write_text(f'{{"ask": "input"}}\n{long}\n{{"ask": "input"}}\n')
+    agent = Program(["cat", str(tmp_path / "lines")])
+    done = attempt(s, agent, ways=agent.ways, upto=None)
+    assert (done.outcome, [len(turn.content) for turn in done.session]) == ("finished", [2, 300_000])

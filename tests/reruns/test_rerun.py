@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import pytest
@@ -423,6 +424,41 @@ def test_a_coroutine_is_refused_with_the_way_to_run_it(memory: Repository) -> No
             trails.rerun(plan, agent, **ways)  # type: ignore[arg-type] # that is the test
     with pytest.raises(InvalidInput, match=r"trails\.aio\.rerun"):
         trails.rerun(plan, wait)
+
+
+def yields(_: object) -> Iterator[str]:
+    yield "never asked for"
+
+
+def test_a_function_that_yields_is_refused_since_nothing_of_it_would_run(memory: Repository) -> None:
+    plan = fill(memory)
+    for ways in ({"model": yields}, {"tools": yields}):
+        with pytest.raises(InvalidInput, match="yields does not run"):
+            trails.rerun(plan, agent, **ways)  # type: ignore[arg-type] # that is the test
+    with pytest.raises(InvalidInput, match="yields does not run"):
+        trails.rerun(plan, yields)
+
+
+def test_what_was_redacted_after_the_session_was_loaded_is_not_played(memory: Repository) -> None:
+    plan = fill(memory)
+    memory.redact("plan", 1)
+    done = trails.rerun(plan, agent)
+    assert (done.outcome, done.left_at, done.played) == ("stopped", 1, 0)
+    [several] = trails.rerun_many(plan, agent, 1, name="try")
+    assert (several.outcome, several.played) == ("stopped", 0)
+
+
+def test_an_agent_that_asks_on_after_a_miss_meets_the_same_error_which_does_not_grow(memory: Repository) -> None:
+    depths: list[int] = []
+
+    def stubborn(run: Playing) -> None:
+        for _ in range(5):
+            with pytest.raises(RecordMiss) as raised:
+                run.model()
+            depths.append(len(list(walk_tb(raised.value.__traceback__))))
+
+    trails.rerun(fill(memory), stubborn)
+    assert depths[1] == depths[4]
 
 
 def test_a_run_that_has_ended_takes_nothing_more(memory: Repository) -> None:

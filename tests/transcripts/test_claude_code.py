@@ -406,6 +406,12 @@ def test_a_message_that_cannot_be_kept_is_a_problem_and_the_rest_goes_on(bad: Re
     assert ids(transcript.sessions[0].paths[0]) == ["u1", "a1"]
 
 
+@pytest.mark.parametrize("kind", [{"v": "text"}, ["text"]])
+def test_a_part_whose_type_is_no_text_raises_nothing(kind: object) -> None:
+    transcript = parsed(user("u1", None, 0), assistant("a1", "u1", 1, {"type": kind, "text": "x"}))
+    assert ids(transcript.sessions[0].paths[0]) == ["u1", "a1"]
+
+
 def test_plain_strings_among_the_content_are_kept() -> None:
     [[turn]] = only_session(user("u1", None, 0, ["wow", text("yes")])).paths
     assert turn.content == ["wow", text("yes")]

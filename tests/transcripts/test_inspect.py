@@ -360,6 +360,17 @@ def test_an_edited_score_comes_with_its_author_and_reason_and_the_first_one_stay
     ]
 
 
+@pytest.mark.parametrize("values", [("C", "I"), ("I", "C")])
+def test_of_two_scores_of_one_time_the_one_that_came_in_later_counts(
+    memory: Repository, values: tuple[str, str]
+) -> None:
+    for value in values:
+        scored = sample([HI], scores={"match": {"value": value}}, completed_at="2026-01-02T03:04:05+00:00")
+        import_bytes(memory, as_json(scored))
+    assert [score.value for score in memory.scores("inspect:ev:1:1")] == [values[1]]
+    assert len(memory.scores("inspect:ev:1:1", history=True)) == 2
+
+
 def test_a_score_that_was_removed_here_does_not_come_back(memory: Repository) -> None:
     data = as_json(sample([HI], scores={"match": {"value": "C"}}))
     import_bytes(memory, data)
@@ -393,6 +404,39 @@ def test_of_two_members_of_one_name_the_last_one_counts(recwarn: pytest.Warnings
         opened.writestr(name, json.dumps(sample([HI, HELLO])))
     assert [len(session.paths[0]) for session in parsed(made.getvalue()).sessions] == [2]
     recwarn.clear()
+
+
+def test_a_sample_whose_id_has_slashes_is_read_as_any_other() -> None:
+    found = parsed(as_eval(sample([HI]), sample([HI, HELLO], id="swe/astropy/1")))
+    assert [(each.id, len(each.paths[0])) for each in found.sessions] == [("ev:1:1", 1), ("ev:swe/astropy/1:1", 2)]
+    assert not found.problems
+
+
+def test_a_chunked_sample_whose_id_has_slashes_is_put_together() -> None:
+    folder = "samples/swe/1_epoch_1"
+    shell = {"id": "swe/1", "epoch": 1, "message_refs": [[0, 2]]}
+    chunks = {f"{folder}/sample.json": shell, f"{folder}/messages/0.json": [HI, HELLO]}
+    [session] = parsed(as_zip({"header.json": HEADER, **chunks})).sessions
+    assert (session.id, len(session.paths[0])) == ("ev:swe/1:1", 2)
+
+
+def test_what_stands_among_the_samples_and_is_none_is_named() -> None:
+    found = parsed(as_eval(sample([HI]), **{"samples/2_epoch_1/messages/0.json": [HI]}))
+    assert [each.reason for each in found.problems] == [
+        "samples/2_epoch_1/messages/0.json is no sample, nor a part of one, and is not read"
+    ]
+
+
+def test_scores_that_are_no_objects_are_counted() -> None:
+    notes = parsed(as_json(sample([HI], scores={"a": 1, "b": {"value": 1}}), sample([HI], id=2, scores=[1]))).notes
+    assert "log: 2 score(s) that no log of Inspect has like this; not kept" in notes
+
+
+def test_a_pool_whose_places_are_no_numbers_names_nothing_and_raises_nothing() -> None:
+    events = [model_event("s", [[0, 1]], HELLO), *BRANCH, model_event("b", [[0, 1]], said("assistant", "no", "x1"))]
+    found = parsed(as_json(sample([HI, HELLO], events=events, events_data={"messages": {"a": HI}})))
+    assert texts(found.sessions[0].paths[0]) == ["hi", "hello"]
+    assert any("name messages that are not there; not kept" in note for note in found.notes)
 
 
 def test_a_zip_is_told_by_its_names(memory: Repository, tmp_path: Path) -> None:

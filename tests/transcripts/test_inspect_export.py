@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import trails
+from tests.support.inspect_logs import as_json, said, sample
 from tests.support.pages import grown
 from trails import Repository
 from trails.transcripts.exporting.report import SessionExport
@@ -180,3 +181,10 @@ def test_edits_of_a_score_and_its_criteria_come_back_with_their_authors(memory: 
         ("judge.tone", 0.75, "alice", "not so dry"),
         ("kind", "short", "bob", None),
     ]
+
+
+def test_an_answer_whose_call_a_log_names_oddly_goes_back_as_it_was(memory: Repository) -> None:
+    answer = {"role": "tool", "id": "m2", "content": "2 C", "tool_call_id": ["c1"]}
+    import_bytes(memory, as_json(sample([said("user", "hi", "m1"), answer])))
+    found, _ = log(memory, "inspect:ev:1:1")
+    assert found["samples"][0]["messages"][1]["tool_call_id"] == ["c1"]

@@ -98,3 +98,13 @@ def test_lines_that_came_in_go_back_equal(shared: Path, memory: Repository, name
     found = [line for twig in memory.forest() for line in lines(memory, twig.node.id, forks=False)[0]]
     assert len(found) == len(came)
     assert [place for place, line in enumerate(came) if line not in found] == others
+
+
+def test_a_line_is_one_for_readers_too_that_end_lines_at_more_than_lf(memory: Repository) -> None:
+    text = "a\u2028b\u2029c\x85d"
+    with memory.session("plan") as plan:
+        plan.append("user", text)
+    out = io.BytesIO()
+    export_session(memory, "plan", "messages", out)
+    [line] = out.getvalue().decode().splitlines()
+    assert json.loads(line)["messages"][0]["content"] == text

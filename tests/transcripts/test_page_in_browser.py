@@ -34,7 +34,12 @@ def test_a_link_to_a_session_shows_it_from_its_first_turn_and_nothing_else(
     grown(memory)
     browser.open(written(memory, tmp_path), part="#b2")
     assert browser.ask(SHOWN) == ["b0-0", "b2-1"]
+    forks = (
+        "[...document.querySelectorAll('main .k')].filter(e => e.offsetParent).map(e => e.previousElementSibling.id)"
+    )
+    assert browser.ask(forks) == ["b0-0"]
     browser.ask("document.getElementById('all').click()")
+    assert browser.ask(forks) == ["b0-0", "b0-1"]
     assert browser.ask(SHOWN) == ["b0-0", "b0-1", "b0-2", "b1-2", "b2-1"]
     followed = f"new Promise(done => addEventListener('hashchange', () => done({SHOWN})))"
     click = "document.querySelector('nav a[href=\"#b1\"]').click()"

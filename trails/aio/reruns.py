@@ -15,7 +15,7 @@ from trails.calls import checked
 from trails.errors import InvalidInput, RecordMiss
 from trails.model import ToolCall, Turn
 from trails.reruns.many import planned
-from trails.reruns.playing import OnMiss, Playing, Ways
+from trails.reruns.playing import OnMiss, Playing, Ways, refuse_yields
 from trails.reruns.rerun import Rerun, begun, store, unless_failed
 from trails.session.player import named_call
 from trails.session.recorded import Difference, ToolAnswer
@@ -99,6 +99,7 @@ class AsyncPlaying(Twin[Playing]):
 
 
 async def _awaited(given: Any) -> Any:
+    refuse_yields(given)
     return await given if isawaitable(given) else given
 
 

@@ -12,6 +12,7 @@ from trails import files
 from trails.cli.base import (
     Named,
     answer,
+    as_of_option,
     by_option,
     command,
     end,
@@ -233,7 +234,9 @@ def _draw_secrets(report: ImportReport) -> None:
     help="nquads, trig or pi; html, a page to read; messages, lines to tune a model on; inspect; atif; or the folders "
     "parquet and openclaw.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write (default: stdout), or folder.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="The file to write (default, and -: stdout), or folder."
+)
 @click.option(
     "--agent", "agents", metavar="NAME", multiple=True, help="For openclaw: this agent only; may be repeated."
 )
@@ -244,6 +247,7 @@ def _draw_secrets(report: ImportReport) -> None:
     is_flag=True,
     help=f"For nquads: write {_VERIFIER} beside the file, which checks it without Trails.",
 )
+@as_of_option
 @json_option
 def export(
     *,
@@ -282,6 +286,7 @@ def export(
         return
     if session is None:
         raise click.UsageError("Missing argument 'SESSION'.")
+    output = None if output == Path("-") else output
     if as_json and output is None:
         raise click.UsageError("--json says what was written where, and stdout is for the data: give -o FILE too")
     if output is not None:

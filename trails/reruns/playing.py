@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import isawaitable, iscoroutine
+from inspect import isasyncgen, isawaitable, iscoroutine, isgenerator
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
@@ -378,7 +378,7 @@ class Playing(Handle, public=True):
     def _check(self) -> None:
         """Raise again what stopped the run: an agent that goes on in spite of it gets nothing more."""
         if self._miss is not None:
-            raise self._miss
+            raise self._miss.with_traceback(None)  # which would grow each time
         if self._ended:
             raise InvalidInput(
                 f"this run over session {self.session_id!r} has ended; rerun the session for another one"
@@ -443,10 +443,17 @@ def _model_draft(session_id: str, answer: Any) -> Draft:
 
 def refuse_awaitable(answer: Any) -> None:
     """Raise for what a coroutine function gives where nobody awaits it."""
+    refuse_yields(answer)
     if isawaitable(answer):
         if iscoroutine(answer):
             answer.close()
         raise InvalidInput("a coroutine function is asked in an event loop alone: trails.aio.rerun runs agents there")
+
+
+def refuse_yields(answer: Any) -> None:
+    """Raise for what a function that yields gives: nothing of it has run."""
+    if isgenerator(answer) or isasyncgen(answer):
+        raise InvalidInput("a function that yields does not run where it is called: let it return what it has to say")
 
 
 def _tool_content(answer: Any) -> Any:

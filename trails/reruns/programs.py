@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shlex
 import shutil
 import subprocess
@@ -24,6 +25,8 @@ from trails.session.recorded import ToolAnswer
 
 MAX_LINE: Final = 64 * 1024 * 1024
 """Bytes of a line of the program; a longer one fails the run."""
+_LOOK: Final = 100
+"""Milliseconds after which a program that says nothing is looked at: it may have ended."""
 _PATIENCE: Final = 5.0
 """Seconds that a program has to end once its standard input was closed."""
 
@@ -124,12 +127,15 @@ class _Pipes:
     """The lines to and from a program that runs."""
 
     def __init__(self, process: subprocess.Popen[bytes], name: str) -> None:
+        assert process.stdout is not None  # noqa: S101 - a pipe
         self._process, self._name = process, name
+        self._out, self._unread = process.stdout.fileno(), bytearray()
+        self._waiting = select.poll()
+        self._waiting.register(self._out, select.POLLIN)
 
     def receive(self) -> Mapping[str, Any] | None:
         """Return the next line's object; None where the program has nothing more to say."""
-        assert self._process.stdout is not None  # noqa: S101 - a pipe
-        line = self._process.stdout.readline(MAX_LINE + 1)
+        line = self._line()
         if not line:
             return None
         if len(line) > MAX_LINE or not line.endswith(b"\n"):
@@ -146,6 +152,26 @@ class _Pipes:
         if not isinstance(said, dict):
             raise InvalidInput(f"{self._name} wrote a line that is no JSON object: {line[:80]!r}")
         return said
+
+    def _line(self) -> bytes:
+        """Return the next line; what is left where none ends, at the program's end or beyond `MAX_LINE`.
+
+        What the program started and left running may hold its output open: the program's own end counts.
+        """
+        looked = 0
+        while (end := self._unread.find(b"\n", looked)) < 0 and len(self._unread) <= MAX_LINE:
+            looked, ended = len(self._unread), self._process.poll() is not None
+            if not self._waiting.poll(0 if ended else _LOOK):
+                if ended:
+                    break
+                continue
+            if not (more := os.read(self._out, 1 << 16)):
+                break
+            self._unread += more
+        size = len(self._unread) if end < 0 else end + 1
+        line = bytes(self._unread[:size])
+        del self._unread[:size]
+        return line
 
     def send(self, said: Mapping[str, Any]) -> None:
         """Write a line to the program; one that has ended needs none, and how it ended is seen by `end`."""

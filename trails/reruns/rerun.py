@@ -141,7 +141,8 @@ def begun(session: Session, agent: object, ways: Ways, upto: int | None, options
 
 
 def recording_of(session: Session, upto: int | None) -> Recording:
-    """Return the record of a session, below an index."""
+    """Return the record of a session as it is stored by now, below an index: what was redacted meanwhile is not played."""
+    session.worktree.reload()
     end = len(session) if upto is None else validate.index(upto, "upto")
     if end > len(session):
         raise InvalidInput(

@@ -203,18 +203,24 @@ def made(
         time=datetime.now(UTC) if time is None else validate.time(time),
         digest="",
     )
-    return sealed(made if time is not None else _after_earlier(workspace, of, made))
+    return sealed(_after_earlier(workspace, of, made, told=time is not None))
 
 
-def _after_earlier(workspace: Workspace, of: Target, made: Score) -> Score:
-    """Return a score that is later than all earlier ones of the same, also where the clock stood still or went back."""
+def _after_earlier(workspace: Workspace, of: Target, made: Score, *, told: bool) -> Score:
+    """Return a score that is later than all earlier ones of the same, also where the clock stood still or went back.
+
+    One whose time was `told` is later only than one of that very time: which of two is the newer, they do not say, and the
+    one that comes in later counts.
+    """
     store = workspace.store
     near = scores.of_itself(store, of.home) if of.start is None else scores.on_turns(store, of.digest)
-    times = [each.time for each in near if scores.same(each, made)]
-    earlier = max(times, default=None)
-    if earlier is None or earlier < made.time:
-        return made
-    return made.model_copy(update={"time": earlier + timedelta(microseconds=1)})
+    times = {each.time for each in near if scores.same(each, made)}
+    time = made.time
+    if times and not told:
+        time = max(time, max(times) + timedelta(microseconds=1))
+    while time in times:
+        time += timedelta(microseconds=1)
+    return made if time == made.time else made.model_copy(update={"time": time})
 
 
 # --- kept

@@ -15,6 +15,9 @@ from trails.transcripts.source import Problem
 MAX_SHOWN: Final = 2_000
 """How many characters of a line that cannot be used are shown."""
 
+_ENDS: Final = re.compile("[\x85\u2028\u2029]")
+"""What ends a line for `str.splitlines` and Node's `readline`, and may stand in JSON as it is."""
+
 MAX_DEPTH: Final = 200
 """How many objects and arrays within each other a line may have: twice what a turn can keep."""
 
@@ -47,6 +50,16 @@ def read_lines(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Prob
             elif rest:
                 problems.append(problem(number, f"{reason}, after {len(whole)} record(s) on its line", rest))
     return objects, problems
+
+
+def line(value: object) -> bytes:
+    r"""Return a value as one line of JSON, for readers too that take more than LF for the end of a line.
+
+    >>> line({"a": "x\u2028y"})
+    b'{"a":"x\\u2028y"}\n'
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode() + b"\n"
 
 
 def shared_lines(objects: Sequence[tuple[int, object]]) -> list[str]:

@@ -86,7 +86,8 @@ class Record:
         """Whether it is the model's thinking and nothing else: a message goes on from there."""
         content = self.message.get("content")
         kinds = [part.get("type") for part in self.parts]
-        return isinstance(content, list) and len(kinds) == len(content) > 0 and set(kinds) <= _THINKING
+        thinks = all(isinstance(kind, str) and kind in _THINKING for kind in kinds)
+        return isinstance(content, list) and len(kinds) == len(content) > 0 and thinks
 
     @property
     def answers_tools(self) -> bool:

@@ -304,7 +304,7 @@ class _Sample:
             if message["role"] == "assistant" and (not self._came or inspect_messages.was_generated(turn)):
                 self._model_event(turn, message, span, line)
                 self._generated.add(len(self._pool))
-            elif message["role"] == "tool" and (call := calls.get(message.get("tool_call_id", ""))) is not None:
+            elif message["role"] == "tool" and (call := _asked(message, calls)) is not None:
                 self._tool_event(turn, message, call, span)
             made.append(len(self._pool))
             self._pool.append(message)
@@ -394,6 +394,11 @@ class _Line:
     def ranges(self) -> list[list[int]]:
         """Return the places as half-open ranges (a fresh copy each time)."""
         return [list(each) for each in self._ranges]
+
+
+def _asked(message: _Json, calls: Mapping[str, ToolCall]) -> ToolCall | None:
+    named = message.get("tool_call_id")  # whatever a log had there that this message came from
+    return calls.get(named) if isinstance(named, str) else None
 
 
 def _dataset(told: object, sample_id: object) -> _Json:

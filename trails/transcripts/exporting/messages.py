@@ -6,7 +6,6 @@ model was shown turn by turn, but no summaries: the turns that they stand for ar
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
@@ -16,6 +15,7 @@ from trails.context.messages import HEADINGS, Thought, messages_of
 from trails.legible import count
 from trails.model import ToolCall, Turn
 from trails.replies import API
+from trails.transcripts import jsonl
 from trails.transcripts.exporting.family import Family, Member
 from trails.transcripts.exporting.report import SessionExport
 
@@ -34,7 +34,7 @@ def export(family: Family, out: BinaryIO) -> SessionExport:
     for member in family.asked():
         record = _record(member, family.transcript(member), lost)
         if record["messages"]:
-            out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+            out.write(jsonl.line(record))
         else:
             lost["session"] += 1
     told = tuple(f"{count(number, noun)}: {why}" for noun, why in _LOST.items() if (number := lost[noun]))

@@ -25,9 +25,10 @@ from trails.transcripts.source import Problem, Transcript, files_at
 
 _HEADER: Final = "header.json"
 _START: Final = "_journal/start.json"
-_WHOLE: Final = re.compile(r"samples/([^/]+)\.json")
-_SHELL: Final = re.compile(r"samples/([^/]+)/sample\.json")
-_CHUNK: Final = re.compile(r"samples/([^/]+)/(messages|events|attachments)/([0-9]{1,9})\.json")
+_WHOLE: Final = re.compile(r"samples/(?:[^/]+|.+_epoch_[^/]*)\.json", re.DOTALL)
+"""A sample's id stands in its member's name as it is, slashes too."""
+_SHELL: Final = re.compile(r"samples/(.+)/sample\.json", re.DOTALL)
+_CHUNK: Final = re.compile(r"samples/(.+)/(messages|events|attachments)/([0-9]{1,9})\.json", re.DOTALL)
 _METADATA: Final = "samples/{}/metadata.json"
 _LOG: Final = frozenset({"eval", "version"})
 _EVAL_OWN: Final = frozenset({"eval_id", "run_id", "created", "task", "model", "dataset", "tags"})
@@ -147,11 +148,15 @@ def _samples(archive: Archive) -> Iterator[tuple[object, Reading]]:
     for name in archive.names:
         if chunk := _CHUNK.fullmatch(name):
             chunks.setdefault(chunk[1], []).append((chunk[2], int(chunk[3]), name))
+    shells = tuple(f"samples/{shell[1]}/" for name in archive.names if (shell := _SHELL.fullmatch(name)))
     for name in archive.names:
         shell = _SHELL.fullmatch(name)
-        if shell is None and _WHOLE.fullmatch(name) is None:
-            continue
         reading = Reading()
+        if shell is None and _WHOLE.fullmatch(name) is None:
+            if name.startswith("samples/") and not name.startswith(shells):
+                reading.refuse(0, f"{name[:200]} is no sample, nor a part of one, and is not read", name)
+                yield None, reading
+            continue
         sample: object = _member(archive, name, reading)
         if shell is not None and isinstance(sample, dict):
             sample = _put_together(archive, shell[1], sample, chunks.get(shell[1], []), reading)

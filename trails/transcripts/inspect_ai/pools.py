@@ -59,7 +59,9 @@ class Pool:
     def __init__(self, messages: object) -> None:
         if isinstance(messages, list):
             messages = dict(enumerate(messages))
-        self._messages: Mapping[int, Any] = messages if isinstance(messages, dict) else {}
+        elif not isinstance(messages, dict) or not all(type(index) is int for index in messages):
+            messages = {}
+        self._messages: Mapping[int, Any] = messages
         self._indices = sorted(self._messages)
 
     def __getitem__(self, index: int) -> Any:

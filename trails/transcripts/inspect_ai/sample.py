@@ -317,6 +317,7 @@ class Sample:
         }
         given = {name: self._texts.put_in(score) for name, score in scores.given(self._sample).items()}
         own["score_details"] = scores.details(given)
+        self._odd["score(s) that no log of Inspect has like this; not kept"] += scores.unreadable(self._sample)
         begun = (self._sample.get("started_at"), *(e.get("timestamp") for e in self._events[:1]), meta.get("created"))
         return SourceSession(
             source=SOURCE,

@@ -27,6 +27,14 @@ def given(sample: _Json) -> dict[str, _Json]:
     return {_SCORER: old} if isinstance(old, dict) else {}
 
 
+def unreadable(sample: _Json) -> int:
+    """Return how many of a sample's scores are no objects, and so say nothing of what they are."""
+    found, old = sample.get("scores"), sample.get("score")
+    if isinstance(found, dict):
+        return sum(not isinstance(score, dict) for score in found.values())
+    return int(bool(found)) + int(bool(old) and not isinstance(old, dict))
+
+
 def details(scores: Mapping[str, _Json]) -> dict[str, Any]:
     """Return what scores say beside their value and their reason."""
     told = (

@@ -26,6 +26,7 @@ from trails.model import Call, SessionRecord, ToolCall, ToolResult, Turn
 from trails.plumbing import settling
 from trails.records.sessions import DEFAULT_PRINCIPAL
 from trails.session import Repository
+from trails.transcripts import jsonl
 from trails.transcripts.merge import imported_id
 from trails.transcripts.pi import session_file
 from trails.transcripts.pi.entry import CONTENT_KEYS, only_text, write_time
@@ -81,7 +82,7 @@ def export_session(repository: Repository, session_id: str) -> bytes:
     exported = _Export(record, wanted(turns, record))
     lines = [_header(chain, prompt.text if prompt and not prompt.redacted else None), *exported.entries()]
     lines += _closing(chain, exported)
-    return b"".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for line in lines)
+    return b"".join(jsonl.line(line) for line in lines)
 
 
 def wanted(turns: Sequence[Turn], record: SessionRecord) -> list[SourceTurn]:
