@@ -70,6 +70,34 @@ def test_a_new_index_of_a_log_with_rows_altered_or_gone_is_refused_by_the_number
     assert not list((tmp_path / "other" / "trails").glob("*/*"))
 
 
+@pytest.mark.parametrize(("statement", "number"), [each for each in _BROKEN if each[1] < 5])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_verify_names_a_record_that_was_altered_behind_an_index_that_is_whole(
+    told: str, statement: str, number: int, *, is_open: bool
+) -> None:
+    with trails.open(told) as store:
+        assert store.verify().ok
+        if is_open:
+            as_owner(told, statement)
+            found = store.verify()
+    if not is_open:
+        as_owner(told, statement + " AND number < 5" if statement.endswith("(mine)") else statement)
+        with trails.open(told) as store:
+            found = store.verify()
+            assert [turn.content for turn in store.load("plan")] == _SAID
+    assert [(each.code, f"record {number} " in each.message) for each in found.findings] == [("bad-log", True)]
+
+
+def test_verify_holds_after_a_redaction_and_a_vacuum(told: str) -> None:
+    with trails.open(told) as store:
+        store.redact("plan", 2)
+        assert store.verify().ok
+        store.store.vacuum()  # type: ignore[attr-defined]
+        assert store.verify().ok
+        as_owner(told, "DELETE FROM trails_records WHERE store = (mine) AND number = 2")
+        assert not store.verify().ok
+
+
 _SNAPSHOT = "UPDATE trails_snapshots SET data = "
 
 

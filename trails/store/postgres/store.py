@@ -146,6 +146,7 @@ class PostgresStore(EmbeddedStore):
         self._snapshots: threading.Thread | None = None
         self._snapshot_at = 0
         super().__init__(index, durability="process")
+        self._log.source = self._trouble_in_the_log
 
     def stands_at(self, digest: bytes, erased: int, erased_at: int = 0) -> None:
         """Note that the index is that of the log up to the record with a digest."""
@@ -334,6 +335,32 @@ class PostgresStore(EmbeddedStore):
         if lines:
             self.commit(Change(add=list(ox.parse(b"".join(lines), format=ox.RdfFormat.N_QUADS))))
             lines.clear()
+
+    def _trouble_in_the_log(self) -> str | None:
+        """Read all records up to where this index is, and say which is not the one that was written; for `verify`."""
+        with self._write_lock:
+            number, last = self.number, self._digest
+        reading, digest, at = self._server.another(), START, 0
+        try:
+            while at < number:
+                rows = reading.tail(at, _CHUNK)[: number - at]
+                for row in rows:
+                    if not (row.follows(at, digest) and row.is_whole()):
+                        break
+                    at, digest = row.number, row.digest
+                else:
+                    if rows:
+                        continue
+                return (
+                    f"record {at + 1} of the log in the database is missing, or is not the one that was written there"
+                )
+        except StoreFailed as error:
+            return f"the log in the database could not be read: {error.message}"
+        finally:
+            reading.close()
+        return (
+            None if digest == last else f"record {number} of the log in the database is not the one that was seen here"
+        )
 
     # --- what others wrote
 
