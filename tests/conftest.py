@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import trails
-from tests.support import clusters
+from tests.support import clusters, sparql_servers
 from tests.support.clocks import Clock
 from tests.support.clusters import Cluster
 from tests.support.commands import Run, invoke
@@ -165,3 +165,17 @@ def url(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> st
     """The address of a store that is not made yet; indexes go to a cache folder of the test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return cluster.url(f"s{uuid4().hex}")
+
+
+@pytest.fixture(scope="session")
+def _oxigraph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    sparql_servers.check_there("oxigraph", sparql_servers.OXIGRAPH_MISSING)
+    with sparql_servers.oxigraph(tmp_path_factory.mktemp("oxigraph") / "db") as url:
+        yield url
+
+
+@pytest.fixture
+def oxigraph(_oxigraph: str) -> str:
+    """The address of an Oxigraph server that holds nothing."""
+    sparql_servers.wipe(_oxigraph)
+    return _oxigraph

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     )
     from trails.moving.pushing import Moved, MovedSession, pull, push
     from trails.opening import open  # noqa: A004 - trails.open, as io.open
+    from trails.plumbing.asof.making import AsOf
     from trails.plumbing.forest import Forest
     from trails.plumbing.pages import Page
     from trails.plumbing.statistics import Statistics
@@ -159,6 +160,7 @@ _HOMES = {
     "trails.plumbing.watch": ("Notice",),
     "trails.compare.arms": ("ArmTest",),
     "trails.compare.comparison": ("Comparison",),
+    "trails.plumbing.asof.making": ("AsOf",),
     "trails.plumbing.forest": ("Forest",),
     "trails.plumbing.pages": ("Page",),
     "trails.plumbing.statistics": ("Statistics",),
@@ -182,6 +184,7 @@ __all__ = [
     "MAX_FORK_DEPTH",
     "Agreement",
     "ArmTest",
+    "AsOf",
     "Call",
     "ClockWarning",
     "Compaction",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from typing import Final
 
@@ -17,6 +18,8 @@ from trails.store.look import NeedsOwner
 from trails.store.postgres.address import is_address
 from trails.store.view import ViewStore
 
+_URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(postgres|pgsql|jdbc)[a-z0-9+.-]*:", re.IGNORECASE)
+"""What is meant as a URL, and would be a folder whose name holds the password."""
 _TRIES: Final = 3
 """How often a store is recovered for somebody who only reads: others may be at it too."""
 
@@ -59,7 +62,7 @@ def open(  # noqa: A001 - trails.open, as io.open
     if read_only:
         return _view(location, own, create=create, record_reads=record_reads)
     reading = reads.are_recorded() if record_reads is None else bool(record_reads)
-    place = _checked(location)
+    place = as_location(location)
     store = EmbeddedStore(None) if place == ":memory:" else store_at(place, create=create, durability=durability)
     return Repository(store, actor=own, record_reads=reading)
 
@@ -68,7 +71,7 @@ def store_at(
     location: str | os.PathLike[str], *, create: bool = False, durability: Durability = "disk"
 ) -> EmbeddedStore:
     """Return the store of quads at a location, of which nothing is looked at or put right yet: for who copies a whole store."""
-    place = _checked(location)
+    place = as_location(location)
     if is_address(place):
         from trails.store.postgres.store import open_store  # noqa: PLC0415 - only where it is asked for
 
@@ -79,7 +82,7 @@ def store_at(
 def _view(
     location: str | os.PathLike[str], actor: str | None, *, create: bool, record_reads: bool | None
 ) -> Repository:
-    place = _checked(location)
+    place = as_location(location)
     if is_address(place):
         raise InvalidInput("a store in PostgreSQL is open to any number of processes; open it without read_only=True")
     if create:
@@ -102,9 +105,9 @@ def open_to_read(location: str | os.PathLike[str], *, actor: str | None = None) 
     That happens where nobody has it open and its last owner was killed, or its machine went down, or a deletion was cut short:
     the lock is taken, the store is recovered and let go. Reads are not recorded. Raises what `open` does.
     """
-    if is_address(_checked(location)):
+    if is_address(as_location(location)):
         return open(location, actor=actor, record_reads=False)
-    view = _recovered(_checked(location), actors.of_process(actor))
+    view = _recovered(as_location(location), actors.of_process(actor))
     store = view.store
     if isinstance(store, ViewStore) and not store.has_living_owner and unfinished.marks(store):
         with suppress(TrailsError, OSError):  # where it cannot be written to, it is read as it is
@@ -137,8 +140,8 @@ def _recover(place: str, needed: NeedsOwner, *, is_last: bool) -> None:
         raise needed from error
 
 
-def _checked(location: str | os.PathLike[str]) -> str:
-    """Return a location as text; raise `InvalidInput` for what can be none."""
+def as_location(location: str | os.PathLike[str]) -> str:
+    """Return a store's location as text; raise `InvalidInput` for what can be none. A refused URL is not shown."""
     given: object = location
     place = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(place, str):
@@ -148,6 +151,9 @@ def _checked(location: str | os.PathLike[str]) -> str:
     if is_address(place):
         return place
     as_path(place, "a store's location")
-    if place.startswith(("http://", "https://")):
-        raise InvalidInput(f"{place}: stores behind a URL are not supported by this version; name a folder")
+    if (scheme := _URL.match(place)) is not None:  # of which nothing else is shown: it may hold a password
+        raise InvalidInput(
+            f"{scheme[0]}... is no place of a store: name a folder (./{scheme[0]}... if it is one), or write "
+            "postgresql://HOST/DATABASE?store=NAME, in small letters"
+        )
     return place

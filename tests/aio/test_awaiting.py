@@ -93,6 +93,24 @@ def test_a_session_is_made_stored_forked_and_loaded(place: Path) -> None:
         assert store.verify().ok
 
 
+def test_a_store_as_it_was_has_await_forms_too() -> None:
+    async def work(store: AsyncRepository) -> list[str]:
+        plan = await one_turn(store)
+        await plan.persist()
+        then = (await store.compare("s")).as_of
+        plan.append("user", "two")
+        await plan.persist()
+        assert then is not None
+        past = await store.at(then)
+        assert past.as_of is not None
+        assert (past.as_of.mark, past.read_only, store.as_of) == (then, True, None)
+        contents = [turn.content for turn in (await past.load("s")).turns]
+        await past.close()
+        return contents
+
+    assert play(work) == ["one"]
+
+
 def test_an_opening_can_be_awaited_too() -> None:
     async def main() -> bool:
         store = await aio.open(":memory:")

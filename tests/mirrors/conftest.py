@@ -11,31 +11,10 @@ from tests.support import sparql_servers
 from tests.support.sparql_servers import StandIn
 
 
-def _there(name: str, missing: str) -> None:
-    if sparql_servers.program(name) is None:
-        if sparql_servers.in_ci():
-            pytest.fail(missing)
-        pytest.skip(missing)
-
-
-@pytest.fixture(scope="session")
-def _oxigraph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    _there("oxigraph", sparql_servers.OXIGRAPH_MISSING)
-    with sparql_servers.oxigraph(tmp_path_factory.mktemp("oxigraph") / "db") as url:
-        yield url
-
-
-@pytest.fixture
-def oxigraph(_oxigraph: str) -> str:
-    """The address of an Oxigraph server that holds nothing."""
-    sparql_servers.wipe(_oxigraph)
-    return _oxigraph
-
-
 @pytest.fixture(scope="session")
 def virtuoso(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Virtuoso server, with its name and password, which gives at most 50 rows of a query."""
-    _there("virtuoso-t", sparql_servers.VIRTUOSO_MISSING)
+    sparql_servers.check_there("virtuoso-t", sparql_servers.VIRTUOSO_MISSING)
     with sparql_servers.virtuoso(tmp_path_factory.mktemp("virtuoso") / "db", rows=50) as url:
         yield url
 

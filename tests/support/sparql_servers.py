@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pyoxigraph as ox
+import pytest
 
 OXIGRAPH_MISSING = "pip install oxigraph: the server of which mirrors are made"
 VIRTUOSO_MISSING = "apt-get install virtuoso-opensource: a server of which mirrors are made"
@@ -52,6 +53,14 @@ def program(name: str) -> str | None:
     """Return where a program is: beside this Python, or on the path."""
     beside = Path(sys.executable).with_name(name)
     return str(beside) if beside.is_file() else shutil.which(name)
+
+
+def check_there(name: str, missing: str) -> None:
+    """Skip the test where a program is missing, with what to install; in CI that is a failure."""
+    if program(name) is None:
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
 
 
 def free_port() -> int:
@@ -189,7 +198,3 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-
-def in_ci() -> bool:
-    return bool(os.environ.get("CI"))

@@ -240,6 +240,7 @@ def other_export() -> bytes:
 OPERATIONS: dict[str, Operation] = {
     # --- Repository
     "Repository.session": Changes(lambda w: w.store.session("new"), by=None, why=FOR),
+    "Repository.at": Reads(lambda w: w.store.at(datetime.now(UTC))),
     "Repository.refresh": Reads(lambda w: w.store.refresh()),
     "Repository.sync": Reads(lambda w: w.store.sync()),
     "Repository.summaries": Reads(lambda w: w.store.summaries()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from anyio import CancelScope
 
@@ -23,6 +23,12 @@ from trails.tree import Tree
 
 if TYPE_CHECKING:
     from trails.diff import Diff
+    from trails.plumbing.asof.making import AsOf
+
+
+def _store_of(twin: Twin[Any], made: Repository) -> AsyncRepository:
+    """Return the twin of a store that a call gave: its calls run where those of the first one do."""
+    return AsyncRepository(made, twin.workers)
 
 
 class AsyncRepository(Twin[Repository]):
@@ -79,6 +85,15 @@ class AsyncRepository(Twin[Repository]):
         return self.sync.read_only
 
     refresh = in_thread(Repository.refresh)
+
+    # --- the store as it was
+
+    at = in_thread(Repository.at, _store_of)
+
+    @property
+    def as_of(self) -> AsOf | None:
+        """Of when a store is that `at` shows as it was; None for all others."""
+        return self.sync.as_of
 
     # --- questions: who is cancelled leaves them at once
 

@@ -28,6 +28,8 @@ DEFAULT_STORE: Final = "./.trails"
 STORE: Final = "trails.store"
 _NAMED: Final = "trails.store.named"
 _ACTOR: Final = "trails.actor"
+_AS_OF: Final = "trails.as_of"
+_AS_OF_TEXT: Final = "trails.as_of.text"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Shown = TypeVar("_Shown")
 _Item = TypeVar("_Item")
@@ -60,6 +62,35 @@ def _remember_actor(ctx: click.Context, parameter: click.Parameter, value: str |
         ctx.meta[_ACTOR] = value
 
 
+def remember_as_of(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Have the store opened as it was: at the checkpoint in a file, at a mark of the log, or at a time."""
+    if value is None:
+        return
+    from trails.plumbing.asof.moments import MARK
+
+    ctx.meta[_AS_OF_TEXT] = value
+    is_file = Path(value).is_file()
+    if MARK.fullmatch(value) and not is_file:
+        ctx.meta[_AS_OF] = value
+    elif is_file:
+        ctx.meta[_AS_OF] = Path(value).read_bytes()
+    else:
+        try:
+            ctx.meta[_AS_OF] = _moment(value)
+        except ValueError as error:
+            what = f"{value!r} is no file with a checkpoint, and no mark of a log; {error}"
+            raise click.BadParameter(what, ctx, parameter) from None
+
+
+as_of_option = click.option(
+    "--as-of",
+    metavar="MOMENT",
+    expose_value=False,
+    callback=remember_as_of,
+    help="The store as it was: a checkpoint's file, a mark, a time.",
+)
+
+
 def store_location(*, named_only: bool = False) -> str | None:
     """Return where the store is; with `named_only`, None unless the command line itself says so."""
     meta = click.get_current_context().meta
@@ -84,8 +115,9 @@ def store_folder() -> Path:
 def open_store(*, create: bool = False, reading: bool = False, recorded: bool = False) -> Repository:
     """Open the store that the command line or the environment names; it is created only where `create` says so.
 
-    With `reading` it is only read, also while another process has it open. A command whose reads are kept on record where
-    the environment asks for it says so by `recorded`: what it reads then takes the owner, who can write that down.
+    With `reading` it is only read, also while another process has it open, and as it was where `--as-of` says so. A
+    command whose reads are kept on record where the environment asks for it says so by `recorded`: what it reads then
+    takes the owner, who can write that down.
     """
     import trails
 
@@ -97,8 +129,27 @@ def open_store(*, create: bool = False, reading: bool = False, recorded: bool = 
         makes = "--create or `trails init` makes one" if has_create else "`trails init` makes one"
         hint = f"--store PATH or TRAILS_STORE names the store, {makes}"
         raise trails.InvalidInput(f"{said} ({hint})") from error
+    if reading and is_as_of():
+        store = _as_it_was(store)
     store.workspace.index.progress = True
     return store
+
+
+def is_as_of() -> bool:
+    """Tell whether a command is to show the store as it was."""
+    return _AS_OF in click.get_current_context().meta
+
+
+def _as_it_was(store: Repository) -> Repository:
+    """Return a store as it was when `--as-of` says, and say on stderr what of then is not to be seen any more."""
+    context = click.get_current_context()
+    context.call_on_close(store.close)
+    past = store.at(context.meta[_AS_OF])
+    said = past.as_of
+    if said is not None:
+        lost = [f"{len(ids)} {what}" for ids, what in ((said.gone, "deleted"), (said.changed, "changed")) if ids]
+        note(f"as of {said.mark}" + (f"; sessions of then by now: {', '.join(lost)}" if lost else ""))
+    return past
 
 
 def open_at(place: str, *, create: bool = False, reading: bool = False, recorded: bool = False) -> Repository:
@@ -317,6 +368,8 @@ def there_is_more(cursor: str | None, name: str, *arguments: str | None, **optio
         from trails.store.postgres.address import shown
 
         options = options | {"store": shown(store_location() or "")}
+    if context is not None and _AS_OF_TEXT in context.meta:
+        options = options | {"as-of": context.meta[_AS_OF_TEXT]}
     for option, value in options.items():
         words += [f"--{option}", value] if value else []
     return f"there is more: {shlex.join([*words, '--cursor', cursor])}"
@@ -376,11 +429,15 @@ def time_option(name: str, help_text: str) -> Callable[[_Command], _Command]:
     return click.option(name, metavar="TIME", callback=_parse_time, help=help_text)
 
 
-def _parse_time(ctx: click.Context, parameter: click.Parameter, value: str | None) -> datetime | None:
+def _moment(text: str) -> datetime:
     from trails.cli.times import moment_of
 
+    return moment_of(text, datetime.now(UTC))
+
+
+def _parse_time(ctx: click.Context, parameter: click.Parameter, value: str | None) -> datetime | None:
     try:
-        return None if value is None else moment_of(value, datetime.now(UTC))
+        return None if value is None else _moment(value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, parameter) from None
 

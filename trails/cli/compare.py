@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
-from trails.cli.base import NEW_FILE, command, note, one_format, open_store, pairs, print_json, refuse
+from trails.cli.base import (
+    NEW_FILE,
+    as_of_option,
+    command,
+    note,
+    one_format,
+    open_store,
+    pairs,
+    print_json,
+    refuse,
+    remember_as_of,
+)
 from trails.cli.terminal import clean, clean_csv, count
 from trails.plumbing.pages import MAX_PAGE
 
@@ -22,11 +33,19 @@ _FORMATS: Final = click.Choice(["table", "csv", "json", "markdown", "latex"])
 _METHODS: Final = click.Choice(["welch", "mann-whitney", "paired"])
 
 
+def _index_or_moment(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """Return an index; what is no number says of when the store is to be, as `--as-of` does."""
+    if value is not None and value.isascii() and value.isdecimal():
+        return int(value)
+    remember_as_of(ctx, parameter, value)
+    return None
+
+
 @command("compare", pager=True)
 @click.argument("roots", metavar="[ROOT]...", nargs=-1)
 @click.option("--meta", multiple=True, metavar="NAME=VALUE", help="All sessions of which this is noted, for ROOT.")
 @click.option(
-    "--at", type=click.IntRange(min=0), metavar="INDEX", help="Only the branches that leave ROOT at this index."
+    "--at", callback=_index_or_moment, metavar="INDEX", help="Only the branches that leave ROOT at this index."
 )
 @click.option("--columns", multiple=True, metavar="NAMES", help="The columns to show, with commas.")
 @click.option("--group-by", multiple=True, metavar="NAMES", help="Put equal values of columns together.")
@@ -56,6 +75,7 @@ _METHODS: Final = click.Choice(["welch", "mann-whitney", "paired"])
 @click.option("--collapse", is_flag=True, help="A row an outcome, with how many branches came out so.")
 @click.option("--all", "everything", is_flag=True, help="All branches, however many, on a terminal and in a plot too.")
 @click.option("--format", "format_", type=_FORMATS, help="How to print; default: a table for people.")
+@as_of_option
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--plot", type=NEW_FILE, metavar="FILE", help="Draw the forks: .svg or .png.")
 @click.option("--color-by", metavar="NAME", help="Colour the drawing by this column; default: tokens.")
@@ -92,7 +112,8 @@ def compare(
     too. Columns have the names that --json shows, metadata is meta.KEY. ROOT is a group of its own, (root). Several ROOTs,
     or --meta, put more than one session's branches side by side: (root) are then those that have no such value. The table
     leaves out what does not fit and cuts long texts; with more than 60 branches, a terminal shows groups or outcomes.
-    The other formats give all. With --plot, only the drawing is made unless a format is asked for.
+    The other formats give all. With --plot, only the drawing is made unless a format is asked for. JSON says as_of which place
+    of the log was compared: --as-of takes it (as --at does what is no index), and the same store gives the same table again.
     """
     form = one_format(format_, as_json=as_json)
     is_grouped = bool(group_by or arms or collapse)

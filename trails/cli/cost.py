@@ -12,6 +12,7 @@ from trails.cli import columns
 from trails.cli.base import (
     EXISTING_FILE,
     answer,
+    as_of_option,
     command,
     json_option,
     left_out,
@@ -40,7 +41,9 @@ def _options(by: str) -> Callable[[_Command], _Command]:
     """Add what both commands take: what to group by, and which sessions, calls and times."""
 
     def wrap(function: _Command) -> _Command:
-        function = click.option("--model", metavar="NAME", help="Only calls of this model.")(json_option(function))
+        function = click.option("--model", metavar="NAME", help="Only calls of this model.")(
+            as_of_option(json_option(function))
+        )
         function = time_option("--until", "Only what was done before this time.")(tsv_option(function))
         function = time_option("--since", "Only what was done at this time or later, such as 7d.")(function)
         function = limit_option(None, most=100_000)(session_filters(function))

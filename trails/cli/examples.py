@@ -38,6 +38,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "trails compare trip",
         "trails compare trip --group-by meta.model --groups-only",
         "trails compare trip --sort-by tokens --descending --plot forest.svg",
+        "trails compare trip --as-of paper.checkpoint",
         "trails compare --meta task=sums --group-by meta.arm --test tokens --method paired",
     ),
     "tree": ("trails tree", "trails tree trip"),

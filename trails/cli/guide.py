@@ -24,11 +24,13 @@ PAGES: Final = (
         "provenance",
         "transcripts",
         "proofs",
+        "as-of-then",
         "audit",
         "redaction",
         "durability",
         "moving",
         "postgres",
+        "mirrors",
         "compared",
     ),
 )

@@ -12,6 +12,7 @@ from trails import files
 from trails.cli.base import (
     Named,
     answer,
+    as_of_option,
     by_option,
     command,
     end,
@@ -246,6 +247,7 @@ def _draw_secrets(report: ImportReport) -> None:
     is_flag=True,
     help=f"For nquads: write {_VERIFIER} beside the file, which checks it without Trails.",
 )
+@as_of_option
 @json_option
 def export(
     *,

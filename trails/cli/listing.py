@@ -13,7 +13,9 @@ from trails.cli import columns
 from trails.cli.base import (
     Named,
     answer,
+    as_of_option,
     command,
+    is_as_of,
     json_option,
     one_of,
     open_store,
@@ -69,6 +71,7 @@ def session_filters(function: _Command) -> _Command:
 @click.option("--sort", type=click.Choice(_SORTS), default="created", show_default=True, help="The greatest first.")
 @page_options()
 @tsv_option
+@as_of_option
 @json_option
 def list_sessions(
     *,
@@ -96,7 +99,7 @@ def list_sessions(
     one_of(as_tsv, as_json)
     asked: dict[str, Any] = {"principal": principal, "agent": agent, "project": project, "label": label, "sort": sort}
     asked |= {"meta": dict(pairs(meta, "--meta")) or None, "active_since": since, "active_until": until, "limit": limit}
-    found = None if as_json or as_tsv else _at_once(asked, page, cursor)
+    found = None if as_json or as_tsv or is_as_of() else _at_once(asked, page, cursor)
     value: Any = None
     if found is None:
         from trails.plumbing import names

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from trails.cli.base import answer, command, json_option, open_store, page_options, refuse, there_is_more
+from trails.cli.base import answer, as_of_option, command, json_option, open_store, page_options, refuse, there_is_more
 from trails.cli.terminal import clean, count, shorten
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class _Listing:
 @click.argument("ref", metavar="[REF]", required=False)
 @click.option("--graph", is_flag=True, help="Draw the forks: with REF, also what was forked from it.")
 @page_options(most=10_000)
+@as_of_option
 @json_option
 def log(*, ref: str | None, graph: bool, limit: int, page: int, cursor: str | None, as_json: bool) -> None:
     """List turns newest first, a line each.

@@ -9,6 +9,7 @@ import click
 
 from trails.cli.base import (
     answer,
+    as_of_option,
     by_option,
     command,
     first_of,
@@ -56,6 +57,7 @@ def write_note(*, session: str | None, index: int | None, text: str, gone: str |
 @click.argument("session", metavar="SESSION")
 @click.argument("index", metavar="[INDEX]", type=click.IntRange(min=0), required=False)
 @limit_option(None, most=1_000_000)
+@as_of_option
 @json_option
 def list_notes(*, session: str, index: int | None, limit: int | None, as_json: bool) -> None:
     """List the notes on a session's turns, or on one of them.

@@ -13,6 +13,7 @@ from trails.cli import columns
 from trails.cli.base import (
     Named,
     answer,
+    as_of_option,
     command,
     end,
     first_of,
@@ -44,6 +45,7 @@ _FORMATS = click.Choice(["table", "json", "csv", "tsv", "turtle", "ntriples"])
     "-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="A parameter's value; again for a list."
 )
 @click.option("--format", "format_", type=_FORMATS, help="How to print the result; default: a table for people.")
+@as_of_option
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def query(query: str, params: tuple[str, ...], format_: str, as_json: bool) -> None:
     """Ask a SPARQL query.

@@ -9,6 +9,7 @@ import click
 
 from trails.cli.base import (
     answer,
+    as_of_option,
     by_option,
     command,
     first_of,
@@ -79,6 +80,7 @@ def give_score(
 @click.option("--version", metavar="TEXT", help="Only those by this version of the scorer.")
 @click.option("--history", is_flag=True, help="Older ones by the same scorer in the same version, too.")
 @limit_option(None, most=1_000_000)
+@as_of_option
 @json_option
 def list_scores(
     *,

@@ -15,8 +15,10 @@ from trails import validate
 from trails.cli import columns
 from trails.cli.base import (
     answer,
+    as_of_option,
     command,
     end,
+    is_as_of,
     json_option,
     one_of,
     open_store,
@@ -46,6 +48,7 @@ _INDENT: Final = "    "
 @click.option("--author", metavar="NAME", help="Only turns by this principal or agent; agent:NAME for an agent.")
 @page_options()
 @tsv_option
+@as_of_option
 @json_option
 def search(
     *,
@@ -68,7 +71,7 @@ def search(
     """
     one_of(as_tsv, as_json)
     looks = functools.partial(_draw_hits, text=text)
-    is_plain = not (as_tsv or as_json or session or author or cursor or page > 1)
+    is_plain = not (is_as_of() or as_tsv or as_json or session or author or cursor or page > 1)
     at_once = _at_once(text, tool, role, limit) if is_plain else None
     if at_once is not None:
         hits, after = at_once

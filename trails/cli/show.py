@@ -9,6 +9,7 @@ import click
 
 from trails.cli.base import (
     answer,
+    as_of_option,
     command,
     first_of,
     json_option,
@@ -33,6 +34,7 @@ def _draw_sessions(records: Sequence[SessionRecord]) -> None:
 @click.argument("ref", metavar="REF")
 @click.option("--range", "turns_", metavar="TURNS", help="Only these turns: 4, 3:7 (7 is left out), 5:, :2, or 1,3:5.")
 @click.option("--full", is_flag=True, help="Whole texts, tool arguments and digests.")
+@as_of_option
 @json_option
 def show(ref: str, turns_: str | None, full: bool, as_json: bool) -> None:
     """Show a session's transcript for reading.
@@ -62,6 +64,7 @@ def show(ref: str, turns_: str | None, full: bool, as_json: bool) -> None:
 @command("branches", pager=True)
 @session_argument
 @limit_option(None, most=1_000_000)
+@as_of_option
 @json_option
 def branches(*, session: str, limit: int | None, as_json: bool) -> None:
     """List a session's direct forks, oldest first.
@@ -80,6 +83,7 @@ def branches(*, session: str, limit: int | None, as_json: bool) -> None:
 @command("replay", pager=True)
 @click.argument("ref", metavar="REF")
 @click.option("--up-to", type=click.IntRange(min=0), metavar="INDEX", help="Stop before the turn with this index.")
+@as_of_option
 @json_option
 def replay(ref: str, up_to: int | None, as_json: bool) -> None:
     """Print what a model would be sent again, turn by turn.

@@ -10,6 +10,7 @@ import click
 from trails.cli.base import (
     Named,
     answer,
+    as_of_option,
     by_option,
     command,
     first_of,
@@ -76,6 +77,7 @@ def tag(*, name: str, ref: str | None, remove: bool, as_json: bool) -> None:
 @command("tags", pager=True)
 @click.argument("session", metavar="[SESSION]", required=False)
 @limit_option(None, most=1_000_000)
+@as_of_option
 @json_option
 def list_tags(*, session: str | None, limit: int | None, as_json: bool) -> None:
     """List tags by name: all, or those of one session.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trails.cli.base import answer, command, json_option, open_store
+from trails.cli.base import answer, as_of_option, command, json_option, open_store
 
 if TYPE_CHECKING:
     from trails.plumbing.forest import Twig
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 @command("tree", pager=True)
 @click.argument("session", metavar="[SESSION]", required=False)
+@as_of_option
 @json_option
 def tree(session: str | None, as_json: bool) -> None:
     """Draw the forest of forks and spawned sessions.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trails.cli.base import EXISTING_FILE, answer, command, end, json_option, open_store, refuse
+from trails.cli.base import EXISTING_FILE, answer, as_of_option, command, end, json_option, open_store, refuse
 from trails.cli.checkpoint import (
     authority_option,
     note_option,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 @authority_option
 @signers_option
 @require_signed_option
+@as_of_option
 @click.option("--mirror", metavar="URL", help="Hold a mirror in a SPARQL server against the store.")
 @json_option
 def verify(

@@ -149,14 +149,22 @@ class Comparison:
     """The groups asked for, in order of their values; none where none were asked for."""
     _all_rows: tuple[Mapping[str, Any], ...]
     _stems: tuple[Stem, ...]
+    as_of: str | None = None
+    """The place of the store's log that was compared: `Repository.at` takes it and shows the store as it was then."""
 
     @classmethod
     def of(
-        cls, roots: Sequence[str], branches: Sequence[Branch], *, at: int | None = None, trunk: Sequence[Branch] = ()
+        cls,
+        roots: Sequence[str],
+        branches: Sequence[Branch],
+        *,
+        at: int | None = None,
+        trunk: Sequence[Branch] = (),
+        as_of: str | None = None,
     ) -> Comparison:
         """Return the comparison of some branches, in their order, with all columns.
 
-        `trunk` are sessions that are drawn with them and have no row.
+        `trunk` are sessions that are drawn with them and have no row; `as_of` is the mark of the log that was read.
         """
         keys = sorted({key for branch in branches for key in branch.record.meta})
         scored = scored_columns(each for branch in branches for each in branch.scores)
@@ -168,7 +176,7 @@ class Comparison:
             Stem(branch.record.id, branch.record.parent_session_id, branch.record.starts_at, branch.turns)
             for branch in (*trunk, *branches)
         )
-        return cls(tuple(roots), at, tuple(kinds), kinds, (), rows, stems)
+        return cls(tuple(roots), at, tuple(kinds), kinds, (), rows, stems, as_of)
 
     # --- what is in it
 
@@ -381,11 +389,12 @@ class Comparison:
         return PlainTable({name: self.kinds[name] for name in self.columns}, shown)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, ready for JSON: root, roots, at, columns, rows, and groups by session id."""
+        """Return everything as plain values, ready for JSON: root, roots, at, as_of, columns, rows, and groups by session id."""
         return {
             "root": self.root,
             "roots": list(self.roots),
             "at": self.at,
+            "as_of": self.as_of,
             "columns": list(self.columns),
             "rows": [tables.plain(row) for row in self.rows],
             "groups": [group.to_dict() for group in self.groups],

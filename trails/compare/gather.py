@@ -30,8 +30,10 @@ _TEXT_PARTS: Final = frozenset({"text", "output_text"})
 _Chain = tuple[SessionRecord, ...]
 
 
-def compare(reader: Reader, root_ids: Sequence[str], at: int | None = None) -> Comparison:
+def compare(reader: Reader, root_ids: Sequence[str], at: int | None = None, *, as_of: str | None = None) -> Comparison:
     """Return the comparison of sessions and all their forks, theirs too, or with `at` of the branches of one's fork point.
+
+    `as_of` is the mark of the log that is read.
 
     Branches come as in a tree, a tree for each of the sessions that is in no other's: forks below what they were forked
     from, by fork index and age. Raises what reading their lineage raises, and `IndexGap` where a turn is missing or doubled.
@@ -50,7 +52,9 @@ def compare(reader: Reader, root_ids: Sequence[str], at: int | None = None) -> C
         trunk = [root_id]
     read = _Read(reader, records, wanted)
     made = {session_id: _branch(chains[session_id], counts, read) for session_id in (*trunk, *wanted)}
-    return Comparison.of(roots, [made[each] for each in wanted], at=at, trunk=[made[each] for each in trunk])
+    return Comparison.of(
+        roots, [made[each] for each in wanted], at=at, trunk=[made[each] for each in trunk], as_of=as_of
+    )
 
 
 # --- which sessions

@@ -44,11 +44,11 @@ SERVERS: Final[dict[Kind, Server]] = {
         most_integer=2**63 - 1,
     ),
     "fuseki": Server("/query", "/update"),
-    "graphdb": Server("", "/statements"),
-    "neptune": Server("/sparql", "/sparql"),
+    "graphdb": Server("", "/statements", has_default_graph=False),
+    "neptune": Server("/sparql", "/sparql", has_default_graph=False),
     "stardog": Server("/query", "/update"),
     "rdfox": Server("/sparql", "/sparql"),
-    "qlever": Server("", ""),
+    "qlever": Server("", "", has_default_graph=False),
     "other": Server("", ""),
 }
 """By name. Of these, Oxigraph and Virtuoso are tried by the tests; the others are as their documentation says."""

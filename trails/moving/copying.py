@@ -21,11 +21,11 @@ import pyoxigraph as ox
 
 from trails import vocab
 from trails.errors import IntegrityError, InvalidInput
-from trails.files import as_path, in_words
+from trails.files import in_words
 from trails.integrity import leaves
 from trails.integrity.merkle import leaf_hash, root_of
 from trails.model import Value, VerifyReport
-from trails.opening import open_to_read, store_at
+from trails.opening import as_location, open_to_read, store_at
 from trails.plumbing import unfinished
 from trails.plumbing.leaves import begin
 from trails.plumbing.reader import Reader
@@ -129,7 +129,7 @@ def _beside(location: str) -> Path:
     """Return the place of a copy; for one that is no path, a name among temporary files: lines are sorted beside it."""
     if is_address(location):
         return Path(tempfile.gettempdir()) / "trails-copy"
-    return absolute(as_path(location, "the place of the copy"))
+    return absolute(as_location(location))
 
 
 # --- what is read

@@ -18,6 +18,7 @@ from trails.integrity.timestamps import stamped_if_asked
 from trails.integrity.witnesses import cosignatures
 from trails.model import VerifyReport
 from trails.plumbing import checkpoints, log_events, names, pack_upkeep, signatures, unfinished
+from trails.plumbing.asof import proven
 from trails.plumbing.index import checks as index_checks
 from trails.plumbing.reader import Reader
 from trails.plumbing.verifying import audit
@@ -25,6 +26,7 @@ from trails.plumbing.verifying.derived import Derived, Told, parts_of
 from trails.plumbing.workspace import Workspace
 from trails.progress import Progress, moving
 from trails.store.contract import QuadStore
+from trails.store.past import PastStore
 from trails.store.view import ViewStore
 
 _PATIENCE: Final = 10.0
@@ -167,6 +169,8 @@ def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> tuple[Veri
     if isinstance(store, ViewStore):
         report = report if report.ok else _judged_beside(store, reader, asked, report)
         return report.model_copy(update={"up_to": store.number}) if store.has_living_owner else report, told
+    if isinstance(store, PastStore):
+        return proven.judged(store, report), told
     if not report.ok:
         with store.hold():  # half of what another thread was writing looks like damage: what stays is real
             return _looked(store, reader, asked, None, beside)

@@ -63,6 +63,7 @@ from trails.session.session import Session, flatten, load, place, replay, window
 from trails.session.tags import Tags
 from trails.store.contract import QuadStore, Result, Solutions
 from trails.store.embedded import EmbeddedStore
+from trails.store.past import PastStore
 from trails.store.postgres.store import PostgresStore
 from trails.store.view import ViewStore
 
@@ -73,6 +74,8 @@ if TYPE_CHECKING:
     from trails.context.tokens import Counter
     from trails.diff import Diff
     from trails.graph import GraphView, StoreView
+    from trails.integrity.note import Checkpoint
+    from trails.plumbing.asof.making import AsOf
     from trails.plumbing.watch import Callback, Changes, Feed, Subscription
     from trails.session.player import Player
     from trails.session.scoring import Scorer, Scoring
@@ -105,6 +108,7 @@ class Repository(Handle, public=True):
         """The store as the other parts of this package work on it (internal)."""
         self.reader = self.workspace.reader
         self._feed: Feed | None = None
+        self._as_of: AsOf | None = None
         _OPEN.add(self)
         try:
             unfinished.refuse_half_copied(store)
@@ -160,7 +164,9 @@ class Repository(Handle, public=True):
 
     def __del__(self) -> None:
         workspace = getattr(self, "workspace", None)
-        if workspace is not None and not workspace.closed and self.store.location != ":memory:":
+        if workspace is None or isinstance(workspace.store, PastStore):
+            return  # in memory, and what was read out of it may be in use
+        if not workspace.closed and self.store.location != ":memory:":
             warnings.warn(f"{self!r} was not closed; use `with trails.open(...)`", ResourceWarning, stacklevel=2)
             workspace.closed = True
             self.store.close()
@@ -172,8 +178,50 @@ class Repository(Handle, public=True):
 
     @property
     def read_only(self) -> bool:
-        """Whether the store was opened to be read: what was there then is seen, and what came since after `refresh`."""
-        return isinstance(self.store, ViewStore)
+        """Whether the store was opened to be read: what was there then is seen, and what came since after `refresh`.
+
+        True also of a store that `at` shows as it was.
+        """
+        return isinstance(self.store, ViewStore | PastStore)
+
+    @property
+    def as_of(self) -> AsOf | None:
+        """Of when a store is that `at` shows as it was, and what of then is not to be seen any more; None for all others."""
+        return self._as_of
+
+    def at(self, moment: datetime | Checkpoint | str | bytes, *, verifiers: Iterable[str] = ()) -> Repository:
+        """Return the store as it was at a moment, to be read as any other: list, load, replay, query, compare, verify.
+
+        `moment` is an aware time; a checkpoint, as its text or read; or a mark, as `as_of.mark` and `Comparison.as_of`
+        show it. A checkpoint or mark stands for just the lines of the log that it names; with `verifiers`, public keys,
+        one of them must have signed the checkpoint. The log has no times: a time stands for its longest beginning in which
+        no turn was made, and no session created or deleted, later than that, by the times that are recorded with them.
+
+        Turns and forks are those of then, held against the log. What is deleted or redacted now stays gone (`as_of.gone`).
+        Of sessions in `as_of.changed`, label, notes, tags, scores and acts are those of then by the times recorded with
+        them; metadata, state and what a ledger's records say are as they are now: their older states are kept nowhere.
+        It is held in memory, each session once it is asked for; what the store gets later is not seen. Writing raises
+        `StoreReadOnly`. Close this store last: it is read through it.
+
+        Raises `InvalidInput` for a time in the future or before the store, and for what is no moment; `IntegrityError`
+        for a checkpoint or a mark of another store, or of a log that was rewritten or put back.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     plan = store.create(id="plan"); _ = plan.append("user", "Plan a trip"); _ = plan.persist()
+        ...     then = store.compare("plan").as_of
+        ...     _ = plan.append("assistant", "Where to?"); _ = plan.persist()
+        ...     with store.at(then) as past:
+        ...         [turn.content for turn in past.load("plan").turns], past.as_of.lines, len(store.load("plan"))
+        (['Plan a trip'], 2, 2)
+        """
+        from trails.plumbing.asof import making, moments  # noqa: PLC0415 - only those who look back need it
+
+        found = moments.find(self.store, self.reader, moment, verifiers)
+        store, as_of = making.make(self.store, self.reader, found)
+        made = Repository(store, actor=self.workspace.actor, record_reads=self.workspace.record_reads)
+        store.source, made._as_of = self, as_of
+        return made
 
     def refresh(self) -> bool:
         """See everything that was acknowledged before this call; return whether there is something new.
@@ -863,9 +911,14 @@ class Repository(Handle, public=True):
         [(0.2, 1, 'At 0.2'), (0.9, 1, 'At 0.9')]
         """
         from trails.compare import gather  # noqa: PLC0415 - needed only here, and `import trails` stays quick
+        from trails.plumbing.asof import moments  # noqa: PLC0415
 
         fork_point = None if at is None else validate.index(at, "at")
-        found = gather.compare(self.reader, self._compared(root, fork_point), fork_point)
+        roots, as_of = self._compared(root, fork_point), moments.mark_of(self.store.log)
+        found = gather.compare(self.reader, roots, fork_point, as_of=as_of)
+        if as_of != moments.mark_of(self.store.log):  # another thread wrote meanwhile
+            with self.store.hold():
+                found = gather.compare(self.reader, roots, fork_point, as_of=moments.mark_of(self.store.log))
         return found.arranged(
             columns=columns,
             group_by=group_by,

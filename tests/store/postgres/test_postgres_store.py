@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
@@ -12,6 +14,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from tests.support.clusters import Cluster
 from trails import HeadConflict, InvalidInput, StoreFailed
+from trails.moving.copying import copy
 from trails.store import Change, PreconditionFailed, QuadStore
 from trails.store.postgres.store import PostgresStore, open_store
 from trails.testing import StoreConformance
@@ -141,12 +144,45 @@ def test_a_store_that_is_not_there_is_not_made_by_opening_it(url: str) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    ["postgresql://me:hunter2@h/db", "postgresql://me:hunter2@h:x/db?store=a", "postgres://me:hunter2@h/db?store=A"],
+    [
+        "postgresql://me:hunter2@h/db",
+        "postgresql://me:hunter2@h:x/db?store=a",
+        "postgres://me:hunter2@h/db?store=A",
+        "postgresql://me:12/hunter2@h/db?store=a",
+        "postgresql://me:12#hunter2@h/db?store=a",
+        "postgresql://me@h/db?store=a#hunter2",
+        "Postgresql://me:hunter2@h/db?store=a",
+        "postgresq://me:hunter2@h/db?store=a",
+        "postgresql:/me:hunter2@h/db?store=a",
+        "jdbc:postgresql://me:hunter2@h/db?store=a",
+        "mysql://me:hunter2@h/db",
+        "http://me:hunter2@h/",
+    ],
 )
-def test_an_address_that_names_no_store_is_refused_without_showing_its_password(given: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        trails.open(given)
-    assert "hunter2" not in str(refused.value)
+def test_an_address_that_names_no_store_is_refused_without_showing_its_password(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = tmp_path / "source.trails"
+    trails.open(source, create=True).close()
+    for attempt in (partial(trails.open, create=True), partial(trails.open, read_only=True), partial(copy, source)):
+        with pytest.raises(InvalidInput) as refused:
+            attempt(given)
+        assert "hunter2" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_a_url_with_several_hosts_is_the_drivers_own(cluster: Cluster, url: str, tmp_path: Path) -> None:
+    with trails.open(url, create=True) as store:
+        store.create(id="plan").persist()
+    name = url.rpartition("store=")[2]
+    away = f"postgresql:///postgres?host={tmp_path},{cluster.folder}&user=postgres&store={name}"
+    for several in (
+        away,
+        f"postgresql://127.0.0.1:1,{quote(str(cluster.folder), safe='')}/postgres?user=postgres&store={name}",
+    ):
+        with trails.open(several) as store:
+            assert "plan" in store
 
 
 def test_a_password_is_in_no_error_and_no_repr(cluster: Cluster) -> None:

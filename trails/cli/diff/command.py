@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 import click
 
 from trails import files
-from trails.cli.base import NEW_FILE, command, end, json_option, note, one_format, open_store, print_json, refuse
+from trails.cli.base import (
+    NEW_FILE,
+    as_of_option,
+    command,
+    end,
+    json_option,
+    note,
+    one_format,
+    open_store,
+    print_json,
+    refuse,
+)
 from trails.cli.terminal import to_json
 
 if TYPE_CHECKING:
@@ -24,6 +35,7 @@ _FORMATS = ("text", "markdown", "html", "patch", "json")
 @click.option(
     "--format", "format_", type=click.Choice(_FORMATS), help="What to write; default: text, coloured on a terminal."
 )
+@as_of_option
 @json_option
 @click.option("-o", "--output", type=NEW_FILE, help="The file to write, or - for stdout.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
@@ -51,7 +63,7 @@ def diff(
     form = _form(format_, output, as_json=as_json, side_by_side=side_by_side)
     if output is not None and output.exists() and not force:
         refuse(f"{output} is there already; give --force to replace it, or name another file")
-    with open_store() as store:
+    with open_store(reading=True) as store:
         found = store.diff(left, right)
     if output is not None:
         _save(found, form, output)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from trails.errors import InvalidInput
 
 SCHEMES: Final = ("postgresql://", "postgres://")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^:@\[\]]*)(:[0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +48,10 @@ def parse(location: str) -> Address:
 
     >>> parse("postgresql://me:pass@db.example.org/trails?store=team&sslmode=verify-full").shown
     'postgresql://db.example.org/trails?store=team'
+    >>> parse("postgresql://one:5432,two:5433/trails?store=team&target_session_attrs=read-write").shown
+    'postgresql://one:5432,two:5433/trails?store=team'
     """
-    try:
-        parts = urlsplit(location)
-        port = parts.port
-        given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-    except ValueError:
-        raise InvalidInput(
-            "the URL of a store in PostgreSQL cannot be read; write postgresql://HOST/DATABASE?store=NAME"
-        ) from None
+    parts, hosts, given = _read(location)
     names = [value for name, value in given if name == "store"]
     if len(names) != 1 or _NAME.fullmatch(names[0]) is None:
         raise InvalidInput(
@@ -63,8 +59,7 @@ def parse(location: str) -> Address:
             "a name of 1 to 63 small letters, digits, dots, dashes and underscores"
         )
     rest = [(name, value) for name, value in given if name != "store"]
-    host = parts.hostname or quote(next((value for name, value in rest if name == "host"), ""), safe="")
-    where = f"{host}:{port}" if port else host
+    where = hosts or quote(next((value for name, value in rest if name == "host"), ""), safe="")
     options = f"?{urlencode(rest, quote_via=quote)}" if rest else ""
     secrets = {value for name, value in rest if "password" in name} | {parts.password or ""}
     return Address(
@@ -73,6 +68,23 @@ def parse(location: str) -> Address:
         shown=f"postgresql://{where}{parts.path}?store={names[0]}",
         secrets=tuple(sorted({form for each in secrets if each for form in _forms(each)}, key=len, reverse=True)),
     )
+
+
+def _read(location: str) -> tuple[SplitResult, str, list[tuple[str, str]]]:
+    """Return the parts of a URL, its hosts with their ports as they stand there (libpq takes several), and its query."""
+    refused = InvalidInput(
+        "the URL of a store in PostgreSQL cannot be read; write postgresql://HOST/DATABASE?store=NAME, "
+        "and what is not a letter or a digit in a user or a password as %XX"
+    )
+    try:
+        parts = urlsplit(location)
+        given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise refused from None
+    hosts = parts.netloc.rpartition("@")[2]
+    if parts.fragment or "@" in parts.path or not all(_HOST.fullmatch(each) for each in hosts.split(",")):
+        raise refused  # part of a password, most likely: nothing of it is shown
+    return parts, hosts, given
 
 
 def shown(location: str) -> str:

@@ -1,0 +1,275 @@
+"""The store as it was: by a checkpoint, a mark and a time, held against copies of the store that were made then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad
+
+import trails
+from tests.support.machines import Size
+from tests.support.pasts import hold_against, mark_of, said, walk
+from trails import Repository, vocab
+from trails.integrity.note import new_key
+from trails.store.contract import Change
+
+
+def _plan(store: Repository) -> trails.Session:
+    """Make plan, with two turns, and a fork of it at 1."""
+    plan = store.create(id="plan", label="trip")
+    plan.append("user", "Plan a trip")
+    plan.append("assistant", "Where to?")
+    plan.persist()
+    other = plan.fork(at=1, id="other")
+    other.append("assistant", "By train?")
+    other.persist()
+    return plan
+
+
+# --- turns and forks
+
+
+def test_turns_and_forks_are_those_of_then(store: Repository) -> None:
+    plan = _plan(store)
+    then = mark_of(store)
+    plan.append("user", "To the Alps")
+    plan.persist()
+    plan.fork(id="later").persist()
+    with store.at(then) as past:
+        assert sorted(record.id for record in past.list()) == ["other", "plan"]
+        assert [turn.content for turn in past.load("plan").turns] == ["Plan a trip", "Where to?"]
+        assert [turn["content"] for turn in past.replay("other")] == ["Plan a trip", "By train?"]
+        assert [record.id for record in past.load("plan").branches()] == ["other"]
+        assert past.diff("plan", "other").common == 1
+        assert [(row["session"], row["turns"]) for row in past.compare("plan")] == [("plan", 2), ("other", 2)]
+        count = "SELECT (COUNT(*) AS ?n) { GRAPH ?g { ?turn a trails:Turn } }"
+        assert past.select(count).to_dicts() == [{"n": 3}]
+        assert past.search("Alps") == []
+        assert past.as_of is not None
+        assert (past.as_of.changed, past.as_of.gone, past.as_of.redacted) == ((), (), ())
+    assert store.as_of is None
+
+
+def test_a_fork_that_was_detached_is_a_fork_again(store: Repository) -> None:
+    plan = store.create(id="plan", system="Be brief.")
+    plan.append("user", "Plan a trip")
+    plan.persist()
+    other = plan.fork(id="other")
+    other.append("assistant", "By train?")
+    other.persist()
+    then = mark_of(store)
+    store.detach("other")
+    with store.at(then) as past:
+        fork = past.load("other")
+        assert (fork.parent_session_id, fork.forked_at_index) == ("plan", 1)
+        assert [turn.session_id for turn in fork.turns] == ["plan", "other"]
+        assert past.verify().ok
+
+
+def test_a_detached_fork_stays_so_where_its_parent_is_gone(store: Repository) -> None:
+    _plan(store)
+    then = mark_of(store)
+    store.delete("plan", children="detach")
+    with store.at(then) as past:
+        assert [turn.content for turn in past.load("other").turns] == ["Plan a trip", "By train?"]
+        assert past.as_of is not None
+        assert past.as_of.gone == ("plan",)
+        with pytest.raises(trails.SessionNotFound, match="was deleted"):
+            past.load("plan")
+
+
+def test_what_is_redacted_now_stays_gone_and_is_named(store: Repository) -> None:
+    _plan(store)
+    then = mark_of(store)
+    store.redact("plan", 1)
+    with store.at(then) as past:
+        assert [turn.content for turn in past.load("plan").turns] == ["Plan a trip", ""]
+        assert past.as_of is not None
+        assert past.as_of.redacted == (("plan", 1),)
+        assert past.verify().ok
+
+
+# --- what may change
+
+
+def test_labels_notes_and_tags_are_those_of_then(store: Repository) -> None:
+    _plan(store)
+    store.notes.add("plan", 0, "first")
+    then = mark_of(store)
+    store.notes.add("plan", 1, "second")
+    store.set_label("plan", "journey")
+    store.tags.add("done", "plan")
+    with store.at(then) as past:
+        assert past.load("trip").id == "plan"
+        assert [note.text for note in past.notes.list("plan")] == ["first"]
+        assert past.tags.list() == []
+        assert past.as_of is not None
+        assert past.as_of.changed == ("plan",)
+        assert past.verify().ok
+
+
+def test_scores_that_came_later_are_no_columns(store: Repository) -> None:
+    _plan(store)
+    store.score("plan", "accuracy", 0.5, by="ann")
+    then = mark_of(store)
+    store.score("plan", "tone", 1, by="ann")
+    with store.at(then) as past:
+        assert [name for name in past.compare("plan").kinds if name.startswith("score.")] == ["score.accuracy"]
+
+
+# --- which moment
+
+
+def test_a_time_stands_for_what_was_recorded_by_then(store: Repository) -> None:
+    start = datetime.now(UTC) - timedelta(days=3)
+    plan = store.create(id="plan", created=start)
+    for day in range(3):
+        plan.append("user", f"day {day}", time=start + timedelta(days=day))
+        plan.persist()
+    late = store.create(id="late")
+    late.persist()
+    with store.at(start + timedelta(days=1, hours=1)) as past:
+        assert [turn.content for turn in past.load("plan").turns] == ["day 0", "day 1"]
+        assert "late" not in past
+    with store.at(datetime.now(UTC)) as past:
+        assert "late" in past
+
+
+def test_a_label_that_was_changed_after_a_time_is_the_old_one(memory: Repository) -> None:
+    _plan(memory)
+    then = datetime.now(UTC)
+    memory.set_label("plan", "journey")
+    memory.set_label("plan", "way")
+    with memory.at(then) as past:
+        assert past.record("plan").label == "trip"
+
+
+@pytest.mark.parametrize(
+    ("moment", "what"),
+    [
+        (datetime(2100, 1, 1, tzinfo=UTC), "in the future"),
+        (datetime(2000, 1, 1, tzinfo=UTC), "there was nothing"),
+        (datetime(2025, 1, 1), "no time zone"),  # noqa: DTZ001 - that is refused
+        ("yesterday", "no moment of a store"),
+        ("", "no moment of a store"),
+        (412, "no moment of a store"),
+        ("0-0000000000000000", "no moment of a store"),
+    ],
+)
+def test_what_is_no_moment_of_the_store_is_refused(memory: Repository, moment: object, what: str) -> None:
+    _plan(memory)
+    with pytest.raises(trails.InvalidInput, match=what):
+        memory.at(moment)  # type: ignore[arg-type] # that is what is refused
+
+
+def test_an_empty_store_has_no_past(memory: Repository) -> None:
+    with pytest.raises(trails.InvalidInput, match="there was nothing"):
+        memory.at(datetime.now(UTC))
+
+
+def test_a_checkpoint_stands_for_the_lines_that_it_covers(store: Repository) -> None:
+    plan = _plan(store)
+    secret, public = new_key("example.com/log")
+    kept = store.proofs.checkpoint(secret)
+    plan.append("user", "To the Alps")
+    plan.persist()
+    with store.at(kept, verifiers=[public]) as past:
+        assert len(past.load("plan")) == 2
+        assert past.as_of is not None
+        assert past.as_of.lines == 5  # create, change, turns; fork, turns
+    other_key = new_key("example.com/log")[1]
+    with pytest.raises(trails.IntegrityError):
+        store.at(kept, verifiers=[other_key])
+
+
+def test_a_checkpoint_and_a_mark_of_another_store_are_refused(memory: Repository) -> None:
+    _plan(memory)
+    with trails.open(":memory:") as other:
+        _plan(other)
+        kept, mark = other.proofs.checkpoint(new_key("example.com/log")[0]), mark_of(other)
+    for moment in (kept, mark, f"99{mark}"):
+        with pytest.raises(trails.IntegrityError, match="of no state of the log"):
+            memory.at(moment)
+
+
+def test_a_comparison_names_the_place_of_the_log_that_it_was_made_at(store: Repository) -> None:
+    plan = _plan(store)
+    made = store.compare("plan")
+    plan.append("user", "To the Alps")
+    plan.persist()
+    assert made.as_of is not None
+    with store.at(made.as_of) as past:
+        assert past.compare("plan").to_dict() == made.to_dict()
+    assert store.compare("plan").as_of != made.as_of
+
+
+# --- read only, and proven
+
+
+def test_nothing_is_written_to_what_was(store: Repository) -> None:
+    _plan(store)
+    before = set(store.store.quads((None, None, None, None)))
+    with store.at(mark_of(store)) as past:
+        assert past.read_only
+        for write in (
+            lambda: past.set_label("plan", "way"),
+            lambda: past.delete("other"),
+            lambda: past.redact("plan", 0),
+            lambda: past.create(id="new").persist(),
+            lambda: past.score("plan", "accuracy", 1),
+            past.maintenance.vacuum,
+        ):
+            with pytest.raises(trails.TrailsError):
+                write()
+    assert set(store.store.quads((None, None, None, None))) == before
+
+
+def test_a_turn_that_was_altered_past_the_log_is_not_shown(memory: Repository) -> None:
+    _plan(memory)
+    then = mark_of(memory)
+    graph = NamedNode("urn:trails:session:plan")
+    [last] = memory.store.quads((None, vocab.INDEX, vocab.integer(1), graph))
+    [old] = memory.store.quads((last.subject, vocab.DIGEST, None, graph))  # type: ignore[arg-type] # an IRI
+    memory.store.commit(Change(remove=[old], add=[Quad(old.subject, old.predicate, Literal("0" * 64), graph)]))
+    with memory.at(then) as past, pytest.raises(trails.IntegrityError, match="is gone, or another one"):
+        past.load("plan")
+
+
+# --- at every place of random histories
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_at_every_place_of_a_history_it_says_what_a_copy_made_then_says(
+    opener: Callable[[str], Repository], size: Size, seed: int
+) -> None:
+    with opener("s") as store:
+        hold_against(store, walk(store, seed, {"quick": 25, "all": 60, "long": 300}[size]))
+
+
+def test_a_reader_beside_the_owner_looks_back_too(place: Path) -> None:
+    with trails.open(place, create=True, durability="process") as store:
+        copies = walk(store, 7, 12)
+        with trails.open(place, read_only=True) as view:
+            hold_against(view, copies)
+    with trails.open(place) as again:
+        hold_against(again, copies)
+
+
+def test_what_was_is_what_a_backup_of_then_holds(place: Path, tmp_path: Path) -> None:
+    with trails.open(place, create=True, durability="process") as store:
+        walk(store, 8, 12)
+        store.maintenance.backup(tmp_path / "backup")
+        then = mark_of(store)
+        with trails.open(tmp_path / "backup") as copy:
+            copied, listed = said(copy), [record.model_dump() for record in copy.list()]
+        plan = store.create(id="plan")
+        plan.append("user", "later")
+        plan.persist()
+        for record in store.list():
+            store.load(record.id).fork().persist()
+        with store.at(then) as past:
+            assert said(past) == copied
+            assert [record.model_dump() for record in past.list()] == listed

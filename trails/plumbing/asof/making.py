@@ -1,0 +1,289 @@
+"""The store as it was: out of the store as it is, what the log says was not there yet is left out.
+
+Turns and forks never change, so they are as they were; the log's leaves prove it. What may change of a session (label,
+metadata, notes, tags, scores) is kept as it is now, and its older states are nowhere: so what came later is told by the
+times that it bears and by how often the log says that it changed. Such sessions are named (`AsOf.changed`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails import iris, vocab
+from trails.errors import IntegrityError
+from trails.integrity import digests
+from trails.model import Value
+from trails.plumbing import kinds, leaves
+from trails.plumbing.asof import moments
+from trails.plumbing.asof.moments import Moment
+from trails.plumbing.asof.said import LINKS, Catalog, has, one, text_of, time_of
+from trails.plumbing.asof.then import Then, then
+from trails.plumbing.reader import Reader
+from trails.store.contract import QuadStore
+from trails.store.past import PastStore
+
+_MARKS: Final = frozenset({vocab.UNFINISHED_COPY, vocab.PENDING_SWEEP})
+_MOST_VERSIONS: Final = 1000
+
+
+class AsOf(Value):
+    """Of when a store is that is shown as it was."""
+
+    mark: str
+    """The place of the log, which `at` takes again: how many lines, and the link of the last one."""
+    lines: int
+    """How many lines the log had."""
+    time: datetime | None = None
+    """The time that was asked for, if one was."""
+    gone: tuple[str, ...] = ()
+    """The ids of the sessions that were there then and are deleted now: they are not shown."""
+    redacted: tuple[tuple[str, int], ...] = ()
+    """The (session id, index) of the turns of then whose content is redacted now, and stays so."""
+    changed: tuple[str, ...] = ()
+    """The ids of the sessions of which something that may change (label, metadata, state, notes, tags, scores, records of its
+    ledger) was changed since: that part is told by the times that are recorded, and not proven."""
+
+
+def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, AsOf]:
+    """Return a store as it was at a place of its log, and what there is to say of it."""
+    with store.hold():
+        told = then(store.log.lines(), len(moment.lines))
+        catalog = Catalog.of(store)
+        graphs = [row[0].value for row in reader.select("graphs")]
+        there = {each for each in told.sessions if has(catalog.subjects, iris.session(each), vocab.SESSION)}
+        _leave_out(catalog, told, there)
+        for session_id in sorted(told.detached & there):
+            _attach(store, reader, catalog, told, session_id)
+        _as_dated(store, catalog, told, moment, there)
+    past = _Past(store, told, catalog, there)
+    kept = [graph for graph in graphs if past.had(graph)]
+    _without_strangers(past, catalog)
+    quads = [quad for each in catalog.subjects.values() for quad in each]
+    redacted = {each for each in told.redacted if each[0] in there and (each[1] or 0) < (told.end(each[0]) or 0)}
+    as_of = AsOf(
+        mark=moment.mark,
+        lines=len(moment.lines),
+        time=moment.time,
+        gone=tuple(sorted(told.sessions.keys() - there)),
+        redacted=tuple(sorted((each, index) for each, index in redacted if index is not None)),
+        changed=tuple(sorted(there & (told.changes.keys() | told.went_on))),
+    )
+    where = f"the store {store.location} as of line {len(moment.lines)} of its log"
+    changed = [*as_of.changed, *as_of.gone]
+    made = PastStore(where, moment.lines, quads, kept, past.graph, changed=changed, redacted=redacted)
+    return made, as_of
+
+
+# --- the catalog
+
+
+def _leave_out(catalog: Catalog, told: Then, there: set[str]) -> None:
+    """Take out what belongs to sessions that were not there, and runs, turns and documents that came later."""
+    gone = told.sessions.keys() - there
+    for subject in list(catalog.subjects):
+        owners = catalog.owners(subject)
+        is_later = bool(owners) and not owners & (there | gone) and not _is_tombstone(catalog, subject, owners, told)
+        if is_later or _is_later(subject, told):
+            del catalog.subjects[subject]
+        else:
+            away = {iris.session(each) for each in owners - there - gone}
+            catalog.subjects[subject] = [
+                quad
+                for quad in catalog.subjects[subject]
+                if quad.object not in _MARKS
+                and quad.predicate not in _MARKS
+                and not (quad.predicate in LINKS and text_of(quad.object) in away)
+            ]
+
+
+def _is_tombstone(catalog: Catalog, subject: str, owners: set[str], told: Then) -> bool:
+    """Tell whether a subject tells of the deletion of a session that was deleted by then."""
+    home = iris.session(next(iter(owners)))
+    return owners <= told.known and has(catalog.subjects, home, vocab.TOMBSTONE) and subject.startswith(home)
+
+
+def _is_later(subject: str, told: Then) -> bool:
+    document = iris.document_of_graph(subject)
+    if subject in told.later or (document is not None and document in told.later):
+        return True
+    home, _, rest = subject.partition("/")
+    if rest.startswith("run/"):
+        return "/".join(subject.split("/")[:3]) in told.later
+    place, dash, _ = rest.partition("-")
+    if not (dash and place.isdecimal() and iris.is_session(home)):
+        return False
+    end = told.end(iris.session_id(home))
+    return end is None or int(place) >= end
+
+
+def _as_dated(store: QuadStore, catalog: Catalog, told: Then, moment: Moment, there: set[str]) -> None:
+    """Take out, of sessions that were changed since, what was said of them later, by the times that it bears."""
+    of: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
+    sure: list[datetime | None] = []
+    for subject, quads in catalog.subjects.items():
+        owners = catalog.owners(subject) & there
+        changed = [each for each in owners if told.changes[each]]
+        time = catalog.changed_at(subject) if changed else time_of(quads)
+        if time is not None and changed:
+            of[changed[0]].append((time, subject))
+        elif owners and not iris.is_turn_deletion(subject) and not iris.is_redaction(subject):
+            sure.append(time if time is not None or subject not in map(iris.session, owners) else time_of(quads))
+    sure += [_turn_time(store, each, told.end(each)) for each in there]
+    known = moments.newest(sure)
+    for session_id, dated in of.items():
+        late = {time for time, _ in dated if time > known}
+        late = set(sorted(late)[-told.changes[session_id] :])
+        if moment.time is not None:
+            late |= {time for time, _ in dated if time > moment.time}
+        doomed = [subject for time, subject in dated if time in late]
+        _label_back(catalog, session_id, [catalog.subjects[each] for each in doomed])
+        for subject in doomed:
+            del catalog.subjects[subject]
+
+
+def _label_back(catalog: Catalog, session_id: str, doomed: Sequence[Sequence[Quad]]) -> None:
+    """Give a session the label that it had before the first of some alterations."""
+    altered = [
+        (time_of(quads), one(quads, vocab.OLD_VALUE))
+        for quads in doomed
+        if one(quads, vocab.ALTERED_FIELD) == "label" and one(quads, vocab.DONE_TO) == iris.session(session_id)
+    ]
+    if not altered:
+        return
+    _, label = min(altered, key=lambda each: str(each[0]))
+    iri = iris.session(session_id)
+    row = [quad for quad in catalog.subjects[iri] if quad.predicate != vocab.LABEL]
+    if label is not None:
+        row.append(Quad(NamedNode(iri), vocab.LABEL, Literal(label), vocab.CATALOG))
+    catalog.subjects[iri] = row
+
+
+def _attach(store: QuadStore, reader: Reader, catalog: Catalog, told: Then, session_id: str) -> None:
+    """Make a session the fork again that it was, where its parent is there and the digest of its fork point proves it."""
+    iri = iris.session(session_id)
+    row = leaves.row_of(store, session_id)
+    wanted = one(catalog.subjects[iri], vocab.FORK_DIGEST)
+    for subject, quads in catalog.subjects.items():
+        parent, at = one(quads, vocab.WAS_FORK_OF), one(quads, vocab.WAS_FORKED_AT)
+        if not subject.startswith(f"{iri}/act/") or parent is None or at is None:
+            continue
+        if iris.session_id(parent) not in told.sessions or not has(catalog.subjects, parent, vocab.SESSION):
+            return
+        head = reader.digest_at(session_id, int(at) - 1) if int(at) else digests.GENESIS
+        point = [
+            Quad(NamedNode(iri), vocab.PARENT_SESSION, NamedNode(parent), vocab.CATALOG),
+            Quad(NamedNode(iri), vocab.FORKED_AT_INDEX, vocab.integer(int(at)), vocab.CATALOG),
+            Quad(NamedNode(iri), vocab.FORK_HEAD, Literal(head or ""), vocab.CATALOG),
+        ]
+        versions = [version for _, version in reader.prompts([session_id])]
+        for version in (0, *sorted(versions)[:_MOST_VERSIONS]):
+            said = (
+                [Quad(NamedNode(iri), vocab.SYSTEM_VERSION, vocab.integer(version), vocab.CATALOG)] if version else []
+            )
+            if text_of(row.fork_digest([*point, *said]).object) == wanted:
+                kept = [quad for quad in catalog.subjects[iri] if quad.predicate != vocab.FORK_DIGEST]
+                catalog.subjects[iri] = [*kept, *point, *said]
+                catalog.starts[session_id] = int(at)
+                for copied in range(1, version + 1):
+                    catalog.subjects.pop(iris.system_prompt(iri, copied), None)
+                return
+
+
+def _without_strangers(past: _Past, catalog: Catalog) -> None:
+    """Take out people, programs, tools and files of which nothing that is left speaks."""
+    named = {text_of(quad.object) for quads in catalog.subjects.values() for quad in quads}
+    for subject in list(catalog.subjects):
+        if not catalog.owners(subject) and subject not in named and iris.document_of_graph(subject) is None:
+            if not (iris.is_author(subject) or iris.is_tool(subject) or iris.file_digest(subject) is not None):
+                continue
+            if not past.speaks_of(NamedNode(subject)):
+                del catalog.subjects[subject]
+
+
+# --- the graphs
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What the graphs of a store held then."""
+
+    store: QuadStore
+    told: Then
+    catalog: Catalog
+    there: set[str]
+
+    def had(self, graph: str) -> bool:
+        """Tell whether there was anything in a graph that is there still."""
+        if iris.is_session(graph):
+            return iris.session_id(graph) in self.there
+        found = kinds.beside(graph)
+        if found is not None:
+            return iris.session_id(found[1]) in self.there
+        document = iris.document_of_graph(graph)
+        return document is None or document not in self.told.later
+
+    def graph(self, graph: NamedNode) -> Sequence[Quad]:
+        """Return what a graph held; raise `IntegrityError` where the turns are not those that the log tells of."""
+        quads = self.store.quads((None, None, None, graph))
+        kept = [quad for quad in quads if self._was(quad)]
+        if iris.is_session(graph.value):
+            self._check(iris.session_id(graph.value), kept)
+        return kept
+
+    def speaks_of(self, node: NamedNode) -> bool:
+        """Tell whether what a turn that was there says names something."""
+        found = self.store.quads((None, None, node, None))
+        return any(isinstance(q.graph_name, NamedNode) and self.had(q.graph_name.value) and self._was(q) for q in found)
+
+    def _was(self, quad: Quad) -> bool:
+        graph, subject = text_of(quad.graph_name), text_of(quad.subject)
+        if not iris.is_session(graph):
+            return "/".join(subject.split("/")[:3]) not in self.told.later
+        session_id = iris.session_id(graph)
+        start, end = self.catalog.starts.get(session_id, 0), self.told.end(session_id) or 0
+        if not start <= _index(subject, graph) < end:
+            return False
+        if quad.predicate == vocab.ANSWERS_COPY and text_of(quad.object).startswith(f"{graph}/"):
+            return _index(text_of(quad.object), graph) >= start
+        return True
+
+    def _check(self, session_id: str, quads: Sequence[Quad]) -> None:
+        log = self.told.sessions[session_id]
+        found = {
+            _index(text_of(quad.subject), iris.session(session_id)): text_of(quad.object)
+            for quad in quads
+            if quad.predicate == vocab.DIGEST
+        }
+        for count, head, _ in log.heads[-1:]:
+            if found.get(count - 1, head if count <= _start(self.catalog, session_id) else None) != head:
+                raise IntegrityError(
+                    f"session {session_id!r} had {count} turns then, and turn {count - 1} is gone, or another one: the store "
+                    "was altered or put back (`trails verify` says more); restore a backup"
+                )
+
+
+def _start(catalog: Catalog, session_id: str) -> int:
+    return int(one(catalog.subjects[iris.session(session_id)], vocab.FORKED_AT_INDEX) or 0)
+
+
+def _index(subject: str, graph: str) -> int:
+    """Return the index of the turn that a subject of a session's graph belongs to."""
+    place = subject[len(graph) + 1 :].partition("/")[0].partition("-")[0]
+    return int(place) if place.isdecimal() else -1
+
+
+# --- quads
+
+
+def _turn_time(store: QuadStore, session_id: str, end: int | None) -> datetime | None:
+    """Return when the last turn of a session was made, given how many there were."""
+    graph = NamedNode(iris.session(session_id))
+    for turn in store.quads((None, vocab.INDEX, vocab.integer((end or 0) - 1), graph)) if end else []:
+        return time_of(store.quads((turn.subject, vocab.TIME, None, graph)))  # type: ignore[arg-type] # an IRI
+    return None

@@ -1,0 +1,30 @@
+"""What the log proves of a store as it was: all that never changes, and of what may change as much as is as it was."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trails.model import Finding, VerifyReport
+from trails.plumbing import leaves, logged
+from trails.store.past import PastStore
+
+_ROW: Final = "row-altered"
+
+
+def judged(store: PastStore, report: VerifyReport) -> VerifyReport:
+    """Return a report without the findings that only say that a session was changed since: its older row is nowhere.
+
+    The same goes for what is redacted by now. What it was made with is held against the log as for every other.
+    """
+    log = logged.by_session(store.log.lines())
+
+    def is_real(finding: Finding) -> bool:
+        session_id = finding.session_id
+        if (session_id, finding.index) in store.redacted and finding.code != "rolled-back":
+            return False
+        if session_id not in store.changed or finding.code != _ROW:
+            return True
+        row = leaves.row_of(store, session_id)
+        return not row.is_tombstone and row.made_with != log[session_id].made_with
+
+    return report.model_copy(update={"findings": tuple(each for each in report.findings if is_real(each))})

@@ -1,0 +1,152 @@
+"""A store as it was at an earlier place of its log: read only, in memory, each graph copied when it is asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import IO, NoReturn
+
+import pyoxigraph as ox
+
+from trails.errors import StoreFailed, StoreReadOnly
+from trails.integrity import leaves
+from trails.store.commitlog import Leaves
+from trails.store.contract import Change, Result
+from trails.store.gate import Gate
+from trails.store.leaflog import NOTHING, LeafLog
+from trails.store.mentioned import graphs_of
+from trails.store.pattern import Pattern
+from trails.store.reading import EngineReader
+
+
+class PastStore(EngineReader):
+    """The quads that a store had when its log had fewer lines. What writes raises `StoreReadOnly`.
+
+    The catalog is there from the beginning. A session's graph is copied out of the store when something asks for it, so
+    what is erased there until then is not here either.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        lines: Sequence[str],
+        catalog: Sequence[ox.Quad],
+        graphs: Collection[str],
+        bring: Callable[[ox.NamedNode], Sequence[ox.Quad]],
+        *,
+        changed: Collection[str] = (),
+        redacted: Collection[tuple[str, int | None]] = (),
+    ) -> None:
+        """Hold a catalog; `bring` gives what a graph held then, for each of the IRIs in `graphs`, and is asked once.
+
+        `changed` are the ids of the sessions of which the catalog may say something else than it did then, and
+        `redacted` the (session id, index) of the turns that were redacted since; no index where it was no turn.
+        """
+        self.changed = frozenset(changed)
+        self.redacted = frozenset(redacted)
+        self.source: object = None
+        """What must not be closed before this, because it is read through that."""
+        self._location = location
+        self._gate = Gate()
+        self._lock = threading.RLock()
+        self._memory: ox.Store | None = ox.Store()
+        self._memory.extend(catalog)
+        self._waiting = dict.fromkeys(graphs)
+        self._bring = bring
+        self._log = LeafLog(None)
+        size = sum(len(line.encode()) + 1 for line in lines)
+        end = leaves.link(lines[-1]) if lines else NOTHING.link
+        self._log.append(lines, NOTHING, Leaves(len(lines), size, end))
+
+    @property
+    def location(self) -> str:
+        return self._location
+
+    @property
+    def folder(self) -> Path | None:
+        return None
+
+    @property
+    def log(self) -> LeafLog:
+        return self._log
+
+    @property
+    def number(self) -> int:
+        return 0
+
+    @property
+    def removals(self) -> int:
+        return 0
+
+    def _engine(self) -> ox.Store:
+        if self._memory is None:
+            raise StoreFailed(f"the store {self._location} is closed; ask for it again")
+        return self._memory
+
+    # --- what is copied when it is asked for
+
+    def _have(self, graphs: Collection[str] | None) -> None:
+        """Copy graphs that are not here yet; None for all of them."""
+        self._engine()
+        with self._lock:
+            wanted = list(self._waiting) if graphs is None else [each for each in graphs if each in self._waiting]
+            for graph in wanted:
+                self._engine().extend(self._bring(ox.NamedNode(graph)))
+                del self._waiting[graph]
+
+    def _settle(self, pattern: Pattern | None = None) -> None:
+        if pattern is not None:
+            graph = pattern[3]
+            if not isinstance(graph, ox.DefaultGraph):
+                self._have(None if graph is None else [graph.value])
+
+    def query(
+        self, text: str, *, union: bool = False, graph: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None = None
+    ) -> Result:
+        if isinstance(graph, ox.NamedNode):
+            self._have([graph.value])
+        else:
+            self._have(None if union else graphs_of(text))
+        return super().query(text, union=union, graph=graph)
+
+    def table(self, text: str) -> list[list[str]]:
+        self._have(graphs_of(text))
+        return super().table(text)
+
+    def rows(self, text: str) -> Iterator[list[str]]:
+        self._have(graphs_of(text))
+        return super().rows(text)
+
+    def __len__(self) -> int:
+        self._have(None)
+        return super().__len__()
+
+    def dump(self, out: IO[bytes]) -> None:
+        self._have(None)
+        super().dump(out)
+
+    # --- what writes
+
+    def commit(self, change: Change) -> bool:
+        self._refuse()
+
+    def drop_graph(self, graph: ox.NamedNode) -> int:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise StoreReadOnly(
+            f"this is {self._location}, and what was is only read; write to the store itself, or fork there what you found"
+        )
+
+    def flush(self) -> None:
+        self._engine()
+
+    def hold(self) -> AbstractContextManager[object]:
+        return nullcontext()  # nobody writes here
+
+    def close(self) -> None:
+        with self._lock:
+            self._memory = None
+            self._waiting.clear()
