@@ -165,7 +165,7 @@ def _sweep(path: Path) -> None:
 
 
 def _remove_stale(left: Path) -> None:
-    descriptor = os.open(left, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    descriptor = os.open(left, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         if time.time() - os.fstat(descriptor).st_mtime > _STALE:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises where it is held

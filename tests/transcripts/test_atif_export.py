@@ -189,3 +189,13 @@ def test_scores_that_are_none_raise_nothing_and_add_none(memory: Repository, odd
     import_bytes(memory, json.dumps(file).encode(), format="atif")
     [session] = memory.list()
     assert not scored(memory, session.id)
+
+
+def test_harbors_own_models_take_it(memory: Repository, shared: Path) -> None:
+    trajectories = pytest.importorskip("harbor.models.trajectories", reason="pip install harbor (Python 3.12)")
+    import_path(memory, shared / "data" / "research" / "atif")
+    grown(memory)
+    memory.score("plan", "tone", "polite", by="ann")
+    for record in memory.list():
+        root, _ = trajectory(memory, record.id)
+        assert trajectories.Trajectory.model_validate(root).steps
