@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import shutil
 import stat
+import time
+import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
@@ -16,6 +20,9 @@ PRIVATE: Final = 0o600
 """The mode of a file that only its owner may read and write."""
 MOST: Final = 512 << 20
 """Bytes of a file that is read whole at once."""
+_PART: Final = ".part"
+_STALE: Final = 60.0
+"""Seconds after which a part that nobody holds was left behind: one that was just made may not be held yet."""
 _OF_THE_PATH: Final = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.EACCES, errno.EPERM, errno.EROFS}
     | {errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EXDEV}
@@ -102,11 +109,13 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
         with path.open("wb") as device:
             write(device)
         return
+    _sweep(path)
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_begin(path), suffix=_PART)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error  # no name that nobody gave
     part = Path(name)
+    _hold(descriptor)
     try:
         with os.fdopen(descriptor, "wb") as out:
             os.fchmod(out.fileno(), PRIVATE)
@@ -117,6 +126,52 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     except BaseException:  # an interrupt too: nothing half written stays
         part.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def part_folder(path: Path) -> Iterator[Path]:
+    """Yield a private folder beside a place, in which files are written until they are whole; it goes with the block."""
+    import tempfile  # noqa: PLC0415 - as above
+
+    _sweep(path)
+    part = Path(tempfile.mkdtemp(dir=path.parent, prefix=_begin(path), suffix=_PART))
+    descriptor = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
+    _hold(descriptor)
+    try:
+        yield part
+    finally:
+        shutil.rmtree(part)
+        os.close(descriptor)
+
+
+def _begin(path: Path) -> str:
+    """Return what the names of parts of a file begin with, however long its own is."""
+    return f".{zlib.crc32(os.fsencode(path.name)):08x}-"
+
+
+def _hold(descriptor: int) -> None:
+    """Mark a part as one that is being written, until it is closed; a kill closes it too."""
+    with suppress(OSError):  # some file systems have no locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _sweep(path: Path) -> None:
+    """Remove the parts that a kill has left of a file: those that nobody holds, and that are older than `_STALE`."""
+    begin = _begin(path)
+    with suppress(OSError):
+        for left in path.parent.iterdir():
+            if left.name.startswith(begin) and left.name.endswith(_PART):
+                _remove_stale(left)
+
+
+def _remove_stale(left: Path) -> None:
+    descriptor = os.open(left, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if time.time() - os.fstat(descriptor).st_mtime > _STALE:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises where it is held
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+    finally:
+        os.close(descriptor)
 
 
 def write_new(path: Path, data: bytes, *, public: bool = False) -> None:

@@ -312,16 +312,25 @@ class Quote(Value):
 
 
 class Derivation(Value):
-    """The result of a spawned session that a turn was made from: that session, the entry of its ledger, and its digest."""
+    """What a turn was made from: the result of a spawned session, or the outcome of a branch that was taken.
+
+    A result is an entry of the session's ledger, by its `number`. A branch is named by the turn that was its head, by `index`.
+    The other of the two is None; `digest` is the result's or the turn's.
+    """
 
     session_id: str
-    number: int
+    number: int | None = None
+    index: int | None = None
     digest: str
 
     @property
     def iri(self) -> str:
-        """The IRI of the result; it names nothing any more once the session is deleted."""
-        return iris.ledger_entry(iris.session(self.session_id), self.number)
+        """The IRI of the result or of the turn; it names nothing any more once its session is deleted."""
+        owner = iris.session(self.session_id)
+        if self.index is not None:
+            return iris.turn(owner, self.index, self.digest)
+        assert self.number is not None  # noqa: S101 - one of the two
+        return iris.ledger_entry(owner, self.number)
 
 
 class Facts(Value):
@@ -442,7 +451,7 @@ class Turn(Value):
 
     @property
     def derived_from(self) -> Derivation | None:
-        """The result of a spawned session that the turn says, where it does."""
+        """The result of a spawned session, or the outcome of a fork, that the turn says, where it does."""
         return self.facts.derived_from
 
     @property
@@ -480,7 +489,7 @@ class Turn(Value):
         if self.quoted_from:
             plain["quoted_from"] = self.quoted_from.model_dump()
         if self.derived_from:
-            plain["derived_from"] = self.derived_from.model_dump()
+            plain["derived_from"] = self.derived_from.model_dump(exclude_none=True)
         if self.facts.meta_json:
             plain["meta"] = self.meta
         return plain

@@ -439,6 +439,11 @@ def test_a_function_that_yields_is_refused_since_nothing_of_it_would_run(memory:
         trails.rerun(plan, yields)
 
 
+def test_a_model_that_answers_as_somebody_else_is_refused(memory: Repository) -> None:
+    with pytest.raises(InvalidInput, match="answers as assistant, not as 'user'"):
+        trails.rerun(fill(memory), agent, model=lambda _: {"role": "user", "content": "Thanks"})
+
+
 def test_what_was_redacted_after_the_session_was_loaded_is_not_played(memory: Repository) -> None:
     plan = fill(memory)
     memory.redact("plan", 1)

@@ -14,7 +14,7 @@ import trails
 from tests.support.pages import grown
 from trails import InvalidInput, Repository
 from trails.transcripts.exporting.report import SessionExport
-from trails.transcripts.formats import export_session, import_path
+from trails.transcripts.formats import export_session, import_bytes, import_path
 
 CALL = {"id": "c1", "name": "ls", "arguments": '{"at": "/"}'}
 
@@ -150,3 +150,52 @@ def step_of(step: Any) -> Any:
     left.pop("model_name", None)
     results = [dict(result, source_call_id=None) for result in step.get("observation", {}).get("results", [])]
     return {**left, "observation": results}
+
+
+def scored(store: Repository, session: str) -> list[tuple[str, Any, str, str | None, str | None, int | None]]:
+    found = store.scores(session)
+    return [(each.name, each.value, each.by, each.version, each.reason, each.start) for each in found]
+
+
+def test_scores_that_count_come_back_with_their_authors_where_they_were_given(memory: Repository) -> None:
+    with memory.session("plan") as plan:
+        plan.append("user", "Look")
+        plan.append("assistant", "I look.", tool_calls=[CALL])
+        plan.append("tool", "bin etc", tool_call_id="c1")
+    memory.score("plan", "tone", "rude", by="ann")
+    memory.score("plan", "tone", "polite", by="ann", reason="It asks.")
+    memory.score("plan#1", "right", True, by="agent:judge", version="2")
+    memory.score("plan#2", "long", 0.5, by="agent:judge")
+    memory.score("plan#0:2", "pace", 1, by="ann")
+    root, report = trajectory(memory)
+    assert "1 score of several turns: left out" in report.left_out
+    with trails.open(":memory:") as other:
+        for _ in range(2):
+            import_bytes(other, json.dumps(root).encode())
+        [session] = other.list()
+        assert sorted(scored(other, session.id)) == [
+            ("long", 0.5, "judge", None, None, 2),
+            ("right", True, "judge", "2", None, 1),
+            ("tone", "polite", "ann", None, "It asks.", None),
+        ]
+        assert "extra" not in session.meta
+        assert trajectory(other, session.id)[0]["extra"] == root["extra"]
+
+
+@pytest.mark.parametrize("odd", [3, [3], [{}], [{"name": 3}], [{"name": "a", "value": 1, "step_id": 9}], {"a": 1}])
+def test_scores_that_are_none_raise_nothing_and_add_none(memory: Repository, odd: Any) -> None:
+    steps = [{"step_id": 1, "source": "user", "message": "hi"}]
+    file = {"schema_version": "ATIF-v1.7", "agent": {"name": "a"}, "steps": steps, "extra": {"trails": {"scores": odd}}}
+    import_bytes(memory, json.dumps(file).encode(), format="atif")
+    [session] = memory.list()
+    assert not scored(memory, session.id)
+
+
+def test_harbors_own_models_take_it(memory: Repository, shared: Path) -> None:
+    trajectories = pytest.importorskip("harbor.models.trajectories", reason="pip install harbor (Python 3.12)")
+    import_path(memory, shared / "data" / "research" / "atif")
+    grown(memory)
+    memory.score("plan", "tone", "polite", by="ann")
+    for record in memory.list():
+        root, _ = trajectory(memory, record.id)
+        assert trajectories.Trajectory.model_validate(root).steps

@@ -74,6 +74,21 @@ def test_messages_are_ordered_by_their_numbers_and_gaps_do_no_harm() -> None:
     assert texts(parsed(span("1", "LLM", **given, **said))) == [["0", "2", "10"]]
 
 
+@pytest.mark.parametrize("place", ["-1", "count", "9" * 30])
+def test_a_message_without_a_place_costs_itself_and_is_reported(place: str) -> None:
+    given = {f"llm__input_messages__{n}__message__role": "user" for n in (0, place)}
+    said = {f"llm__input_messages__{n}__message__content": str(n) for n in (0, place)}
+    found = parsed(span("1", "LLM", **given, **said))
+    assert texts(found) == [["0"]]
+    assert ["is no message" in problem.reason for problem in found.problems] == [True]
+
+
+def test_a_place_may_be_a_great_number() -> None:
+    given = {f"llm__input_messages__{n}__message__role": "user" for n in (10**9, 0)}
+    said = {f"llm__input_messages__{n}__message__content": str(n) for n in (10**9, 0)}
+    assert texts(parsed(span("1", "LLM", **given, **said))) == [["0", "1000000000"]]
+
+
 def test_parts_of_a_message_are_kept() -> None:
     part = "llm__input_messages__0__message__contents__0__message_content"
     found = parsed(

@@ -303,6 +303,7 @@ OPERATIONS: dict[str, Operation] = {
     "Session.table": Reads(lambda w: w.plan.table()),
     "Session.replay": Reads(lambda w: w.plan.replay()),
     "Session.cherry_pick": Reads(lambda w: w.fork.cherry_pick("plan", 2)),
+    "Session.take": Changes(lambda w: w.plan.take("fork", "It went well."), by=None, why=AUTHOR),
     "Session.blame": Reads(lambda w: w.plan.blame()),
     "Session.bisect": Reads(lambda w: w.plan.bisect(lambda turns: len(turns) < 2)),
     "Session.context": Reads(lambda w: w.plan.context()),

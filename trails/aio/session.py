@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trails.diff import Diff
     from trails.session.compaction import IsOverflow, Steps, Summarise
     from trails.session.streaming import Streaming
+    from trails.session.take import Summary
 
 _Answer = TypeVar("_Answer")
 _Result = TypeVar("_Result")
@@ -227,6 +228,19 @@ class AsyncSession(Twin[Session]):
         """Add turns of another session's transcript at the end as new turns and return them, as `Session.cherry_pick` does."""
         picked = sync_session(source)
         return await self.run(lambda session: session.cherry_pick(picked, indexes, whole_calls=whole_calls, by=by))
+
+    async def take(
+        self,
+        fork: AsyncSession | Session | str,
+        summary: Summary | None = None,
+        *,
+        role: str = "user",
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> Turn:
+        """Store one turn at the end that says what came of a fork, and return it, as `Session.take` does."""
+        taken = sync_session(fork)
+        return await self.run(lambda session: session.take(taken, summary, role=role, dry_run=dry_run, by=by))
 
     # --- with a model
 

@@ -48,6 +48,7 @@ _TOPICS: dict[str, dict[str, Place]] = {
         "note": "notes.write_note",
         "score": "scores.give_score",
         "cherry-pick": "cherry_pick.cherry_pick",
+        "take": "take.take",
         "compact": "context.compact",
         "detach": "fork.detach",
         "flatten": "fork.flatten",

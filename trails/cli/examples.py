@@ -78,6 +78,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "tag": ("trails tag v1 trip@4", "trails tag v1 --remove"),
     "note": ("trails note trip 3 'Who depends on it?'", "trails note --remove 4d2c"),
     "score": ("trails score trip accuracy 0.75 --by agent:grader", "trails score trip#3 tone polite --by alice"),
+    "take": (
+        "trails take trip dinner --dry-run",
+        'trails take trip dinner --summary "They chose the Italian place."',
+    ),
     "cherry-pick": (
         "trails cherry-pick trip@3 --onto dinner",
         "trails cherry-pick trip@3:6 --onto dinner --whole-calls",

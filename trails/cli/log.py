@@ -334,6 +334,7 @@ def _plain(listing: _Listing, line: Line, turns: Mapping[tuple[str, int], Turn])
         "tags": listing.tags.get(place, []),
         "notes": listing.notes.get(turn.digest, 0),
         "quoted_from": turn.quoted_from.model_dump() if turn.quoted_from else None,
+        "derived_from": turn.derived_from.model_dump(exclude_none=True) if turn.derived_from else None,
         "lane": line.lane,
     }
 
@@ -377,6 +378,9 @@ def _names(listing: _Listing, place: tuple[str, int], turn: Turn) -> list[Text]:
     names += [Text(f"tag: {clean(name)}", style="bold yellow") for name in listing.tags.get(place, [])]
     if turn.quoted_from:
         names.append(Text(f"from {clean(turn.quoted_from.session_id)}@{turn.quoted_from.index}", style="magenta"))
+    if turn.derived_from:
+        at = "" if turn.derived_from.index is None else f"@{turn.derived_from.index}"
+        names.append(Text(f"outcome of {clean(turn.derived_from.session_id)}{at}", style="magenta"))
     if noted := listing.notes.get(turn.digest):
         names.append(Text(count(noted, "note"), style="cyan"))
     return names

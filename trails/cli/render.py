@@ -195,6 +195,8 @@ def _turn_line(session_id: str, turn: Turn) -> Text:
     line = Text.assemble((f"{turn.index:>3}  ", "bold"), (clean(turn.role), f"bold {style}"))
     facts = [turn.author, turn.model, None if turn.time is None else moment(turn.time, seconds=True)]
     line.append("  ").append(" · ".join(clean(fact) for fact in facts if fact), style="dim")
+    if turn.derived_from:
+        line.append(f"  outcome of {clean(turn.derived_from.session_id)}", style="magenta")
     if turn.session_id != session_id:
         line.append(f"  from {clean(turn.session_id)}", style="italic blue")
     return line

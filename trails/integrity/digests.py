@@ -18,7 +18,7 @@ from struct import Struct
 from typing import Any, Final
 
 from trails import iris
-from trails.model import Call, Compaction, Facts, ModelCall, ToolResult
+from trails.model import Call, Compaction, Derivation, Facts, ModelCall, ToolResult
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -134,10 +134,16 @@ def facts_json(facts: Facts, salt: str) -> str:
     if facts.quoted_from:
         plain["quote"] = [facts.quoted_from.index, facts.quoted_from.digest]
     if facts.derived_from:
-        plain["result"] = [facts.derived_from.number, facts.derived_from.digest]
+        plain |= _made_from(facts.derived_from)
     if facts.meta_json is not None or facts.meta_withheld:
         plain["meta"] = facts.meta_withheld or salted("meta", salt, facts.meta_json or "")
     return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def _made_from(source: Derivation) -> dict[str, Any]:
+    if source.index is None:
+        return {"result": [source.number, source.digest]}
+    return {"taken": [source.index, source.digest]}
 
 
 def _model_call(made_by: ModelCall) -> dict[str, Any]:

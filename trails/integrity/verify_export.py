@@ -421,7 +421,17 @@ class Turn:
             facts["quote"] = [_index(place), digest]
         made_from = _first(self.own, _PROV + "wasDerivedFrom")
         if made_from is not None:
-            facts["result"] = [_index(made_from.rpartition("/ledger/")[2]), _first(self.own, _TRAILS + "resultDigest")]
+            self._made_from(facts, made_from, _first(self.own, _TRAILS + "resultDigest") or "")
+
+    @staticmethod
+    def _made_from(facts: dict[str, Any], made_from: str, digest: str) -> None:
+        if "/ledger/" in made_from:
+            facts["result"] = [_index(made_from.rpartition("/ledger/")[2]), digest]
+            return
+        place, _, short = made_from.partition("/")[2].partition("-")
+        if short != digest[:16]:
+            raise ValueError(f"it was made from {made_from}, which has not the digest that it names")
+        facts["taken"] = [_index(place), digest]
 
 
 # --- what a turn is written as
@@ -556,7 +566,7 @@ def _own_pairs(turn: Turn) -> Iterator[tuple[str, Term]]:
     yield from ((_TRAILS + "sourceId", (text, _STRING)) for text, _ in own.get(_TRAILS + "sourceId", []))
     if "quote" in turn.facts:
         yield from _kept(own, _QUOTE)
-    if "result" in turn.facts:
+    if "result" in turn.facts or "taken" in turn.facts:
         yield from _kept(own, _RESULT)
     if "compaction" in turn.facts:
         yield _TYPE, (_TRAILS + "SummaryTurn", "")
@@ -1025,8 +1035,8 @@ def _named(turn: Turn, answered: dict[str, str], lineage: set[str]) -> Iterator[
         yield "by which copying it came, and where, for whom and as which calls those that it repeats were made"
     for name, what in ((_PROV + "alternateOf", "a copy from"), (_PROV + "wasQuotedFrom", "picked from")):
         yield from (f"{what} {iri.partition('/')[0]}" for iri, _ in own.get(name, []))
-    if "result" in turn.facts:
-        yield from (f"a result of {iri.partition('/')[0]}" for iri, _ in own[_PROV + "wasDerivedFrom"])
+    for iri, _ in own.get(_PROV + "wasDerivedFrom", []):
+        yield f"{'a result of' if '/ledger/' in iri else 'taken from'} {iri.partition('/')[0]}"
     for iri, _ in turn.parts.get("compaction", {}).get(_PROV + "used", []):
         if iri.partition("/")[0] not in lineage:
             yield f"made from a summary of {iri.partition('/')[0]}"

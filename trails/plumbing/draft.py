@@ -9,7 +9,18 @@ from typing import Any, Final, NamedTuple
 from trails import iris, parts, validate
 from trails.errors import InvalidInput
 from trails.integrity import digests
-from trails.model import NO_FACTS, Call, Compaction, Facts, ModelCall, SessionRecord, ToolCall, ToolResult, Turn
+from trails.model import (
+    NO_FACTS,
+    Call,
+    Compaction,
+    Derivation,
+    Facts,
+    ModelCall,
+    SessionRecord,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
 from trails.plumbing import actors, told
 
 _HUMAN_ROLES = frozenset({"user", "human"})
@@ -170,3 +181,11 @@ def _model_call(
         stop_reason=None if stop_reason is None else validate.name(stop_reason, "stop_reason"),
         call=told.call(call),
     )
+
+
+def derived(
+    role: str, content: object, source: Derivation, *, author: str | None = None, time: datetime | None = None
+) -> Draft:
+    """Return the draft of a turn that was made from a result or from the outcome of a branch (prov:wasDerivedFrom)."""
+    made = make(role, content, author=author, time=time)
+    return made._replace(facts=made.facts.model_copy(update={"derived_from": source}))

@@ -479,7 +479,12 @@ def _derivation_of(properties: _Properties) -> Derivation | None:
     result, digest = _one(properties, v.DERIVED_FROM), _one(properties, v.RESULT_DIGEST)
     if result is None and digest is None:
         return None
-    number = None if result is None else iris.entry_number(result)
-    if result is None or digest is None or number is None:
-        raise IntegrityError(f"a turn says only half of the result that it was made from ({result or digest})")
-    return Derivation(session_id=iris.session_id(result), number=number, digest=digest)
+    if result is None or digest is None:
+        raise IntegrityError(f"a turn says only half of what it was made from ({result or digest}): it was altered")
+    owner, number = iris.session_id(result), iris.entry_number(result)
+    if number is not None:
+        return Derivation(session_id=owner, number=number, digest=digest)
+    head = Derivation(session_id=owner, index=iris.turn_index(result), digest=digest)
+    if head.iri != result:
+        raise IntegrityError(f"a turn was made from {result}, which has not the digest that it names: it was altered")
+    return head

@@ -438,6 +438,8 @@ def _model_draft(session_id: str, answer: Any) -> Draft:
     if isinstance(answer, str):
         return draft.checked(session_id, "assistant", answer, {})
     given = replies.read(answer)
+    if given.role != "assistant":
+        raise InvalidInput(f"a model answers as assistant, not as {given.role!r:.80}; run.append adds what others say")
     return draft.checked(session_id, given.role, given.content, given.options)
 
 

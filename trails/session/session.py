@@ -19,7 +19,7 @@ from trails.plumbing.packed import Turns
 from trails.plumbing.pages import Page
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
-from trails.session import bisect, blame, cherry_pick, deleting, sequence, showing, signing
+from trails.session import bisect, blame, cherry_pick, deleting, sequence, showing, signing, take
 from trails.tables import PlainTable, Tabular
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from trails.session.blame import Blame
     from trails.session.compaction import IsOverflow, Summarise
     from trails.session.streaming import Streaming
+    from trails.session.take import Summary
 
 _Answer = TypeVar("_Answer")
 
@@ -649,6 +650,37 @@ class Session(Handle, Tabular, public=True):
         1
         """
         return cherry_pick.pick(self.worktree, place(source), indexes, whole_calls=whole_calls, by=by)
+
+    def take(
+        self,
+        fork: Session | SessionRecord | str,
+        summary: Summary | None = None,
+        *,
+        role: str = "user",
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> Turn:
+        """Store one turn at the end that says what came of a fork of this session, and return it.
+
+        `fork` is a fork of it, or a fork of that, or its id, IRI or label. `summary` is the text, or a function that makes one
+        of the turns that the fork has and this session has not; by default it is the fork's last answer. The turn was derived
+        from the fork's head (`turn.derived_from`, prov:wasDerivedFrom), whose digest its own covers. `role` is in which role
+        it stands, `by` who takes, as for `Repository.delete`. With `dry_run` nothing is stored, and the turn is returned as
+        it would be.
+
+        Raises `InvalidInput` for what is no fork of this session, has no turns of its own, or was taken before as it stands,
+        and where turns here are not persisted; `HeadConflict` where this session or the fork went on meanwhile. Then
+        nothing is written.
+
+        >>> import trails
+        >>> with trails.open(":memory:") as store:
+        ...     plan = store.create(id="plan"); _ = plan.append("user", "Plan a trip"); _ = plan.persist()
+        ...     with plan.fork(id="try") as trial: _ = trial.append("assistant", "The train takes five hours.")
+        ...     turn = plan.take("try")
+        ...     turn.index, turn.content, (turn.derived_from.session_id, turn.derived_from.index)
+        (1, 'The train takes five hours.', ('try', 1))
+        """
+        return take.take(self.worktree, place(fork), summary, role=role, dry_run=dry_run, by=by)
 
     def blame(self, start: int = 0, end: int | None = None) -> list[Blame]:
         """Return where the turns from `start` to `end` (exclusive; default all) come from, one entry a turn.

@@ -56,6 +56,8 @@ class LeafLog:
         self._descriptor = -1
         self.trouble: str | None = None
         """What is wrong with the place that the commit log says the file reached, or None."""
+        self.source: Callable[[], str | None] | None = None
+        """Where the truth of the log is elsewhere, reads all of it there and says what is wrong with it, or None."""
         self.listener: Callable[[Sequence[Leaf]], None] | None = None
         """Called with the leaves of commits once they are in the log, under its lock: only to take note of them."""
         if path is not None:

@@ -21,7 +21,8 @@ from typing import Any, Final
 
 from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
-from trails.transcripts.source import Piece, Problem, SourceSession, SourceTurn, Transcript, files_at
+from trails.transcripts.scoring import score_id
+from trails.transcripts.source import Piece, Problem, SourceScore, SourceSession, SourceTurn, Transcript, files_at
 
 SOURCE: Final = "atif"
 
@@ -171,8 +172,8 @@ class _Trajectories:
                 self._odd[
                     "trajectories have the id and the opening of another one; each is a state of the same session"
                 ] += 1
-        self._reading.notes += [f"{count} {what}" for what, count in self._odd.items()]
         self._reading.sessions += [self._session(each) for each in self._all]
+        self._reading.notes += [f"{count} {what}" for what, count in self._odd.items()]
         found = checked.together([("", self._reading)])
         return replace(
             found,
@@ -328,6 +329,9 @@ class _Trajectories:
         root = each.root
         agent = _object(root.get("agent"))
         meta = {key[:100]: value for key, value in root.items() if key not in _ROOT_OWN}
+        if "scores" in _exported(root):
+            trails = {key: value for key, value in _exported(root).items() if key != "scores"}
+            meta["extra"] = checked.filled({**_object(root["extra"]), "trails": trails})
         meta |= {
             "model": agent.get("model_name"),
             "agent": {key: value for key, value in agent.items() if key not in ("name", "model_name")},
@@ -344,7 +348,37 @@ class _Trajectories:
             meta=self._reading.meta(0, checked.filled(meta)),
             spawned_by=each.spawned_by.id if each.spawned_by else None,
             copied_from=each.copied_from.id if each.copied_from else None,
+            scores=tuple(self._scores(each)),
         )
+
+    def _scores(self, each: _Trajectory) -> Iterator[SourceScore]:
+        """Yield the scores that an export of Trails has put under `extra`."""
+        own = {name for turn in each.path for name in turn.source_ids}
+        for held in map(_object, _list(_exported(each.root).get("scores"))):
+            of = None
+            if (step := held.get("step_id")) is not None:
+                result = held.get("result")
+                of = f"{each.id}/{step}" if result is None else f"{each.id}/{step}/{result}"
+            name, by, reason = checked.name(held.get("name")), checked.name(held.get("by")), held.get("reason")
+            if name is None or (of is not None and of not in own):
+                self._odd["score(s) have no name, or are of steps that are copies or not here; not kept"] += 1
+                continue
+            time, version = checked.text_time(held.get("time")), checked.name(held.get("version"))
+            yield SourceScore(
+                id=score_id(SOURCE, each.id, of, name, held.get("value"), by, version, held.get("time")),
+                name=name,
+                value=held.get("value"),
+                by=by or f"agent:{SOURCE}",
+                reason=reason if isinstance(reason, str) and reason else None,
+                version=version,
+                time=time,
+                of=of,
+            )
+
+
+def _exported(root: _Json) -> _Json:
+    """Return what an export of Trails says of a trajectory that ATIF has no place for."""
+    return _object(_object(root.get("extra")).get("trails"))
 
 
 def _id_of(root: _Json) -> str:

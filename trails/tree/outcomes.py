@@ -55,8 +55,7 @@ def incorporate(
                 f"the text of the result of {result.session_id!r} was taken out; say what to write instead"
             )
         author = None if event.author_iri is None else event.author_iri
-        made = draft.make(role, said, author=author, time=now)
-        made = made._replace(facts=made.facts.model_copy(update={"derived_from": result.derivation}))
+        made = draft.derived(role, said, result.derivation, author=author, time=now)
         return _say(lifecycle, parent, made, event, now)
 
     return lifecycle.attempt(work)

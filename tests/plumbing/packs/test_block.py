@@ -46,6 +46,7 @@ EVERY_KIND = (
     Facts(compaction=Compaction()),
     Facts(quoted_from=Quote(session_id="s", index=1, digest="0f" * 32), meta_withheld="aa"),
     Facts(derived_from=Derivation(session_id="s", number=4, digest="0f" * 32), withheld="bb"),
+    Facts(derived_from=Derivation(session_id="s", index=4, digest="0f" * 32)),
 )
 
 

@@ -105,6 +105,7 @@ class _Audit:
             self._subject(subject, quads)
         self._agents(catalog)
         self._check_log()
+        self._check_source()
         self._redactions()
         for record in self._records.values():
             self._lineage(record)
@@ -156,6 +157,12 @@ class _Audit:
             self.found.add("bad-log", None, f"line {number} of the log: {what}")
         for quads in self._known.made.values():
             self.found.cover(quads)
+
+    def _check_source(self) -> None:
+        """Look at the log where its truth is, if that is elsewhere: it may have been altered since it was read."""
+        read = self._store.log.source
+        if read is not None and (trouble := read()) is not None:
+            self.found.add("bad-log", None, trouble)
 
     def _redactions(self) -> None:
         """Hold the redactions that the catalog knows against those that were logged."""

@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 _SESSION: Final = "-c idle_in_transaction_session_timeout=30000 -c lock_timeout=20000"
 """Milliseconds: a holder of the row that was stopped is cut off by the server, and nobody waits for it for ever."""
-_KEPT: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "connect_timeout": 10}
+_KEPT: Final = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "connect_timeout": 10,
+    "tcp_user_timeout": 25_000,  # ms: no keepalive is sent while something that was sent is not acknowledged
+}
 PATIENCE: Final = 15.0
 """Seconds for which a commit tries to reach a server that went away."""
 _STEP: Final = 500
@@ -224,6 +230,11 @@ class Server:
         with self._asked() as connection:
             return connection.execute(statements.HAS_SNAPSHOT, (self.id,)).fetchone() is not None
 
+    def try_rewriting(self) -> None:
+        """Raise `StoreFailed` where this user of the database may not rewrite records. Nothing is changed: no record is 0."""
+        with self._asked() as connection:
+            connection.execute(statements.TRY_REWRITING, (self.id,))
+
     def rewrite(
         self, until: int, changed: Callable[[Row], Row | None], parts: Sequence[bytes], *, vacuumed: bool
     ) -> int:
@@ -278,7 +289,16 @@ class Server:
             yield self._connected()
         except (errors.UndefinedTable, errors.InvalidCatalogName) as error:
             self.close()
-            raise _NoTable(self._said(error)) from None
+            raise _NoTable(
+                f"the database of {self.address.shown} lacks a table ({self.address.without_secrets(error)}); restore it from a "
+                "backup; where only trails_snapshots is gone, `trails init` makes it again"
+            ) from None
+        except errors.InsufficientPrivilege as error:
+            self.close()
+            raise StoreFailed(
+                f"the user of {self.address.shown} has no right to do that ({self.address.without_secrets(error)}); nothing was "
+                "written; `trails guide postgres` says what readers, writers and the owner may do"
+            ) from None
         except (errors.SerializationFailure, errors.DeadlockDetected) as error:
             self.close()
             raise Again(self._said(error)) from None
@@ -297,7 +317,9 @@ class Server:
             options: dict[str, Any] = {**_KEPT, "application_name": "trails"}
             if "options=" not in self.address.conninfo:
                 options["options"] = _SESSION
-            self._connection = self._driver.connect(self.address.conninfo, autocommit=True, **options)
+            from trails.store.postgres.connection import Connection  # noqa: PLC0415 - needs the driver
+
+            self._connection = Connection.connect(self.address.conninfo, autocommit=True, **options)
             self._connection.add_notice_handler(self._noticed)
         return self._connection
 

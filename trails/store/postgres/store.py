@@ -12,6 +12,7 @@ import logging
 import secrets
 import shutil
 import threading
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -97,15 +98,28 @@ def _of_cache(log: Server, head: Head) -> PostgresStore | None:
 
 def _of_snapshot(log: Server, head: Head) -> PostgresStore:
     number, parts = log.snapshot()
+    try:
+        return _made_of(log, head, number, parts)
+    except (zlib.error, ValueError, SyntaxError):  # a snapshot only saves time: the records say all that it does
+        _report.warning(
+            "the snapshot of %s as of record %d was altered or is cut off; all records are read instead",
+            log.address.shown,
+            number,
+        )
+        return _made_of(log, head, 0, [])
+
+
+def _made_of(log: Server, head: Head, number: int, parts: Sequence[bytes]) -> PostgresStore:
     digest = log.digest(number)
     if digest is None:
         raise StoreFailed(
             f"the log of {log.address.shown} lacks record {number}, of which it has a snapshot; restore it"
         )
+    text = cache.unpacked(parts) if parts else b""
     index = cache.make(log.id, number, log.leaves(number))
     try:
         store = PostgresStore(log, index)
-        store.fill(cache.unpacked(parts) if parts else b"")
+        store.fill(text)
         store.stands_at(digest, head.erased)
     except BaseException:
         cache.discard(index)
@@ -132,6 +146,7 @@ class PostgresStore(EmbeddedStore):
         self._snapshots: threading.Thread | None = None
         self._snapshot_at = 0
         super().__init__(index, durability="process")
+        self._log.source = self._trouble_in_the_log
 
     def stands_at(self, digest: bytes, erased: int, erased_at: int = 0) -> None:
         """Note that the index is that of the log up to the record with a digest."""
@@ -248,14 +263,16 @@ class PostgresStore(EmbeddedStore):
             if not row.is_whole():
                 raise self._was_altered(row)
             if not row.follows(at, digest):
-                raise self._has_diverged(None if at > self.number else row.digest)
+                if at == self.number > 0 and row.number == at + 1:
+                    raise self._has_diverged(row.digest)
+                raise self._is_broken(at + 1)
             waiting = None if attempt is None else attempt.waiting_for(row.commit_id)
             batch.take(row.record(), waiting)
             if row.flags & ERASES and waiting is None:
                 self._erased_elsewhere(batch.settled[-1].after.lines)
             digest = row.digest
         if head.number == self.number + len(tail) and head.digest != digest:
-            raise self._has_diverged(head.digest)
+            raise self._is_broken(head.number) if tail or not self.number else self._has_diverged(head.digest)
         return batch, digest
 
     def _goes_on(self, number: int, digest: bytes) -> None:
@@ -277,6 +294,14 @@ class PostgresStore(EmbeddedStore):
         error = StoreFailed(
             f"record {row.number} of the log of {self.location} was altered: it does not hold what its digest says; "
             "nothing of it was read. Restore the database from a backup"
+        )
+        self._give_up(error)
+        return error
+
+    def _is_broken(self, number: int) -> StoreFailed:
+        error = StoreFailed(
+            f"the log of {self.location} is broken: record {number} is missing, or is not the one that was written there; "
+            "nothing from there on was read. Restore the database from a backup"
         )
         self._give_up(error)
         return error
@@ -310,6 +335,32 @@ class PostgresStore(EmbeddedStore):
         if lines:
             self.commit(Change(add=list(ox.parse(b"".join(lines), format=ox.RdfFormat.N_QUADS))))
             lines.clear()
+
+    def _trouble_in_the_log(self) -> str | None:
+        """Read all records up to where this index is, and say which is not the one that was written; for `verify`."""
+        with self._write_lock:
+            number, last = self.number, self._digest
+        reading, digest, at = self._server.another(), START, 0
+        try:
+            while at < number:
+                rows = reading.tail(at, _CHUNK)[: number - at]
+                for row in rows:
+                    if not (row.follows(at, digest) and row.is_whole()):
+                        break
+                    at, digest = row.number, row.digest
+                else:
+                    if rows:
+                        continue
+                return (
+                    f"record {at + 1} of the log in the database is missing, or is not the one that was written there"
+                )
+        except StoreFailed as error:
+            return f"the log in the database could not be read: {error.message}"
+        finally:
+            reading.close()
+        return (
+            None if digest == last else f"record {number} of the log in the database is not the one that was seen here"
+        )
 
     # --- what others wrote
 
@@ -346,7 +397,7 @@ class PostgresStore(EmbeddedStore):
             tail = self._server.tail(self.number, _CHUNK)
             reached = tail[-1].number if tail else self.number
             if not tail and head.number > self.number:
-                raise self._has_diverged(None)
+                raise self._is_broken(self.number + 1)
             further = head._replace(number=reached + 1)
             batch, digest = self._over(tail, head if head.number <= reached else further, attempt)
             if not tail:
@@ -425,7 +476,11 @@ class PostgresStore(EmbeddedStore):
         """Take what commits within take out of the store out of the log in the database, too, before this ends.
 
         Where the server goes away in between, the log is on record as not rid of it: whoever opens the store next does that.
+        A user of the database who may not rewrite records is refused before anything is committed.
         """
+        if not self._erasing:
+            with self._write_lock:
+                server.patiently(self._server.try_rewriting)
         self._erasing += 1
         try:
             yield

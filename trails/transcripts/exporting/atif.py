@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final
 
+from trails import iris
 from trails.context.messages import HEADINGS, Message, Picture, Thought, messages_of, text_of
 from trails.errors import InvalidInput
 from trails.legible import count
 from trails.model import ToolCall, Turn
+from trails.plumbing import scores
+from trails.records.scores import Score
 from trails.transcripts.exporting.family import Family, Member
 from trails.transcripts.exporting.report import SessionExport
 
@@ -25,12 +28,15 @@ _SOURCE: Final = "atif:"
 _SOURCES: Final = {"assistant": "agent", "user": "user", "system": "system"}
 _OF_A_ROOT: Final = ("session_id", "trajectory_id", "notes", "final_metrics", "continued_trajectory_ref", "extra")
 _OF_A_STEP: Final = ("reasoning_effort", "llm_call_count", "extra")
-_ALWAYS: Final = ("authors, times of results, salts, tags, notes, scores, and forks (each is a trajectory of its own)",)
+_ALWAYS: Final = (
+    "authors, times of results, salts, tags, notes, earlier scores, and forks (each is a trajectory of its own)",
+)
 _LOST: Final = {
     "summary turn": "as what a user said",
     "image": "as the word [image]",
     "argument": "no object, so under the name `value`",
     "result": "apart from the step that asked, the call's id beside it",
+    "score of several turns": "left out",
     "spawned session": "without turns, so without a trajectory",
 }
 
@@ -66,20 +72,57 @@ def _trajectory(family: Family, member: Member, lost: Counter[str]) -> _Json:
     steps = _Steps(record.id, came=came, lost=lost)
     if member.prompt is not None:
         steps.say("system", "[redacted]" if member.prompt.redacted else member.prompt.text)
+    places: dict[int, tuple[int, int | None]] = {}
     for turn in turns:
         steps.add(turn)
+        places[turn.index] = steps.place(turn)
     root["steps"] = steps.steps
     root |= {name: meta[name] for name in _OF_A_ROOT if name in meta}
     if "final_metrics" not in root:
         root["final_metrics"] = _totals(turns, len(steps.steps))
+    own: _Json = {}
     if record.parent_session_id is not None:
-        place = {"forked_from": record.parent_session_id, "forked_at_turn": record.starts_at}
-        root["extra"] = {**_object(root.get("extra")), "trails": place}
+        own |= {"forked_from": record.parent_session_id, "forked_at_turn": record.starts_at}
+    if given := list(_scores(family, member, turns, places, lost)):
+        own["scores"] = given
+    if own:
+        root["extra"] = {**_object(root.get("extra")), "trails": own}
     inner = [_trajectory(each, one, lost) for each in family.spawned.get(record.id, ()) for one in each.asked()]
     lost["spawned session"] += sum(not each["steps"] for each in inner)
     if inner := [each for each in inner if each["steps"]]:
         root["subagent_trajectories"] = inner
     return root
+
+
+def _scores(
+    family: Family,
+    member: Member,
+    turns: Sequence[Turn],
+    places: Mapping[int, tuple[int, int | None]],
+    lost: Counter[str],
+) -> Iterator[_Json]:
+    """Yield the scores of a session and its turns that count; `places` says at which step, and result of it, a turn stands."""
+    yield from (_score(score) for score in scores.newest(member.scores))
+    for turn in turns:
+        for score in scores.newest(family.scores.get(turn.digest, ())):
+            if score.start != score.end - 1:
+                lost["score of several turns"] += 1
+                continue
+            step, result = places[turn.index]
+            yield _score(score) | {"step_id": step} | ({} if result is None else {"result": result})
+
+
+def _score(score: Score) -> _Json:
+    author = iris.author_name(score.by_iri)
+    told = {
+        "name": score.name,
+        "value": score.value,
+        "by": f"agent:{author}" if iris.is_agent(score.by_iri) else author,
+        "time": score.time.isoformat(),
+        "version": score.version,
+        "reason": score.reason,
+    }
+    return {key: value for key, value in told.items() if value is not None}
 
 
 def _totals(turns: Sequence[Turn], steps: int) -> _Json:
@@ -108,6 +151,11 @@ class _Steps:
         self.steps.append(made)
         self._asking = made
         return made
+
+    def place(self, turn: Turn) -> tuple[int, int | None]:
+        """Return the step at which the turn that was added last ends, and which of its results that is, from 1."""
+        results = self.steps[-1].get("observation", {}).get("results", ())
+        return len(self.steps), len(results) if turn.role == "tool" and results else None
 
     def add(self, turn: Turn) -> None:
         """Add what a turn makes: a step, or a result of the last one, or several."""

@@ -321,7 +321,8 @@ class _Page:
         if turn.quoted_from:
             yield f'<p class="f">Picked from {_plain(f"{turn.quoted_from.session_id}, turn {turn.quoted_from.index}")}.</p>'
         if turn.derived_from:
-            yield f'<p class="f">The result of {self._link(turn.derived_from.session_id)}.</p>'
+            what = "The result of" if turn.derived_from.index is None else "Taken from"
+            yield f'<p class="f">{what} {self._link(turn.derived_from.session_id)}.</p>'
 
     def _part(self, part: Any) -> str:
         """Return a part of structured content; calls stand below the turn, so they are none here."""

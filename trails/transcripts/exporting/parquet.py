@@ -8,15 +8,13 @@ the lowest fork index on the way down; `sessions.parquet` has what that takes.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from trails import tables
 from trails.errors import InvalidInput
-from trails.files import PRIVATE, as_path, in_words
+from trails.files import PRIVATE, as_path, in_words, part_folder
 from trails.model import ToolResult, Turn
 from trails.plumbing import reads, scores
 from trails.plumbing.names import Name
@@ -132,14 +130,11 @@ def export_tables(
             )
         if place.exists() and not place.is_dir():
             raise InvalidInput(f"{place} is a file; name a folder")
-        part = Path(tempfile.mkdtemp(dir=place.parent, prefix=".", suffix=".part"))
-        try:
+        with part_folder(place) as part:
             report = _write(repository, part, asked, forks=forks, parquet=parquet)
             place.mkdir(exist_ok=True, mode=0o700)
             for name in _TABLES:
                 (part / _file(name)).replace(place / _file(name))
-        finally:
-            shutil.rmtree(part)
     return report
 
 

@@ -180,9 +180,18 @@ def listed_by_number(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     inner = {name: listed_by_number(each) for name, each in value.items()}
-    if inner and all(name.isascii() and name.isdecimal() and len(name) < 7 for name in inner):
+    if inner and all(map(is_place, inner)):
         return [inner[name] for name in sorted(inner, key=int)]
     return inner
+
+
+def is_place(name: str) -> bool:
+    """Tell whether a name is a place in a list: a number from 0.
+
+    >>> is_place("10"), is_place("-1"), is_place("count")
+    (True, False, False)
+    """
+    return name.isascii() and name.isdecimal() and len(name) < 20
 
 
 def _plain_form(raw: object) -> object:

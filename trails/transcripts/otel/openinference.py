@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from trails.transcripts import checked
-from trails.transcripts.otel.messages import INPUT, OUTPUT, listed_by_number
+from trails.transcripts.otel.messages import INPUT, OUTPUT, is_place, listed_by_number
 from trails.transcripts.otel.spans import TraceSpan, read_json
 
 KIND: Final = "openinference.span.kind"
@@ -90,6 +90,9 @@ def _said(told: _Json, *, is_model: bool) -> dict[str, Any]:
 
 def _messages(listed: object) -> list[Any]:
     found = []
+    if isinstance(listed, dict) and (placed := sorted(filter(is_place, listed), key=int)):
+        others = [{name: each} for name, each in listed.items() if not is_place(name)]  # no messages, which is reported
+        listed = [*(listed[name] for name in placed), *others]
     for each in listed if isinstance(listed, list) else []:
         held = each.get("message") if isinstance(each, dict) else None
         found.append(_message(held) if isinstance(held, dict) else each)

@@ -1,0 +1,194 @@
+"""What the owner of the database, or the network, can do to a store: it is said, and nothing is lost or made up."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import trails
+from tests.support.clusters import Cluster
+from trails import StoreFailed
+from trails.store.postgres import connection, server
+
+_SAID = ["Plan a trip", "Where to?", "Zermatt", "By train?"]
+
+
+@pytest.fixture
+def told(url: str) -> str:
+    """The address of a store with a session of four turns, in four commits after the session's own."""
+    with trails.open(url, create=True) as store:
+        session = store.create(id="plan")
+        session.persist()
+        for content in _SAID:
+            session.append("user", content)
+            session.persist()
+    return url
+
+
+def as_owner(url: str, statement: str) -> None:
+    """Run a statement, where `(mine)` stands for the id of the store."""
+    conninfo, _, name = url.rpartition("&store=")
+    with psycopg.connect(conninfo, autocommit=True) as owner:
+        found = owner.execute("SELECT id FROM trails_stores WHERE name = %s", (name,)).fetchone()
+        assert found
+        owner.execute(statement.replace("(mine)", f"'{found[0]}'").encode())
+
+
+def elsewhere(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Go on as a process on another machine does: without an index."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+
+
+_SWAP = """UPDATE trails_records a SET body = b.body, body_digest = b.body_digest FROM trails_records b
+    WHERE a.store = (mine) AND b.store = (mine) AND a.number IN (3, 4) AND b.number = 7 - a.number"""
+_BROKEN = [
+    ("DELETE FROM trails_records WHERE store = (mine) AND number = 3", 3),
+    ("DELETE FROM trails_records WHERE store = (mine) AND number = 5", 5),
+    ("DELETE FROM trails_records WHERE store = (mine)", 1),
+    ("UPDATE trails_records SET leaves = leaves || 'x' WHERE store = (mine) AND number = 2", 2),
+    ("UPDATE trails_records SET commit_id = 'x' WHERE store = (mine) AND number = 4", 4),
+    ("UPDATE trails_stores SET digest = 'x' WHERE id = (mine)", 5),
+    (_SWAP, 3),
+]
+
+
+@pytest.mark.parametrize(("statement", "number"), _BROKEN)
+def test_a_new_index_of_a_log_with_rows_altered_or_gone_is_refused_by_the_number_of_the_record(
+    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, number: int
+) -> None:
+    as_owner(told, statement)
+    elsewhere(monkeypatch, tmp_path / "other")
+    with pytest.raises(StoreFailed, match=rf"is broken: record {number} is missing.*Restore"):
+        trails.open(told)
+    assert not list((tmp_path / "other" / "trails").glob("*/*"))
+
+
+@pytest.mark.parametrize(("statement", "number"), [each for each in _BROKEN if each[1] < 5])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_verify_names_a_record_that_was_altered_behind_an_index_that_is_whole(
+    told: str, statement: str, number: int, *, is_open: bool
+) -> None:
+    with trails.open(told) as store:
+        assert store.verify().ok
+        if is_open:
+            as_owner(told, statement)
+            found = store.verify()
+    if not is_open:
+        as_owner(told, statement + " AND number < 5" if statement.endswith("(mine)") else statement)
+        with trails.open(told) as store:
+            found = store.verify()
+            assert [turn.content for turn in store.load("plan")] == _SAID
+    assert [(each.code, f"record {number} " in each.message) for each in found.findings] == [("bad-log", True)]
+
+
+def test_verify_holds_after_a_redaction_and_a_vacuum(told: str) -> None:
+    with trails.open(told) as store:
+        store.redact("plan", 2)
+        assert store.verify().ok
+        store.store.vacuum()  # type: ignore[attr-defined]
+        assert store.verify().ok
+        as_owner(told, "DELETE FROM trails_records WHERE store = (mine) AND number = 2")
+        assert not store.verify().ok
+
+
+_SNAPSHOT = "UPDATE trails_snapshots SET data = "
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        _SNAPSHOT + "overlay(data placing 'xxxx' from 30) WHERE store = (mine)",
+        _SNAPSHOT + "substring(data from 1 for 40) WHERE store = (mine)",
+    ],
+)
+def test_a_snapshot_that_was_altered_is_passed_over_for_the_records(
+    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    with trails.open(told) as store:
+        store.store.snapshot()  # type: ignore[attr-defined]
+    as_owner(told, statement)
+    elsewhere(monkeypatch, tmp_path / "other")
+    with trails.open(told) as store:
+        assert [turn.content for turn in store.load("plan")] == _SAID
+        assert store.verify().ok
+
+
+def test_a_table_that_is_gone_is_named_with_what_to_do(told: str) -> None:
+    with trails.open(told) as store:
+        session = store.load("plan")
+        session.append("user", "Thanks")
+        as_owner(told, "ALTER TABLE trails_records RENAME TO hidden")
+        try:
+            with pytest.raises(StoreFailed, match=r'lacks a table .*"trails_records".*backup'):
+                session.persist()
+        finally:
+            as_owner(told, "ALTER TABLE hidden RENAME TO trails_records")
+        assert session.persist() == 1
+
+
+class _Between:
+    """A socket between a client and the server, which swallows what the client sends while `swallows` is set."""
+
+    def __init__(self, server_socket: Path) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="trails-pg-", dir="/tmp"))
+        self.swallows = False
+        self._to = server_socket
+        self._ends: list[socket.socket] = []
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(self.folder / server_socket.name))
+        self._listening.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, far = self._listening.accept()[0], socket.socket(socket.AF_UNIX)
+                far.connect(str(self._to))
+                self._ends += [near, far]
+                for here, there in ((near, far), (far, near)):
+                    threading.Thread(target=self._carry, args=(here, there), daemon=True).start()
+
+    def _carry(self, here: socket.socket, there: socket.socket) -> None:
+        with suppress(OSError):
+            while data := here.recv(65536):
+                if not self.swallows:
+                    there.sendall(data)
+            there.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        for each in (self._listening, *self._ends):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+
+@pytest.fixture
+def between(cluster: Cluster) -> Iterator[_Between]:
+    made = _Between(cluster.folder / ".s.PGSQL.5432")
+    yield made
+    made.close()
+
+
+def test_a_server_that_takes_what_is_sent_and_never_answers_is_given_up_and_what_is_pending_is_kept(
+    told: str, cluster: Cluster, between: _Between, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "SILENCE", 0.3)
+    monkeypatch.setattr(server, "PATIENCE", 0.0)
+    with trails.open(told.replace(str(cluster.folder), str(between.folder))) as store:
+        session = store.load("plan")
+        session.append("user", "Thanks")
+        between.swallows = True
+        with pytest.raises(StoreFailed, match="has not answered"):
+            session.persist()
+        assert [turn.content for turn in store.load("plan")] == _SAID
+        between.swallows = False
+        assert session.persist() == 1
+    with trails.open(told) as store:
+        assert [turn.content for turn in store.load("plan")] == [*_SAID, "Thanks"]

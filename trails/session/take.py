@@ -1,0 +1,111 @@
+"""An outcome comes back: one turn at a session's end that says what came of a fork of it, derived from the fork's head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pyoxigraph import NamedNode
+
+from trails import parts, vocab
+from trails.errors import HeadConflict, InvalidInput
+from trails.model import Derivation, SessionRecord, Turn
+from trails.plumbing import draft, names
+from trails.plumbing.names import Name
+from trails.plumbing.worktree import Worktree
+from trails.store.contract import Change, PreconditionFailed
+
+Summary = str | Callable[[tuple[Turn, ...]], str]
+"""What a taken outcome says: a text, or what makes one of the fork's own turns."""
+_SPOKEN: Final = "assistant"
+
+
+def take(target: Worktree, fork: Name, summary: Summary | None, *, role: str, dry_run: bool, by: str | None) -> Turn:
+    """Append the outcome of a fork to the session that it was forked from, and store it; see `Session.take`."""
+    if isinstance(fork, Worktree) and fork.workspace is not target.workspace:
+        raise InvalidInput(f"session {fork.id!r} is of another store; push it here first")
+    chain = names.lineage(target.workspace, fork)
+    turns = target.workspace.reader.unpacked.turns(chain)
+    tail = _own(target, chain, turns)
+    head = tail[-1]
+    _refuse_unready(target, head)
+    text = _said(summary, tail, chain[0].id)
+    made = draft.derived(
+        role, text, Derivation(session_id=head.session_id, index=head.index, digest=head.digest), author=by
+    )
+    with target.alone:
+        turn = target.append(made)
+        if dry_run:
+            target.take_back()
+            return turn
+        try:
+            target.persist(_unmoved(chain[0], len(turns)))
+        except PreconditionFailed as failure:
+            target.take_back()
+            raise _moved(target, chain[0], head) from failure
+        except BaseException:  # an interrupt too: the turn must not be stored later, of a fork that went on
+            target.take_back()
+            raise
+    return turn
+
+
+def _own(target: Worktree, chain: Sequence[SessionRecord], turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Return the turns of a fork's transcript that its origin's does not have; raise `InvalidInput` where there are none."""
+    fork = chain[0]
+    below = [record.id for record in chain].index(target.id) if any(each.id == target.id for each in chain[1:]) else 0
+    if not below:
+        raise InvalidInput(
+            f"session {fork.id!r} is no fork of {target.id!r}, so it has no outcome to take; cherry-pick turns of it instead"
+        )
+    tail = tuple(turns[min(record.starts_at for record in chain[:below]) :])
+    if not tail:
+        raise InvalidInput(f"fork {fork.id!r} has no turns of its own: there is no outcome to take")
+    return tail
+
+
+def _refuse_unready(target: Worktree, head: Turn) -> None:
+    target.check_free()
+    if target.has_news:
+        raise InvalidInput(f"session {target.id!r} holds what is not stored; persist it first, then take the outcome")
+    if head.old_iri is not None:
+        raise InvalidInput(
+            f"turn {head.index} of {head.session_id!r} is from before turns had digests, so nothing can say what was taken"
+        )
+    iri = head.iri
+    for turn in target.turns:
+        if turn.derived_from is not None and turn.derived_from.iri == iri:
+            raise InvalidInput(
+                f"session {target.id!r} took the outcome of {head.session_id!r} at that turn before: it is turn {turn.index}"
+            )
+
+
+def _said(summary: Summary | None, tail: tuple[Turn, ...], fork_id: str) -> str:
+    if isinstance(summary, str):
+        return summary
+    if summary is None:
+        spoken = [parts.plain_text(turn.content) for turn in tail if turn.role == _SPOKEN and not turn.redacted]
+        text = next((each for each in reversed(spoken) if each.strip()), None)
+        if text is None:
+            raise InvalidInput(f"fork {fork_id!r} has no answer of its own to take; say in `summary` what came of it")
+        return text
+    if not callable(summary):
+        raise InvalidInput(f"a summary is a text, or a function of the fork's own turns, not {summary!r:.80}")
+    made: object = summary(tail)
+    if not isinstance(made, str):
+        raise InvalidInput(f"the function given as summary returned {made!r:.80}, and a text is wanted")
+    return made
+
+
+def _unmoved(fork: SessionRecord, length: int) -> Change:
+    """Return the condition that a fork has no turn more than were read of it."""
+    return Change(forbid=[(None, vocab.INDEX, vocab.integer(length), NamedNode(fork.iri))])
+
+
+def _moved(target: Worktree, fork: SessionRecord, head: Turn) -> HeadConflict:
+    turns = target.workspace.reader.turns(target.workspace.reader.lineage(fork.id))
+    return HeadConflict(
+        f"fork {fork.id!r} moved on while its outcome was taken: its head is {turns[-1].digest[:16]} after {len(turns)} turns, "
+        f"expected {head.digest[:16]}; nothing was written to {target.id!r}. Take it again",
+        expected=head.digest,
+        actual=turns[-1].digest,
+    )

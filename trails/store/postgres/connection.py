@@ -1,0 +1,43 @@
+"""A connection that is given up where the server neither answers nor ends it: one that is stopped, a network that swallows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from typing import Any, Final
+
+import psycopg
+
+SILENCE: Final = 60.0
+"""Seconds without a byte after which no answer is waited for: longer than anything here waits for a lock."""
+
+
+class Silent(psycopg.OperationalError):
+    """The server has not answered for `SILENCE` seconds."""
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """psycopg's own, whose waiting ends after `SILENCE` seconds with `Silent`."""
+
+    def wait(self, gen: Generator[Any, Any, Any], *given: Any, **named: Any) -> Any:
+        """Do what the driver does, while the server is heard."""
+        try:
+            return super().wait(_while_heard(gen), *given, **named)
+        except Silent:
+            self.close()  # first, or the end of a pipeline would wait once more
+            raise
+
+
+def _while_heard(asking: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    end = time.monotonic() + SILENCE
+    try:
+        wanted = next(asking)
+        while True:
+            ready = yield wanted
+            if ready:
+                end = time.monotonic() + SILENCE
+            elif time.monotonic() > end:
+                raise Silent(f"the server has not answered for {SILENCE:.0f} seconds")
+            wanted = asking.send(ready)
+    except StopIteration as done:
+        return done.value
