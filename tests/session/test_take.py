@@ -62,7 +62,12 @@ def test_a_function_is_given_the_forks_own_turns_and_says_what_came_of_them(plan
 
 def test_the_outcome_of_a_forks_fork_is_of_all_that_the_session_has_not(plan: Session) -> None:
     seen: list[str] = []
-    turn = plan.take("deeper", lambda turns: str([seen.append(f"{each.session_id}:{each.index}") for each in turns]))
+
+    def summarise(turns: tuple[trails.Turn, ...]) -> str:
+        seen.extend(f"{each.session_id}:{each.index}" for each in turns)
+        return "Six"
+
+    turn = plan.take("deeper", summarise)
     assert seen == ["try:1", "try:2", "deeper:3"]
     assert turn.derived_from is not None
     assert (turn.derived_from.session_id, turn.derived_from.index) == ("deeper", 3)

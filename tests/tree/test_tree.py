@@ -482,6 +482,7 @@ def test_the_parent_decides_to_take_a_result_in(tree: Tree, main: Node) -> None:
     assert stored == turn
     assert stored.derived_from == result.derivation
     derived = tree.store.store.quads((ox.NamedNode(turn.iri), vocab.DERIVED_FROM, None, ox.NamedNode(main.session.iri)))
+    assert result.derivation.number is not None
     assert [str(quad.object) for quad in derived] == [
         f"<{iris.ledger_entry(iris.session('b'), result.derivation.number)}>"
     ]
