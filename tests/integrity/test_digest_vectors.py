@@ -91,7 +91,8 @@ def test_the_facts_of_values_are_the_published_ones() -> None:
     )
     refused = ToolResult(call_id="c2", is_error=True, outcome="refused", refused_by="urn:trails:agent:guard")
     tools = Facts(tool_results=(ran, refused))
-    made = [digests.facts_digest(facts, salt) for facts in (called, answered, summary, told, tools)]
+    taken = Facts(derived_from=Derivation(session_id="f", index=7, digest="ef" * 32))
+    made = [digests.facts_digest(facts, salt) for facts in (called, answered, summary, told, tools, taken)]
     assert made == [case["digest"] for case in _of("facts")]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import trails
 from tests.support.commands import Run, ok
-from trails import HeadConflict, InvalidInput, Repository, Session, aio
+from trails import HeadConflict, InvalidInput, Repository, Session, Turn, aio
 from trails.integrity import digests, verify_export
 from trails.model import Derivation, Facts
 
@@ -258,3 +259,35 @@ def test_an_outcome_is_taken_in_an_event_loop_too() -> None:
             return turn.index, str(turn.content)
 
     assert asyncio.run(work()) == (1, "Five hours.")
+
+
+def test_a_fork_that_is_deleted_while_its_outcome_is_told_is_noticed(plan: Session, store: Repository) -> None:
+    before = len(store.load("plan"))
+    with plan.fork(id="gone") as gone:
+        gone.append("assistant", "By air.")
+
+    def summary(_: Sequence[Turn]) -> str:
+        store.delete("gone")
+        return "By air."
+
+    with pytest.raises(InvalidInput, match="'gone' was deleted while its outcome was taken"):
+        plan.take("gone", summary)
+    assert (len(plan), plan.pending, len(store.load("plan"))) == (before, 0, before)
+
+
+def test_a_handle_of_a_fork_with_turns_that_are_not_stored_is_refused(plan: Session) -> None:
+    with plan.fork(id="half") as half:
+        half.append("assistant", "By air.")
+        half.persist()
+        half.append("assistant", "No, by sea.")
+        with pytest.raises(InvalidInput, match="'half' holds what is not stored"):
+            plan.take(half)
+    assert plan.take(half).content == "No, by sea."
+
+
+def test_a_forks_fork_without_turns_of_its_own_has_no_outcome(plan: Session) -> None:
+    with plan.fork(id="middle") as middle:
+        middle.append("assistant", "By air.")
+    middle.fork(id="unsaid").persist()
+    with pytest.raises(InvalidInput, match="'unsaid' has no turns of its own"):
+        plan.take("unsaid", "By air.")

@@ -112,6 +112,7 @@ def vectors() -> dict[str, Any]:
         '"server":"files","started":1767323045000000,"tool":"read file","version":"1.2"}],'
         '["c2",true,{"outcome":"refused","refused_by":"agent:guard"}]]}',
     )
+    taken = _facts({"taken": [7, "ef" * 32]}, f'{{"taken":[7,"{"ef" * 32}"]}}')
     # 2026-01-02T03:04:05.678901Z: `date -ud 2026-01-02T03:04:05 +%s` and the microseconds
     time, early = "1767323045678901", "-1000000"
     content = [_salted("text", "Plan a trip"), _salted("json", '[{"type":"text","text":"\u96ea \U0001f600"}]')]
@@ -136,7 +137,7 @@ def vectors() -> dict[str, Any]:
         "rules": "digest = hex(SHA-256(tag, then of each field: its length as 8 bytes big-endian, its UTF-8 bytes))",
         "genesis": GENESIS,
         "cases": [
-            *(*content, _salted("text", "", ""), *texts, called, answered, summary, told, tools),
+            *(*content, _salted("text", "", ""), *texts, called, answered, summary, told, tools, taken),
             *(first, second, third, fourth, fork, standing, _prompt(1, 0, "Be brief"), _prompt(2, 5, ""), score),
         ],
         "chain": [each["digest"] for each in (first, second, third)],

@@ -92,6 +92,9 @@ def _copied_and_altered(store: Repository) -> None:
     asked.append("user", "And again")
     asked.persist()
     asked.compact(lambda _: "two", keep_turns=1)
+    with asked.fork(id="asked-otherwise") as tried:
+        tried.append("assistant", "Look there")
+    asked.take(tried, "One may look there.")
     store.flatten("asked", id="asked-again")
     store.set_label("asked", "second")
 

@@ -8,11 +8,12 @@ from typing import Final
 from pyoxigraph import NamedNode
 
 from trails import parts, vocab
-from trails.errors import HeadConflict, InvalidInput
+from trails.errors import HeadConflict, InvalidInput, TrailsError
 from trails.model import Derivation, SessionRecord, Turn
 from trails.plumbing import draft, names
 from trails.plumbing.names import Name
 from trails.plumbing.worktree import Worktree
+from trails.records.turns import turn_type
 from trails.store.contract import Change, PreconditionFailed
 
 Summary = str | Callable[[tuple[Turn, ...]], str]
@@ -22,8 +23,8 @@ _SPOKEN: Final = "assistant"
 
 def take(target: Worktree, fork: Name, summary: Summary | None, *, role: str, dry_run: bool, by: str | None) -> Turn:
     """Append the outcome of a fork to the session that it was forked from, and store it; see `Session.take`."""
-    if isinstance(fork, Worktree) and fork.workspace is not target.workspace:
-        raise InvalidInput(f"session {fork.id!r} is of another store; push it here first")
+    if isinstance(fork, Worktree):
+        _refuse_unstored(target, fork)
     chain = names.lineage(target.workspace, fork)
     turns = target.workspace.reader.unpacked.turns(chain)
     tail = _own(target, chain, turns)
@@ -39,14 +40,21 @@ def take(target: Worktree, fork: Name, summary: Summary | None, *, role: str, dr
             target.take_back()
             return turn
         try:
-            target.persist(_unmoved(chain[0], len(turns)))
+            target.persist(_unmoved(chain[0], head))
         except PreconditionFailed as failure:
             target.take_back()
-            raise _moved(target, chain[0], head) from failure
+            raise _moved(target, chain[0], head, failure) from failure
         except BaseException:  # an interrupt too: the turn must not be stored later, of a fork that went on
             target.take_back()
             raise
     return turn
+
+
+def _refuse_unstored(target: Worktree, fork: Worktree) -> None:
+    if fork.workspace is not target.workspace:
+        raise InvalidInput(f"session {fork.id!r} is of another store; push it here first")
+    if fork.pending or not fork.stored:
+        raise InvalidInput(f"fork {fork.id!r} holds what is not stored; persist it first, then take its outcome")
 
 
 def _own(target: Worktree, chain: Sequence[SessionRecord], turns: Sequence[Turn]) -> tuple[Turn, ...]:
@@ -58,7 +66,7 @@ def _own(target: Worktree, chain: Sequence[SessionRecord], turns: Sequence[Turn]
             f"session {fork.id!r} is no fork of {target.id!r}, so it has no outcome to take; cherry-pick turns of it instead"
         )
     tail = tuple(turns[min(record.starts_at for record in chain[:below]) :])
-    if not tail:
+    if not tail or tail[-1].session_id != fork.id:
         raise InvalidInput(f"fork {fork.id!r} has no turns of its own: there is no outcome to take")
     return tail
 
@@ -96,12 +104,17 @@ def _said(summary: Summary | None, tail: tuple[Turn, ...], fork_id: str) -> str:
     return made
 
 
-def _unmoved(fork: SessionRecord, length: int) -> Change:
-    """Return the condition that a fork has no turn more than were read of it."""
-    return Change(forbid=[(None, vocab.INDEX, vocab.integer(length), NamedNode(fork.iri))])
+def _unmoved(fork: SessionRecord, head: Turn) -> Change:
+    """Return the condition that a fork's head is there, and no turn after it."""
+    after = (None, vocab.INDEX, vocab.integer(head.index + 1), NamedNode(fork.iri))
+    return Change(require=[turn_type(head)], forbid=[after])
 
 
-def _moved(target: Worktree, fork: SessionRecord, head: Turn) -> HeadConflict:
+def _moved(target: Worktree, fork: SessionRecord, head: Turn, failure: PreconditionFailed) -> TrailsError:
+    if failure.present is None:
+        return InvalidInput(
+            f"fork {fork.id!r} was deleted while its outcome was taken; nothing was written to {target.id!r}"
+        )
     turns = target.workspace.reader.turns(target.workspace.reader.lineage(fork.id))
     return HeadConflict(
         f"fork {fork.id!r} moved on while its outcome was taken: its head is {turns[-1].digest[:16]} after {len(turns)} turns, "
