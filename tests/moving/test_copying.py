@@ -125,6 +125,10 @@ def test_a_dump_that_is_cut_short_or_altered_is_refused(source: Path, tmp_path: 
     file.write_bytes(whole.replace(b"turn 5", b"turn 6"))
     with pytest.raises(InvalidInput, match="altered"):
         copy(file, tmp_path / "other.trails")
+    unframed = [line for line in lines[2:] if not line.startswith(b"# trails log ")]
+    file.write_bytes(b"".join(unframed))
+    with pytest.raises(InvalidInput, match="altered"):
+        copy(file, tmp_path / "other.trails")
     assert not (tmp_path / "other.trails").exists()
 
 

@@ -198,7 +198,7 @@ def _from_dump(file: Path, lines: dumping.SortedLines) -> _Source:
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as error:
         raise InvalidInput(f"{file} is no whole dump: {error}; nothing was copied") from error
     found = _Source(str(file), lines, log)
-    if (has_end or log is not None) and said != [b"%d" % found.quads, found.sha256.encode()]:
+    if (has_end or said is not None or log is not None) and said != [b"%d" % found.quads, found.sha256.encode()]:
         raise InvalidInput(
             f"{file} is cut short or was altered: it does not hold what its end says; nothing was copied"
         )

@@ -46,6 +46,13 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
 
 
+def test_an_empty_store_is_opened_again_on_the_index_that_it_has(url: str, tmp_path: Path) -> None:
+    trails.open(url, create=True).close()
+    for _ in range(3):
+        trails.open(url).close()
+    assert len(list((tmp_path / "cache" / "trails").glob("*/*"))) == 1
+
+
 _SWAP = """UPDATE trails_records a SET body = b.body, body_digest = b.body_digest FROM trails_records b
     WHERE a.store = (mine) AND b.store = (mine) AND a.number IN (3, 4) AND b.number = 7 - a.number"""
 _BROKEN = [

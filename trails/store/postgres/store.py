@@ -59,7 +59,8 @@ def open_store(location: str, *, create: bool = False) -> PostgresStore:
         if create:
             log.make()
         head = log.find()
-        store = _of_cache(log, head) or _of_snapshot(log, head)
+        cached = _of_cache(log, head)
+        store = _of_snapshot(log, head) if cached is None else cached  # an empty store has no length, and is one
     except BaseException:
         log.close()
         raise
