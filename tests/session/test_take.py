@@ -291,3 +291,19 @@ def test_a_forks_fork_without_turns_of_its_own_has_no_outcome(plan: Session) -> 
     middle.fork(id="unsaid").persist()
     with pytest.raises(InvalidInput, match="'unsaid' has no turns of its own"):
         plan.take("unsaid", "By air.")
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_summary_is_refused(plan: Session, text: str) -> None:
+    for summary in (text, lambda _: text):
+        with pytest.raises(InvalidInput, match="summary of fork 'try' is empty"):
+            plan.take("try", summary)
+    assert len(plan) == 2
+
+
+def test_a_coroutine_is_refused_where_nothing_awaits_it(plan: Session) -> None:
+    async def summary(_: Sequence[Turn]) -> str:
+        return "never"
+
+    with pytest.raises(InvalidInput, match=r"trails\.aio"):
+        plan.take("try", summary)  # type: ignore[arg-type] # what a stranger gives

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -31,6 +32,8 @@ def take(target: Worktree, fork: Name, summary: Summary | None, *, role: str, dr
     head = tail[-1]
     _refuse_unready(target, head)
     text = _said(summary, tail, chain[0].id)
+    if not text.strip():
+        raise InvalidInput(f"the summary of fork {chain[0].id!r} is empty; say what came of it")
     made = draft.derived(
         role, text, Derivation(session_id=head.session_id, index=head.index, digest=head.digest), author=by
     )
@@ -99,6 +102,9 @@ def _said(summary: Summary | None, tail: tuple[Turn, ...], fork_id: str) -> str:
     if not callable(summary):
         raise InvalidInput(f"a summary is a text, or a function of the fork's own turns, not {summary!r:.80}")
     made: object = summary(tail)
+    if inspect.iscoroutine(made):
+        made.close()
+        raise InvalidInput("a coroutine was given as summary; in an event loop use the sessions of trails.aio")
     if not isinstance(made, str):
         raise InvalidInput(f"the function given as summary returned {made!r:.80}, and a text is wanted")
     return made
