@@ -25,7 +25,7 @@ def run(setting: Setting) -> list[Result]:
         assert len(ids) == forks + 1
         bound = {name: queries.find(name) for name in _NAMES}
         texts = [
-            query.bind(**({"session": "root"} if name == "family" else {"sessions": ids}))
+            query.bind(sessions=["root"] if name == "family" else ids)
             for name, query in bound.items()
         ]
         contestants = [

@@ -127,9 +127,10 @@ def test_the_main_module_of_whoever_verifies_is_not_run_again(filled: Path, tmp_
 
 def test_nothing_is_left_running_or_lying_about(filled: Path, many: list[int]) -> None:
     before = sorted(path.relative_to(filled) for path in filled.rglob("*") if path.is_file())
+    others = children()  # servers that other tests go on with
     with trails.open(filled, read_only=True) as store:
         store.verify()
-        assert children() == []
+        assert set(children()) <= set(others)
     assert sorted(path.relative_to(filled) for path in filled.rglob("*") if path.is_file()) == before
 
 
