@@ -55,7 +55,7 @@ def test_what_was_acknowledged_is_there_after_a_synchronous_standby_took_over(
                     if number >= 50:
                         enough.set()
         except BaseException as error:  # noqa: BLE001 - told by the test's own thread
-            failed.append(error)
+            failed.append(error.__context__ or error)
             enough.set()
 
     writer = threading.Thread(target=write)
