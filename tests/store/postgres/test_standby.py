@@ -11,8 +11,8 @@ import pytest
 import trails
 from tests.support import clusters
 from tests.support.clusters import Cluster
-from tests.support.machines import Size
 from trails import StoreFailed
+from trails.store.postgres import server
 
 
 @pytest.fixture
@@ -34,9 +34,10 @@ def url_of(primary: Cluster, standby: Cluster) -> str:
 
 @pytest.mark.slow
 def test_what_was_acknowledged_is_there_after_a_synchronous_standby_took_over(
-    pair: tuple[Cluster, Cluster], size: Size
+    pair: tuple[Cluster, Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     primary, standby = pair
+    monkeypatch.setattr(server, "PATIENCE", 60.0)  # a busy machine promotes slowly
     primary.wait_for_standby()
     acknowledged: list[str] = []
     failed: list[BaseException] = []
