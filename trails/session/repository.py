@@ -21,6 +21,7 @@ from trails.errors import InvalidInput
 from trails.handles import Handle
 from trails.model import SessionRecord, VerifyReport
 from trails.plumbing import (
+    backwards,
     called,
     deletion,
     detach,
@@ -1030,7 +1031,7 @@ class Repository(Handle, public=True):
         if validate.text(text, "the query") in queries.load_all():
             asked = queries.find(text)
             bound = asked.bind(**parameters)
-            for known in (called.answer, uses.answer):
+            for known in (called.answer, uses.answer, backwards.answer):
                 if (told := known(self.workspace, asked, parameters)) is not None:
                     return told
             if (few := narrowing.narrowed(self.workspace, asked, parameters, self._asked)) is not None:

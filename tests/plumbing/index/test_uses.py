@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from datetime import timedelta
 from random import Random
@@ -15,7 +16,7 @@ import trails
 from tests.plumbing.index.test_figures import START, _over_turns, _steps
 from tests.support.machines import examples
 from trails import Repository, TrailsError, queries
-from trails.plumbing import narrowing, uses
+from trails.plumbing import backwards, narrowing, uses
 
 NAMES = ["periods-of-use", "two-principals", "another-model-answered", "incomplete-turns", "undelegated-turns"]
 
@@ -27,6 +28,25 @@ def told(store: Repository, name: str, **values: Any) -> Any:
     if found is not None:
         return found
     return narrowing.narrowed(store.workspace, query, values, store.store.query)
+
+
+@given(seed=st.integers(0, 2**32))
+@examples(60)
+def test_times_that_run_backwards_are_those_of_the_query_over_the_turns(seed: int) -> None:
+    random = Random(seed)
+    with trails.open(":memory:") as store:
+        steps = _steps(random)
+        steps[0](store)
+        for _ in range(30):
+            with suppress(TrailsError, IndexError):
+                random.choice(steps)(store)
+        store.summaries()
+        found = backwards.answer(store.workspace, queries.find("times-backwards"), {})
+        assert found is not None
+        expected = _over_turns(store, "times-backwards")
+        assert Counter(tuple(row) for row in found) == Counter(tuple(row) for row in expected)
+        order = [(row["session"], row["index"], row["what"]) for row in found]
+        assert order == [(row["session"], row["index"], row["what"]) for row in expected]
 
 
 @pytest.mark.parametrize("name", NAMES)
