@@ -206,7 +206,7 @@ def _steps(random: Random, *, unit: int = 4) -> list[Callable[[Repository], obje
         append,
         append,
         append,
-        lambda store: store.load(some(store)).fork().persist(),
+        lambda store: store.load(some(store)).fork(created=START + timedelta(hours=random.randint(0, 60))).persist(),
         lambda store: store.flatten(some(store)),
         lambda store: store.detach(some(store)),
         lambda store: store.delete(some(store), children=random.choice(["cascade", "detach"])),

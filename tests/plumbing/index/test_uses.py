@@ -82,6 +82,22 @@ def test_the_rows_are_those_of_the_query_over_the_turns(name: str, seed: int) ->
             assert found.variables == expected.variables
 
 
+def test_a_turn_before_the_one_that_it_follows_and_a_fork_before_what_it_inherits(memory: Repository) -> None:
+    chat = memory.create(id="chat", created=START)
+    for hours in (2, 1, 5):  # the second is earlier than the first
+        chat.append("user", "Hello", time=START + timedelta(hours=hours))
+    chat.persist()
+    fork = chat.fork(at=3, id="fork", created=START + timedelta(hours=4))
+    fork.append("user", "Hi", time=START + timedelta(hours=6))
+    fork.persist()
+    memory.summaries()
+    rows = [(row["what"], row["session"][-4:], row["index"]) for row in memory.select("times-backwards").to_dicts()]
+    assert rows == [("turn", "chat", 1), ("fork", "fork", 3)]
+    found = backwards.answer(memory.workspace, queries.find("times-backwards"), {})
+    assert found is not None
+    assert len(found) == 2
+
+
 def test_a_sitting_ends_after_a_longer_gap_and_not_at_the_gap(memory: Repository) -> None:
     chat = memory.create(id="chat", principal="alice")
     for seconds in (0, 1800, 3601, 3601 + 1801):
