@@ -31,6 +31,9 @@ class _Group(NamedTuple):
     calls: int
     tokens: tuple[int, int, int, int]
     cost: float | None
+    timed: int
+    took: int
+    """Microseconds, of those calls whose beginning and end were told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class _Question:
     columns: Callable[[_Sum], tuple[ox.Literal, ...]]
     parameter: str | None = None
     """The parameter that holds the first of what is grouped by to some values."""
+    of_all: frozenset[str] = frozenset()
+    """Columns of which a call has the least that is told anywhere; of the others, the least told where it was made."""
 
 
 @dataclass(slots=True)
@@ -50,11 +55,15 @@ class _Sum:
     unpriced: int = 0
     tokens: tuple[int, int, int, int] = (0, 0, 0, 0)
     cost: Decimal | None = None
+    timed: int = 0
+    took: int = 0
 
     def add(self, found: _Group) -> None:
         self.calls += found.calls
         read, written, cached, caches = (a + b for a, b in zip(self.tokens, found.tokens, strict=True))
         self.tokens = read, written, cached, caches
+        self.timed += found.timed
+        self.took += found.took
         if found.cost is None:
             self.unpriced += found.calls
         else:  # as it was reported, not as the nearest binary fraction: sums of these drift
@@ -66,6 +75,12 @@ class _Sum:
             return vocab.integer(0)
         return ox.Literal(validate.decimal(self.cost), datatype=vocab.DECIMAL)
 
+    def seconds(self) -> ox.Literal:
+        """Return how long the calls took as the engine gives it: a whole number where that was told of none."""
+        if not self.timed:
+            return vocab.integer(0)
+        return ox.Literal(validate.decimal(Decimal(self.took).scaleb(-6)), datatype=vocab.DECIMAL)
+
 
 def _used(found: _Sum) -> tuple[ox.Literal, ...]:
     return vocab.integer(found.calls), *map(vocab.integer, found.tokens), found.price()
@@ -75,7 +90,13 @@ def _paid(found: _Sum) -> tuple[ox.Literal, ...]:
     return vocab.integer(found.calls), vocab.integer(found.unpriced), found.price()
 
 
+def _lasted(found: _Sum) -> tuple[ox.Literal, ...]:
+    spent = map(vocab.integer, found.tokens[:2])
+    return vocab.integer(found.calls), vocab.integer(found.timed), found.seconds(), *spent, found.price()
+
+
 _QUESTIONS: Final[Mapping[str, _Question]] = {
+    "model-time": _Question(("principal", "provider", "model"), _lasted, "principal", frozenset({"provider", "model"})),
     "cost": _Question(("principal", "author", "model"), _paid, "principal"),
     "token-usage-by-model": _Question(("model",), _used),
     "token-usage-by-session": _Question(("home",), _used, "session"),
@@ -84,6 +105,7 @@ _TERMS: Final[Mapping[str, Callable[[str], ox.NamedNode | ox.Literal]]] = {
     "principal": lambda name: ox.NamedNode(iris.principal(name)),
     "author": ox.NamedNode,
     "model": ox.Literal,
+    "provider": ox.Literal,
     "home": lambda session_id: ox.NamedNode(iris.session(session_id)),
 }
 """By column of `calls`, what stands for its value in the answer."""
@@ -98,7 +120,7 @@ def answer(workspace: Workspace, query: QueryFile, values: Mapping[str, Any]) ->
     asks for one value twice.
     """
     asked = _QUESTIONS.get(query.name)
-    if asked is None or query.folder == "core" or not _is_near(workspace):
+    if asked is None or query.folder == "core" or not is_near(workspace):
         return None
     given = query.terms(**values)
     wanted = None if asked.parameter is None else given[asked.parameter]
@@ -114,18 +136,21 @@ def answer(workspace: Workspace, query: QueryFile, values: Mapping[str, Any]) ->
         for group, found in sorted(terms, key=lambda each: [term.value for term in each[0]])
         if wanted is None or group[0] in wanted
     ]
-    return _solutions([column.name for column in query.columns], rows)
+    return solutions([column.name for column in query.columns], rows)
 
 
-def _is_near(workspace: Workspace) -> bool:
+def is_near(workspace: Workspace) -> bool:
     """Tell whether the figures are there, and hold all but a little of what the log tells."""
     behind = workspace.index.behind(FIGURES)
     return behind <= _NEAR and behind < workspace.store.log.reached.lines
 
 
-def _solutions(names: Sequence[str], rows: Iterable[Sequence[ox.NamedNode | ox.Literal]]) -> Solutions:
+def solutions(names: Sequence[str], rows: Iterable[Sequence[ox.NamedNode | ox.Literal | None]]) -> Solutions:
     """Return rows as the engine gives them: it alone makes its rows."""
-    lines = ["\t".join(f"?{name}" for name in names), *("\t".join(map(str, row)) for row in rows)]
+    lines = [
+        "\t".join(f"?{name}" for name in names),
+        *("\t".join("" if each is None else str(each) for each in row) for row in rows),
+    ]
     found = ox.parse_query_results("".join(f"{line}\n" for line in lines), format=ox.QueryResultsFormat.TSV)
     assert isinstance(found, ox.QuerySolutions)  # noqa: S101 - a table is never a yes or no
     return Solutions(tuple(names), list(found))
@@ -153,18 +178,21 @@ _MUCH: Final = (
 )
 _ONCE: Final = (
     "SELECT {by}, count(*), ifnull(sum(input), 0), ifnull(sum(output), 0), ifnull(sum(cache_read), 0),"
-    " ifnull(sum(cache_write), 0), cost FROM calls"
+    " ifnull(sum(cache_write), 0), count(ended - began), ifnull(sum(ended - began), 0), cost FROM calls"
     " WHERE counts AND digest NOT IN (SELECT digest FROM calls WHERE NOT counts){scope} GROUP BY {by}, cost"
 )
 _AGAIN: Final = (
-    "SELECT digest, rank, home, principal, author, model, input, output, cache_read, cache_write, cost FROM calls"
+    "SELECT digest, rank, home, principal, author, model, input, output, cache_read, cache_write, cost, provider, began, ended"
+    " FROM calls"
     " WHERE digest IN (SELECT digest FROM calls WHERE NOT counts)"
     " AND digest IN (SELECT digest FROM calls WHERE 1{scope}) ORDER BY digest, rank"
 )
 _COLUMNS: Final = (
     "digest", "rank", "home", "principal", "author", "model", "input", "output", "cache_read", "cache_write", "cost",
+    "provider", "began", "ended",
 )  # fmt: skip
 _TOKENS: Final = _COLUMNS[6:10]
+_ENDS: Final = ("began", "ended")
 
 
 def _is_much(told: Mapping[str, Any]) -> bool:
@@ -174,7 +202,7 @@ def _is_much(told: Mapping[str, Any]) -> bool:
 def _told_once(rows: Iterable[Sequence[Any]], width: int) -> Iterator[_Group]:
     """Give the calls that one turn tells of."""
     for row in rows:
-        yield _Group(tuple(row[:width]), row[width], tuple(row[width + 1 : width + 5]), row[-1])
+        yield _Group(tuple(row[:width]), row[width], tuple(row[width + 1 : width + 5]), row[-1], row[-3], row[-2])
 
 
 def _told_again(told_again: Iterable[Mapping[str, Any]], asked: _Question) -> Iterator[_Group]:
@@ -182,11 +210,16 @@ def _told_again(told_again: Iterable[Mapping[str, Any]], asked: _Question) -> It
     for _, rows in groupby(told_again, key=lambda each: each["digest"]):
         told = list(rows)
         first = [each for each in told if each["rank"] == told[0]["rank"]]
-        key = tuple(_least(by, [each[by] for each in first]) for by in asked.by)
+        key = tuple(_least(by, [each[by] for each in (told if by in asked.of_all else first)]) for by in asked.by)
         read, written, cached, caches = (min(each[name] or 0 for each in told) for name in _TOKENS)
         costs = [each["cost"] for each in told]
         is_told = any(cost is not None for cost in costs)
-        yield _Group(key, 1, (read, written, cached, caches), min(cost or 0.0 for cost in costs) if is_told else None)
+        cost = min(cost or 0.0 for cost in costs) if is_told else None
+        began, ended = (min((each[name] for each in told if each[name] is not None), default=None) for name in _ENDS)
+        is_timed = began is not None and ended is not None
+        yield _Group(
+            key, 1, (read, written, cached, caches), cost, int(is_timed), (ended or 0) - (began or 0) if is_timed else 0
+        )
 
 
 def _least(by: str, parts: Sequence[str]) -> str:

@@ -21,12 +21,14 @@ from trails.errors import InvalidInput
 from trails.handles import Handle
 from trails.model import SessionRecord, VerifyReport
 from trails.plumbing import (
+    backwards,
     called,
     deletion,
     detach,
     forest,
     labels,
     names,
+    narrowing,
     pages,
     pruning,
     redact_matching,
@@ -35,6 +37,7 @@ from trails.plumbing import (
     statistics,
     summaries,
     unfinished,
+    uses,
 )
 from trails.plumbing.forest import Forest
 from trails.plumbing.index.figures import By, Sort
@@ -1013,7 +1016,7 @@ class Repository(Handle, public=True):
         SELECT gives rows that hold RDF terms by name or position (`to_dicts()` gives Python values), ASK a bool,
         CONSTRUCT and DESCRIBE lists of triples. In a text of your own, patterns outside GRAPH match all graphs, unless
         `union` is False or the text says with FROM or FROM NAMED which graphs it is over (SPARQL 1.1, 13.2); queries of
-        the catalogue say in full which graphs they read; those that add up all model calls are answered from the store's index
+        the catalogue say in full which graphs they read; some that would read every turn are answered from the store's index
         where that is there, with the same rows. The prefixes trails, prov, rdf, rdfs and xsd are declared already.
 
         Raises `InvalidInput` for text over 64 KiB, nested deeper than 200, using SERVICE or LOAD, or not SPARQL (the
@@ -1028,9 +1031,12 @@ class Repository(Handle, public=True):
         if validate.text(text, "the query") in queries.load_all():
             asked = queries.find(text)
             bound = asked.bind(**parameters)
-            if (summed := called.answer(self.workspace, asked, parameters)) is not None:
-                return summed
-            return query_guard.on_thread(lambda: self.store.query(bound), len(bound))
+            for known in (called.answer, uses.answer, backwards.answer):
+                if (told := known(self.workspace, asked, parameters)) is not None:
+                    return told
+            if (few := narrowing.narrowed(self.workspace, asked, parameters, self._asked)) is not None:
+                return few
+            return self._asked(bound)
         if text.replace("_", "").replace("-", "").isalnum():
             queries.find(text)  # raises, naming what there is
         if parameters:
@@ -1038,6 +1044,10 @@ class Repository(Handle, public=True):
         return query_guard.answer(
             text, lambda: self.store.query(text, union=union and not query_guard.names_graphs(text))
         )
+
+    def _asked(self, bound: str) -> Result:
+        """Return the result of a text of the catalogue, asked on a thread of its own."""
+        return query_guard.on_thread(lambda: self.store.query(bound), len(bound))
 
     def select(self, text: str, /, *, union: bool = True, **parameters: Any) -> Solutions:
         """Return the rows of a SELECT, as `query` does; raise `InvalidInput` for any other form, naming its method.

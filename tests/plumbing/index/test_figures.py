@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import trails
 from tests.support.machines import examples
-from trails import InvalidInput, Repository, TrailsError, queries, usage
+from trails import Call, InvalidInput, Repository, TrailsError, queries, usage
 from trails.plumbing import called, draft
 from trails.plumbing.index.keeper import FIGURES
 from trails.store.contract import Solutions
@@ -170,14 +170,23 @@ def _steps(random: Random, *, unit: int = 4) -> list[Callable[[Repository], obje
     def append(store: Repository) -> None:
         session = store.load(some(store))
         for _ in range(random.randint(1, 3)):
-            time = START + timedelta(hours=random.randint(0, 60))
+            time = START + timedelta(hours=random.randint(0, 60), microseconds=random.choice([0, 1, 250_000]))
+            author = random.choice([None, None, "carol d", "bob", "agent:p", "agent:other one"])
             if random.random() < 0.4:
-                session.worktree.append(draft.make("user", "a", timed=False))
+                timed = {"time": time} if random.random() < 0.7 else {"timed": False}
+                session.worktree.append(draft.make("user", "a", author=author, **timed))
                 continue
             usage = {"input_tokens": random.randint(0, 9), "output_tokens": random.randint(0, 9)}
             cost = {"cost": random.randint(0, 8) / unit} if random.random() < 0.5 else {}
             model = random.choice(["m-1", "m-2", None])
-            session.append("assistant", "b", model=model, usage=usage | cost if model else None, time=time)
+            began = time - timedelta(microseconds=random.randint(0, 9_000_000)) if random.random() < 0.6 else None
+            ended = time if random.random() < 0.6 else None
+            call = Call(started=began, ended=ended, provider=random.choice([None, "acme", "b c"]))
+            more: dict[str, Any] = {
+                "usage": usage | cost if model else None,
+                "call": call if random.random() < 0.5 else None,
+            }
+            session.append("assistant", "b", model=model, time=time, author=author, **more)
         session.persist()
 
     def pick(store: Repository) -> None:
@@ -197,7 +206,7 @@ def _steps(random: Random, *, unit: int = 4) -> list[Callable[[Repository], obje
         append,
         append,
         append,
-        lambda store: store.load(some(store)).fork().persist(),
+        lambda store: store.load(some(store)).fork(created=START + timedelta(hours=random.randint(0, 60))).persist(),
         lambda store: store.flatten(some(store)),
         lambda store: store.detach(some(store)),
         lambda store: store.delete(some(store), children=random.choice(["cascade", "detach"])),
@@ -274,7 +283,7 @@ def test_figures_are_those_of_the_catalogues_queries_on_any_store(seed: int) -> 
         assert store.stats().total.turns == len(digests)
 
 
-@pytest.mark.parametrize("name", ["cost", "token-usage-by-model", "token-usage-by-session"])
+@pytest.mark.parametrize("name", ["cost", "token-usage-by-model", "token-usage-by-session", "model-time"])
 @given(seed=st.integers(0, 2**32))
 @examples(40)
 def test_a_query_that_adds_up_calls_gives_the_same_rows_from_the_figures_as_over_the_turns(
@@ -303,7 +312,7 @@ def test_a_query_that_adds_up_calls_gives_the_same_rows_from_the_figures_as_over
             assert summed.variables == told.variables
 
 
-@pytest.mark.parametrize("name", ["cost", "token-usage-by-model", "token-usage-by-session"])
+@pytest.mark.parametrize("name", ["cost", "token-usage-by-model", "token-usage-by-session", "model-time"])
 def test_a_query_is_asked_of_the_turns_where_there_are_no_figures(memory: Repository, name: str) -> None:
     fill(memory)
     assert called.answer(memory.workspace, queries.find(name), {}) is None
@@ -328,7 +337,7 @@ def test_a_value_that_no_parameter_takes_is_refused_also_where_there_are_figures
         memory.query("token-usage-by-session", session="a b\x00")
 
 
-@pytest.mark.parametrize("name", ["cost", "token-usage-by-model", "token-usage-by-session"])
+@pytest.mark.parametrize("name", ["cost", "token-usage-by-model", "token-usage-by-session", "model-time"])
 def test_tokens_that_the_figures_cannot_add_up_are_added_up_over_the_turns(
     memory: Repository, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,10 +30,14 @@ _ROWS: Final = {
             " prompt, activity, own_turns, by_turns FROM sessions"
         ),
         "SELECT s.id, 'meta', m.key, m.value FROM meta m JOIN sessions s ON s.number = m.session",
-        "SELECT s.id, 'turn', t.place, t.time, t.copied, t.digest FROM turns t JOIN sessions s ON s.number = t.session",
+        (
+            "SELECT s.id, 'turn', t.place, t.time, t.copied, t.digest, t.writer, t.agent, t.lacks"
+            " FROM turns t JOIN sessions s ON s.number = t.session"
+        ),
         (
             "SELECT s.id, 'call', c.digest, c.rank, c.home, c.principal, c.author, c.model, c.time, c.day, c.input, c.output,"
-            " c.cache_read, c.cache_write, c.cost FROM calls c JOIN sessions s ON s.number = c.holder"
+            " c.cache_read, c.cache_write, c.cost, c.provider, c.began, c.ended"
+            " FROM calls c JOIN sessions s ON s.number = c.holder"
         ),
     ),
     TEXTS: (
@@ -75,8 +79,8 @@ def _figures(row: SessionRow, turns: Sequence[TurnRow]) -> Iterator[tuple[Any, .
     for key, value in (json.loads(row.meta) if row.meta else {}).items():
         yield row.id, "meta", key, figures.as_json(value)
     for turn in turns:
-        _, place, time, _, _, copied, digest = figures.turn_values(0, turn)
-        yield row.id, "turn", place, time, int(copied), digest
+        _, place, time, _, _, copied, digest, writer, agent, lacks = figures.turn_values(0, turn)
+        yield row.id, "turn", place, time, int(copied), digest, writer, agent, int(lacks)
         for call in turn.calls:
             yield row.id, "call", *figures.call_values(0, call)[1:-1]
 

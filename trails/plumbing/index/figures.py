@@ -36,14 +36,15 @@ CREATE TABLE meta (session INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT N
 CREATE INDEX meta_session ON meta (session, key);
 CREATE TABLE turns (
   session INTEGER NOT NULL, place INTEGER NOT NULL, time INTEGER, day INTEGER, counts INTEGER NOT NULL,
-  copied INTEGER NOT NULL, digest INTEGER NOT NULL
+  copied INTEGER NOT NULL, digest INTEGER NOT NULL, writer TEXT, agent TEXT, lacks INTEGER NOT NULL
 );
 CREATE INDEX turns_session ON turns (session);
 CREATE INDEX turns_copies ON turns (digest) WHERE copied;
+CREATE INDEX turns_lacking ON turns (session) WHERE lacks;
 CREATE TABLE calls (
   holder INTEGER NOT NULL, digest TEXT NOT NULL, rank INTEGER NOT NULL, home TEXT NOT NULL, principal TEXT, author TEXT,
   model TEXT NOT NULL, time INTEGER, day INTEGER, input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER,
-  cost REAL, counts INTEGER NOT NULL
+  cost REAL, provider TEXT NOT NULL, began INTEGER, ended INTEGER, counts INTEGER NOT NULL
 );
 CREATE INDEX calls_holder ON calls (holder);
 CREATE INDEX calls_digest ON calls (digest);
@@ -129,10 +130,10 @@ class Writer:
             return
         number = self._number(row.id)
         self._database.executemany(
-            "INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?)", [turn_values(number, turn) for turn in turns]
+            "INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [turn_values(number, turn) for turn in turns]
         )
         self._database.executemany(
-            f"INSERT INTO calls VALUES ({', '.join('?' * 15)})",  # noqa: S608 - question marks
+            f"INSERT INTO calls VALUES ({', '.join('?' * 18)})",  # noqa: S608 - question marks
             [call_values(number, call) for turn in turns for call in turn.calls],
         )
         self._copies = self._copies or any(turn.is_copy for turn in turns)
@@ -195,10 +196,15 @@ def last_time(turns: Iterable[TurnRow]) -> int | None:
     return max((turn.time for turn in turns if turn.time is not None), default=None)
 
 
+_AUTHORS: Final = ("urn:trails:principal:", "urn:trails:agent:")
+
+
 def turn_values(number: int, turn: TurnRow) -> tuple[Any, ...]:
     """Return the row of a turn of a session."""
     short = int(turn.digest[:_SHORT] or "0", 16)
-    return number, turn.index, turn.time, _day(turn.time), not turn.is_copy, turn.is_copy, short
+    writer, agent = (turn.author if turn.author.startswith(kind) else None for kind in _AUTHORS)
+    when = (turn.time, _day(turn.time))
+    return number, turn.index, *when, not turn.is_copy, turn.is_copy, short, writer, agent, turn.lacks
 
 
 MOST_TOKENS: Final = 1 << 53
@@ -217,6 +223,9 @@ def call_values(number: int, call: CallRow) -> tuple[Any, ...]:
         _day(call.time),
         *(each and min(each, MOST_TOKENS) for each in call.tokens),
         call.cost,
+        call.provider,
+        call.began,
+        call.ended,
         1,
     )
 

@@ -25,6 +25,9 @@ from trails.store.contract import Matching
 PROMPT_LENGTH: Final = 200
 """Characters of a first prompt that are kept."""
 _TOKENS: Final = (vocab.INPUT_TOKENS, vocab.OUTPUT_TOKENS, vocab.CACHE_READ_TOKENS, vocab.CACHE_WRITE_TOKENS)
+_MADE: Final = (vocab.STARTED_AT, vocab.ENDED_AT)
+_KEPT: Final = (vocab.KEPT_START, vocab.KEPT_END)
+_ASSISTANT: Final = "assistant"
 _Tokens = tuple[int | None, int | None, int | None, int | None]
 _Said = Mapping[NamedNode, Sequence[Any]]
 """The objects of one subject, by predicate."""
@@ -64,6 +67,10 @@ class CallRow:
     """The IRI of who made the call: the turn's author."""
     model: str
     time: int | None
+    provider: str
+    began: int | None
+    ended: int | None
+    """When the call began and ended, as it was told."""
     tokens: _Tokens
     """Input, output, read from and written to the provider's cache; None where not reported."""
     cost: float | None
@@ -84,6 +91,8 @@ class TurnRow:
     """The beginning of what a person would read of it, on one line; nothing for what is redacted."""
     said: Said
     calls: tuple[CallRow, ...]
+    lacks: bool
+    """Whether it lacks what others have: a time, an assistant's turn its model, a model call its usage."""
 
 
 @decodes
@@ -188,7 +197,13 @@ def _written_turn(row: SessionRow, turn: StoredTurn) -> TurnRow:
         prompt=one_line(plain[: 4 * PROMPT_LENGTH])[:PROMPT_LENGTH],
         said=what,
         calls=made,
+        lacks=time is None or _lacks(turn.role, facts.model_call),
     )
+
+
+def _lacks(role: str, call: ModelCall | None) -> bool:
+    has_model = call is not None and call.model is not None
+    return (role == _ASSISTANT and not has_model) or (has_model and call is not None and call.usage_json is None)
 
 
 def _made_call(row: SessionRow, turn: StoredTurn, call: ModelCall, time: int | None) -> CallRow:
@@ -196,7 +211,11 @@ def _made_call(row: SessionRow, turn: StoredTurn, call: ModelCall, time: int | N
     spent = dict(usage_facts(call.usage_json)) if call.usage_json is not None else {}
     read, written, cached, caches = (int(spent[each].value) if each in spent else None for each in _TOKENS)
     cost = float(spent[vocab.COST].value) if vocab.COST in spent else None
-    return CallRow(turn.digest, 0, *made, call.model or "", time, (read, written, cached, caches), cost)
+    told = call.call
+    began, ended = (None, None) if told is None else (micros(told.started), micros(told.ended))
+    provider = "" if told is None else told.provider or ""
+    tokens = (read, written, cached, caches)
+    return CallRow(turn.digest, 0, *made, call.model or "", time, provider, began, ended, tokens, cost)
 
 
 @decodes
@@ -236,7 +255,16 @@ def _turn(
         prompt=one_line(plain[: 4 * PROMPT_LENGTH])[:PROMPT_LENGTH],
         said=what,
         calls=tuple(_calls(row, node, said, beside, time)),
+        lacks=time is None or _lacks_in(facts, said),
     )
+
+
+def _lacks_in(facts: _Said, said: Mapping[NamedNode, _Said]) -> bool:
+    calls = [said.get(each, {}) for each in facts.get(vocab.GENERATED_BY, ())]
+    named = [call for call in calls if vocab.MODEL in call]
+    if not named and facts[vocab.ROLE][0].value == _ASSISTANT:
+        return True
+    return any(vocab.USAGE not in call for call in named)
 
 
 def said_in(content: Literal, calls: Iterable[tuple[str, str]]) -> Said:
@@ -281,13 +309,21 @@ def _calls(
         if vocab.MODEL_CALL in call.get(vocab.TYPE, ()):
             digest = quoted or _text(facts, vocab.DIGEST) or node.value
             made = (row.id, row.principal, author)
-            yield CallRow(digest, 2 if is_copy else 0, *made, _text(call, vocab.MODEL), time, *_spent(call))
+            yield CallRow(
+                digest, 2 if is_copy else 0, *made, _text(call, vocab.MODEL), time, *_lasted(call, _MADE), *_spent(call)
+            )
     for each in beside:
         call = said[each]
         for digest, place in product(call.get(vocab.CALL_DIGEST, ()), call.get(vocab.CALLED_IN, ())):
             whom = next((iris.author_name(p.value) for p in call.get(vocab.CALLED_FOR, ())), row.principal)
             made = (iris.session_id(place.value), whom, author)
-            yield CallRow(digest.value, 1, *made, _text(call, vocab.MODEL), time, *_spent(call))
+            yield CallRow(digest.value, 1, *made, _text(call, vocab.MODEL), time, *_lasted(call, _KEPT), *_spent(call))
+
+
+def _lasted(call: _Said, ends: tuple[NamedNode, NamedNode]) -> tuple[str, int | None, int | None]:
+    """Return who served a call, and when it began and ended, as far as that was told."""
+    began, ended = (next((micros(parse_time(t.value)) for t in call.get(each, ())), None) for each in ends)
+    return _text(call, vocab.PROVIDER), began, ended
 
 
 def _spent(call: _Said) -> tuple[_Tokens, float | None]:

@@ -1,0 +1,141 @@
+"""The query `times-backwards` of the catalogue, answered from the figures: they say where, and the turns there are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import pyoxigraph as ox
+
+from trails import iris, vocab
+from trails.plumbing import called
+from trails.plumbing.index.sidefile import SideFile
+from trails.plumbing.workspace import Workspace
+from trails.queries import QueryFile
+from trails.records.terms import parse_time
+from trails.store.contract import Solutions
+
+_NAME: Final = "times-backwards"
+
+
+class _Place(NamedTuple):
+    """Where a time runs backwards: at an index of a session, after a turn that the session or an ancestor owns."""
+
+    session: str
+    at: int
+    owner: str
+    is_fork: bool
+
+
+class _Session(NamedTuple):
+    id: str
+    number: int
+    parent: str | None
+    starts_at: int
+    created: int | None
+
+
+def answer(workspace: Workspace, query: QueryFile, values: Mapping[str, Any]) -> Solutions | None:
+    """Return the rows of the query with its parameters as `QueryFile.bind` takes them.
+
+    None where it must be asked of the store: it is another query, names sessions, or the figures are not there or far behind.
+    """
+    if query.name != _NAME or query.folder == "core" or not called.is_near(workspace):
+        return None
+    if query.terms(**values)["session"] is not None:
+        return None
+    places = workspace.index.figures(lambda file: [*_in_sessions(file), *_at_forks(file)])
+    if places is None:
+        return None
+    rows = [*_runs(workspace), *(row for place in places for row in _rows(workspace, place))]
+    rows.sort(key=lambda row: ("" if row[1] is None else row[1].value, _number(row[2]), row[0].value))
+    return called.solutions([column.name for column in query.columns], rows)
+
+
+def _number(term: Any) -> int:
+    return -1 if term is None else int(term.value)
+
+
+def _in_sessions(file: SideFile) -> Iterator[_Place]:
+    """Yield where a session's turn may be earlier than the one before it, both its own."""
+    names = dict(file.each("SELECT number, id FROM sessions"))
+    at: tuple[int, int] = (-1, -1)
+    before = latest = None
+    found: dict[tuple[int, int], None] = {}
+    for number, place, time in file.each("SELECT session, place, time FROM turns ORDER BY session, place"):
+        if (number, place) != at:
+            before = latest if (number, place - 1) == at else None
+            at, latest = (number, place), None
+        if time is None:
+            continue
+        latest = time if latest is None or time > latest else latest
+        if before is not None and time < before:
+            found[at] = None
+    for number, place in found:
+        yield _Place(names[number], place, names[number], is_fork=False)
+
+
+def _at_forks(file: SideFile) -> Iterator[_Place]:
+    """Yield the forks that may be earlier than the last turn that they inherit, or whose first turn may be."""
+    told = (_Session(*row) for row in file.each("SELECT id, number, parent, starts_at, created FROM sessions"))
+    sessions = {each.id: each for each in told}
+    for fork in sessions.values():
+        owner = _owner(fork, sessions)
+        if owner is None:
+            continue
+        later = file.ask(_LATEST, (owner.number, fork.starts_at - 1))[0][0]
+        first = file.ask(_EARLIEST, (fork.number, fork.starts_at))[0][0]
+        if later is not None and any(each is not None and each < later for each in (fork.created, first)):
+            yield _Place(fork.id, fork.starts_at, owner.id, is_fork=True)
+
+
+_LATEST: Final = "SELECT max(time) FROM turns WHERE session = ? AND place = ?"
+_EARLIEST: Final = "SELECT min(time) FROM turns WHERE session = ? AND place = ?"
+
+
+def _owner(fork: _Session, sessions: Mapping[str, _Session]) -> _Session | None:
+    """Return the ancestor that owns the last turn that a fork inherits."""
+    last, seen = fork.starts_at - 1, {fork.id}
+    at = None if fork.parent is None else sessions.get(fork.parent)
+    while at is not None and at.id not in seen:
+        if at.parent is None or at.starts_at <= last:
+            return at
+        seen.add(at.id)
+        at = sessions.get(at.parent)
+    return None
+
+
+# --- the rows
+
+
+def _rows(workspace: Workspace, place: _Place) -> Iterator[tuple[Any, ...]]:
+    session = ox.NamedNode(iris.session(place.session))
+    for what, (subject, time) in _subjects(workspace, place, session):
+        for after, later in _turns_at(workspace, iris.session(place.owner), place.at - 1):
+            if parse_time(time.value) < parse_time(later.value):
+                yield ox.Literal(what), session, vocab.integer(place.at), subject, time, after, later
+
+
+def _subjects(
+    workspace: Workspace, place: _Place, session: ox.NamedNode
+) -> Iterator[tuple[str, tuple[Any, ox.Literal]]]:
+    for each in _turns_at(workspace, session.value, place.at):
+        yield "turn", each
+    if place.is_fork:
+        for quad in workspace.store.quads((session, vocab.TIME, None, vocab.CATALOG)):
+            assert isinstance(quad.object, ox.Literal)  # noqa: S101 - a time
+            yield "fork", (session, quad.object)
+
+
+def _turns_at(workspace: Workspace, session_iri: str, index: int) -> Sequence[tuple[Any, ox.Literal]]:
+    """Return the turns that a session owns at an index, with their times."""
+    graph, store = ox.NamedNode(session_iri), workspace.store
+    found = (quad.subject for quad in store.quads((None, vocab.INDEX, vocab.integer(index), graph)))
+    turns = [each for each in found if isinstance(each, ox.NamedNode)]
+    times = (quad for turn in turns for quad in store.quads((turn, vocab.TIME, None, graph)))
+    return [(quad.subject, quad.object) for quad in times if isinstance(quad.object, ox.Literal)]
+
+
+def _runs(workspace: Workspace) -> Iterator[tuple[Any, ...]]:
+    for row in workspace.reader.select("backward_runs"):
+        yield ox.Literal("run"), row["session"], None, row["subject"], row["time"], row["subject"], row["later"]
