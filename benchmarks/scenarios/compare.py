@@ -24,10 +24,7 @@ def run(setting: Setting) -> list[Result]:
         ids = [row["session"] for row in store.compare("root", columns="session")]
         assert len(ids) == forks + 1
         bound = {name: queries.find(name) for name in _NAMES}
-        texts = [
-            query.bind(sessions=["root"] if name == "family" else ids)
-            for name, query in bound.items()
-        ]
+        texts = [query.bind(sessions=["root"] if name == "family" else ids) for name, query in bound.items()]
         contestants = [
             Contestant(_OURS, lambda: timed(lambda: store.compare("root", group_by="meta.arm", sort_by="cost"))),
             Contestant(_QUERIES, lambda: timed(lambda: [store.store.query(text) for text in texts])),
