@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any, Final
 
@@ -190,13 +191,17 @@ class Reader:
         """Return a session's whole transcript as `turns` does; turns that packs hold are made when they are touched."""
         session_id = chain[0].id
         runs = lineage.segments(chain, up_to)
+        found = [self._packed(run) for run in runs]
+        counts = self._counts(runs, found)
         parts: list[Part] = []
         tail: list[Turn] = []
-        for run in runs:
-            goes_on = not tail and run.start == (parts[-1].end if parts else 0)
-            packed, rest = self._own(run) if goes_on else ([], self.own_turns(run))
-            parts += packed
-            tail += rest
+        for run, held, count in zip(runs, found, counts, strict=True):
+            packed, rest = self._with_rest(run, held, count)
+            if not tail and run.start == (parts[-1].end if parts else 0):
+                parts += packed
+                tail += rest
+            else:
+                tail += self._joined(packed, rest)
         if self.is_deleted(session_id):
             raise self.not_found(session_id)
         try:
@@ -243,10 +248,10 @@ class Reader:
         """Return the turns of a run: those that a pack holds, where the store has as many, and those that come after."""
         return self._with_rest(run, self._packed(run))
 
-    def _with_rest(self, run: Segment, packed: list[Part]) -> tuple[list[Part], list[Turn]]:
+    def _with_rest(self, run: Segment, packed: list[Part], count: int | None = None) -> tuple[list[Part], list[Turn]]:
         if packed:
             end = packed[-1].end
-            left = self._count(run) - (end - run.start)
+            left = (self._count(run) if count is None else count) - (end - run.start)
             rest = self._noted(Segment(run.record, end, run.end)) if left > 0 else []
             if left == len(rest):
                 return packed, rest
@@ -256,6 +261,21 @@ class Reader:
         end = _OPEN_END if run.end is None else run.end
         ((count,),) = self.select("turns_between", session=run.record.id, start=run.start, end=end)
         return int(count.value)
+
+    def _counts(self, runs: Sequence[Segment], found: Sequence[list[Part]]) -> list[int | None]:
+        """Return how many turns the store has of each run, None for those that are to be counted singly.
+
+        One query counts those that packs hold, and that end where the session of the next run was forked off.
+        """
+        forks = [
+            after.record.id
+            for (run, after), packed in zip(pairwise(runs), found, strict=False)
+            if packed and after.record.parent_session_id == run.record.id and after.record.forked_at_index == run.end
+        ]
+        counted = dict.fromkeys(forks, 0)
+        for fork, turns in self.select_each("turns_before_forks", "forks", forks):
+            counted[iris.session_id(fork.value)] = int(turns.value)
+        return [*(counted.get(after.record.id) for after in runs[1:]), *([None] if runs else [])]
 
     def _noted(self, run: Segment) -> list[Turn]:
         """Return the turns of a run as the engine has them, and have them packed when there is time."""
