@@ -3,47 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyoxigraph as ox
 
 from trails import iris, vocab
-from trails.plumbing import called
+from trails.plumbing import figured
+from trails.plumbing.figured import Row, Terms
 from trails.plumbing.index.moments import moment
 from trails.plumbing.index.sidefile import SideFile
-from trails.plumbing.workspace import Workspace
-from trails.queries import QueryFile
 from trails.records.terms import time_literal
-from trails.store.contract import Solutions
 
 _GAP: Final = 1800
 """Seconds after which a sitting has ended, where the query is not told."""
 _MICROSECONDS: Final = 1_000_000
-_Terms = Mapping[str, Sequence[Any] | None]
-_Row = tuple[ox.NamedNode | ox.Literal | None, ...]
-
-
-def answer(workspace: Workspace, query: QueryFile, values: Mapping[str, Any]) -> Solutions | None:
-    """Return the rows of a query of the catalogue with its parameters as `QueryFile.bind` takes them.
-
-    None where it must be asked of the store: it is none of those here, the figures are not there or far behind, or it asks
-    for one value twice.
-    """
-    asked = _QUERIES.get(query.name)
-    if asked is None or query.folder == "core" or not called.is_near(workspace):
-        return None
-    given = query.terms(**values)
-    if any(each is not None and len(set(each)) < len(each) for each in given.values()):
-        return None
-    rows = workspace.index.figures(lambda file: asked(file, given))
-    return None if rows is None else called.solutions([column.name for column in query.columns], rows)
 
 
 # --- periods of use
 
 
-def _periods(file: SideFile, given: _Terms) -> list[_Row] | None:
+def _periods(file: SideFile, given: Terms) -> list[Row] | None:
     gap = given["gap"]
     if gap is not None and len(gap) != 1:
         return None
@@ -60,7 +40,7 @@ def _periods(file: SideFile, given: _Terms) -> list[_Row] | None:
             untimed[who] += 1
         else:
             times[who].append(time)
-    rows = list[_Row]()
+    rows = list[Row]()
     for who in sorted({*times, *untimed}):
         principal = ox.NamedNode(who)
         if wanted is not None and principal not in wanted:
@@ -99,7 +79,7 @@ def _sittings(times: Sequence[int], gap: int) -> Iterator[tuple[int, int, int]]:
 # --- transcripts of several principals
 
 
-def _two_principals(file: SideFile, given: _Terms) -> list[_Row] | None:
+def _two_principals(file: SideFile, given: Terms) -> list[Row] | None:
     sessions = {row[0]: row for row in file.each("SELECT id, number, parent, starts_at, principal FROM sessions")}
     by_owner: dict[int, list[tuple[str, int, int, int]]] = defaultdict(list)
     for number, writer, turns, first, last in file.each(_WRITERS):
@@ -156,7 +136,7 @@ _BELOW: Final = (
     "SELECT writer, count(*), min(place), max(place) FROM turns"
     " WHERE session = ? AND place < ? AND writer IS NOT NULL GROUP BY writer"
 )
-_QUERIES: Final[Mapping[str, Callable[[SideFile, _Terms], list[_Row] | None]]] = {
-    "periods-of-use": _periods,
-    "two-principals": _two_principals,
+QUERIES: Final[Mapping[str, figured.Question]] = {
+    "periods-of-use": lambda workspace, given: workspace.index.figures(lambda file: _periods(file, given)),
+    "two-principals": lambda workspace, given: workspace.index.figures(lambda file: _two_principals(file, given)),
 }

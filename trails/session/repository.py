@@ -21,14 +21,12 @@ from trails.errors import InvalidInput
 from trails.handles import Handle
 from trails.model import SessionRecord, VerifyReport
 from trails.plumbing import (
-    backwards,
-    called,
+    answered,
     deletion,
     detach,
     forest,
     labels,
     names,
-    narrowing,
     pages,
     pruning,
     redact_matching,
@@ -37,7 +35,6 @@ from trails.plumbing import (
     statistics,
     summaries,
     unfinished,
-    uses,
 )
 from trails.plumbing.forest import Forest
 from trails.plumbing.index.figures import By, Sort
@@ -1031,12 +1028,8 @@ class Repository(Handle, public=True):
         if validate.text(text, "the query") in queries.load_all():
             asked = queries.find(text)
             bound = asked.bind(**parameters)
-            for known in (called.answer, uses.answer, backwards.answer):
-                if (told := known(self.workspace, asked, parameters)) is not None:
-                    return told
-            if (few := narrowing.narrowed(self.workspace, asked, parameters, self._asked)) is not None:
-                return few
-            return self._asked(bound)
+            told = answered.answer(self.workspace, asked, parameters, self._asked)
+            return self._asked(bound) if told is None else told
         if text.replace("_", "").replace("-", "").isalnum():
             queries.find(text)  # raises, naming what there is
         if parameters:

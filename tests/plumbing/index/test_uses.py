@@ -16,7 +16,7 @@ import trails
 from tests.plumbing.index.test_figures import START, _over_turns, _steps
 from tests.support.machines import examples
 from trails import Repository, TrailsError, queries
-from trails.plumbing import backwards, narrowing, uses
+from trails.plumbing import backwards, figured, narrowing, uses
 
 NAMES = ["periods-of-use", "two-principals", "another-model-answered", "incomplete-turns", "undelegated-turns"]
 
@@ -24,7 +24,7 @@ NAMES = ["periods-of-use", "two-principals", "another-model-answered", "incomple
 def told(store: Repository, name: str, **values: Any) -> Any:
     """What is told without the turns, or without most of them; None where they are asked."""
     query = queries.find(name)
-    found = uses.answer(store.workspace, query, values)
+    found = figured.answer(store.workspace, query, values, uses.QUERIES)
     if found is not None:
         return found
     return narrowing.narrowed(store.workspace, query, values, store.store.query)

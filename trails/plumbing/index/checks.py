@@ -31,13 +31,22 @@ _ROWS: Final = {
         ),
         "SELECT s.id, 'meta', m.key, m.value FROM meta m JOIN sessions s ON s.number = m.session",
         (
-            "SELECT s.id, 'turn', t.place, t.time, t.copied, t.digest, t.writer, t.agent, t.lacks"
+            "SELECT s.id, 'turn', t.place, t.time, t.copied, t.digest, t.writer, t.agent, t.lacks,"
+            " t.length, t.answers"
             " FROM turns t JOIN sessions s ON s.number = t.session"
         ),
         (
             "SELECT s.id, 'call', c.digest, c.rank, c.home, c.principal, c.author, c.model, c.time, c.day, c.input, c.output,"
             " c.cache_read, c.cache_write, c.cost, c.provider, c.began, c.ended"
             " FROM calls c JOIN sessions s ON s.number = c.holder"
+        ),
+        (
+            "SELECT s.id, 'asks', c.place, c.id, c.name, c.call"
+            " FROM tool_calls c JOIN sessions s ON s.number = c.session"
+        ),
+        (
+            "SELECT s.id, 'answers', a.place, a.id, a.digest, a.rank, a.failed, a.refused, a.began, a.ended, a.call"
+            " FROM tool_answers a JOIN sessions s ON s.number = a.session"
         ),
     ),
     TEXTS: (
@@ -78,9 +87,14 @@ def _figures(row: SessionRow, turns: Sequence[TurnRow]) -> Iterator[tuple[Any, .
     )
     for key, value in (json.loads(row.meta) if row.meta else {}).items():
         yield row.id, "meta", key, figures.as_json(value)
+    own = iris.session(row.id)
     for turn in turns:
-        _, place, time, _, _, copied, digest, writer, agent, lacks = figures.turn_values(0, turn)
-        yield row.id, "turn", place, time, int(copied), digest, writer, agent, int(lacks)
+        _, place, time, _, _, copied, digest, writer, agent, lacks, length, answers = figures.turn_values(0, turn)
+        yield row.id, "turn", place, time, int(copied), digest, writer, agent, int(lacks), length, int(answers)
+        for told in figures.tool_calls(own, turn):
+            yield row.id, "asks", *told
+        for told in figures.tool_answers(own, turn):
+            yield row.id, "answers", *(int(each) if isinstance(each, bool) else each for each in told)
         for call in turn.calls:
             yield row.id, "call", *figures.call_values(0, call)[1:-1]
 

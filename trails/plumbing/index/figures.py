@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from trails import iris
 from trails.plumbing.index.moments import FAR_PAST, micros
 from trails.plumbing.pages import tie
 
@@ -36,7 +37,8 @@ CREATE TABLE meta (session INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT N
 CREATE INDEX meta_session ON meta (session, key);
 CREATE TABLE turns (
   session INTEGER NOT NULL, place INTEGER NOT NULL, time INTEGER, day INTEGER, counts INTEGER NOT NULL,
-  copied INTEGER NOT NULL, digest INTEGER NOT NULL, writer TEXT, agent TEXT, lacks INTEGER NOT NULL
+  copied INTEGER NOT NULL, digest INTEGER NOT NULL, writer TEXT, agent TEXT, lacks INTEGER NOT NULL,
+  length INTEGER NOT NULL, answers INTEGER NOT NULL
 );
 CREATE INDEX turns_session ON turns (session);
 CREATE INDEX turns_copies ON turns (digest) WHERE copied;
@@ -50,8 +52,17 @@ CREATE INDEX calls_holder ON calls (holder);
 CREATE INDEX calls_digest ON calls (digest);
 CREATE INDEX calls_home ON calls (home);
 CREATE INDEX calls_again ON calls (digest) WHERE NOT counts;
+CREATE TABLE tool_calls (session INTEGER NOT NULL, place INTEGER NOT NULL, id TEXT NOT NULL, name TEXT, call TEXT NOT NULL);
+CREATE INDEX tool_calls_session ON tool_calls (session);
+CREATE TABLE tool_answers (
+  session INTEGER NOT NULL, place INTEGER NOT NULL, id TEXT NOT NULL, digest BLOB NOT NULL, rank INTEGER NOT NULL,
+  failed INTEGER NOT NULL, refused INTEGER NOT NULL, began INTEGER, ended INTEGER, call TEXT
+);
+CREATE INDEX tool_answers_session ON tool_answers (session);
 CREATE TABLE tags (name TEXT NOT NULL);
 """
+_DIGITS: Final = 64
+_HEX: Final = frozenset("0123456789abcdef")
 _SHORT: Final = 15
 """Hex digits of a digest that are kept, as a number: enough to tell a copy from another turn."""
 _DAY: Final = 86_400_000_000
@@ -87,6 +98,8 @@ class Writer:
         for text in (
             "DELETE FROM calls WHERE holder = ?",
             "DELETE FROM turns WHERE session = ?",
+            "DELETE FROM tool_calls WHERE session = ?",
+            "DELETE FROM tool_answers WHERE session = ?",
             "DELETE FROM meta WHERE session = ?",
             "DELETE FROM sessions WHERE number = ?",
         ):
@@ -130,11 +143,21 @@ class Writer:
             return
         number = self._number(row.id)
         self._database.executemany(
-            "INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [turn_values(number, turn) for turn in turns]
+            f"INSERT INTO turns VALUES ({_marks(12)})",  # noqa: S608 - question marks
+            [turn_values(number, turn) for turn in turns],
         )
         self._database.executemany(
-            f"INSERT INTO calls VALUES ({', '.join('?' * 18)})",  # noqa: S608 - question marks
+            f"INSERT INTO calls VALUES ({_marks(18)})",  # noqa: S608 - question marks
             [call_values(number, call) for turn in turns for call in turn.calls],
+        )
+        own = iris.session(row.id)
+        self._database.executemany(
+            "INSERT INTO tool_calls VALUES (?, ?, ?, ?, ?)",
+            [(number, *each) for turn in turns for each in tool_calls(own, turn)],
+        )
+        self._database.executemany(
+            f"INSERT INTO tool_answers VALUES ({_marks(10)})",  # noqa: S608 - question marks
+            [(number, *each) for turn in turns for each in tool_answers(own, turn)],
         )
         self._copies = self._copies or any(turn.is_copy for turn in turns)
         self._digests.update((call.digest, None) for turn in turns for call in turn.calls)
@@ -204,7 +227,37 @@ def turn_values(number: int, turn: TurnRow) -> tuple[Any, ...]:
     short = int(turn.digest[:_SHORT] or "0", 16)
     writer, agent = (turn.author if turn.author.startswith(kind) else None for kind in _AUTHORS)
     when = (turn.time, _day(turn.time))
-    return number, turn.index, *when, not turn.is_copy, turn.is_copy, short, writer, agent, turn.lacks
+    what = (turn.lacks, turn.length, turn.role == "assistant")
+    return number, turn.index, *when, not turn.is_copy, turn.is_copy, short, writer, agent, *what
+
+
+def tool_calls(session_iri: str, turn: TurnRow) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of the calls that a turn of a session asks for."""
+    for each in turn.asks:
+        yield turn.index, each.call_id, each.name, each.iri.removeprefix(session_iri)
+
+
+def tool_answers(session_iri: str, turn: TurnRow) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of the tools' answers that a turn of a session brings."""
+    for each in turn.answers:
+        told = (each.is_error, each.is_refused, each.began, each.ended)
+        call = None if each.call is None else each.call.removeprefix(session_iri)
+        yield turn.index, each.call_id, _bytes(each.digest), each.rank, *told, call
+
+
+def whole(session_iri: str, kept: str) -> str:
+    """Return the IRI of a call of which is kept what follows the session's, where it is that session's own."""
+    return session_iri + kept if kept.startswith("/") else kept
+
+
+def _bytes(digest: str) -> bytes:
+    """Return a digest in half its length; what is none, in its own letters, which are more."""
+    is_digest = len(digest) == _DIGITS and not set(digest) - _HEX
+    return bytes.fromhex(digest) if is_digest else digest.encode()
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
 
 
 MOST_TOKENS: Final = 1 << 53

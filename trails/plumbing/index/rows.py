@@ -14,7 +14,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from trails import iris, parts, vocab
 from trails.decoding import decodes
 from trails.integrity.chain import StoredTurn
-from trails.model import ModelCall
+from trails.model import ModelCall, ToolResult
 from trails.plumbing.index.moments import micros
 from trails.plumbing.index.said import Said, strings
 from trails.records.sessions import decode_records
@@ -27,6 +27,10 @@ PROMPT_LENGTH: Final = 200
 _TOKENS: Final = (vocab.INPUT_TOKENS, vocab.OUTPUT_TOKENS, vocab.CACHE_READ_TOKENS, vocab.CACHE_WRITE_TOKENS)
 _MADE: Final = (vocab.STARTED_AT, vocab.ENDED_AT)
 _KEPT: Final = (vocab.KEPT_START, vocab.KEPT_END)
+_RAN: Final = (vocab.TOOL_STARTED_AT, vocab.TOOL_ENDED_AT)
+_ASKED: Final = (vocab.STARTED_BY, vocab.KEPT_WITH)
+"""What leads from a call, or from a model call that is kept, to its turn."""
+_ANSWERING: Final = (vocab.TOOL_RESULT_OF, vocab.ANSWERS_COPY)
 _ASSISTANT: Final = "assistant"
 _Tokens = tuple[int | None, int | None, int | None, int | None]
 _Said = Mapping[NamedNode, Sequence[Any]]
@@ -77,6 +81,34 @@ class CallRow:
 
 
 @dataclass(frozen=True, slots=True)
+class AskRow:
+    """A tool call that a turn asks for, made there or kept with a copy of the turn."""
+
+    iri: str
+    call_id: str
+    name: str | None
+    """None for what Trails never writes: no text."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """A tool's answer that a turn brings, as the catalogue's queries count it: once for each digest and call id."""
+
+    call_id: str
+    digest: str
+    """The digest of the first turn that brought it."""
+    rank: int
+    """0 where it was brought first, 2 in a copy of that turn."""
+    is_error: bool
+    is_refused: bool
+    began: int | None
+    ended: int | None
+    """When the tool began and ended, as it was told."""
+    call: str | None
+    """The IRI of the call that it answers, where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class TurnRow:
     """A turn that a session owns, with what may be found in it."""
 
@@ -93,6 +125,10 @@ class TurnRow:
     calls: tuple[CallRow, ...]
     lacks: bool
     """Whether it lacks what others have: a time, an assistant's turn its model, a model call its usage."""
+    length: int
+    """Characters of its content as it is stored; 0 for what is redacted."""
+    asks: tuple[AskRow, ...]
+    answers: tuple[AnswerRow, ...]
 
 
 @decodes
@@ -157,7 +193,8 @@ def turns_from(store: Matching, row: SessionRow, index: int) -> list[TurnRow]:
 def _quads_of_turn(store: Matching, turn: Any, graph: NamedNode) -> list[Quad]:
     own = store.quads((turn, None, None, graph))
     beside: set[Any] = {quad.object for quad in own if quad.predicate == vocab.GENERATED_BY}
-    for link in (vocab.STARTED_BY, vocab.KEPT_WITH):
+    beside |= {quad.object for quad in own if quad.predicate == vocab.HAS_RESULT}
+    for link in _ASKED:
         beside |= {quad.subject for quad in store.quads((None, link, turn, graph))}
     return own + [quad for each in beside for quad in store.quads((each, None, None, graph))]
 
@@ -171,15 +208,15 @@ def _by_subject(quads: Iterable[Quad]) -> dict[NamedNode, dict[NamedNode, list[A
 
 
 @decodes
-def written_turns(row: SessionRow, turns: Iterable[StoredTurn]) -> list[TurnRow]:
+def written_turns(row: SessionRow, turns: Iterable[StoredTurn], answered: Mapping[str, str]) -> list[TurnRow]:
     """Return all turns that a session owns, as `all_turns` does, of a graph that was seen to hold what turns are written as.
 
-    None of them may be a copy of another session's.
+    None of them may be a copy of another session's. `answered` has by the IRI of a tool's answer that of the call.
     """
-    return [_written_turn(row, turn) for turn in turns if turn.index >= row.starts_at]
+    return [_written_turn(row, turn, answered) for turn in turns if turn.index >= row.starts_at]
 
 
-def _written_turn(row: SessionRow, turn: StoredTurn) -> TurnRow:
+def _written_turn(row: SessionRow, turn: StoredTurn, answered: Mapping[str, str]) -> TurnRow:
     facts = turn.facts
     calls = tuple((call.name, call.arguments or "") for call in facts.tool_calls)
     what = _said(turn.text, calls, structured=turn.structured, redacted=turn.redacted)
@@ -198,6 +235,24 @@ def _written_turn(row: SessionRow, turn: StoredTurn) -> TurnRow:
         said=what,
         calls=made,
         lacks=time is None or _lacks(turn.role, facts.model_call),
+        length=len(turn.text),
+        asks=tuple(
+            AskRow(iris.tool_call(turn.iri, at), call.id, call.name) for at, call in enumerate(facts.tool_calls)
+        ),
+        answers=tuple(_written_answer(turn, at, each, answered) for at, each in enumerate(facts.tool_results)),
+    )
+
+
+def _written_answer(turn: StoredTurn, at: int, result: ToolResult, answered: Mapping[str, str]) -> AnswerRow:
+    return AnswerRow(
+        call_id=result.call_id,
+        digest=turn.digest,
+        rank=0,
+        is_error=result.is_error,
+        is_refused=result.refused_by is not None,
+        began=micros(result.started),
+        ended=micros(result.ended),
+        call=answered.get(iris.tool_result(turn.iri, at)),
     )
 
 
@@ -223,7 +278,7 @@ def _turns_of(row: SessionRow, said: Mapping[NamedNode, _Said]) -> list[TurnRow]
     """Return the turns among what is said in a session's graph."""
     beside: dict[NamedNode, list[NamedNode]] = defaultdict(list)
     for subject, facts in said.items():
-        for link in (vocab.STARTED_BY, vocab.KEPT_WITH):
+        for link in _ASKED:
             for turn in facts.get(link, ()):
                 beside[turn].append(subject)
     found = [
@@ -243,7 +298,7 @@ def _turn(
         content, [(_text(said[each], vocab.TOOL_NAME), _text(said[each], vocab.ARGUMENTS)) for each in tools]
     )
     plain = "" if content.datatype == vocab.REDACTED else what.shown
-    time = _time(facts)
+    time = _when(facts, vocab.TIME)
     return TurnRow(
         iri=node.value,
         index=int(facts[vocab.INDEX][0].value),
@@ -256,6 +311,9 @@ def _turn(
         said=what,
         calls=tuple(_calls(row, node, said, beside, time)),
         lacks=time is None or _lacks_in(facts, said),
+        length=len(content.value),
+        asks=tuple(_asks(tools, said)),
+        answers=tuple(_answers(node, facts, said)),
     )
 
 
@@ -282,15 +340,43 @@ def _said(text: str, calls: tuple[tuple[str, str], ...], *, structured: bool, re
     return Said(parts.plain_text(value), tuple(strings(value)), calls)
 
 
-def _time(facts: _Said) -> int | None:
-    return next((micros(parse_time(each.value)) for each in facts.get(vocab.TIME, ())), None)
-
-
 def _text(facts: _Said, predicate: NamedNode) -> str:
     for each in facts.get(predicate, ()):
         if isinstance(each, Literal) and each.datatype != vocab.REDACTED:
             return each.value
     return ""
+
+
+# --- tools
+
+
+def _asks(tools: Iterable[NamedNode], said: Mapping[NamedNode, _Said]) -> Iterator[AskRow]:
+    for each in tools:
+        for call_id, name in product(said[each].get(vocab.CALL_ID, ()), said[each].get(vocab.TOOL_NAME, ())):
+            is_text = isinstance(name, Literal) and name.datatype == vocab.STRING
+            yield AskRow(each.value, call_id.value, name.value if is_text else None)
+
+
+def _answers(node: NamedNode, facts: _Said, said: Mapping[NamedNode, _Said]) -> Iterator[AnswerRow]:
+    quoted = _text(facts, vocab.QUOTED_DIGEST)
+    is_copy = bool(quoted) or vocab.ALTERNATE_OF in facts
+    digest = quoted or _text(facts, vocab.DIGEST) or node.value
+    for result in sorted(facts.get(vocab.HAS_RESULT, ()), key=lambda each: each.value):
+        told = said.get(result, {})
+        if vocab.TOOL_RESULT not in told.get(vocab.TYPE, ()):
+            continue
+        calls = [call.value for link in _ANSWERING for call in told.get(link, ())] or [None]
+        for call_id, call in product(told.get(vocab.CALL_ID, ()), calls):
+            yield AnswerRow(
+                call_id=call_id.value,
+                digest=digest,
+                rank=2 if is_copy else 0,
+                is_error=_text(told, vocab.IS_ERROR) == "true",
+                is_refused=vocab.REFUSED_BY in told,
+                began=_when(told, _RAN[0]),
+                ended=_when(told, _RAN[1]),
+                call=call,
+            )
 
 
 # --- what was called for it
@@ -322,8 +408,12 @@ def _calls(
 
 def _lasted(call: _Said, ends: tuple[NamedNode, NamedNode]) -> tuple[str, int | None, int | None]:
     """Return who served a call, and when it began and ended, as far as that was told."""
-    began, ended = (next((micros(parse_time(t.value)) for t in call.get(each, ())), None) for each in ends)
+    began, ended = (_when(call, each) for each in ends)
     return _text(call, vocab.PROVIDER), began, ended
+
+
+def _when(facts: _Said, predicate: NamedNode) -> int | None:
+    return next((micros(parse_time(each.value)) for each in facts.get(predicate, ())), None)
 
 
 def _spent(call: _Said) -> tuple[_Tokens, float | None]:

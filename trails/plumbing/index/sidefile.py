@@ -27,7 +27,7 @@ from trails.store.commitlog import Leaves
 from trails.store.leaflog import NOTHING
 from trails.store.syncing import sync_data, sync_folder
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 """Rises with every change of what an index holds; a file of another one is made anew."""
 _STEP: Final = 1 << 20
 _TRIES: Final = 20

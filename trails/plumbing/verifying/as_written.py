@@ -32,6 +32,7 @@ else stands in a graph, that is seen by the count."""
 _OF_EVERY_TURN: Final = 9
 """How many quads every turn has, beside its time, which may be unknown."""
 _LINKS: Final = frozenset(map(tsv.text, (vocab.GENERATED_BY, vocab.TOOL_RESULT_OF, vocab.ANSWERS_COPY)))
+_ANSWERED: Final = tsv.text(vocab.TOOL_RESULT_OF)
 _SHOWN: Final = frozenset(map(tsv.text, (vocab.SUMMARY_SHOWN, vocab.USED_PROMPT, vocab.KEPT_PROMPT)))
 _LEADING: Final = _LINKS | _SHOWN
 _FACTS: Final = frozenset(map(tsv.text, FACT_PREDICATES))
@@ -91,6 +92,11 @@ class Seen(NamedTuple):
     """and what stands there beside it."""
     quads: int
     """How many there are in all."""
+
+
+def answered(seen: Seen) -> dict[str, str]:
+    """Return by the IRI of a tool's answer that of the call which it answers."""
+    return {tsv.iri(subject): tsv.iri(value) for subject, prop, value in seen.beyond if prop == _ANSWERED}
 
 
 def is_as_written(seen: Seen, inherited: Callable[[], Sequence[Turn]], is_said: Callable[[str], bool]) -> bool:

@@ -14,7 +14,7 @@ from trails.plumbing.index import checks
 from trails.plumbing.index.keeper import PARTS, Index
 from trails.plumbing.index.rows import all_turns, session_row, written_turns
 from trails.plumbing.packs.keeper import Packs
-from trails.plumbing.verifying.as_written import Seen
+from trails.plumbing.verifying.as_written import Seen, answered
 from trails.store.contract import QuadStore
 
 
@@ -48,7 +48,7 @@ class Derived:
         ):  # the store holds what Trails never writes: that is found, and said, elsewhere
             row = session_row(self._store, seen.record.id)
             if row is not None:
-                turns = written_turns(row, seen.rows) if is_written else all_turns(self._store, row)
+                turns = written_turns(row, seen.rows, answered(seen)) if is_written else all_turns(self._store, row)
                 return checks.numbers(self._parts, row, turns)
         return {}
 

@@ -1,0 +1,31 @@
+"""The catalogue's queries that are told without asking the engine for every turn: by which module each of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from trails.plumbing import backwards, branched, called, figured, narrowing, tooled, uses
+from trails.plumbing.figured import Question
+from trails.plumbing.workspace import Workspace
+from trails.queries import QueryFile
+from trails.store.contract import Result, Solutions
+
+_QUESTIONS: Final[Mapping[str, Question]] = {**uses.QUERIES, **tooled.QUERIES, **branched.QUERIES}
+
+
+def answer(
+    workspace: Workspace, query: QueryFile, values: Mapping[str, Any], ask: Callable[[str], Result]
+) -> Solutions | None:
+    """Return the rows of a query of the catalogue with its parameters as `QueryFile.bind` takes them: those over the turns.
+
+    `ask` answers a text. None where the query must be asked of the whole store.
+    """
+    for known in (called.answer, _figured, backwards.answer):
+        if (told := known(workspace, query, values)) is not None:
+            return told
+    return narrowing.narrowed(workspace, query, values, ask)
+
+
+def _figured(workspace: Workspace, query: QueryFile, values: Mapping[str, Any]) -> Solutions | None:
+    return figured.answer(workspace, query, values, _QUESTIONS)
