@@ -72,6 +72,7 @@ def test_the_rows_are_those_of_the_query_over_the_turns(name: str, seed: int) ->
             with suppress(TrailsError, IndexError):  # what cannot be done just then
                 random.choice(steps)(store)
         store.summaries()
+        assert [finding for finding in store.verify().findings if finding.code.startswith("index")] == []
         parameters = {each.name for each in queries.find(name).parameters}
         ids = [record.id for record in store.list(limit=100)]
         asked: list[dict[str, Any]] = [{}]
@@ -87,3 +88,73 @@ def test_the_rows_are_those_of_the_query_over_the_turns(name: str, seed: int) ->
             expected = _over_turns(store, name, **values)
             assert [tuple(row) for row in found] == [tuple(row) for row in expected], values
             assert found.variables == expected.variables
+
+
+def test_a_result_answers_the_latest_call_with_its_id_before_it_on_its_own_branch(memory: Repository) -> None:
+    chat = memory.create(id="chat", principal="alice")
+    for at in (0, 1):  # both ask under one id: the second is answered
+        chat.append("assistant", "", tool_calls=[{"id": "k", "name": "bash", "arguments": {"n": at}}], time=START)
+    chat.persist()
+    fork = chat.fork(at=1, id="fork")
+    fork.append("tool", "late", tool_results=[{"call_id": "k"}], time=START)
+    fork.persist()
+    chat.append("tool", "so", tool_results=[{"call_id": "k"}], time=START)
+    chat.persist()
+    memory.summaries()
+    found = told(memory, "open-tool-calls")
+    assert found is not None
+    rows = [(row["session"][-4:], row["index"], row["elsewhere"]) for row in found.to_dicts()]
+    assert rows == [("chat", 0, True)]
+
+
+def test_what_no_branch_answers_is_told_with_its_arguments(memory: Repository) -> None:
+    chat = memory.create(id="chat")
+    chat.append("assistant", "", tool_calls=[{"id": "k", "name": "bash", "arguments": {"n": 1}}], time=START)
+    chat.append("assistant", "", tool_calls=[{"id": "l", "name": "read", "arguments": {"n": 2}}], time=START)
+    chat.append("tool", "so", tool_results=[{"call_id": "k"}], time=START)
+    chat.persist()
+    memory.summaries()
+    for values in ({}, {"session": "chat"}):
+        found = told(memory, "unanswered-tool-calls", **values)
+        assert found is not None
+        assert [(row["name"], row["arguments"]) for row in found.to_dicts()] == [("read", {"n": 2})]
+    memory.redact("chat", 1)
+    found = told(memory, "unanswered-tool-calls")
+    assert found is not None
+    assert "2" not in [str(row["arguments"]) for row in found.to_dicts()]
+
+
+def test_a_tool_counts_once_with_its_seconds_however_often_its_answer_was_copied(memory: Repository) -> None:
+    chat = memory.create(id="chat", principal="alice")
+    chat.append("assistant", "", tool_calls=[{"id": "k", "name": "bash", "arguments": {}}], time=START)
+    ran = {"call_id": "k", "is_error": True, "started": START, "ended": START + timedelta(milliseconds=2500)}
+    chat.append("tool", "so", tool_results=[ran])
+    chat.persist()
+    other = memory.create(id="other", principal="bob")
+    other.cherry_pick("chat", [0, 1])
+    other.persist()
+    memory.summaries()
+    found = told(memory, "tool-time")
+    assert found is not None
+    (row,) = found.to_dicts()
+    told_of = (row["tool"], row["answers"], row["failed"], row["refused"], row["timed"], float(row["seconds"]))
+    assert (row["principal"][-5:], *told_of) == ("alice", "bash", 1, 1, 0, 1, 2.5)
+
+
+def test_a_fork_shares_what_stands_before_it_and_no_more(memory: Repository) -> None:
+    chat = memory.create(id="chat")
+    for text in ("one", "four", "é🦉"):
+        chat.append("user", text, time=START)
+    chat.persist()
+    first = chat.fork(at=2, id="first")
+    first.append("assistant", "seven!!", time=START)
+    first.persist()
+    memory.load("first").fork(at=1, id="second").persist()
+    memory.summaries()
+    found = told(memory, "shared-turns")
+    assert found is not None
+    assert [tuple(row.values())[2:] for row in found.to_dicts()] == [(2, 1, 2, 7), (1, 0, 1, 3)]
+    after = told(memory, "forks-after")
+    assert after is not None
+    rows = [(row["index"], row["fork"], row["place"], row["content"]) for row in after.to_dicts()]
+    assert (1, "urn:trails:session:first", 2, "seven!!") in rows

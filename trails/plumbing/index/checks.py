@@ -51,7 +51,7 @@ _ROWS: Final = {
     ),
     TEXTS: (
         (
-            "SELECT s.id, 'turn', d.place, d.time, d.tail, d.role, d.author, d.digest, d.copied, t.shown, t.within, t.calls"
+            "SELECT s.id, 'turn', d.place, d.time, d.tail, d.role, d.author, d.digest, d.copied, t.what"
             " FROM docs d JOIN sessions s ON s.number = d.session JOIN said t ON t.doc = d.doc"
         ),
         "SELECT s.id, 'tool', d.place, c.name FROM tools c JOIN docs d ON d.doc = c.doc JOIN sessions s ON s.number = d.session",
@@ -103,7 +103,7 @@ def _texts(row: SessionRow, turns: Sequence[TurnRow]) -> Iterator[tuple[Any, ...
     start = len(iris.session(row.id))
     for turn in turns:
         kept = texts.kept_of(turn, start)
-        yield row.id, "turn", *kept.doc[:-1], int(turn.is_copy), *kept.said
+        yield row.id, "turn", *kept.doc[:-1], int(turn.is_copy), kept.what
         for name in kept.tools:
             yield row.id, "tool", turn.index, name
 
@@ -158,9 +158,14 @@ def _kept(file: SideFile, part: Part) -> dict[str, int]:
     """Return by session id a number that stands for all that a file says of it, in whatever order."""
     found: dict[str, int] = {}
     for text in _ROWS[part]:
-        for row in file.each(text):
+        for row in map(_plain, file.each(text)) if part == TEXTS else file.each(text):
             found[row[0]] = found.get(row[0], 0) + _number(row)
     return found
+
+
+def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a row of the texts with what a turn says as it was before it was compressed, which may be done in many ways."""
+    return (*row[:-1], texts.unpacked(row[-1])) if row[1] == "turn" else row
 
 
 def _number(row: tuple[Any, ...]) -> int:

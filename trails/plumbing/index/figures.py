@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from trails import iris
+from trails.plumbing.index.brevity import brief
 from trails.plumbing.index.moments import FAR_PAST, micros
 from trails.plumbing.pages import tie
 
@@ -61,8 +62,6 @@ CREATE TABLE tool_answers (
 CREATE INDEX tool_answers_session ON tool_answers (session);
 CREATE TABLE tags (name TEXT NOT NULL);
 """
-_DIGITS: Final = 64
-_HEX: Final = frozenset("0123456789abcdef")
 _SHORT: Final = 15
 """Hex digits of a digest that are kept, as a number: enough to tell a copy from another turn."""
 _DAY: Final = 86_400_000_000
@@ -242,18 +241,12 @@ def tool_answers(session_iri: str, turn: TurnRow) -> Iterator[tuple[Any, ...]]:
     for each in turn.answers:
         told = (each.is_error, each.is_refused, each.began, each.ended)
         call = None if each.call is None else each.call.removeprefix(session_iri)
-        yield turn.index, each.call_id, _bytes(each.digest), each.rank, *told, call
+        yield turn.index, each.call_id, brief(each.digest), each.rank, *told, call
 
 
 def whole(session_iri: str, kept: str) -> str:
     """Return the IRI of a call of which is kept what follows the session's, where it is that session's own."""
     return session_iri + kept if kept.startswith("/") else kept
-
-
-def _bytes(digest: str) -> bytes:
-    """Return a digest in half its length; what is none, in its own letters, which are more."""
-    is_digest = len(digest) == _DIGITS and not set(digest) - _HEX
-    return bytes.fromhex(digest) if is_digest else digest.encode()
 
 
 def _marks(count: int) -> str:

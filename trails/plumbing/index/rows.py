@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Any, Final
 
 from pyoxigraph import Literal, NamedNode, Quad
@@ -30,6 +30,7 @@ _KEPT: Final = (vocab.KEPT_START, vocab.KEPT_END)
 _RAN: Final = (vocab.TOOL_STARTED_AT, vocab.TOOL_ENDED_AT)
 _ASKED: Final = (vocab.STARTED_BY, vocab.KEPT_WITH)
 """What leads from a call, or from a model call that is kept, to its turn."""
+_BESIDE: Final = (vocab.GENERATED_BY, vocab.HAS_RESULT)
 _ANSWERING: Final = (vocab.TOOL_RESULT_OF, vocab.ANSWERS_COPY)
 _ASSISTANT: Final = "assistant"
 _Tokens = tuple[int | None, int | None, int | None, int | None]
@@ -182,21 +183,23 @@ def all_turns(store: Matching, row: SessionRow) -> list[TurnRow]:
 def turns_from(store: Matching, row: SessionRow, index: int) -> list[TurnRow]:
     """Return the turns that a session owns from an index on, as far as there is one at each, reading nothing else."""
     graph = NamedNode(iris.session(row.id))
-    quads: list[Quad] = []
+    quads: dict[Any, list[Quad]] = {}
     while found := store.quads((None, vocab.INDEX, vocab.integer(index), graph)):
         for turn in found:
-            quads += _quads_of_turn(store, turn.subject, graph)
+            _read_turn(store, turn.subject, graph, quads)
         index += 1
-    return _turns_of(row, _by_subject(quads))
+    return _turns_of(row, _by_subject(chain.from_iterable(quads.values())))
 
 
-def _quads_of_turn(store: Matching, turn: Any, graph: NamedNode) -> list[Quad]:
-    own = store.quads((turn, None, None, graph))
-    beside: set[Any] = {quad.object for quad in own if quad.predicate == vocab.GENERATED_BY}
-    beside |= {quad.object for quad in own if quad.predicate == vocab.HAS_RESULT}
+def _read_turn(store: Matching, turn: Any, graph: NamedNode, quads: dict[Any, list[Quad]]) -> None:
+    """Read a turn, and what stands beside it, into quads by subject: a call is beside its own turn and that which answers."""
+    own = quads[turn] = store.quads((turn, None, None, graph))
+    beside: set[Any] = {quad.object for quad in own if quad.predicate in _BESIDE}
     for link in _ASKED:
         beside |= {quad.subject for quad in store.quads((None, link, turn, graph))}
-    return own + [quad for each in beside for quad in store.quads((each, None, None, graph))]
+    for each in beside:
+        if each not in quads:
+            quads[each] = store.quads((each, None, None, graph))
 
 
 def _by_subject(quads: Iterable[Quad]) -> dict[NamedNode, dict[NamedNode, list[Any]]]:

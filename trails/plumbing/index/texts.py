@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trails import iris
 from trails.plumbing import pages
+from trails.plumbing.index.brevity import brief, whole
 from trails.plumbing.index.moments import FAR_PAST
 from trails.plumbing.index.said import Said, folded
 
@@ -25,10 +27,10 @@ if TYPE_CHECKING:
 SCHEMA: Final = """
 CREATE TABLE sessions (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, turns INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE docs (
-  doc INTEGER PRIMARY KEY, session INTEGER NOT NULL, place INTEGER NOT NULL, time INTEGER NOT NULL, tail TEXT NOT NULL,
-  role TEXT NOT NULL, author TEXT NOT NULL, digest TEXT NOT NULL, copied INTEGER NOT NULL
+  doc INTEGER PRIMARY KEY, session INTEGER NOT NULL, place INTEGER NOT NULL, time INTEGER NOT NULL, tail TEXT,
+  role TEXT NOT NULL, author TEXT NOT NULL, digest BLOB NOT NULL, copied INTEGER NOT NULL
 );
-CREATE TABLE said (doc INTEGER PRIMARY KEY, shown TEXT NOT NULL, within TEXT, calls TEXT);
+CREATE TABLE said (doc INTEGER PRIMARY KEY, what BLOB NOT NULL);
 CREATE INDEX docs_session ON docs (session);
 CREATE TABLE tools (name TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (name, doc)) WITHOUT ROWID;
 CREATE INDEX tools_doc ON tools (doc);
@@ -41,13 +43,15 @@ _GRAMS: Final = 6
 """So many runs of characters, those that look rarest, narrow down where a text may stand: each takes as long as the others."""
 _FREQUENT: Final = " ETAOINSRHLDCUMFPGWYBVKXJQZ"
 """The characters that stand nearly everywhere, the most frequent first."""
+_EFFORT: Final = 4
+"""How hard zlib tries: more takes longer, and saves little of texts as short as a turn's."""
 _SECOND: Final = 1_000_000
 _HELD: Final = 16 << 20
 """Characters of texts that wait until they are given to FTS5 in the order of their turns' numbers."""
 _BITS: Final = 24
 """A turn's number is the second it is of and, in so many bits, which one of that second: the newest has the greatest."""
 
-_COLUMNS: Final = "d.time, s.id, d.place, d.tail, d.role, d.author, d.digest, d.copied, t.shown, t.within, t.calls"
+_COLUMNS: Final = "d.time, s.id, d.place, d.tail, d.role, d.author, d.digest, d.copied, t.what"
 
 
 class TooMuchTaken(Exception):
@@ -74,21 +78,45 @@ class Found(NamedTuple):
 class Kept(NamedTuple):
     """What is kept of a turn."""
 
-    doc: tuple[int, int, str, str, str, str, bool]
-    """Index, time (that of year 1 where unknown), what its IRI has after its session's, role, author, digest, whether a copy."""
-    said: tuple[str, str | None, str | None]
-    """What is shown of it, and as JSON the texts within and the tools called, where there are any."""
+    doc: tuple[int, int, str | None, str, str, bytes | str, bool]
+    """Index, time (that of year 1 where unknown), what its IRI has after its session's where that is not index and digest,
+    role, author, digest, whether a copy."""
+    what: bytes
+    """What it says, as `_read` takes it."""
     tools: frozenset[str]
 
 
 def kept_of(turn: TurnRow, start: int) -> Kept:
     """Return what is kept of a turn, the first `start` characters of whose IRI are its session's."""
     time, said = FAR_PAST if turn.time is None else turn.time, turn.said
+    tail = turn.iri[start:]
     return Kept(
-        (turn.index, time, turn.iri[start:], turn.role, turn.author, turn.digest, turn.is_copy),
-        (said.shown, _json(said.within), _json(said.calls or None)),
+        (
+            turn.index,
+            time,
+            None if tail == _tail(turn.index, turn.digest) else tail,
+            turn.role,
+            turn.author,
+            brief(turn.digest),
+            turn.is_copy,
+        ),
+        json.dumps([said.shown, said.within, said.calls], ensure_ascii=False).encode(),
         frozenset(said.tools),
     )
+
+
+def _tail(index: int, digest: str) -> str:
+    return iris.turn("", index, digest)
+
+
+def packed(what: bytes) -> bytes:
+    """Return what a turn says as the file has it: compressed, where that makes it shorter."""
+    return min(what, zlib.compress(what, _EFFORT), key=len)
+
+
+def unpacked(kept: bytes) -> bytes:
+    """Return what a turn says as it was before `packed`."""
+    return kept if kept.startswith(b"[") else zlib.decompress(kept)
 
 
 def indexed(text: str) -> str:
@@ -123,8 +151,8 @@ class Writer:
         self._taken = self._taken or bool(docs)
         self._put_grams()
         for (doc,) in docs:
-            (row,) = self._database.execute("SELECT shown, within, calls FROM said WHERE doc = ?", (doc,))
-            gone = (doc, _all_of(_read(*row)))
+            ((what,),) = self._database.execute("SELECT what FROM said WHERE doc = ?", (doc,))
+            gone = (doc, _all_of(_read(what)))
             self._database.execute("INSERT INTO grams (grams, rowid, text) VALUES ('delete', ?, ?)", gone)
         self._database.executemany("DELETE FROM said WHERE doc = ?", docs)
         self._database.executemany("DELETE FROM tools WHERE doc = ?", docs)
@@ -146,13 +174,13 @@ class Writer:
             kept = kept_of(turn, start)
             doc = self._doc(kept.doc[1] // _SECOND)
             docs.append((doc, number, *kept.doc))
-            said.append((doc, *kept.said))
+            said.append((doc, packed(kept.what)))
             text = _all_of(turn.said)
             self._grams.append((doc, text))
             self._characters += len(text)
             tools += ((name, doc) for name in kept.tools)
         self._database.executemany("INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", docs)
-        self._database.executemany("INSERT INTO said VALUES (?, ?, ?, ?)", said)
+        self._database.executemany("INSERT INTO said VALUES (?, ?)", said)
         if self._characters >= _HELD:
             self._put_grams()
         self._database.executemany("INSERT INTO tools VALUES (?, ?)", tools)
@@ -193,15 +221,12 @@ def _all_of(said: Said) -> str:
     return indexed("\n".join(said.texts()))
 
 
-def _json(value: Any) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def _read(shown: str, within: str | None, calls: str | None) -> Said:
+def _read(kept: bytes) -> Said:
+    shown, within, calls = json.loads(unpacked(kept))
     return Said(
         shown,
-        None if within is None else tuple(json.loads(within)),
-        () if calls is None else tuple((name, arguments) for name, arguments in json.loads(calls)),
+        None if within is None else tuple(within),
+        tuple((name, arguments) for name, arguments in calls),
     )
 
 
@@ -269,15 +294,16 @@ def _in_order(rows: Iterable[tuple[Any, ...]], until: int | None, text: str | No
     wanted = None if text is None else folded(text)
     group: list[Found] = []
     second: int | None = None
-    for of, time, session_id, place, tail, role, author, digest, is_copy, *what in rows:
+    for of, time, session_id, place, tail, role, author, kept, is_copy, what in rows:
         if of != second:
             yield from _sorted(group)
             group, second = [], of
-        said = _read(*what)
+        said = _read(what)
         if (until is None or time <= until) and (
             wanted is None or any(wanted in folded(each) for each in said.texts())
         ):
-            iri = iris.session(session_id) + tail
+            digest = whole(kept)
+            iri = iris.session(session_id) + (_tail(place, digest) if tail is None else tail)
             group.append(Found(time, session_id, place, iri, role, author, digest, bool(is_copy), said))
     yield from _sorted(group)
 
