@@ -56,7 +56,7 @@ class StoreConformance:
 
     def test_what_was_committed_is_found_by_query_and_by_pattern(self, open_store: Callable[[], QuadStore]) -> None:
         store = open_store()
-        assert store.commit(Change(add=[_quad(1), _quad(2), _quad(3, graph=DefaultGraph())]))
+        assert store.commit(Change(add=[_quad(1), _quad(2), _quad(3, graph=DefaultGraph())])).written
         assert len(store) == 3
         assert store.quads((_node(1), None, None, None)) == [_quad(1)]
         rows = store.query("SELECT ?s { GRAPH <https://example.org/graph> { ?s ?p ?o } } ORDER BY ?s")
@@ -78,7 +78,9 @@ class StoreConformance:
                 assert {str(quad.object) for quad in store.quads(pattern)} == {str(Literal(number))}
         assert store.quads((None, vocab.INDEX, Literal(255), other)) == []
         forbid = [(None, vocab.INDEX, Literal(255), other)]
-        assert store.commit(Change(add=[Quad(NamedNode("urn:s"), vocab.INDEX, Literal(255), other)], forbid=forbid))
+        assert store.commit(
+            Change(add=[Quad(NamedNode("urn:s"), vocab.INDEX, Literal(255), other)], forbid=forbid)
+        ).written
         store.close()
 
     def test_the_default_graph_is_its_own_unless_a_union_is_asked_for(
@@ -132,7 +134,7 @@ class StoreConformance:
             store.commit(Change(add=[_quad(2)], remove=[_quad(1)], require=[_quad(3)]))
         assert failed.value.missing == _quad(3)
         assert store.quads((None, None, None, None)) == [_quad(1)]
-        assert store.commit(Change(add=[_quad(2)], remove=[_quad(1)], require=[_quad(1)]))
+        assert store.commit(Change(add=[_quad(2)], remove=[_quad(1)], require=[_quad(1)])).written
         assert store.quads((None, None, None, None)) == [_quad(2)]
         store.close()
 
@@ -144,7 +146,7 @@ class StoreConformance:
         with pytest.raises(PreconditionFailed) as failed:
             store.commit(Change(add=[_quad(2)], forbid=[(None, _P, Literal("v"), _G)]))
         assert failed.value.present == _quad(1)
-        assert store.commit(Change(add=[_quad(2)], forbid=[(None, _Q, None, _G)]))
+        assert store.commit(Change(add=[_quad(2)], forbid=[(None, _Q, None, _G)])).written
         store.close()
 
     def test_repeating_a_commit_that_happened_is_a_success_that_writes_nothing(
@@ -153,9 +155,33 @@ class StoreConformance:
         store = open_store()
         store.commit(Change(add=[_quad(1)]))
         change = Change(add=[_quad(2)], remove=[_quad(1)], require=[_quad(1)], forbid=[(_node(2), None, None, None)])
-        assert store.commit(change) is True
-        assert store.commit(change) is False
+        done, again = store.commit(change), store.commit(change)
+        assert (done.written, again.written) == (True, False)
+        assert (again.number, again.link) == (done.number, done.link)
         assert store.quads((None, None, None, None)) == [_quad(2)]
+        store.close()
+
+    def test_a_commit_says_where_the_log_is_and_each_later_one_stands_further_on(
+        self, open_store: Callable[[], QuadStore]
+    ) -> None:
+        store = open_store()
+        numbers = [store.commit(Change(add=[_quad(number)])).number for number in range(3)]
+        assert numbers == [numbers[0], numbers[0] + 1, numbers[0] + 2]
+        assert store.number == numbers[-1]
+        store.close()
+
+    def test_what_was_seen_under_a_token_is_looked_up_again_once_anything_was_removed(
+        self, open_store: Callable[[], QuadStore]
+    ) -> None:
+        store = open_store()
+        store.commit(Change(add=[_quad(1), _quad(2)]))
+        token = store.token
+        store.commit(Change(add=[_quad(3)], require=[_quad(1)], seen=token))
+        assert store.token == token
+        store.commit(Change(remove=[_quad(1)]))
+        assert store.token != token
+        with pytest.raises(PreconditionFailed):
+            store.commit(Change(add=[_quad(4)], require=[_quad(1)], seen=token))
         store.close()
 
     def test_of_many_writers_to_one_place_exactly_one_wins_each_round(
@@ -165,12 +191,15 @@ class StoreConformance:
             pytest.skip("this store declares that it has no compare-and-swap")
         store = open_store()
         rounds, writers = 25, 8
+        other = NamedNode("https://example.org/other")
         wins: list[tuple[int, int]] = []
+        places: list[int] = []
         barrier = threading.Barrier(writers)
 
         def write(writer: int) -> None:
             for number in range(rounds):
                 barrier.wait()
+                places.append(store.commit(Change(add=[_quad(number, f"{writer}", other)])).number)
                 try:
                     store.commit(
                         Change(add=[_quad(number, f"writer {writer}")], forbid=[(_node(number), _P, None, _G)])
@@ -185,6 +214,9 @@ class StoreConformance:
         for thread in threads:
             thread.join()
         assert sorted(number for number, _ in wins) == list(range(rounds))
+        assert len(set(places)) == rounds * writers, (
+            "each commit has a number of its own, also among those that were written together"
+        )
         for number, writer in wins:
             assert store.quads((_node(number), _P, None, _G)) == [_quad(number, f"writer {writer}")]
         store.close()

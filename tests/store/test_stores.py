@@ -138,7 +138,7 @@ def test_a_store_can_be_closed_just_when_a_flush_is_about_to_begin(
     monkeypatch.setattr(embedded, "_FLUSH_AFTER", 1)
     monkeypatch.setattr(threading, "Thread", Overtaken)
     quad = Quad(NamedNode("urn:s"), NamedNode("urn:p"), Literal("before"), NamedNode("urn:g"))
-    assert store.commit(Change(add=[quad]))
+    assert store.commit(Change(add=[quad])).written
     monkeypatch.undo()
     with pytest.raises(StoreFailed, match="is closed"):
         store.quads((None, None, None, None))
@@ -152,8 +152,8 @@ def test_a_commit_of_many_quads_is_there_at_once_and_whole(tmp_path: Path, where
     store = EmbeddedStore(None) if where == "memory" else EmbeddedStore(tmp_path / "store", create=True)
     graph, predicate = NamedNode("urn:g"), NamedNode("urn:p")
     quads = [Quad(NamedNode(f"urn:s{n}"), predicate, Literal(f'"{n}"\n'), graph) for n in range(12_000)]
-    assert store.commit(Change(add=quads))
+    assert store.commit(Change(add=quads)).written
     assert len(store) == 12_000
     assert set(store.quads((None, None, None, graph))) == set(quads)
-    assert store.commit(Change(add=quads, forbid=[(None, None, None, graph)])) is False
+    assert not store.commit(Change(add=quads, forbid=[(None, None, None, graph)])).written
     store.close()

@@ -46,7 +46,7 @@ class Beside:
         self._view = ViewStore(path)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("commit", "drop_graph", "hold", "flush"):
+        if name in ("commit", "drop_graph", "hold", "flush", "token"):
             return getattr(self._owner, name)
         self._owner.hold()  # raises where it is closed
         self._view.refresh()

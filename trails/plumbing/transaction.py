@@ -156,7 +156,7 @@ class Transaction:
         self._refusals += other._refusals
         self._makers += other._makers
 
-    def change(self, *, seen: int | None = None, writer: object = None) -> Change:
+    def change(self, *, seen: object = None, writer: object = None) -> Change:
         """Return the commit as a store takes it; `seen` and `writer` are explained there."""
         return Change(
             add=self._add,
@@ -177,7 +177,7 @@ class Transaction:
         Raises what the precondition that does not hold means, or `otherwise` where that says nothing.
         """
         try:
-            return store.commit(self.change())
+            return store.commit(self.change()).written
         except PreconditionFailed as failure:
             error = self.error(failure, otherwise)
             if error is failure:

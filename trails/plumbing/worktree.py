@@ -76,7 +76,7 @@ class Worktree(Handle):
         self._new_tools: list[Quad] = []
         self._given_up = False
         """Whether its pending turns were discarded, so that a session which was never stored is not missed."""
-        self._seen: int | None = None
+        self._seen: object = None
         self._writer = object()
         """What the store had removed when the row and the last stored turn were last seen there."""
         workspace.holders.add(self)
@@ -258,7 +258,7 @@ class Worktree(Handle):
             if self._drafts and self.record.kind == "worker":
                 raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
             first = self.first_pending
-            removals, epoch = self.workspace.store.removals, self.workspace.packs.epoch
+            token, epoch = self.workspace.store.token, self.workspace.packs.epoch
             quoted = quotes.sources(self.turns[first:])
             tx = self._transaction(first, quoted)
             # This handle's last turn was seen there by its last commit, quoted ones were not.
@@ -270,7 +270,7 @@ class Worktree(Handle):
                 if also is not None and also.asked_for(failure):
                     raise
                 raise tx.error(failure, otherwise=lambda _: self._moved_on(first)) from failure
-            self._seen, self._writer = removals, writer
+            self._seen, self._writer = token, writer
             written = len(self._drafts)
             self.stored = True
             self._drafts.clear()
@@ -365,7 +365,7 @@ class Worktree(Handle):
 
     def _tools_in(self, quads: Sequence[Quad]) -> list[Quad]:
         """Return what the catalog is to say of the tools that a turn names, but for what this handle wrote and is there."""
-        if self._seen != self.workspace.store.removals:
+        if self._seen != self.workspace.store.token:
             self._tools.clear()
         rows = [quad for quad in named_in(quads) if quad not in self._tools]
         self._new_tools += rows

@@ -19,7 +19,7 @@ from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
 from trails.store import frames
 from trails.store.commitlog import Leaves
-from trails.store.contract import Change, PreconditionFailed
+from trails.store.contract import Change, Committed, PreconditionFailed
 from trails.store.frames import CommitRecord
 from trails.store.leaflog import LeafLog
 from trails.store.pattern import Found, Pattern
@@ -34,7 +34,7 @@ class Waiting:
     """A commit that waits for its turn, and what became of it."""
 
     change: Change
-    written: bool = False
+    outcome: Committed | None = None
     done: bool = False
     error: Exception | None = None
 
@@ -60,7 +60,8 @@ class Batch:
     look: Callable[[Pattern], ox.Store]
     """Gives the engine, once it has of all commits before this batch what matches a pattern."""
     log: LeafLog
-    removals: int
+    token: object
+    """What stands for all that was there before this batch."""
     writers: Mapping[object, object]
     """By graph, who wrote to it last."""
     logged: bool
@@ -196,7 +197,7 @@ class Batch:
         return iter(Preview(stored, Found(self._add), self._remove).quads(pattern))
 
     def _unmet(self, change: Change) -> PreconditionFailed | None:
-        if change.seen != self.removals or self._remove:
+        if change.seen != self.token or self._remove:
             for quad in change.require:
                 if not self._has(quad):
                     return PreconditionFailed(missing=quad)

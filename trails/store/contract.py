@@ -35,8 +35,8 @@ class Change:
     `drop` are graphs that go with all their quads, before anything is added.
     `leaves` is called under the lock too, before the write, with the store as it will be (a `Preview`), and returns what
     goes to the store's log with the commit; it may add to the change, through the preview, what only is known then.
-    `seen` says when `require` was last seen to hold: the store's `removals` before that; until something is removed
-    again, it still holds and is not looked up. `writer` stands for whoever knows, from its own last commit, that nothing
+    `seen` says when `require` was last seen to hold: the store's `token` before that; while the store still gives the same
+    one, it still holds and is not looked up. `writer` stands for whoever knows, from its own last commit, that nothing
     in the graphs of `forbid` matches: while nobody else writes to such a graph, it is not looked up either.
     """
 
@@ -45,7 +45,7 @@ class Change:
     require: Sequence[ox.Quad] = ()
     forbid: Sequence[Pattern] = ()
     drop: Sequence[ox.NamedNode] = ()
-    seen: int | None = None
+    seen: object = None
     writer: object = None
     leaves: Callable[[Preview], Sequence[Leaf]] | None = None
 
@@ -66,6 +66,20 @@ class Change:
         if failure.present is None:
             return failure.missing in self.require
         return any(matches(failure.present, pattern) for pattern in self.forbid)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What became of a commit that was not refused, and how far the store's log was then.
+
+    `written` is True where this call wrote it, False where it had all happened before: a repeat after an answer that was
+    lost, say. `number` is that of the last record then, its own where it was written; `link` is that of the log's last line,
+    which stands for all lines before it.
+    """
+
+    written: bool
+    number: int
+    link: str
 
 
 class PreconditionFailed(TrailsError):
@@ -230,8 +244,11 @@ class QuadStore(Protocol):
         ...
 
     @property
-    def removals(self) -> int:
-        """How many writes so far may have removed quads: while it stays the same, what was there is there."""
+    def token(self) -> object:
+        """What stands for all that is there: while the store gives an equal one, nothing that was there is gone.
+
+        The store alone makes it and reads it (`Change.seen`); it means nothing to another store, nor in another process.
+        """
         ...
 
     @property
@@ -256,8 +273,8 @@ class QuadStore(Protocol):
         """Yield all rows of a SELECT as `table` returns them, as they are at the call, and hold few of them in memory."""
         ...
 
-    def commit(self, change: Change) -> bool:
-        """Do a change whole. Return True when it was written, False when it had all happened before (a retry).
+    def commit(self, change: Change) -> Committed:
+        """Do a change whole; return whether it was written now or had all happened before (a retry), and where the log is.
 
         Raises `PreconditionFailed` when a requirement does not hold, `StoreFailed` when writing failed.
         """

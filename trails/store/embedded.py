@@ -29,7 +29,7 @@ from trails.store import capture, engines, maintenance, manifest, marker
 from trails.store.applying import Applier
 from trails.store.commitlog import CommitLog
 from trails.store.committing import Batch, Settled, Waiting, matching
-from trails.store.contract import Change, Durability
+from trails.store.contract import Change, Committed, Durability
 from trails.store.frames import BULK, RELAXED, CommitRecord
 from trails.store.gate import Gate
 from trails.store.leaflog import NOTHING, LeafLog
@@ -195,7 +195,7 @@ class EmbeddedStore(EngineReader):
         return marker.older(note, len(self._log.lines()) if note["format"] < marker.FORMAT else 0)
 
     @property
-    def removals(self) -> int:
+    def token(self) -> object:
         return self._removals
 
     @property
@@ -258,7 +258,7 @@ class EmbeddedStore(EngineReader):
     # --- writing
 
     @engines.let_go
-    def commit(self, change: Change) -> bool:
+    def commit(self, change: Change) -> Committed:
         waiting = Waiting(change)
         self._waiting.append(waiting)
         try:
@@ -272,9 +272,10 @@ class EmbeddedStore(EngineReader):
             raise self._unreadable(waiting.error) from waiting.error
         if waiting.error is not None:
             raise waiting.error
-        if waiting.written:
-            self._flush_when_due(len(change.add) + len(change.remove))
-        return waiting.written
+        if waiting.outcome is None:
+            return Committed(False, self.number, self._log.reached.link)
+        self._flush_when_due(len(change.add) + len(change.remove))
+        return waiting.outcome
 
     def _lead(self, own: Waiting) -> None:
         """Write all commits that wait: decided one after the other, logged with one sync, given to the engine in order."""
@@ -355,8 +356,8 @@ class EmbeddedStore(EngineReader):
             self._applier.put(batch)
         if made:
             self._log.tell(made, last_one.after)
-        for each in batch.settled:
-            each.waiting.written = True
+        for number, each in enumerate(batch.settled, first):
+            each.waiting.outcome = Committed(True, number, each.after.link)
             each.waiting.done = True
 
     def _record(self, records: Sequence[CommitRecord]) -> None:

@@ -13,7 +13,7 @@ import pyoxigraph as ox
 from trails.errors import StoreFailed, StoreReadOnly
 from trails.integrity import leaves
 from trails.store.commitlog import Leaves
-from trails.store.contract import Change, Result
+from trails.store.contract import Change, Committed, Result
 from trails.store.gate import Gate
 from trails.store.leaflog import NOTHING, LeafLog
 from trails.store.mentioned import graphs_of
@@ -133,7 +133,7 @@ class PastStore(EngineReader):
 
     # --- what writes
 
-    def commit(self, change: Change) -> bool:
+    def commit(self, change: Change) -> Committed:
         self._refuse()
 
     def drop_graph(self, graph: ox.NamedNode) -> int:

@@ -14,7 +14,7 @@ import pyoxigraph as ox
 from trails.errors import StoreFailed, StoreReadOnly
 from trails.store import embedded, engines, lockfile, maintenance, marker, position
 from trails.store.commitlog import NAMES
-from trails.store.contract import Change, QuadStore
+from trails.store.contract import Change, Committed, QuadStore
 from trails.store.gate import Gate
 from trails.store.leaflog import LeafLog
 from trails.store.look import Moment, look
@@ -62,7 +62,7 @@ class ViewStore(EngineReader):
         return self._held().number
 
     @property
-    def removals(self) -> int:
+    def token(self) -> object:
         return self._removals
 
     @property
@@ -148,7 +148,7 @@ class ViewStore(EngineReader):
 
     # --- what writes
 
-    def commit(self, change: Change) -> bool:
+    def commit(self, change: Change) -> Committed:
         self._refuse()
 
     def drop_graph(self, graph: ox.NamedNode) -> int:

@@ -75,7 +75,7 @@ def test_a_dropped_graph_is_gone_in_every_index_and_stays_gone_in_the_overlay(
     first.commit(Change(add=[_quad(1), _quad(2)]))
     second.sync()
     assert first.drop_graph(_GRAPH) == 2
-    assert second.commit(Change(add=[_quad(3)], forbid=[(None, None, Literal("v"), _GRAPH)]))
+    assert second.commit(Change(add=[_quad(3)], forbid=[(None, None, Literal("v"), _GRAPH)])).written
     assert second.quads((None, None, None, None)) == [_quad(3)]
     assert first.sync()
     assert first.quads((None, None, None, None)) == [_quad(3)]
