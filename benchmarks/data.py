@@ -13,7 +13,7 @@ import pyoxigraph as ox
 
 import trails
 from trails import Repository, Session, queries, vocab
-from trails.store import Change, EmbeddedStore
+from trails.store import Change, Committed, EmbeddedStore
 
 TEXT_BYTES: Final = 400
 USAGE: Final = {"input_tokens": 1200, "output_tokens": 90}
@@ -128,7 +128,7 @@ class Recording(EmbeddedStore):
         self.written: list[list[ox.Quad]] = []
         super().__init__(path, **options)
 
-    def commit(self, change: Change) -> bool:
+    def commit(self, change: Change) -> Committed:
         """Note what is added, and commit."""
         self.written.append(list(change.add))
         return super().commit(change)

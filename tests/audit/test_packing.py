@@ -139,7 +139,7 @@ def test_a_store_with_a_gap_is_packed_as_it_stands(store: Repository) -> None:
         plan.append("user", f"turn {number}")
     plan.persist()
     [value] = store.store.quads((None, vocab.VALUE, Literal("turn 1"), None))
-    assert store.store.commit(Change(remove=store.store.quads((value.subject, None, None, None))))  # type: ignore[arg-type] # an IRI
+    assert store.store.commit(Change(remove=store.store.quads((value.subject, None, None, None)))).written  # type: ignore[arg-type] # an IRI
     files = packed(store)
     found = verify_export.report(verify_export.Export(io.BytesIO(files["records.nq"])))["findings"]
     assert ("index-gap", 1) in [(each["code"], each["index"]) for each in found]

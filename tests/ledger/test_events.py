@@ -263,7 +263,7 @@ def test_a_session_with_a_new_message_is_not_pruned_for_its_old_turns(store: Rep
 
 
 def alter(store: Repository, remove: list[Quad], add: list[Quad]) -> None:
-    assert store.store.commit(Change(add=add, remove=remove))
+    assert store.store.commit(Change(add=add, remove=remove)).written
 
 
 def changed(quad: Quad, value: Any) -> Quad:

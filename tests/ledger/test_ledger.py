@@ -38,6 +38,7 @@ from trails.aio import AsyncLedger, AsyncRunning
 from trails.aio.workers import Workers
 from trails.integrity import digests
 from trails.ledger.exchange import Running
+from trails.store.contract import Committed
 
 # --- one message at a time (shared case)
 
@@ -104,7 +105,7 @@ def test_the_turns_of_an_exchange_are_written_with_its_end_in_one_commit(memory:
     commits: list[Any] = []
     original = memory.store.commit
 
-    def counted(change: Any) -> bool:
+    def counted(change: Any) -> Committed:
         commits.append(change)
         return original(change)
 

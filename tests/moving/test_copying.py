@@ -17,7 +17,7 @@ from trails import IntegrityError, InvalidInput, Repository, StoreFailed, vocab
 from trails.moving import copying
 from trails.moving.copying import copy
 from trails.plumbing import unfinished
-from trails.store.contract import Change
+from trails.store.contract import Change, Committed
 from trails.store.embedded import EmbeddedStore
 from trails.store.maintenance import Vacuumed
 
@@ -175,7 +175,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
     commit = EmbeddedStore.commit
     left: list[int | None] = [None]
 
-    def cut_short(store: EmbeddedStore, change: Change) -> bool:
+    def cut_short(store: EmbeddedStore, change: Change) -> Committed:
         if left[0] is not None:
             left[0] -= 1
             if left[0] < 0:

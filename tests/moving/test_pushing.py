@@ -14,7 +14,7 @@ import trails
 from trails import ForkDepthExceeded, InvalidInput, Moved, Repository, Session, SessionNotFound, vocab
 from trails.moving.origins import origins
 from trails.moving.planning import tail_name
-from trails.store.contract import Change
+from trails.store.contract import Change, Committed
 from trails.transcripts import rdf
 
 
@@ -426,7 +426,7 @@ def test_a_push_that_was_cut_short_is_done_by_pushing_again(
     ours.redact("plan", 1)
     commit = theirs.store.commit
 
-    def cut_short(change: Change) -> bool:
+    def cut_short(change: Change) -> Committed:
         if any(quad.object == NamedNode("urn:trails:session:other") for quad in change.add):
             raise KeyboardInterrupt
         return commit(change)

@@ -15,7 +15,7 @@ from tests.support.machines import Size
 from tests.support.pasts import hold_against, mark_of, said, walk
 from trails import Repository, vocab
 from trails.integrity.note import new_key
-from trails.store.contract import Change
+from trails.store.contract import Change, Committed
 
 
 def _plan(store: Repository) -> trails.Session:
@@ -288,7 +288,7 @@ def test_with_something_of_every_kind_it_is_whole_at_every_commit(
     marks: list[str] = []
     real = memory.store.commit
 
-    def commit(change: Change) -> bool:
+    def commit(change: Change) -> Committed:
         done = real(change)
         if memory.store.log.reached.lines:
             marks.append(mark_of(memory))

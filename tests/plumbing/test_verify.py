@@ -149,5 +149,5 @@ def test_an_author_under_another_iri_that_means_the_same_name_is_noticed(store: 
     _sound(store)
     [first, *_] = store.store.quads((None, vocab.ATTRIBUTED_TO, None, NamedNode(iris.session("root"))))
     renamed = Quad(first.subject, first.predicate, NamedNode(author), first.graph_name)
-    assert store.store.commit(Change(add=[renamed], remove=[first]))
+    assert store.store.commit(Change(add=[renamed], remove=[first])).written
     assert {finding.code for finding in store.verify("root").findings} >= {"wrong-iri"}

@@ -13,7 +13,7 @@ import trails
 from trails import HasChildren, Inbound, InvalidInput, Ledger, Repository, RequestRefused, Router, iris, queries, vocab
 from trails.records import overrides
 from trails.session import restore
-from trails.store.contract import Change
+from trails.store.contract import Change, Committed
 from trails.transcripts import rdf
 
 DENY_DISCORD = {
@@ -376,7 +376,7 @@ def test_what_another_writer_says_of_a_session_while_it_is_deleted_goes_with_it(
     session = router.route(hello(kind="group")).session_id
     commit, waiting = store.store.commit, ["another writer"]
 
-    def commit_after_another(change: Change) -> bool:
+    def commit_after_another(change: Change) -> Committed:
         if waiting:
             waiting.clear()
             store.set_label(session, "late")

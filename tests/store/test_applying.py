@@ -71,7 +71,9 @@ def test_a_commit_to_another_graph_is_decided_at_once(
 ) -> None:
     with held_up(store, monkeypatch):
         store.commit(Change(add=added))
-        assert store.commit(Change(add=[quad("more", B)], require=[quad("old", B)], forbid=[(A, None, None, B)])).written
+        assert store.commit(
+            Change(add=[quad("more", B)], require=[quad("old", B)], forbid=[(A, None, None, B)])
+        ).written
         with pytest.raises(PreconditionFailed):
             store.commit(Change(add=[quad("yet more", B)], forbid=[(OF, NAME, ox.Literal("old"), B)]))
 

@@ -30,7 +30,7 @@ from trails import (
     vocab,
 )
 from trails.records.tree_entries import Transition
-from trails.store.contract import Change, Solutions
+from trails.store.contract import Change, Committed, Solutions
 from trails.transcripts.rdf import export_session, import_rdf
 from trails.tree import Artifact, Node
 from trails.tree.index import runtime_of
@@ -1053,7 +1053,7 @@ def test_a_restart_that_is_cut_short_goes_on_with_the_next(
     store = trails.open(folder)
     commits, commit = [], store.store.commit
 
-    def fail_at_the_third(change: Change) -> bool:
+    def fail_at_the_third(change: Change) -> Committed:
         commits.append(change)
         if len(commits) == 3:
             raise trails.StoreFailed("the power went out")

@@ -18,7 +18,7 @@ import trails
 from tests.support.sessions import contents, say
 from trails import HasChildren, HeadConflict, IndexGap, InvalidInput, Repository, Session, SessionNotFound, vocab
 from trails.plumbing import deletion, detach
-from trails.store import Change
+from trails.store import Change, Committed
 from trails.transcripts import rdf
 
 PRIVATE = "swordfish-4711"
@@ -44,7 +44,7 @@ def at_each_commit(store: Repository, monkeypatch: pytest.MonkeyPatch, step: Cal
     """Do something just before each commit, given its number."""
     commit, numbers = store.store.commit, itertools.count()
 
-    def after_step(change: Change) -> bool:
+    def after_step(change: Change) -> Committed:
         step(next(numbers))
         return commit(change)
 

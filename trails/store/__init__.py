@@ -6,11 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trails.store.contract import Change, PreconditionFailed, QuadStore, Result, Solutions
+    from trails.store.contract import Change, Committed, PreconditionFailed, QuadStore, Result, Solutions
     from trails.store.embedded import EmbeddedStore
     from trails.store.pattern import Pattern
 
-__all__ = ["Change", "EmbeddedStore", "Pattern", "PreconditionFailed", "QuadStore", "Result", "Solutions"]
+__all__ = ["Change", "Committed", "EmbeddedStore", "Pattern", "PreconditionFailed", "QuadStore", "Result", "Solutions"]
 _HOMES = {"EmbeddedStore": "embedded", "Pattern": "pattern"}
 
 

@@ -81,7 +81,7 @@ class PastStore(EngineReader):
         return 0
 
     @property
-    def removals(self) -> int:
+    def token(self) -> object:
         return 0
 
     def _engine(self) -> ox.Store:
