@@ -111,6 +111,19 @@ def test_a_store_as_it_was_has_await_forms_too() -> None:
     assert play(work) == ["one"]
 
 
+def test_an_awaited_read_may_be_fresh_too(place: Path) -> None:
+    with trails.open(place, create=True) as owner:
+
+        async def work() -> tuple[int, int, int]:
+            async with aio.open(place, read_only=True) as view:
+                owner.create(id="late").persist()
+                before = len(await view.list())
+                after = len(await view.list(fresh=True))
+                return before, after, len(await view.load("late", fresh=True))
+
+        assert anyio.run(work) == (0, 1, 0)
+
+
 def test_an_opening_can_be_awaited_too() -> None:
     async def main() -> bool:
         store = await aio.open(":memory:")

@@ -229,9 +229,10 @@ class Repository(Handle, public=True):
     def refresh(self) -> bool:
         """See everything that was acknowledged before this call; return whether there is something new.
 
-        Sessions that were loaded before stay as they are. A store in PostgreSQL brings in what others committed. A store in a
-        folder that was not opened with `read_only` always sees everything: nothing is done, and False is returned. Raises what
-        opening with `read_only` does, or `StoreFailed` where the server cannot be reached; what was seen stays.
+        Sessions that were loaded before stay as they are. A store in PostgreSQL brings in what others committed, with one trip
+        to the server where that is nothing, or not much. A store in a folder that was not opened with `read_only` always sees
+        everything: nothing is done, and False is returned. With `fresh=True`, `load`, `list`, `summaries` and `query` do this
+        first. Raises what opening with `read_only` does, or `StoreFailed` where no server can be reached; what was seen stays.
 
         >>> import tempfile, trails
         >>> place = tempfile.mkdtemp()
@@ -250,6 +251,10 @@ class Repository(Handle, public=True):
     def sync(self) -> bool:
         """Bring in everything that was committed anywhere before this call: `refresh`, as stores with many writers name it."""
         return self.refresh()
+
+    def _refresh_where(self, fresh: bool) -> None:
+        if fresh:
+            self.refresh()
 
     # --- sessions
 
@@ -368,16 +373,19 @@ class Repository(Handle, public=True):
         max_tokens: int | None = None,
         pinned_count: int = 1,
         counter: Counter | None = None,
+        fresh: bool = False,
     ) -> Session:
         """Return a session with its whole transcript, inherited turns stitched in, ready to append to.
 
         `session` is any name of it, see `resolve`. With `last`, so many of the last turns are read (0 or more), and
         others when something asks for them. With `max_tokens` (1 or more) the session has a `window`: the first
         `pinned_count` turns and the newest that fit, by a `counter` of the tokens of a text. Only those are read then,
-        the newest first, and others when something asks for them.
+        the newest first, and others when something asks for them. With `fresh`, `refresh` comes first: what was committed
+        anywhere before this call is seen, also turns of others in a store in PostgreSQL.
 
         Raises `SessionNotFound`, `ParentMissing`, `ForkCycle`, `ForkDepthExceeded`, `IndexGap` or `IntegrityError`; a
-        transcript that is not whole is never returned. Turns that are read later raise the last two then.
+        transcript that is not whole is never returned. Turns that are read later raise the last two then. With `fresh` it
+        raises what `refresh` does, too.
 
         >>> import trails
         >>> with trails.open(":memory:") as store:
@@ -385,7 +393,9 @@ class Repository(Handle, public=True):
         ...     s = store.load("s", last=2); [turn.content for turn in s.tail(2)], len(s), s[0].content
         (['b', 'c'], 3, 'a')
         """
-        return load(self.workspace, session, window(max_tokens, pinned_count, counter), last)
+        bounds = window(max_tokens, pinned_count, counter)
+        self._refresh_where(fresh)
+        return load(self.workspace, session, bounds, last)
 
     def forest(self, session: Name | None = None) -> Forest:
         """Return the forest of forks and spawned sessions, all of it or a session's own tree; two queries, no transcript.
@@ -509,6 +519,7 @@ class Repository(Handle, public=True):
         sort: Sort = "created",
         limit: int = 50,
         cursor: str | None = None,
+        fresh: bool = False,
     ) -> Page[SessionRecord]:
         """Return one page of session records, by creation, newest first, unless `sort` says otherwise.
 
@@ -518,13 +529,14 @@ class Repository(Handle, public=True):
         `"true"` the boolean). `project` is a project as `summaries` shows it, or the last part of its path. `sort` is
         "created", "activity", "turns" (of the whole transcript) or "tokens" (input and output of its own calls), the
         greatest first. `limit` is 1 to 1,000; `cursor` is the `cursor` of the page before, under the same `sort`. Sessions
-        made while one pages through do not shift the pages.
+        made while one pages through do not shift the pages. With `fresh`, `refresh` comes first, as for `load`.
 
-        Raises `InvalidInput` for a cursor that no page gave.
+        Raises `InvalidInput` for a cursor that no page gave, and what `refresh` does with `fresh`.
         """
         wanted = summaries.Wanted(
             principal, agent, label, meta, project, since, until, active_since, active_until, sort
         )
+        self._refresh_where(fresh)
         return summaries.records(self.workspace, wanted, limit, cursor)
 
     def summaries(
@@ -542,6 +554,7 @@ class Repository(Handle, public=True):
         sort: Sort = "created",
         limit: int = 50,
         cursor: str | None = None,
+        fresh: bool = False,
     ) -> Summaries:
         """Return one page of what tells sessions apart: title, first prompt, turns, tokens, project, last activity.
 
@@ -557,6 +570,7 @@ class Repository(Handle, public=True):
         wanted = summaries.Wanted(
             principal, agent, label, meta, project, since, until, active_since, active_until, sort
         )
+        self._refresh_where(fresh)
         return summaries.summaries(self.workspace, wanted, limit, cursor)
 
     def set_label(self, session: Name, label: str | None, *, by: str | None = None) -> None:
@@ -818,6 +832,7 @@ class Repository(Handle, public=True):
         author: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
+        fresh: bool = False,
     ) -> Page[Hit]:
         """Return one page of the stored turns that hold a text, newest first; those without a time come last.
 
@@ -1007,14 +1022,15 @@ class Repository(Handle, public=True):
         wanted = summaries.Wanted(principal, agent, None, meta, project, since, until)
         return statistics.statistics(self.workspace, by, wanted, model=model, prices=prices_of(prices))
 
-    def query(self, text: str, /, *, union: bool = True, **parameters: Any) -> Result:
+    def query(self, text: str, /, *, union: bool = True, fresh: bool = False, **parameters: Any) -> Result:
         """Return the result of a SPARQL query, or of a query of the catalogue by name with its parameters.
 
         SELECT gives rows that hold RDF terms by name or position (`to_dicts()` gives Python values), ASK a bool,
         CONSTRUCT and DESCRIBE lists of triples. In a text of your own, patterns outside GRAPH match all graphs, unless
         `union` is False or the text says with FROM or FROM NAMED which graphs it is over (SPARQL 1.1, 13.2); queries of
         the catalogue say in full which graphs they read; some that would read every turn are answered from the store's index
-        where that is there, with the same rows. The prefixes trails, prov, rdf, rdfs and xsd are declared already.
+        where that is there, with the same rows. The prefixes trails, prov, rdf, rdfs and xsd are declared already. With
+        `fresh`, `refresh` comes first, as for `load`, and what it raises.
 
         Raises `InvalidInput` for text over 64 KiB, nested deeper than 200, using SERVICE or LOAD, or not SPARQL (the
         message says where, and whether it is an update), and `TrailsError` where the query fails. It runs on a thread of
@@ -1025,7 +1041,9 @@ class Repository(Handle, public=True):
         ...     store.query("SELECT (COUNT(?s) AS ?n) { ?s a trails:Session }").to_dicts()
         [{'n': 0}]
         """
-        if validate.text(text, "the query") in queries.load_all():
+        validate.text(text, "the query")
+        self._refresh_where(fresh)
+        if text in queries.load_all():
             asked = queries.find(text)
             bound = asked.bind(**parameters)
             told = answered.answer(self.workspace, asked, parameters, self._asked)
@@ -1042,7 +1060,7 @@ class Repository(Handle, public=True):
         """Return the result of a text of the catalogue, asked on a thread of its own."""
         return query_guard.on_thread(lambda: self.store.query(bound), len(bound))
 
-    def select(self, text: str, /, *, union: bool = True, **parameters: Any) -> Solutions:
+    def select(self, text: str, /, *, union: bool = True, fresh: bool = False, **parameters: Any) -> Solutions:
         """Return the rows of a SELECT, as `query` does; raise `InvalidInput` for any other form, naming its method.
 
         >>> import trails
@@ -1050,15 +1068,15 @@ class Repository(Handle, public=True):
         ...     store.select("SELECT ?s { ?s a trails:Session }").to_dicts(), store.ask("ASK { ?s a trails:Session }")
         ([], False)
         """
-        return forms.solutions(self.query(text, union=union, **parameters))
+        return forms.solutions(self.query(text, union=union, fresh=fresh, **parameters))
 
-    def ask(self, text: str, /, *, union: bool = True, **parameters: Any) -> bool:
+    def ask(self, text: str, /, *, union: bool = True, fresh: bool = False, **parameters: Any) -> bool:
         """Return the answer of an ASK, as `query` does; raise `InvalidInput` for any other form, naming its method."""
-        return forms.answer(self.query(text, union=union, **parameters))
+        return forms.answer(self.query(text, union=union, fresh=fresh, **parameters))
 
-    def construct(self, text: str, /, *, union: bool = True, **parameters: Any) -> _Triples:
+    def construct(self, text: str, /, *, union: bool = True, fresh: bool = False, **parameters: Any) -> _Triples:
         """Return the triples of a CONSTRUCT or DESCRIBE, as `query` does; raise `InvalidInput` for any other form."""
-        return forms.triples(self.query(text, union=union, **parameters))
+        return forms.triples(self.query(text, union=union, fresh=fresh, **parameters))
 
     @overload
     def graph(self) -> StoreView: ...

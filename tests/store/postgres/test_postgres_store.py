@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import quote
 
 import pytest
@@ -16,6 +17,7 @@ from tests.support.clusters import Cluster
 from trails import HeadConflict, InvalidInput, StoreFailed
 from trails.moving.copying import copy
 from trails.store import Change, PreconditionFailed, QuadStore
+from trails.store.postgres.server import Server, Unreachable
 from trails.store.postgres.store import PostgresStore, open_store
 from trails.testing import StoreConformance
 
@@ -191,3 +193,31 @@ def test_a_password_is_in_no_error_and_no_repr(cluster: Cluster) -> None:
         trails.open(url)
     said = f"{failed.value!r} {failed.value} {failed.value.__cause__} {failed.value.__context__}"
     assert "hunter" not in said
+
+
+def test_bringing_in_nothing_and_a_little_take_one_trip_each(two: tuple[PostgresStore, PostgresStore]) -> None:
+    first, second = two
+    for wanted in (False, True):
+        if wanted:
+            first.commit(Change(add=[_quad(1)]))
+            first.commit(Change(add=[_quad(2)]))
+        before = second.trips
+        assert second.sync() is wanted
+        assert second.trips - before == 1
+
+
+def test_a_read_that_is_to_be_fresh_says_when_the_server_is_away_and_others_go_on(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with trails.open(url, create=True) as store:
+        store.create(id="chat").persist()
+
+        def away(*_: object) -> NoReturn:
+            raise Unreachable("the server is away")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Server, "since", away)
+            with pytest.raises(StoreFailed, match="away"):
+                store.load("chat", fresh=True)
+            assert len(store.load("chat")) == 0
+        assert len(store.load("chat", fresh=True)) == 0

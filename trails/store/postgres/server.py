@@ -118,11 +118,6 @@ class Server:
             )
         return _head(head)
 
-    def head(self) -> Head:
-        """Return where the log ends now."""
-        with self._asked() as connection:
-            return self._of_row(connection.execute(statements.HEAD, (self.id,)).fetchone())
-
     def settings(self) -> Settings:
         """Return what the server says of itself."""
         with self._asked() as connection:
@@ -137,6 +132,17 @@ class Server:
         """Return up to `most` records that follow on a number, in order."""
         with self._asked() as connection:
             return _rows(connection.execute(statements.TAIL, (self.id, after, most)).fetchall())
+
+    def since(self, after: int, most: int) -> tuple[Head, list[Row]]:
+        """Return where the log ended when this was asked, and up to `most` records that follow on a number; in one trip.
+
+        Among the records may be some that were written a moment later than that.
+        """
+        with self._asked() as connection:
+            with connection.pipeline():
+                head = connection.execute(statements.HEAD, (self.id,))
+                tail = connection.execute(statements.TAIL, (self.id, after, most))
+            return self._of_row(head.fetchone()), _rows(tail.fetchall())
 
     def digest(self, number: int) -> bytes | None:
         """Return the digest of the record with a number, None where there is none."""

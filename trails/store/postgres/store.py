@@ -369,15 +369,15 @@ class PostgresStore(EmbeddedStore):
     def sync(self) -> bool:
         """Bring in everything that was committed anywhere before this call; return whether there was anything.
 
-        Raises `StoreFailed` where the server cannot be reached; what is here can be read on.
+        That is one trip to the server for each 500 commits, and one where there are none. Raises `StoreFailed` where the
+        server cannot be reached; what is here can be read on.
         """
         with self._write_lock:
             self._engine()
             try:
-                news = self._catch_up()
+                news, erased = self._catch_up()
             except Unreachable:  # the connection had ended since it was used last; the server may well be there
-                news = self._catch_up()
-            erased = self._server.head().erased
+                news, erased = self._catch_up()
         if erased > self._erased:
             self._vacuum_index(erased)
         self._keep_snapshots()
@@ -390,24 +390,27 @@ class PostgresStore(EmbeddedStore):
             self._note({self.number: self._digest})
         return done
 
-    def _catch_up(self, attempt: _Attempt | None = None) -> bool:
-        """Apply the tail, step by step, without the lock of the row. Under the write lock."""
+    def _catch_up(self, attempt: _Attempt | None = None) -> tuple[bool, int]:
+        """Apply the tail, step by step, without the lock of the row; return whether there was one, and `Head.erased`.
+
+        Under the write lock.
+        """
         news = False
         while True:
-            head = self._server.head()
-            tail = self._server.tail(self.number, _CHUNK)
+            head, tail = self._server.since(self.number, _CHUNK)
             reached = tail[-1].number if tail else self.number
             if not tail and head.number > self.number:
                 raise self._is_broken(self.number + 1)
             further = head._replace(number=reached + 1)
             batch, digest = self._over(tail, head if head.number <= reached else further, attempt)
-            if not tail:
-                return news
-            news = True
-            self._goes_on(reached, digest)
-            self._carry_out(batch)
-            if self._failed is not None:
-                raise self._has_failed()
+            if tail:
+                news = True
+                self._goes_on(reached, digest)
+                self._carry_out(batch)
+                if self._failed is not None:
+                    raise self._has_failed()
+            if reached >= head.number:
+                return news, head.erased
 
     def follow_others(self) -> None:
         """Bring in what others commit as they commit it, on a thread and a connection of their own, until the store closes."""
