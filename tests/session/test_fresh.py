@@ -16,6 +16,7 @@ READS: dict[str, Callable[[Repository, bool], object]] = {
     "load a part": lambda store, fresh: len(store.load("chat", last=1, fresh=fresh)),
     "list": lambda store, fresh: [record.id for record in store.list(fresh=fresh)],
     "summaries": lambda store, fresh: [(each.id, each.turns) for each in store.summaries(fresh=fresh)],
+    "search": lambda store, fresh: [hit.snippet for hit in store.search("and?", fresh=fresh)],
     "query": lambda store, fresh: store.query(_COUNT, fresh=fresh).to_dicts(),  # type: ignore[union-attr] # a SELECT
     "query of the catalogue": lambda store, fresh: len(
         store.query("transcript", session="chat", fresh=fresh).to_dicts()  # type: ignore[union-attr] # a SELECT
@@ -33,6 +34,7 @@ THEN = {
     "load a part": 1,
     "list": ["chat"],
     "summaries": [("chat", 1)],
+    "search": [],
     "query": [{"n": 1}],
     "query of the catalogue": 1,
     "select": [{"n": 1}],
@@ -44,6 +46,7 @@ NOW = {
     "load a part": 2,
     "list": ["late", "chat"],
     "summaries": [("late", 0), ("chat", 2)],
+    "search": ["And?"],
     "query": [{"n": 2}],
     "query of the catalogue": 2,
     "select": [{"n": 2}],

@@ -231,8 +231,9 @@ class Repository(Handle, public=True):
 
         Sessions that were loaded before stay as they are. A store in PostgreSQL brings in what others committed, with one trip
         to the server where that is nothing, or not much. A store in a folder that was not opened with `read_only` always sees
-        everything: nothing is done, and False is returned. With `fresh=True`, `load`, `list`, `summaries` and `query` do this
-        first. Raises what opening with `read_only` does, or `StoreFailed` where no server can be reached; what was seen stays.
+        everything: nothing is done, and False is returned. With `fresh=True`, `load`, `list`, `summaries`, `search` and `query`
+        do this first. Raises what opening with `read_only` does, or `StoreFailed` where no server can be reached; what was
+        seen stays.
 
         >>> import tempfile, trails
         >>> place = tempfile.mkdtemp()
@@ -842,8 +843,9 @@ class Repository(Handle, public=True):
         call's arguments. `session` (any name of it) limits the search to its transcript, inherited turns included;
         without it, a turn that was copied is found once. `author` is a principal or an agent, `agent:NAME` an agent.
         `limit` is 1 to 1,000; `cursor` is the `cursor` of the page before: turns added meanwhile do not shift the pages.
+        With `fresh`, `refresh` comes first, as for `load`.
 
-        Raises `InvalidInput` where nothing is asked for, or for a cursor that no page gave.
+        Raises `InvalidInput` where nothing is asked for, or for a cursor that no page gave, and what `refresh` does with `fresh`.
 
         >>> import trails
         >>> with trails.open(":memory:") as store:
@@ -853,6 +855,7 @@ class Repository(Handle, public=True):
         """
         within = None if session is None else names.text_of(session)
         wanted = search.Wanted(text=text, tool=tool, session=within, role=role, author=author)
+        self._refresh_where(fresh)
         return search.search(self.workspace, wanted, limit=limit, cursor=cursor)
 
     # --- who follows
