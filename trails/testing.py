@@ -142,10 +142,11 @@ class StoreConformance:
         self, open_store: Callable[[], QuadStore]
     ) -> None:
         store = open_store()
-        store.commit(Change(add=[_quad(1)]))
+        store.commit(Change(add=[_quad(1), _quad(3), _quad(4, "w")]))
         with pytest.raises(PreconditionFailed) as failed:
             store.commit(Change(add=[_quad(2)], forbid=[(None, _P, Literal("v"), _G)]))
-        assert failed.value.present == _quad(1)
+        assert set(failed.value.matched) == {_quad(1), _quad(3)}
+        assert failed.value.present in failed.value.matched
         assert store.commit(Change(add=[_quad(2)], forbid=[(None, _Q, None, _G)])).written
         store.close()
 

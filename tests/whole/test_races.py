@@ -315,6 +315,19 @@ def test_what_comes_to_depend_on_a_session_that_is_deleted_alone_keeps_it(
     assert_sound(filled)
 
 
+def test_all_forks_that_came_while_a_session_was_deleted_are_named(
+    filled: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def come() -> None:
+        for name in ("late-b", "late-a"):
+            say(filled.load("fork").fork(id=name), "x")
+
+    once(monkeypatch, filled.reader, "dependants", come)
+    with pytest.raises(HasChildren, match=r"2 dependent sessions \('late-a', 'late-b'\)"):
+        filled.delete("fork")
+    assert_sound(filled)
+
+
 def test_a_fork_that_comes_while_the_children_are_detached_is_detached_too(
     filled: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

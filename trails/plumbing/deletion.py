@@ -77,8 +77,8 @@ def _mark(node: NamedNode) -> Quad:
 
 
 def _has_child(session_id: str, failure: PreconditionFailed) -> HasChildren:
-    child = None if failure.present is None else failure.present.subject
-    return has_children(session_id, [iris.session_id(str(getattr(child, "value", child)))])
+    children = [str(getattr(quad.subject, "value", quad.subject)) for quad in failure.matched]
+    return has_children(session_id, sorted(map(iris.session_id, children)))
 
 
 def _commit(store: QuadStore, doomed: list[str], tx: Transaction) -> None:

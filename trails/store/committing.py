@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
 from typing import Final
 
 import pyoxigraph as ox
@@ -27,6 +27,8 @@ from trails.store.preview import Preview
 
 BULK_FROM: Final = 4_000
 """Quads from which on the engine's bulk loader is quicker than its transactions."""
+_TOLD: Final = 100
+"""Quads that matched what was forbidden, and are told to whoever forbade them."""
 
 
 @dataclass(eq=False, slots=True)
@@ -204,9 +206,9 @@ class Batch:
         for pattern in change.forbid:
             if change.writer is not None and self._last_writer(pattern[3]) is change.writer:
                 continue
-            present = next(self._found(pattern), None)
-            if present is not None:
-                return PreconditionFailed(present=present)
+            matched = list(islice(self._found(pattern), _TOLD))
+            if matched:
+                return PreconditionFailed(matched=matched)
         return None
 
     def _last_writer(self, graph: object) -> object:

@@ -85,13 +85,15 @@ class Committed:
 class PreconditionFailed(TrailsError):
     """A commit's precondition did not hold; nothing was written.
 
-    `missing` is the required quad that does not exist, or `present` the quad that matched a forbidden pattern.
+    `missing` is the required quad that does not exist, or `matched` the quads that matched a forbidden pattern (the
+    first 100 of them), of which `present` is the first.
     """
 
-    def __init__(self, *, missing: ox.Quad | None = None, present: ox.Quad | None = None) -> None:
-        super().__init__(f"required but missing: {missing}" if missing else f"forbidden but present: {present}")
+    def __init__(self, *, missing: ox.Quad | None = None, matched: Sequence[ox.Quad] = ()) -> None:
         self.missing = missing
-        self.present = present
+        self.matched = tuple(matched)
+        self.present = self.matched[0] if matched else None
+        super().__init__(f"required but missing: {missing}" if missing else f"forbidden but present: {self.present}")
 
 
 class Solutions(Sequence[ox.QuerySolution], Tabular):
