@@ -37,7 +37,7 @@ def _differs(packs: Packs, stored: Reader, session_id: str) -> bool:
     record = stored.records([session_id]).get(session_id)
     if record is None:
         return False
-    blocks = packs.blocks(lineage.Segment(record, record.starts_at, None))
+    (blocks,) = packs.blocks([lineage.Segment(record, record.starts_at, None)])
     turns = [turn for block in blocks for turn in block.turns(block.start, block.end)]
     if not turns:
         return False

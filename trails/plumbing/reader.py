@@ -19,6 +19,7 @@ from trails.model import MAIN, NO_FACTS, Facts, SealedTurn, SessionRecord, Syste
 from trails.plumbing import briefs, conversations, overrides
 from trails.plumbing.briefs import Told
 from trails.plumbing.packed import Part, Prefix, Transcript
+from trails.plumbing.packs.block import Block
 from trails.plumbing.packs.keeper import Packs
 from trails.records.conversations import Conversation
 from trails.records.overrides import SessionEntry
@@ -191,7 +192,7 @@ class Reader:
         """Return a session's whole transcript as `turns` does; turns that packs hold are made when they are touched."""
         session_id = chain[0].id
         runs = lineage.segments(chain, up_to)
-        found = [self._packed(run) for run in runs]
+        found = self._packed(runs)
         counts = self._counts(runs, found)
         parts: list[Part] = []
         tail: list[Turn] = []
@@ -214,15 +215,11 @@ class Reader:
             return Transcript(tail=self.unpacked.turns(self.lineage(session_id), up_to))
         return made
 
-    def _packed(self, run: Segment) -> list[Part]:
-        """Return the parts of blocks that a run of a session's own begins with, as far as packs hold it."""
-        if self._packs is None or (run.end is not None and run.end <= run.start):
-            return []
-        found = self._packs.blocks(run)
-        if not found:
-            return []
-        end = found[-1].end if run.end is None else min(run.end, found[-1].end)
-        return [Part(max(run.start, each.start), min(end, each.end), each) for each in found]
+    def _packed(self, runs: Sequence[Segment]) -> list[list[Part]]:
+        """Return the parts of blocks that each of some runs of sessions' own begins with, as far as packs hold it."""
+        if self._packs is None:
+            return [[] for _ in runs]
+        return [_parts(run, blocks) for run, blocks in zip(runs, self._packs.blocks(runs), strict=True)]
 
     def own_turns(self, run: Segment) -> list[Turn]:
         """Return the turns that a session owns in a run of indices, in order of index."""
@@ -230,12 +227,12 @@ class Reader:
 
     def quick_turns(self, run: Segment) -> list[Turn] | None:
         """Return the turns of a run as `own_turns` does where a pack holds the first of them, which is quick; else None."""
-        packed = self._packed(run)
+        (packed,) = self._packed([run])
         return self._joined(*self._with_rest(run, packed)) if packed else None
 
     def packed_turns(self, run: Segment) -> list[Turn] | None:
         """Return the turns of a run where a pack holds all of them; else None. That the store has the last one is enough."""
-        packed = self._packed(run)
+        (packed,) = self._packed([run])
         if not packed or packed[-1].end != run.end:
             return None
         return self._joined(packed, [])
@@ -246,7 +243,8 @@ class Reader:
 
     def _own(self, run: Segment) -> tuple[list[Part], list[Turn]]:
         """Return the turns of a run: those that a pack holds, where the store has as many, and those that come after."""
-        return self._with_rest(run, self._packed(run))
+        (packed,) = self._packed([run])
+        return self._with_rest(run, packed)
 
     def _with_rest(self, run: Segment, packed: list[Part], count: int | None = None) -> tuple[list[Part], list[Turn]]:
         if packed:
@@ -508,6 +506,14 @@ class Reader:
         """Return (session, parent) ids of everything forked from or spawned by a session, directly or not."""
         rows = self.select("descendants", session=session_id)
         return [(iris.session_id(row[0].value), iris.session_id(row[1].value)) for row in rows]
+
+
+def _parts(run: Segment, blocks: Sequence[Block]) -> list[Part]:
+    """Return the parts of a run that blocks hold."""
+    if not blocks:
+        return []
+    end = blocks[-1].end if run.end is None else min(run.end, blocks[-1].end)
+    return [Part(max(run.start, each.start), min(end, each.end), each) for each in blocks]
 
 
 def _turn(session_id: str, row: QuerySolution, facts: dict[str, Facts]) -> Turn:

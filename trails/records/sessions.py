@@ -114,7 +114,10 @@ class _RowReader:
                 f"session {self.session_id!r} has {len(values)} values for {predicate.value}: {shown}; one is right: "
                 "restore the session from an export or a backup, or remove the wrong ones"
             )
-        return getattr(values[0], "value", str(values[0])) if values else None
+        if not values:
+            return None
+        found: str | None = getattr(values[0], "value", None)
+        return str(values[0]) if found is None else found
 
     def number(self, predicate: NamedNode) -> int | None:
         lexical = self.one(predicate)

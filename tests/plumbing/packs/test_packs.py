@@ -258,6 +258,39 @@ def test_a_pack_that_the_store_never_came_to_is_none(place: Path, tmp_path: Path
         assert len(store.load("plan")) == 10
 
 
+def forked(place: Path) -> Callable[[str], Path]:
+    """Fill a store with a session, a fork of it and a fork of that; return where the pack of each is."""
+    fill(place)
+    with trails.open(place) as store:
+        one = say(store.load("plan").fork(at=7, id="one"), *"abcdef")
+        say(one.fork(at=12, id="two"), "w")
+    return lambda name: files.path_of(place / maintenance.INDEX / keeper.FOLDER, name)
+
+
+def test_a_doubt_about_one_pack_of_a_family_is_none_about_the_others(place: Path, read: list[Segment]) -> None:
+    pack = forked(place)
+    shutil.copy(pack("plan"), pack("one"))
+    read.clear()
+    with trails.open(place) as store:
+        turns = store.load("two").turns
+        assert [turn.content for turn in turns] == [*(f"turn {MARKED} {index}" for index in range(7)), *"abcde", "w"]
+    assert [(run.record.id, run.start, run.end) for run in read] == [("one", 7, 12)]
+
+
+def test_of_a_pack_that_went_on_elsewhere_what_the_store_came_to_is_believed(
+    place: Path, tmp_path: Path, read: list[Segment]
+) -> None:
+    pack = forked(place)
+    shutil.copytree(place, tmp_path / "old")
+    with trails.open(place) as store:
+        say(store.load("one"), *"ghij")
+    shutil.copy(pack("one"), files.path_of(tmp_path / "old" / maintenance.INDEX / keeper.FOLDER, "one"))
+    read.clear()
+    with trails.open(tmp_path / "old") as store:
+        assert [turn.content for turn in store.load("one").turns[7:]] == list("abcdef")
+    assert [(run.record.id, run.start) for run in read] == [("one", 11)]
+
+
 def test_a_transcript_with_a_gap_behind_its_pack_is_never_returned(place: Path) -> None:
     fill(place)
     with trails.open(place) as store:
@@ -525,7 +558,7 @@ def test_a_view_believes_no_pack_while_something_is_being_taken_out(place: Path)
     turns = fill(place)
     with trails.open(place) as owner, owner.workspace.packs.erasing():
         with trails.open(place, read_only=True) as view:
-            assert view.workspace.packs.blocks(Segment(view.record("plan"), 0, None)) == []
+            assert view.workspace.packs.blocks([Segment(view.record("plan"), 0, None)]) == [[]]
             assert view.load("plan").turns == tuple(turns)
         assert owner.load("plan").turns == tuple(turns)
 

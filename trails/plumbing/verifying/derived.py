@@ -55,7 +55,7 @@ class Derived:
     def _differs(self, seen: Seen) -> bool:
         """Tell whether a pack would be believed that says other of a session than the store."""
         record = seen.record
-        blocks = self._packs.blocks(Segment(record, record.starts_at, None))
+        (blocks,) = self._packs.blocks([Segment(record, record.starts_at, None)])
         said = [turn for block in blocks for turn in block.turns(block.start, block.end)]
         own = [row for row in seen.rows if row.index >= record.starts_at]
         return len(said) > len(own) or not all(map(_is_of, said, own))
