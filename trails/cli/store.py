@@ -70,7 +70,15 @@ def vacuum(as_json: bool) -> None:
         report = store.maintenance.vacuum()
     sizes = f"{report.bytes_before:,} bytes before, {report.bytes_after:,} after"
     answer(report, sizes, click.echo, as_json=as_json)
-    note(f"what was deleted or redacted is in no file of the store any more; {IN_OLDER_COPIES}")
+    if not report.behind:
+        note(f"what was deleted or redacted is in no file of the store any more; {IN_OLDER_COPIES}")
+        return
+    note(f"what was deleted or redacted is in the store no more; {IN_OLDER_COPIES}")
+    for each in report.behind:
+        heard = "" if each.heard is None else f", last heard from at {each.heard.isoformat(timespec='seconds')}"
+        state = "closed" if each.is_closed else "open"
+        note(f"it may still be in the files of {each.process} (index {each.index}, {state}{heard})")
+    note("`sync` there, or close it and delete that folder in the cache of its machine (`trails guide postgres`)")
 
 
 @command("upgrade")
@@ -97,7 +105,9 @@ def upgrade_store(backup_folder: Path | None, as_json: bool) -> None:
     else:
         report = upgrade(store_folder(), backup=backup_folder)
     said = f"the store has format {report.after} now; as it was, it is at {report.backup}"
-    if report.backup is None:
+    if report.backup is None and report.steps:
+        said = f"the store has format {report.after}; its sessions are as they were"
+    elif report.backup is None:
         said = f"the store has format {report.before}, the newest; nothing was to do"
     answer(report, (*report.steps, *report.notes), echo_each, said=said, as_json=as_json)
 

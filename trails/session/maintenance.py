@@ -32,7 +32,8 @@ class Maintenance(Handle, public=True):
 
         Takes as much free space again as the store has; other threads read on meanwhile. Backups, dumps and exports
         that were made before still hold the text. In memory there is nothing to do. What is derived beside the store (the
-        index of figures and texts, packed transcripts) is made anew, too.
+        index of figures and texts, packed transcripts) is made anew, too. Of a store in PostgreSQL, the indexes of other
+        processes that have not caught up are named in `behind`: they lose the text with their next `sync`.
         """
         deletion.sweep_pending(self._store)
         sweep.sweep_names(self._store)

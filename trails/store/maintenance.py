@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -39,16 +40,37 @@ _NOT_COPIED: Final = frozenset({LOCK, POSITION, INDEX, "LOCK", f"{marker.NAME}.n
 
 
 @dataclass(frozen=True, slots=True)
+class Behind:
+    """An index of another process whose files may still hold what a vacuum took out of the store."""
+
+    process: str
+    """The machine and the number of the process that has it, or had it last."""
+    index: str
+    """The name of its folder in the cache of that machine."""
+    is_closed: bool
+    heard: datetime | None
+    """When its process was last heard from, by the server's clock."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values, ready for JSON."""
+        return {**asdict(self), "heard": None if self.heard is None else self.heard.isoformat()}
+
+
+@dataclass(frozen=True, slots=True)
 class Vacuumed:
-    """What `vacuum` did: the number of quads, and the bytes of the store's files before and after."""
+    """What `vacuum` did: the number of quads, and the bytes of the store's files before and after.
+
+    `behind` are the indexes of other processes of a store in PostgreSQL that have not caught up with it.
+    """
 
     quads: int
     bytes_before: int
     bytes_after: int
+    behind: tuple[Behind, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON."""
-        return asdict(self)
+        return {**asdict(self), "behind": [each.to_dict() for each in self.behind]}
 
 
 # --- rebuilding

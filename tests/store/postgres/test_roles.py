@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from functools import partial
 
@@ -64,3 +65,31 @@ def test_a_writer_appends_and_keeps_snapshots_and_cannot_take_text_out_of_the_lo
         assert session.persist() == 1
     with trails.open(as_role["reader"]) as store:
         assert [turn.content for turn in store.load("plan")] == ["Plan a trip", "the secret is 4711", "and more"]
+
+
+def _registered(url: str) -> list[tuple[str, bool]]:
+    with psycopg.connect(url.rpartition("&store=")[0]) as owner:
+        found = owner.execute(
+            """SELECT process, closed FROM trails_readers WHERE store = (SELECT id FROM trails_stores WHERE name = %s)
+               ORDER BY heard""",
+            (url.rpartition("=")[2],),
+        ).fetchall()
+    return [(process.rpartition(":")[0], closed) for process, closed in found]
+
+
+def test_readers_and_writers_are_named_by_a_vacuum_where_they_are_granted_to_say_who_they_are(
+    url: str, as_role: dict[str, str]
+) -> None:
+    with trails.open(as_role["writer"]), trails.open(as_role["reader"]), trails.open(url) as owner:
+        owner.create(id="other").persist()
+        assert [late.is_closed for late in owner.maintenance.vacuum().behind] == [False, False]
+    assert _registered(url) == [(platform.node(), True)] * 3
+
+
+def test_a_reader_without_that_grant_reads_on_and_is_not_named(url: str, as_role: dict[str, str]) -> None:
+    with psycopg.connect(url.rpartition("&store=")[0], autocommit=True) as database:
+        database.execute("REVOKE ALL ON trails_readers FROM trails_reader")
+    with trails.open(url) as owner, trails.open(as_role["reader"]) as reader:
+        owner.create(id="other").persist()
+        assert owner.maintenance.vacuum().behind == ()
+        assert [record.id for record in reader.list(fresh=True)] == ["other", "plan"]

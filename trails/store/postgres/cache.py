@@ -91,10 +91,15 @@ def _made(index: Path, store_id: str, number: int, rows: Iterable[bytes]) -> Pat
     return index
 
 
+def disown(index: Path) -> None:
+    """Let an index be none any more, while its files are still there."""
+    with suppress(OSError):
+        (index / _PLACE).unlink(missing_ok=True)
+
+
 def discard(index: Path) -> None:
     """Delete an index that is in doubt."""
-    with suppress(OSError):
-        (index / _PLACE).unlink(missing_ok=True)  # first: what is half deleted is no index
+    disown(index)  # first: what is half deleted is no index
     shutil.rmtree(index, ignore_errors=True)
 
 

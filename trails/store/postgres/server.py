@@ -19,6 +19,7 @@ from trails.errors import InvalidInput, StoreFailed
 from trails.store.frames import ERASES
 from trails.store.postgres import statements
 from trails.store.postgres.address import Address
+from trails.store.postgres.readers import FORGOTTEN, Reader
 from trails.store.postgres.records import START, Row
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Server:
     def make(self) -> None:
         """Make the tables and the store, as far as they are missing."""
         with self._asked() as connection, connection.transaction():
-            for statement in statements.SCHEMA:
+            for statement in (*statements.SCHEMA, statements.MAKE_READERS):
                 connection.execute(statement)
             connection.execute(statements.MAKE, (uuid4().hex, self.address.name, statements.FORMAT, START))
 
@@ -265,6 +266,46 @@ class Server:
             if vacuumed:
                 connection.execute(statements.ERASED, (until, self.id))
         return count
+
+    # --- who reads
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection, as far as is known."""
+        return self._connection is not None and not self._connection.closed
+
+    def make_readers(self) -> None:
+        """Make the table of readers, where it is missing."""
+        with self._asked() as connection:
+            connection.execute(statements.MAKE_READERS)
+
+    def register(self, reader: Reader) -> None:
+        """Say who has an index, and how far it is. That waits for no disk and no standby: it tells, and decides nothing."""
+        said = (reader.index, reader.process, reader.number, reader.erased, reader.is_closed)
+        with self._asked() as connection, connection.pipeline():
+            connection.execute("BEGIN")
+            connection.execute(statements.UNHURRIED)
+            connection.execute(statements.REGISTER, (self.id, *said))
+            connection.execute("COMMIT")
+
+    def forget(self, index: str) -> None:
+        """Say that an index is gone."""
+        with self._asked() as connection:
+            connection.execute(statements.FORGET, (self.id, index))
+
+    def forget_old(self) -> None:
+        """Drop those that were not heard of for `FORGOTTEN` days."""
+        with self._asked() as connection:
+            connection.execute(statements.FORGET_OLD, (self.id, FORGOTTEN))
+
+    def readers(self) -> list[Reader] | None:
+        """Return all indexes that were heard of in `FORGOTTEN` days, the last one first; None where there is no such table."""
+        try:
+            with self._asked() as connection:
+                found = connection.execute(statements.READERS, (self.id, FORGOTTEN)).fetchall()
+        except _NoTable:
+            return None
+        return [Reader(*row) for row in found]
 
     # --- the connection
 

@@ -21,6 +21,21 @@ SCHEMA: Final = (
          store text NOT NULL, number bigint NOT NULL, part integer NOT NULL, data bytea NOT NULL,
          PRIMARY KEY (store, number, part))""",
 )
+MAKE_READERS: Final = """CREATE TABLE IF NOT EXISTS trails_readers (
+    store text NOT NULL, index_name text NOT NULL, process text NOT NULL, number bigint NOT NULL, erased bigint NOT NULL,
+    closed boolean NOT NULL, heard timestamptz NOT NULL,
+    PRIMARY KEY (store, index_name))"""
+"""A table that tells and decides nothing: stores without it, of before it was there, have the same format."""
+UNHURRIED: Final = "SET LOCAL synchronous_commit = off"
+REGISTER: Final = """INSERT INTO trails_readers (store, index_name, process, number, erased, closed, heard)
+    VALUES (%s, %s, %s, %s, %s, %s, now())
+    ON CONFLICT (store, index_name) DO UPDATE SET process = EXCLUDED.process, number = EXCLUDED.number,
+    erased = EXCLUDED.erased, closed = EXCLUDED.closed, heard = EXCLUDED.heard"""
+READERS: Final = """SELECT index_name, process, number, erased, closed, heard FROM trails_readers
+    WHERE store = %s AND heard >= now() - CAST(%s AS integer) * INTERVAL '1 day' ORDER BY heard DESC, index_name"""
+FORGET: Final = "DELETE FROM trails_readers WHERE store = %s AND index_name = %s"
+FORGET_OLD: Final = """DELETE FROM trails_readers
+    WHERE store = %s AND heard < now() - CAST(%s AS integer) * INTERVAL '1 day'"""
 MAKE: Final = """INSERT INTO trails_stores (id, name, format, head, digest, erased, due)
     VALUES (%s, %s, %s, 0, %s, 0, 0)
     ON CONFLICT (name) DO NOTHING"""

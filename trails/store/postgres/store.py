@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import secrets
 import shutil
 import threading
+import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -29,8 +31,9 @@ from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
 from trails.store.frames import ERASES
 from trails.store.maintenance import Vacuumed
-from trails.store.postgres import address, cache, erasing, records, server
+from trails.store.postgres import address, cache, erasing, readers, records, server
 from trails.store.postgres.erasing import Gone
+from trails.store.postgres.readers import Reader
 from trails.store.postgres.records import START, Row
 from trails.store.postgres.server import Head, Server, Unreachable
 
@@ -65,6 +68,7 @@ def open_store(location: str, *, create: bool = False) -> PostgresStore:
         log.close()
         raise
     try:
+        store.register()
         store.sync()
         if head.due:  # a process ended between an erasure and the end of it
             with suppress(StoreFailed):  # whoever may only read, or append, cannot; `doctor` tells of it
@@ -83,7 +87,7 @@ def _of_cache(log: Server, head: Head) -> PostgresStore | None:
         except StoreLocked:
             continue  # another process has it
         except StoreFailed:
-            cache.discard(index)
+            _discard(log, index)
             continue
         place = cache.place(index)
         own = None if place is None else place.digest(store.number)
@@ -146,6 +150,8 @@ class PostgresStore(EmbeddedStore):
         self._follower_thread: threading.Thread | None = None
         self._snapshots: threading.Thread | None = None
         self._snapshot_at = 0
+        self._registers = True
+        self._said_at = 0.0
         super().__init__(index, durability="process")
         self._log.source = self._trouble_in_the_log
 
@@ -378,6 +384,8 @@ class PostgresStore(EmbeddedStore):
                 news, erased = self._catch_up()
             except Unreachable:  # the connection had ended since it was used last; the server may well be there
                 news, erased = self._catch_up()
+            if erased <= self._erased and time.monotonic() - self._said_at >= readers.HEARD:
+                self.register()
         if erased > self._erased:
             self._vacuum_index(erased)
         self._keep_snapshots()
@@ -388,6 +396,7 @@ class PostgresStore(EmbeddedStore):
         with self._write_lock:
             self._erased = erased
             self._note({self.number: self._digest})
+            self.register()
         return done
 
     def _catch_up(self, attempt: _Attempt | None = None) -> tuple[bool, int]:
@@ -504,10 +513,27 @@ class PostgresStore(EmbeddedStore):
         """Take everything that was deleted, redacted or replaced out of the log in the database, and out of this index.
 
         Every record stays, with its leaves and digests, and tells only what is left of it. Other processes rebuild the files of
-        their indexes at their next `sync`. What PostgreSQL itself keeps of rows that were replaced, its own VACUUM FULL and
-        the end of its backups take away.
+        their indexes at their next `sync`; those that have not yet are told (`Vacuumed.behind`). Indexes of this machine that no
+        process has open are deleted. What PostgreSQL itself keeps of rows that were replaced, its own VACUUM FULL and the end
+        of its backups take away.
         """
-        return self._vacuum_index(self._rid(None))
+        erased = self._rid(None)
+        done = self._vacuum_index(erased)
+        with self._write_lock:
+            self._discard_free(erased)
+            with suppress(StoreFailed):  # whoever may rewrite records, and drop no readers
+                self._server.forget_old()
+            found = readers.behind(self._server.readers() or (), erased)
+        return replace(done, behind=readers.told(found))
+
+    def _discard_free(self, erased: int) -> None:
+        """Delete the indexes of this machine that a vacuum has not reached, and that no process has open."""
+        for index in cache.found(self._server.id):
+            place = cache.place(index)
+            if index == self._index or place is None or place.erased >= erased:
+                continue
+            with suppress(StoreFailed, StoreLocked):  # whoever opens it next does the same
+                PostgresStore(self._server, index).throw_away()
 
     def finish_erasures(self) -> None:
         """Take out of the log what another process took out of the store and did not come to take out of the log."""
@@ -546,21 +572,51 @@ class PostgresStore(EmbeddedStore):
         for thread in (self._follower_thread, self._snapshots):
             if thread is not None and thread is not threading.current_thread():
                 thread.join(5.0)
-        was_open = self._store is not None
+        was_open = self._store is not None and os.getpid() == self._pid
+        if was_open and not self._diverged and self._server.is_connected:
+            with self._write_lock:
+                self.register(is_closed=True)
         try:
             super().close()
         except StoreFailed:
             if not self._diverged:  # an index that is thrown away has nothing to lose
                 raise
         finally:
-            self._server.close()
             if was_open and self._diverged:
-                cache.discard(self._index)
+                _discard(self._server, self._index)
+            self._server.close()
 
     def throw_away(self) -> None:
-        """Close the index alone, and delete it."""
+        """Close the index alone, and delete it; whoever opens it meanwhile sees that it is none."""
+        cache.disown(self._index)
         super().close()
-        cache.discard(self._index)
+        _discard(self._server, self._index)
+
+    # --- who reads
+
+    def register(self, *, is_closed: bool = False) -> None:
+        """Say in the database that this process has this index, and how far it is. Under the write lock, or alone.
+
+        Whoever may not, or has no such table, is silent from then on: reading and writing go on without.
+        """
+        if not self._registers:
+            return
+        self._said_at = time.monotonic()
+        said = Reader(self._index.name, readers.this_process(), self.number, self._erased, is_closed)
+        try:
+            self._server.register(said)
+        except Unreachable:
+            pass  # it is said again in time
+        except StoreFailed:
+            self._registers = False
+
+
+def _discard(log: Server, index: Path) -> None:
+    """Delete an index, and say so where the server is there: else it is forgotten in time."""
+    cache.discard(index)
+    if log.is_connected:
+        with suppress(StoreFailed):
+            log.forget(index.name)
 
 
 class _Attempt:

@@ -10,7 +10,7 @@ from typing import Final
 
 from trails.errors import TrailsError
 from trails.store.doctor import Check
-from trails.store.postgres import address, cache, statements
+from trails.store.postgres import address, cache, readers, statements
 from trails.store.postgres.server import Head, Server, Settings
 from trails.store.upgrade import Upgraded
 
@@ -33,7 +33,13 @@ def look(location: str) -> list[Check]:
             head = log.find()
         except TrailsError as error:
             return [*checks, Check("tables", False, error.message, "`trails init URL` makes the store")]
-        return [*checks, Check("tables", True, f"format {statements.FORMAT}"), _log(head), _cache(log.id)]
+        return [
+            *checks,
+            Check("tables", True, f"format {statements.FORMAT}"),
+            _log(head),
+            _readers(log, head),
+            _cache(log.id),
+        ]
     finally:
         log.close()
 
@@ -69,6 +75,21 @@ def _log(head: Head) -> Check:
     return Check("log", True, f"{head.number:,} commits")
 
 
+def _readers(log: Server, head: Head) -> Check:
+    try:
+        found = log.readers()
+    except TrailsError as error:
+        return Check("readers", False, error.message, "`trails guide postgres` says what a reader is granted")
+    if found is None:
+        said = "there is no table in which processes say which of them have an index"
+        return Check("readers", False, said, "`trails store upgrade`, as the owner, makes it")
+    late = readers.behind(found, head.erased)
+    if not late:
+        return Check("readers", True, f"{len(found):,} indexes are registered, none with files from before a vacuum")
+    said = f"what was erased until commit {head.erased:,} may still be in the files of {'; '.join(map(str, late))}"
+    return Check("readers", False, said, "`sync` there, or close it and delete its folder in the cache of that machine")
+
+
 def _cache(store_id: str) -> Check:
     folder = cache.folder_of(store_id)
     there = next(each for each in (folder, *folder.parents) if each.is_dir())
@@ -84,13 +105,17 @@ def _of(folder: Path) -> int:
 
 
 def upgrade(location: str) -> Upgraded:
-    """Bring the tables of a store to this version's format; there is one format so far, so nothing is to do.
+    """Bring the tables of a store to this version's: there is one format so far, to which a table of readers was added.
 
     Raises `InvalidInput` where there is no such store, `StoreFailed` for tables that a later version made.
     """
     log = Server(address.parse(location))
     try:
         log.find()
+        is_missing = log.readers() is None
+        if is_missing:
+            log.make_readers()
     finally:
         log.close()
-    return Upgraded(statements.FORMAT, statements.FORMAT, (), None)
+    steps = ("made the table trails_readers, in which processes say which of them have an index",) if is_missing else ()
+    return Upgraded(statements.FORMAT, statements.FORMAT, steps, None)
