@@ -121,6 +121,28 @@ def test_scores_that_came_later_are_no_columns(store: Repository) -> None:
         assert [name for name in past.compare("plan").kinds if name.startswith("score.")] == ["score.accuracy"]
 
 
+def test_a_score_that_came_later_is_left_out_where_another_session_was_redacted_later_still(memory: Repository) -> None:
+    plan = _plan(memory)
+    with memory.session("word") as word:
+        word.append("user", "secret")
+    then = mark_of(memory)
+    plan.append("user", "To the Alps")
+    plan.persist()
+    memory.score("plan", "accuracy", 1)
+    memory.redact("word", 0)
+    with memory.at(then) as past:
+        assert list(past.scores()) == []
+        assert past.verify().findings == ()
+
+
+def test_a_ledger_that_was_begun_later_is_not_there(store: Repository) -> None:
+    _plan(store)
+    copy, then = said(store), mark_of(store)
+    trails.Ledger(store).receive("plan", "And the way back?")
+    with store.at(then) as past:
+        assert said(past) == copy
+
+
 # --- which moment
 
 
@@ -146,6 +168,17 @@ def test_a_label_that_was_changed_after_a_time_is_the_old_one(memory: Repository
     memory.set_label("plan", "way")
     with memory.at(then) as past:
         assert past.record("plan").label == "trip"
+
+
+def test_a_turn_that_was_redacted_after_a_time_is_named(memory: Repository) -> None:
+    _plan(memory)
+    memory.redact("plan", 1)
+    mark, then = mark_of(memory), datetime.now(UTC)
+    memory.redact("plan", 0)
+    with memory.at(then) as past:
+        assert past.as_of is not None
+        assert (past.as_of.mark, past.as_of.redacted) == (mark, (("plan", 0),))
+        assert [turn.redacted for turn in past.load("plan").turns] == [True, True]
 
 
 @pytest.mark.parametrize(

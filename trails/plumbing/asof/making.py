@@ -138,12 +138,15 @@ def _as_dated(store: QuadStore, catalog: Catalog, told: Then, moment: Moment, th
     """Take out, of sessions that were changed since, what was said of them later, by the times that it bears."""
     of: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
     sure: list[datetime | None] = []
+    hidden = {each for each, _ in told.redacted}
     for subject, quads in catalog.subjects.items():
         owners = catalog.owners(subject) & there
         changed = [each for each in owners if told.changes[each]]
         time = catalog.changed_at(subject) if changed else time_of(quads)
         if time is not None and changed and subject not in map(iris.session, owners):
             of[changed[0]].append((time, subject))
+        elif owners & hidden and subject.endswith("/deletion"):
+            continue  # of a turn, and it may have been redacted since
         elif subject in map(iris.session, owners) or (owners and not changed and "/run/" not in subject):
             sure.append(time_of(quads))
     sure += [_turn_time(store, each, told.end(each)) for each in there]
@@ -250,7 +253,9 @@ class _Past:
         kept = [quad for quad in quads if was[quad.subject] and not self._leads_below(graph.value, quad)]
         if iris.is_session(graph.value):
             self._check(iris.session_id(graph.value), kept)
-        return kept
+            return kept
+        is_begun = any(quad.subject != graph for quad in kept)  # what names the graph alone came with its first record
+        return kept if is_begun else []
 
     def speaks_of(self, node: NamedNode) -> bool:
         """Tell whether what a turn that was there says names something."""
