@@ -78,6 +78,7 @@ def test_a_detached_fork_stays_so_where_its_parent_is_gone(store: Repository) ->
         assert [turn.content for turn in past.load("other").turns] == ["Plan a trip", "By train?"]
         assert past.as_of is not None
         assert past.as_of.gone == ("plan",)
+        assert past.verify().findings == ()
         with pytest.raises(trails.SessionNotFound, match="was deleted"):
             past.load("plan")
 

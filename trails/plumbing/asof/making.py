@@ -156,10 +156,16 @@ def _as_dated(store: QuadStore, catalog: Catalog, told: Then, moment: Moment, th
         late = set(sorted(late)[-told.changes[session_id] :])
         if moment.time is not None:
             late |= {time for time, _ in dated if time > moment.time}
-        doomed = [subject for time, subject in dated if time in late]
+        doomed = [subject for time, subject in dated if time in late and not _made_copies(catalog, subject, session_id)]
         _label_back(catalog, session_id, [catalog.subjects[each] for each in doomed])
         for subject in doomed:
             del catalog.subjects[subject]
+
+
+def _made_copies(catalog: Catalog, subject: str, session_id: str) -> bool:
+    """Tell whether a subject is the act that detached a session which stays so: the copies that it made are there."""
+    is_fork_again = session_id in catalog.starts
+    return not is_fork_again and one(catalog.subjects[subject], vocab.WAS_FORK_OF) is not None
 
 
 def _label_back(catalog: Catalog, session_id: str, doomed: Sequence[Sequence[Quad]]) -> None:
