@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
@@ -377,13 +378,64 @@ def test_a_list_of_then_reads_the_turns_only_of_what_was_written_since(
     plan.persist()
     store.create(id="later").persist()
     with store.at(then) as past:
-        read: list[str] = []
-        real = past.store._bring  # type: ignore[attr-defined] # of a store as it was
-
-        def bring(graph: NamedNode) -> object:
-            read.append(graph.value)
-            return real(graph)
-
-        monkeypatch.setattr(past.store, "_bring", bring)
+        read = _brought(past, monkeypatch)
         assert {each.id: each.turns for each in past.summaries()} == {"plan": 2, "other": 2, "alone": 0}
         assert read == ["urn:trails:session:plan"]
+
+
+# --- a query over all graphs, which the store as it is answers while it is as it was
+
+_COUNT = "SELECT (COUNT(*) AS ?n) { GRAPH ?g { ?turn a trails:Turn } }"
+
+
+def test_while_nothing_is_written_a_query_of_all_is_answered_without_a_copy(
+    store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = _plan(store)
+    with store.at(mark_of(store)) as past:
+        read = _brought(past, monkeypatch)
+        assert (past.select(_COUNT).to_dicts(), said(past) == said(store), read) == ([{"n": 3}], True, [])
+        plan.append("user", "To the Alps")
+        plan.persist()
+        assert past.select(_COUNT).to_dicts() == [{"n": 3}]
+        assert sorted(read) == ["urn:trails:session:other", "urn:trails:session:plan"]
+
+
+def test_what_is_written_while_a_query_runs_is_not_in_its_answer(
+    store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = _plan(store)
+    with store.at(mark_of(store)) as past:
+        real = store.store.query
+
+        def query(text: str, **options: Any) -> object:
+            monkeypatch.undo()
+            plan.append("user", "To the Alps")
+            plan.persist()
+            return real(text, **options)
+
+        monkeypatch.setattr(store.store, "query", query)
+        assert past.select(_COUNT).to_dicts() == [{"n": 3}]
+
+
+def test_a_query_of_all_is_refused_where_a_last_turn_was_altered_past_the_log(memory: Repository) -> None:
+    _plan(memory)
+    graph = NamedNode("urn:trails:session:plan")
+    [last] = memory.store.quads((None, vocab.INDEX, vocab.integer(1), graph))
+    [old] = memory.store.quads((last.subject, vocab.DIGEST, None, graph))  # type: ignore[arg-type] # an IRI
+    memory.store.commit(Change(remove=[old], add=[Quad(old.subject, old.predicate, Literal("0" * 64), graph)]))
+    with memory.at(mark_of(memory)) as past, pytest.raises(trails.IntegrityError, match="is gone, or another one"):
+        past.select(_COUNT)
+
+
+def _brought(past: Repository, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows by the graphs that are copied from now on for a store as it was."""
+    read: list[str] = []
+    real = past.store._bring  # type: ignore[attr-defined] # of a store as it was
+
+    def bring(graph: NamedNode) -> object:
+        read.append(graph.value)
+        return real(graph)
+
+    monkeypatch.setattr(past.store, "_bring", bring)
+    return read

@@ -53,8 +53,10 @@ class AsOf(Value):
 def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, AsOf]:
     """Return a store as it was at a place of its log, and what there is to say of it."""
     with store.hold():
+        state = store.number, store.removals
         told = then(store.log.lines(), len(moment.lines))
         catalog = Catalog.of(store)
+        size = catalog.size
         graphs = [row[0].value for row in reader.select("graphs")]
         there = {each for each in told.sessions if has(catalog.subjects, iris.session(each), vocab.SESSION)}
         _leave_out(catalog, told, there)
@@ -83,6 +85,8 @@ def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, A
     made = PastStore(where, moment.lines, quads, kept, past.graph, changed=changed, redacted=redacted)
     made.went_on = frozenset(told.others)
     made.ledgers = frozenset(told.ledgers)
+    if told.is_now and kept == graphs and catalog.size == size and past.are_whole():
+        made.same_as(store, state)
     return made, as_of
 
 
@@ -262,6 +266,18 @@ class _Past:
             return kept
         is_begun = any(quad.subject != graph for quad in kept)  # what names the graph alone came with its first record
         return kept if is_begun else []
+
+    def are_whole(self) -> bool:
+        """Tell whether each session that was there has the last turn that the log tells of; its graph is not read."""
+        return all(self._is_whole(each) for each in self.there)
+
+    def _is_whole(self, session_id: str) -> bool:
+        heads, graph = self.told.sessions[session_id].heads, iris.session(session_id)
+        if not heads or heads[-1][0] <= _start(self.catalog, session_id):
+            return True
+        count, head, _ = heads[-1]
+        found = self.store.quads((None, vocab.DIGEST, Literal(head), NamedNode(graph)))
+        return any(_index(text_of(quad.subject), graph) == count - 1 for quad in found)
 
     def speaks_of(self, node: NamedNode) -> bool:
         """Tell whether what a turn that was there says names something."""
