@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
@@ -12,7 +13,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from tests.support.everything import everything
 from tests.support.machines import Size
-from tests.support.pasts import hold_against, mark_of, said, walk
+from tests.support.pasts import figures_of, hold_against, mark_of, said, take_out, walk
 from trails import Repository, vocab
 from trails.integrity.note import new_key
 from trails.store.contract import Change, Committed
@@ -78,6 +79,7 @@ def test_a_detached_fork_stays_so_where_its_parent_is_gone(store: Repository) ->
         assert [turn.content for turn in past.load("other").turns] == ["Plan a trip", "By train?"]
         assert past.as_of is not None
         assert past.as_of.gone == ("plan",)
+        assert past.verify().findings == ()
         with pytest.raises(trails.SessionNotFound, match="was deleted"):
             past.load("plan")
 
@@ -121,6 +123,28 @@ def test_scores_that_came_later_are_no_columns(store: Repository) -> None:
         assert [name for name in past.compare("plan").kinds if name.startswith("score.")] == ["score.accuracy"]
 
 
+def test_a_score_that_came_later_is_left_out_where_another_session_was_redacted_later_still(memory: Repository) -> None:
+    plan = _plan(memory)
+    with memory.session("word") as word:
+        word.append("user", "secret")
+    then = mark_of(memory)
+    plan.append("user", "To the Alps")
+    plan.persist()
+    memory.score("plan", "accuracy", 1)
+    memory.redact("word", 0)
+    with memory.at(then) as past:
+        assert list(past.scores()) == []
+        assert past.verify().findings == ()
+
+
+def test_a_ledger_that_was_begun_later_is_not_there(store: Repository) -> None:
+    _plan(store)
+    copy, then = said(store), mark_of(store)
+    trails.Ledger(store).receive("plan", "And the way back?")
+    with store.at(then) as past:
+        assert said(past) == copy
+
+
 # --- which moment
 
 
@@ -146,6 +170,17 @@ def test_a_label_that_was_changed_after_a_time_is_the_old_one(memory: Repository
     memory.set_label("plan", "way")
     with memory.at(then) as past:
         assert past.record("plan").label == "trip"
+
+
+def test_a_turn_that_was_redacted_after_a_time_is_named(memory: Repository) -> None:
+    _plan(memory)
+    memory.redact("plan", 1)
+    mark, then = mark_of(memory), datetime.now(UTC)
+    memory.redact("plan", 0)
+    with memory.at(then) as past:
+        assert past.as_of is not None
+        assert (past.as_of.mark, past.as_of.redacted) == (mark, (("plan", 0),))
+        assert [turn.redacted for turn in past.load("plan").turns] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -315,3 +350,92 @@ def test_what_was_altered_past_the_log_is_found_in_what_was_too(memory: Reposito
     memory.store.commit(Change(remove=[old], add=[new]))
     with memory.at(then) as past:
         assert [(found.session_id, found.index) for found in past.verify().findings] == [("plan", 1)]
+
+
+# --- its index, which begins with what the store as it is has
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_index_of_then_is_what_reading_all_of_then_makes_it(
+    opener: Callable[[str], Repository], size: Size, seed: int
+) -> None:
+    with opener("s") as store:
+        copies = walk(store, 20 + seed, {"quick": 25, "all": 60, "long": 300}[size])
+        take_out(store, seed, 3)
+        for mark in list(copies)[:: {"quick": 4, "all": 2, "long": 1}[size]]:
+            with store.at(mark) as past, store.at(mark) as anew:
+                anew.workspace.index._now = None
+                assert figures_of(past) == figures_of(anew), mark
+
+
+def test_a_list_of_then_reads_the_turns_only_of_what_was_written_since(
+    store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = _plan(store)
+    store.create(id="alone").persist()
+    then = mark_of(store)
+    plan.append("user", "To the Alps")
+    plan.persist()
+    store.create(id="later").persist()
+    with store.at(then) as past:
+        read = _brought(past, monkeypatch)
+        assert {each.id: each.turns for each in past.summaries()} == {"plan": 2, "other": 2, "alone": 0}
+        assert read == ["urn:trails:session:plan"]
+
+
+# --- a query over all graphs, which the store as it is answers while it is as it was
+
+_COUNT = "SELECT (COUNT(*) AS ?n) { GRAPH ?g { ?turn a trails:Turn } }"
+
+
+def test_while_nothing_is_written_a_query_of_all_is_answered_without_a_copy(
+    store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = _plan(store)
+    with store.at(mark_of(store)) as past:
+        read = _brought(past, monkeypatch)
+        assert (past.select(_COUNT).to_dicts(), said(past) == said(store), read) == ([{"n": 3}], True, [])
+        plan.append("user", "To the Alps")
+        plan.persist()
+        assert past.select(_COUNT).to_dicts() == [{"n": 3}]
+        assert sorted(read) == ["urn:trails:session:other", "urn:trails:session:plan"]
+
+
+def test_what_is_written_while_a_query_runs_is_not_in_its_answer(
+    store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = _plan(store)
+    with store.at(mark_of(store)) as past:
+        real = store.store.query
+
+        def query(text: str, **options: Any) -> object:
+            monkeypatch.undo()
+            plan.append("user", "To the Alps")
+            plan.persist()
+            return real(text, **options)
+
+        monkeypatch.setattr(store.store, "query", query)
+        assert past.select(_COUNT).to_dicts() == [{"n": 3}]
+
+
+def test_a_query_of_all_is_refused_where_a_last_turn_was_altered_past_the_log(memory: Repository) -> None:
+    _plan(memory)
+    graph = NamedNode("urn:trails:session:plan")
+    [last] = memory.store.quads((None, vocab.INDEX, vocab.integer(1), graph))
+    [old] = memory.store.quads((last.subject, vocab.DIGEST, None, graph))  # type: ignore[arg-type] # an IRI
+    memory.store.commit(Change(remove=[old], add=[Quad(old.subject, old.predicate, Literal("0" * 64), graph)]))
+    with memory.at(mark_of(memory)) as past, pytest.raises(trails.IntegrityError, match="is gone, or another one"):
+        past.select(_COUNT)
+
+
+def _brought(past: Repository, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows by the graphs that are copied from now on for a store as it was."""
+    read: list[str] = []
+    real = past.store._bring  # type: ignore[attr-defined] # of a store as it was
+
+    def bring(graph: NamedNode) -> object:
+        read.append(graph.value)
+        return real(graph)
+
+    monkeypatch.setattr(past.store, "_bring", bring)
+    return read

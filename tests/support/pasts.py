@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
 
-from trails import Repository, vocab
+from trails import Repository, TrailsError, vocab
 from trails.plumbing.asof import moments
+from trails.plumbing.index.figures import SORTS
 
 
 def mark_of(store: Repository) -> str:
@@ -84,3 +87,26 @@ def hold_against(store: Repository, copies: dict[str, set[str]]) -> None:
         with store.at(mark) as past:
             assert said(past) == then, mark
             assert past.verify().findings == ()
+
+
+def take_out(store: Repository, seed: int, steps: int) -> None:
+    """Do random things that take something out of a store, each of which may be refused."""
+    dice = random.Random(seed)
+    for _ in range(steps):
+        one = dice.choice(sorted(record.id for record in store) or ["none"])
+        with suppress(TrailsError):
+            if dice.random() < 0.5:
+                store.redact(one, 0)
+            else:
+                store.delete(one, children=dice.choice(["refuse", "cascade", "detach"]))
+
+
+def figures_of(store: Repository) -> list[object]:
+    """Return what the index of a store says: lists, summaries, sums, and what is found by a text and by a tool."""
+    return [
+        *(store.summaries(sort=sort, limit=1000) for sort in SORTS),
+        store.stats("model").to_dicts(),
+        [record.id for record in store.list(active_since=datetime(2020, 1, 1, tzinfo=UTC), limit=1000)],
+        store.search("turn", limit=1000),
+        store.search(tool="look", limit=1000),
+    ]

@@ -224,6 +224,7 @@ class Repository(Handle, public=True):
         store, as_of = making.make(self.store, self.reader, found)
         made = Repository(store, actor=self.workspace.actor, record_reads=self.workspace.record_reads)
         store.source, made._as_of = self, as_of
+        made.workspace.index.start_from(self.workspace.index)
         return made
 
     def refresh(self) -> bool:

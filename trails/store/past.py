@@ -6,19 +6,21 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, NoReturn, TypeVar
 
 import pyoxigraph as ox
 
 from trails.errors import StoreFailed, StoreReadOnly
 from trails.integrity import leaves
 from trails.store.commitlog import Leaves
-from trails.store.contract import Change, Committed, Result
+from trails.store.contract import Change, Committed, QuadStore, Result
 from trails.store.gate import Gate
 from trails.store.leaflog import NOTHING, LeafLog
 from trails.store.mentioned import graphs_of
 from trails.store.pattern import Pattern
 from trails.store.reading import EngineReader
+
+_Answer = TypeVar("_Answer")
 
 
 class PastStore(EngineReader):
@@ -52,6 +54,8 @@ class PastStore(EngineReader):
         """The ids of the sessions whose ledgers' records went on since."""
         self.source: object = None
         """What must not be closed before this, because it is read through that."""
+        self._now: QuadStore | None = None
+        self._state = (0, 0)
         self._location = location
         self._gate = Gate()
         self._lock = threading.RLock()
@@ -89,6 +93,26 @@ class PastStore(EngineReader):
             raise StoreFailed(f"the store {self._location} is closed; ask for it again")
         return self._memory
 
+    # --- what the store as it is answers
+
+    def same_as(self, now: QuadStore, state: tuple[int, int]) -> None:
+        """Let a store that holds the same answer what is asked of all graphs, while its `number` and `removals` are those."""
+        self._now, self._state = now, state
+
+    def _of_now(self, ask: Callable[[QuadStore], _Answer]) -> _Answer | None:
+        """Return what the store as it is answers, if it is still as it was once it has; None where it is not to be asked."""
+        self._engine()
+        now = self._now
+        if now is None or not self._waiting or (now.number, now.removals) != self._state:
+            return None
+        answer = ask(now)
+        with now.hold():  # who is writing just now is counted only when he is done
+            is_same = (now.number, now.removals) == self._state
+        if is_same:
+            return answer
+        self._now = None
+        return None
+
     # --- what is copied when it is asked for
 
     def _have(self, graphs: Collection[str] | None) -> None:
@@ -111,9 +135,18 @@ class PastStore(EngineReader):
     ) -> Result:
         if isinstance(graph, ox.NamedNode):
             self._have([graph.value])
-        else:
-            self._have(None if union else graphs_of(text))
+            return super().query(text, union=union, graph=graph)
+        wanted = None if union else graphs_of(text)
+        if wanted is None:
+            answer = self._of_now(lambda now: now.query(text, union=union, graph=graph))
+            if answer is not None:
+                return answer
+        self._have(wanted)
         return super().query(text, union=union, graph=graph)
+
+    def quads(self, pattern: Pattern) -> list[ox.Quad]:
+        found = self._of_now(lambda now: now.quads(pattern)) if pattern[3] is None else None
+        return super().quads(pattern) if found is None else found
 
     def table(self, text: str) -> list[list[str]]:
         self._have(graphs_of(text))
@@ -152,5 +185,5 @@ class PastStore(EngineReader):
 
     def close(self) -> None:
         with self._lock:
-            self._memory = None
+            self._memory = self._now = None
             self._waiting.clear()

@@ -53,8 +53,10 @@ class AsOf(Value):
 def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, AsOf]:
     """Return a store as it was at a place of its log, and what there is to say of it."""
     with store.hold():
+        state = store.number, store.removals
         told = then(store.log.lines(), len(moment.lines))
         catalog = Catalog.of(store)
+        size = catalog.size
         graphs = [row[0].value for row in reader.select("graphs")]
         there = {each for each in told.sessions if has(catalog.subjects, iris.session(each), vocab.SESSION)}
         _leave_out(catalog, told, there)
@@ -83,6 +85,8 @@ def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, A
     made = PastStore(where, moment.lines, quads, kept, past.graph, changed=changed, redacted=redacted)
     made.went_on = frozenset(told.others)
     made.ledgers = frozenset(told.ledgers)
+    if told.is_now and kept == graphs and catalog.size == size and past.are_whole():
+        made.same_as(store, state)
     return made, as_of
 
 
@@ -138,12 +142,15 @@ def _as_dated(store: QuadStore, catalog: Catalog, told: Then, moment: Moment, th
     """Take out, of sessions that were changed since, what was said of them later, by the times that it bears."""
     of: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
     sure: list[datetime | None] = []
+    hidden = {each for each, _ in told.redacted}
     for subject, quads in catalog.subjects.items():
         owners = catalog.owners(subject) & there
         changed = [each for each in owners if told.changes[each]]
         time = catalog.changed_at(subject) if changed else time_of(quads)
         if time is not None and changed and subject not in map(iris.session, owners):
             of[changed[0]].append((time, subject))
+        elif owners & hidden and subject.endswith("/deletion"):
+            continue  # of a turn, and it may have been redacted since
         elif subject in map(iris.session, owners) or (owners and not changed and "/run/" not in subject):
             sure.append(time_of(quads))
     sure += [_turn_time(store, each, told.end(each)) for each in there]
@@ -153,10 +160,16 @@ def _as_dated(store: QuadStore, catalog: Catalog, told: Then, moment: Moment, th
         late = set(sorted(late)[-told.changes[session_id] :])
         if moment.time is not None:
             late |= {time for time, _ in dated if time > moment.time}
-        doomed = [subject for time, subject in dated if time in late]
+        doomed = [subject for time, subject in dated if time in late and not _made_copies(catalog, subject, session_id)]
         _label_back(catalog, session_id, [catalog.subjects[each] for each in doomed])
         for subject in doomed:
             del catalog.subjects[subject]
+
+
+def _made_copies(catalog: Catalog, subject: str, session_id: str) -> bool:
+    """Tell whether a subject is the act that detached a session which stays so: the copies that it made are there."""
+    is_fork_again = session_id in catalog.starts
+    return not is_fork_again and one(catalog.subjects[subject], vocab.WAS_FORK_OF) is not None
 
 
 def _label_back(catalog: Catalog, session_id: str, doomed: Sequence[Sequence[Quad]]) -> None:
@@ -250,7 +263,21 @@ class _Past:
         kept = [quad for quad in quads if was[quad.subject] and not self._leads_below(graph.value, quad)]
         if iris.is_session(graph.value):
             self._check(iris.session_id(graph.value), kept)
-        return kept
+            return kept
+        is_begun = any(quad.subject != graph for quad in kept)  # what names the graph alone came with its first record
+        return kept if is_begun else []
+
+    def are_whole(self) -> bool:
+        """Tell whether each session that was there has the last turn that the log tells of; its graph is not read."""
+        return all(self._is_whole(each) for each in self.there)
+
+    def _is_whole(self, session_id: str) -> bool:
+        heads, graph = self.told.sessions[session_id].heads, iris.session(session_id)
+        if not heads or heads[-1][0] <= _start(self.catalog, session_id):
+            return True
+        count, head, _ = heads[-1]
+        found = self.store.quads((None, vocab.DIGEST, Literal(head), NamedNode(graph)))
+        return any(_index(text_of(quad.subject), graph) == count - 1 for quad in found)
 
     def speaks_of(self, node: NamedNode) -> bool:
         """Tell whether what a turn that was there says names something."""

@@ -1,7 +1,7 @@
 """Which place of a store's log is meant: by a checkpoint, by a mark that Trails gave out, or by a time.
 
 The log says in which order things were committed, and not when. A time stands for the longest beginning of the log in
-which nothing was recorded later: no turn that is kept was made later, no session created or deleted later.
+which nothing was recorded later: no turn that is kept was made or redacted later, no session created or deleted later.
 """
 
 from __future__ import annotations
@@ -137,6 +137,7 @@ def _later(store: QuadStore, reader: Reader, lines: Sequence[str], time: datetim
             yield from (number for count, _, number in own.heads if count > first)
     catalog = Catalog.of(store)
     yield from _changed_later(catalog, lines, time, now)
+    yield from _redacted_later(catalog, lines, time, now)
     for session_id, own in log.items():
         arrived = _imported(catalog, session_id)
         if arrived is not None and time < arrived <= now:
@@ -173,6 +174,21 @@ def _changed_later(catalog: Catalog, lines: Sequence[str], time: datetime, now: 
             changes[iri].append(number)
     for iri, told in changes.items():
         yield from told[-len(later[iri]) :]
+
+
+def _redacted_later(catalog: Catalog, lines: Sequence[str], time: datetime, now: datetime) -> Iterator[int]:
+    """Yield the numbers of the lines that tell of turns which were redacted later."""
+    later: set[tuple[str, str]] = set()
+    for subject, quads in catalog.subjects.items():
+        turn, _, what = subject.rpartition("/")
+        when = time_of(quads) if what == "deletion" else None
+        if when is not None and time < when <= now:
+            home, _, place = turn.partition("/")
+            later.add((home, place.partition("-")[0]))
+    for number, line in enumerate(lines if later else ()):
+        kind, iri, count, *_ = line.split(" ")
+        if kind == "redact" and (iri, count) in later:
+            yield number
 
 
 def _time_of(store: QuadStore, session_id: str, *, deleted: bool) -> datetime | None:

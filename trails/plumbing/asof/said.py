@@ -35,6 +35,11 @@ class Catalog:
             subjects[text_of(quad.subject)].append(quad)
         return cls(dict(subjects))
 
+    @property
+    def size(self) -> int:
+        """How many quads there are."""
+        return sum(map(len, self.subjects.values()))
+
     def owners(self, subject: str) -> set[str]:
         """Return the ids of the sessions that a subject belongs to."""
         home = subject.partition("/")[0]

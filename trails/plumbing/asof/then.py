@@ -22,6 +22,8 @@ class Then:
     """What there was when a log had its first `size` lines."""
 
     size: int
+    is_now: bool
+    """Whether nothing was logged since."""
     sessions: dict[str, logged.SessionLog]
     """The sessions that were there, by id."""
     known: frozenset[str]
@@ -76,7 +78,7 @@ def then(lines: Sequence[str], size: int) -> Then:
     """Return what a log says that there was when it had its first `size` lines."""
     before = logged.by_session(lines[:size])
     there = {each: log for each, log in before.items() if not log.deleted}
-    found = Then(size, there, frozenset(before), frozenset(logged.by_session(lines)))
+    found = Then(size, size == len(lines), there, frozenset(before), frozenset(logged.by_session(lines)))
     seen: set[str] = set()
     for number, line in enumerate(lines):
         kind, iri, count, *_ = line.split(" ")

@@ -38,6 +38,8 @@ _WAITING: Final = {"resting": 100, "busy": 5_000}
 nothing is written for a while, and while much is, which that slows down."""
 _SEALED_MEANWHILE: Final = 256 << 20
 """Bytes up to which a file is sealed then: summing it up takes up to a fifth of a second, beside other threads."""
+_OVERTAKEN: Final = 3
+"""How many times as long the log of a store as it is may be as it was: else little of its index is of use for what was."""
 _NOTHING: Final = (vocab.RUN, None, None, vocab.CATALOG)
 _LONG: Final = 1_000
 """Sessions from which on reading them takes so long that it is told how far it is."""
@@ -107,9 +109,18 @@ class Index:
         self._keeper: threading.Thread | None = None
         self.progress: Progress | bool | None = None
         """What is told how far it is, in sessions, while much is read into it that somebody waits for; as `moving` takes it."""
+        self._now: Index | None = None
+        """The index of the store as it is, where this one is of the same store as it was."""
         self._closed = False
         self._pid = os.getpid()
         _OPENED.add(self)
+
+    def start_from(self, now: Index) -> None:
+        """Begin each file with a copy of what the store as it is has: this store is that one as it was.
+
+        Only the sessions that the log tells of since are then read. Call it before anything is asked.
+        """
+        self._now = now
 
     # --- asking
 
@@ -153,7 +164,24 @@ class Index:
         if part not in self._files:
             waits = self._borrowed and isinstance(self._store, ViewStore) and self._store.has_living_owner
             self._files[part] = SideFile(self._path(part), part.schema, borrowed=self._borrowed, waits=waits)
+            if self._now is not None:
+                self._take_over(part, self._now)
         return self._files[part]
+
+    def _take_over(self, part: Part, now: Index) -> None:
+        """Copy a file of the store as it is, and read what the log tells of since; where that is much, begin with nothing."""
+        file, log, reached = self._files[part], now._store.log, self._store.log.reached
+        if log.reached.lines > _OVERTAKEN * reached.lines:
+            return
+        now.ask(part, file.take_over)
+        later = changes.of_lines(log.since(reached)[0])  # after the copy: it may be further than the log was before
+        if later is None:
+            file.empty()
+            return
+        try:
+            self._write([part], dict.fromkeys(later, "anew"), reached)
+        except texts.TooMuchTaken:
+            file.empty()
 
     def _up_to_date(self, part: Part) -> SideFile:
         file = self._opened(part)
