@@ -16,7 +16,7 @@ DEEPER, TRY = (f"outcome of urn:trails:session:{fork}" for fork in ("deeper", "t
 WEB = [{"id": "c", "name": "web", "arguments": {}}]
 
 ANSWERS: list[Answer] = [
-    # plan: 0 alice, 1 planner, 2 the outcome of try (alice took it), 3 planner; of try: 1 to 4 were its own by then, 5 and 6 came later
+    # plan: 0 alice, 1 planner, 2 the outcome of try (alice took it), 3 planner; of try: 1 to 4, for 5 and 6 came later
     ("influences", {"session": "plan", "index": 3}, "kind influence path turns first last", [
         ("author", GUIDE, DEEPER, 1, 2, 2),
         ("author", PLANNER, TRY, 1, 2, 2),
@@ -59,7 +59,7 @@ ANSWERS: list[Answer] = [
         ("session", "try", "outcome", 1),
         ("tool", "web", TRY, 1),
     ]),
-    # own turns of try by then: 1 (bob), 2 (planner, for alice), 3 (the tool), 4 (alice: the outcome of deeper); deeper: 4 (guide, for bob)
+    # of try: 1 (bob), 2 (planner, for alice), 3 (the tool), 4 (alice: the outcome of deeper); of deeper: 4 (guide, for bob)
     ("principals-behind", {"session": "plan", "index": 3}, "principal how place path things", [
         (ALICE, "delegated", "try", "outcome", 2),
         (ALICE, "delegated", "plan", "transcript", 2),
@@ -70,6 +70,19 @@ ANSWERS: list[Answer] = [
         (BOB, "delegated", "deeper", "outcome", 1),
         (BOB, "wrote", "try", "outcome", 1),
     ]),
+    # leaf was forked from middle before that took the outcome of late
+    ("influences", {"session": "top", "index": 1}, "kind influence path turns", [
+        ("author", ALICE, "transcript", 2),
+        ("author", BOB, "outcome of urn:trails:session:middle", 1),
+        ("author", "principal:carol", "outcome of urn:trails:session:leaf", 1),
+        ("session", "leaf", "outcome", 1),
+        ("session", "middle", "outcome", 1),
+    ]),
+    ("principals-behind", {"session": "top", "index": 1}, "principal how place path things", [
+        (ALICE, "wrote", "top", "transcript", 2),
+        (BOB, "wrote", "middle", "outcome", 1),
+        ("principal:carol", "wrote", "leaf", "outcome", 1),
+    ]),
     ("principals-behind", {"session": "plan", "index": 1}, "principal how place things", [
         (ALICE, "delegated", "plan", 1),
         (ALICE, "wrote", "plan", 1),
@@ -79,7 +92,7 @@ ANSWERS: list[Answer] = [
 
 @pytest.fixture(scope="module")
 def engines() -> Any:
-    """plan <- try (at 1) <- deeper (at 4), its outcome taken into try; that of try into plan; then each goes on. plan <- other, heir."""
+    """plan <- try (at 1) <- deeper (at 4), taken into try, that into plan; plan <- other, heir; top <- middle <- leaf, late."""
     import trails
 
     with trails.open(":memory:") as store:
@@ -112,6 +125,20 @@ def fill(store: Repository) -> None:
     heir = plan.fork(at=3, id="heir")
     heir.append("user", "Really?", author="dora")
     heir.persist()
+    top = store.create(id="top", principal="alice", agent="planner")
+    top.append("user", "Go", author="alice")
+    top.persist()
+    middle = top.fork(id="middle")
+    middle.append("user", "North", author="bob")  # 1
+    middle.persist()
+    leaf = middle.fork(id="leaf")
+    leaf.append("user", "Left", author="carol")  # 2
+    leaf.persist()
+    late = middle.fork(id="late")
+    late.append("user", "South", author="dora")
+    late.persist()
+    middle.take("late", "South")  # 2, which leaf does not share
+    top.take("leaf", "Left")
     trial.append("user", "Too late", author="dora")  # 5
     trial.append("assistant", "Too late", model="m-late")
     trial.persist()
