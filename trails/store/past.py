@@ -95,19 +95,19 @@ class PastStore(EngineReader):
 
     # --- what the store as it is answers
 
-    def same_as(self, now: QuadStore, state: tuple[int, int]) -> None:
-        """Let a store that holds the same answer what is asked of all graphs, while its `number` and `removals` are those."""
+    def same_as(self, now: QuadStore, state: tuple[int, object]) -> None:
+        """Let a store that holds the same answer what is asked of all graphs, while its `number` and `token` are those."""
         self._now, self._state = now, state
 
     def _of_now(self, ask: Callable[[QuadStore], _Answer]) -> _Answer | None:
         """Return what the store as it is answers, if it is still as it was once it has; None where it is not to be asked."""
         self._engine()
         now = self._now
-        if now is None or not self._waiting or (now.number, now.removals) != self._state:
+        if now is None or not self._waiting or (now.number, now.token) != self._state:
             return None
         answer = ask(now)
         with now.hold():  # who is writing just now is counted only when he is done
-            is_same = (now.number, now.removals) == self._state
+            is_same = (now.number, now.token) == self._state
         if is_same:
             return answer
         self._now = None

@@ -53,7 +53,7 @@ class AsOf(Value):
 def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, AsOf]:
     """Return a store as it was at a place of its log, and what there is to say of it."""
     with store.hold():
-        state = store.number, store.removals
+        state = store.number, store.token
         told = then(store.log.lines(), len(moment.lines))
         catalog = Catalog.of(store)
         size = catalog.size
