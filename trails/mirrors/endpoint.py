@@ -160,14 +160,14 @@ class CutShort(MirrorFailed):
         self.most = most
 
 
-def pages(endpoint: Endpoint, select: str) -> Iterator[ox.QuerySolution]:
-    """Give all rows of a SELECT of ?s ?p ?o that ends in its WHERE, page by page where a server gives only some at a time."""
+def pages(endpoint: Endpoint, select: str, order: str = "?s ?p ?o") -> Iterator[ox.QuerySolution]:
+    """Give all rows of a SELECT of `order` that ends in its WHERE, page by page where a server gives only some at a time."""
     try:
         yield from endpoint.select(select)
         return
     except CutShort as cut:
         page = max(1, min(10_000, cut.most // 2))
     start = 0
-    while rows := endpoint.select(f"{select} ORDER BY ?s ?p ?o LIMIT {page} OFFSET {start}"):
+    while rows := endpoint.select(f"{select} ORDER BY {order} LIMIT {page} OFFSET {start}"):
         yield from rows
         start += len(rows)

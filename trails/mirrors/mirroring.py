@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
@@ -36,6 +36,9 @@ _WRITTEN: Final = f"<{STATE.value}:written>"
 _NEXT: Final = f"<{STATE.value}:next>"
 _SAID: Final = f"<{STATE.value}:said>"
 _REFERRING: Final = f"^^{REFERENCE} ."
+_OURS: Final = "urn:trails:"
+_UNKNOWN: Final = -1
+"""The position of a mirror that cannot be gone on with, and the next turn of a session that is written as a whole."""
 _MOST: Final = 8_000_000
 """Characters of a request from which on it is sent."""
 
@@ -167,7 +170,7 @@ class Mirror:
             about, what, value = row["s"].value, str(row["p"]), row["o"].value
             match what:
                 case _ if what == _POSITION:
-                    state.position = int(value)
+                    state.position = _number(value)
                 case _ if what == _LINK:
                     state.link = value
                 case _ if what == _WRITER:
@@ -177,7 +180,7 @@ class Mirror:
                 case _ if what == _WRITTEN:
                     state.written[about] = value
                 case _ if what == _NEXT:
-                    state.following[about] = int(value)
+                    state.following[about] = _number(value)
                 case _ if what == _SAID:
                     state.said[about] = value
         return state
@@ -187,10 +190,13 @@ class Mirror:
         at = self._state.position
         if at == 0:
             return
-        if at > len(lines) or leaves.link(lines[at - 1]) != self._state.link:
+        if at < 0 or at > len(lines) or leaves.link(lines[at - 1]) != self._state.link:
             raise InvalidInput(
                 f"{self._to.location} mirrors another store, or {self._store.store.location} was put back to an earlier state: "
                 f"it has {at} lines of a log that this one does not begin with. Nothing was sent; begin it anew to replace it"
+                if at >= 0
+                else f"{self._to.location} does not say how far it is: beginning it anew was cut short, or somebody altered it. "
+                "Nothing was sent; begin it anew to replace it"
             )
 
     def _note_writer(self, wanted: str) -> None:
@@ -207,9 +213,16 @@ class Mirror:
             raise MirrorFailed(f"another process feeds {self._to.location} now; this one has stopped")
 
     def _take_out(self) -> None:
-        for graph in self._state.written:
-            self._send(f"DROP SILENT GRAPH <{graph}>", 0)
-        for subject in self._state.said:
+        """Take out all that is Trails' by its name, also what a mirror that was altered does not note."""
+        graphs, subjects = dict.fromkeys(self._state.written), dict.fromkeys(self._state.said)
+        graphs |= _ours(pages(self._to, "SELECT DISTINCT ?o WHERE { GRAPH ?o { ?s ?p ?v } }", "?o"))
+        if self._catalogue is None:
+            subjects |= _ours(pages(self._to, "SELECT DISTINCT ?o WHERE { ?o ?p ?v }", "?o"))
+        self._note(STATE.value, _POSITION, str(_UNKNOWN))  # cut short, it is no mirror of the graphs that are left
+        for graph in graphs:
+            if graph != STATE.value:
+                self._send(f"DROP SILENT GRAPH <{graph}>", 0)
+        for subject in subjects:
             self._send(forget(self._catalogue, f"<{subject}>"), 1)
         self._send(f"DROP SILENT GRAPH {STATE}", 0)
         self._flush()
@@ -301,6 +314,7 @@ class Mirror:
             touched is not None
             and touched.get(_owner(graph), False)
             and start is not None
+            and start >= 0
             and graph in self._state.written
         ):
             self._grow(graph, start)
@@ -384,6 +398,17 @@ class Mirror:
             self._state.position, self._state.link = len(lines), link
         self._flush()
         self._wait()
+
+
+def _number(noted: str) -> int:
+    """Return a number that a mirror notes; what somebody put there instead is unknown."""
+    return int(noted) if noted.isascii() and noted.isdigit() else _UNKNOWN
+
+
+def _ours(rows: Iterable[ox.QuerySolution]) -> dict[str, None]:
+    """Return the IRIs among rows of ?o that Trails makes."""
+    named = [row["o"].value for row in rows if isinstance(row["o"], ox.NamedNode)]
+    return dict.fromkeys(each for each in named if each.startswith(_OURS))
 
 
 def _owner(graph: str) -> str:
