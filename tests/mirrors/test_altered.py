@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pyoxigraph as ox
 import pytest
 
 from tests.support.sparql_servers import StandIn
@@ -99,3 +100,16 @@ def test_a_server_that_gives_few_rows_is_asked_for_all_its_graphs_page_by_page(
     assert not [each for each in server.store.named_graphs() if "session" in str(each)]
     mirror.sync()
     assert mirror.verify().ok
+
+
+def test_begun_anew_with_its_catalogue_elsewhere_a_mirror_has_it_there_alone(
+    memory: Repository, stand_in: Make
+) -> None:
+    server = stand_in()
+    told(memory, "chat")
+    Mirror(memory, server.url).sync()
+    Mirror(memory, server.url, catalogue="named", anew=True).sync()
+    assert not list(server.store.quads_for_pattern(None, None, None, ox.DefaultGraph()))
+    Mirror(memory, server.url, catalogue="default", anew=True).sync()
+    assert "urn:trails:catalog" not in {each.value for each in server.store.named_graphs()}  # type: ignore[union-attr]
+    assert Mirror(memory, server.url).verify().ok

@@ -8,6 +8,7 @@ is written again. A graph whose session only grew gets its new turns; any other 
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -75,6 +76,10 @@ class _State:
     """By subject of the catalogue, the digest of what is said of it."""
 
 
+class Displaced(MirrorFailed):
+    """Another process feeds the mirror now."""
+
+
 class Mirror:
     """What a store holds, in somebody's SPARQL server, to be read there. One process at a time feeds it.
 
@@ -113,12 +118,14 @@ class Mirror:
         self._pending: list[str] = []
         self._sender = ThreadPoolExecutor(1, "trails-mirror")
         self._sending: Future[None] | None = None
+        self._is_checked = True
+        """Whether this process was found to feed the mirror since it last sent something."""
         self._is_unsure = False
         """Whether a round was cut short, so that the mirror itself must be asked what it has."""
         self._pending_triples = self._pending_size = self._triples = self._references = 0
         self._state = self._read_state()
         if anew:
-            self._take_out()
+            self._take_out(wanted)
         if self._state.catalogue not in ("", wanted):
             raise InvalidInput(
                 f"{endpoint.location} has the catalogue as its {self._state.catalogue} graph; say so, or begin it anew"
@@ -150,8 +157,8 @@ class Mirror:
         Only rounds that wrote something are given. A store that is read only is refreshed first, one in PostgreSQL too.
         Raises what `sync` does; another call goes on from there.
         """
-        if not interval > 0:
-            raise InvalidInput(f"the interval is a number of seconds above 0, not {interval!r:.80}")
+        if not 0 < interval <= threading.TIMEOUT_MAX:
+            raise InvalidInput(f"the interval is a number of seconds above 0 that can be waited, not {interval!r:.80}")
         while True:
             self._store.refresh()
             if (done := self.sync()).triples or done.dropped:
@@ -206,24 +213,28 @@ class Mirror:
             f'INSERT DATA {{ GRAPH {STATE} {{ {who} . {STATE} {_CATALOGUE} "{wanted}" }} }}'
         )
         self._state.writer, self._state.catalogue = self._writer, wanted
+        self._is_checked = True
 
     def _check_writer(self) -> None:
         rows = self._to.select(f"SELECT ?o WHERE {{ GRAPH {STATE} {{ {STATE} {_WRITER} ?o }} }}")
         if [row["o"].value for row in rows] != [self._writer]:
-            raise MirrorFailed(f"another process feeds {self._to.location} now; this one has stopped")
+            raise Displaced(f"another process feeds {self._to.location} now; this one has stopped")
+        self._is_checked = True
 
-    def _take_out(self) -> None:
+    def _take_out(self, wanted: str) -> None:
         """Take out all that is Trails' by its name, also what a mirror that was altered does not note."""
         graphs, subjects = dict.fromkeys(self._state.written), dict.fromkeys(self._state.said)
         graphs |= _ours(pages(self._to, "SELECT DISTINCT ?o WHERE { GRAPH ?o { ?s ?p ?v } }", "?o"))
-        if self._catalogue is None:
+        was = self._state.catalogue
+        self._note_writer(wanted)  # who feeds it until now stops
+        if is_default := was != "named" and self._to.server.has_default_graph:
             subjects |= _ours(pages(self._to, "SELECT DISTINCT ?o WHERE { ?o ?p ?v }", "?o"))
         self._note(STATE.value, _POSITION, str(_UNKNOWN))  # cut short, it is no mirror of the graphs that are left
         for graph in graphs:
             if graph != STATE.value:
                 self._send(f"DROP SILENT GRAPH <{graph}>", 0)
-        for subject in subjects:
-            self._send(forget(self._catalogue, f"<{subject}>"), 1)
+        for subject in subjects if is_default else ():  # the named graph of a catalogue went with the others
+            self._send(forget(None, f"<{subject}>"), 1)
         self._send(f"DROP SILENT GRAPH {STATE}", 0)
         self._flush()
         self._wait()
@@ -244,6 +255,9 @@ class Mirror:
         """Send what is pending, after what was sent before it; this thread goes on reading meanwhile."""
         if self._pending:
             self._wait()
+            if not self._is_checked:
+                self._check_writer()  # what was read before another process wrote it would stand in place of what that wrote
+            self._is_checked = False
             self._sending = self._sender.submit(self._to.update, " ;\n".join(self._pending))
         self._pending, self._pending_triples, self._pending_size = [], 0, 0
 
