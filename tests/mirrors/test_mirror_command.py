@@ -136,3 +136,19 @@ def test_the_variables_of_name_and_password_are_those_that_the_help_names(run: R
     said = " ".join(ok(run("mirror", "--help")).split())
     assert "TRAILS_MIRROR_USER and TRAILS_MIRROR_PASSWORD" in said
     assert "TRAILS_MIRROR_USER" not in os.environ
+
+
+def test_a_follower_waits_for_a_server_that_is_away_as_it_begins(place: Path, stand_in: Make) -> None:
+    server = stand_in()
+    server.fail_after = 0
+    fill(place)
+    with following(place, server.url) as process:
+        assert process.stderr is not None
+        assert b"trying again" in process.stderr.readline()
+        server.fail_after = None
+        until = time.monotonic() + 30
+        while not any("position" in text for text in server.updates) and time.monotonic() < until:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert any("position" in text for text in server.updates)

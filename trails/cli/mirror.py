@@ -72,6 +72,8 @@ def mirror(
 
 def _follow(store: Repository, url: str, given: dict[str, Any], *, anew: bool, interval: float, as_json: bool) -> None:
     from trails import Mirror
+    from trails.mirrors.endpoint import Away
+    from trails.mirrors.mirroring import Displaced
 
     there, wait = None, 1.0
     while True:
@@ -82,8 +84,10 @@ def _follow(store: Repository, url: str, given: dict[str, Any], *, anew: bool, i
                 wait = 1.0
                 click.echo(json.dumps(_plain(done)) if as_json else _said(done, there))
                 _note_references(done)
+        except Displaced:
+            raise
         except MirrorFailed as error:
-            if there is None or "another process feeds" in error.message:
+            if there is None and not isinstance(error, Away):
                 raise
             note(f"{error.message}; trying again in {wait:.0f} s")
             time.sleep(wait)
@@ -127,7 +131,7 @@ def verify_mirror(store: Repository, url: str, *, as_json: bool) -> None:
         f"{each.session or each.graph or 'the catalogue'}: lacks {count(each.missing, 'triple')}, has {each.beyond} beyond"
         for each in report.differences
     ]
-    verdict = "the same" if report.ok else f"{count(len(lines), 'graph')} differ"
+    verdict = "the same" if report.ok else f"{count(len(lines), 'graph')} {'differs' if len(lines) == 1 else 'differ'}"
     said = "\n".join(
         [*lines, f"{verdict}: {count(report.triples, 'triple')} in {count(report.graphs, 'graph')} and the catalogue"]
     )

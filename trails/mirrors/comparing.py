@@ -70,7 +70,7 @@ def compare(
     rows = endpoint.select(f"SELECT ?o WHERE {{ GRAPH {STATE} {{ {STATE} <{STATE.value}:catalog> ?o }} }}")
     catalogue = CATALOGUE if [row["o"].value for row in rows] == ["named"] else None
     here = set(named_graphs(store))
-    there = {row["g"].value for row in endpoint.select("SELECT DISTINCT ?g WHERE { GRAPH ?g { ?s ?p ?o } }")}
+    there = {row["g"].value for row in pages(endpoint, "SELECT DISTINCT ?g WHERE { GRAPH ?g { ?s ?p ?o } }", "?g")}
     graphs = sorted(here | {each for each in there if each.startswith("urn:trails:")} - {STATE.value, CATALOGUE.value})
     found, triples = [], 0
     for number, graph in enumerate(["", *graphs]):

@@ -19,6 +19,9 @@ USER: Final = "TRAILS_MIRROR_USER"
 PASSWORD: Final = "TRAILS_MIRROR_PASSWORD"  # noqa: S105 - the name of a variable
 _ROWS: Final = "application/sparql-results+json"
 _SHOWN: Final = 300
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_AWAY: Final = frozenset({429, 502, 503, 504})
+"""What a server that is busy says, or another one in front of a server that is away."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -107,6 +110,8 @@ class Endpoint:
                 return kind_of(error.headers.get("Server"))
         except (OSError, HTTPException) as error:
             raise self._unreached(error) from error
+        except ValueError:  # it wants an authentication, as what is asked next will say
+            return "other"
 
     def select(self, text: str, **parameters: str) -> list[ox.QuerySolution]:
         """Return all rows of a SELECT. What a server cuts short raises, rather than giving a part for all."""
@@ -116,8 +121,8 @@ class Endpoint:
             rows = list(found)  # type: ignore[arg-type] # a SELECT
         except (SyntaxError, ValueError, TypeError) as error:
             raise MirrorFailed(
-                f"{self.location} answered with what is no whole result ({error!s:.120}): it may have ended the query at a "
-                "time limit of its own; raise that limit"
+                f"{self.location} answered with what is no whole result ({error!s:.120}): see whether a SPARQL server answers "
+                "there; one may have ended the query at a time limit of its own, which is to be raised then"
             ) from error
         most = headers.get("X-SPARQL-MaxRows")
         if most is not None and most.isdigit() and len(rows) >= int(most):
@@ -141,15 +146,25 @@ class Endpoint:
         except urllib.error.HTTPError as error:
             with error:
                 said = " ".join(error.read(4 * _SHOWN).decode("utf-8", "replace").split())
-            raise MirrorFailed(f"{without_secrets(url)} refused with {error.code}: {said[:_SHOWN]}") from None
+            onward = error.headers.get("Location") if error.code in _REDIRECTS else None
+            if onward is not None:
+                said = f"it sends on to {without_secrets(onward)}, which is not followed; give that address"
+            failed = Away if error.code in _AWAY else MirrorFailed
+            raise failed(f"{without_secrets(url)} refused with {error.code}: {said[:_SHOWN]}") from None
         except (OSError, HTTPException) as error:
             raise self._unreached(error) from error
+        except ValueError as error:  # of the standard library's authentication
+            raise MirrorFailed(
+                f"{without_secrets(url)} wants an authentication that is not known here ({error!s:.120}); basic and digest are"
+            ) from error
 
-    def _unreached(self, error: Exception) -> MirrorFailed:
+    def _unreached(self, error: Exception) -> Away:
         reason = getattr(error, "reason", None) or str(error) or type(error).__name__
-        return MirrorFailed(
-            f"{self.location} did not answer ({reason!s:.200}); what it has stays, and mirroring goes on later"
-        )
+        return Away(f"{self.location} did not answer ({reason!s:.200}); what it has stays, and mirroring goes on later")
+
+
+class Away(MirrorFailed):
+    """A server does not answer now, and may do so later."""
 
 
 class CutShort(MirrorFailed):
@@ -160,14 +175,14 @@ class CutShort(MirrorFailed):
         self.most = most
 
 
-def pages(endpoint: Endpoint, select: str) -> Iterator[ox.QuerySolution]:
-    """Give all rows of a SELECT of ?s ?p ?o that ends in its WHERE, page by page where a server gives only some at a time."""
+def pages(endpoint: Endpoint, select: str, order: str = "?s ?p ?o") -> Iterator[ox.QuerySolution]:
+    """Give all rows of a SELECT of `order` that ends in its WHERE, page by page where a server gives only some at a time."""
     try:
         yield from endpoint.select(select)
         return
     except CutShort as cut:
         page = max(1, min(10_000, cut.most // 2))
     start = 0
-    while rows := endpoint.select(f"{select} ORDER BY ?s ?p ?o LIMIT {page} OFFSET {start}"):
+    while rows := endpoint.select(f"{select} ORDER BY {order} LIMIT {page} OFFSET {start}"):
         yield from rows
         start += len(rows)

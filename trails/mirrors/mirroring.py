@@ -8,9 +8,10 @@ is written again. A graph whose session only grew gets its new turns; any other 
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
@@ -36,6 +37,9 @@ _WRITTEN: Final = f"<{STATE.value}:written>"
 _NEXT: Final = f"<{STATE.value}:next>"
 _SAID: Final = f"<{STATE.value}:said>"
 _REFERRING: Final = f"^^{REFERENCE} ."
+_OURS: Final = "urn:trails:"
+_UNKNOWN: Final = -1
+"""The position of a mirror that cannot be gone on with, and the next turn of a session that is written as a whole."""
 _MOST: Final = 8_000_000
 """Characters of a request from which on it is sent."""
 
@@ -70,6 +74,10 @@ class _State:
     """By graph of a session, the index of its next turn."""
     said: dict[str, str] = field(default_factory=dict)
     """By subject of the catalogue, the digest of what is said of it."""
+
+
+class Displaced(MirrorFailed):
+    """Another process feeds the mirror now."""
 
 
 class Mirror:
@@ -110,12 +118,14 @@ class Mirror:
         self._pending: list[str] = []
         self._sender = ThreadPoolExecutor(1, "trails-mirror")
         self._sending: Future[None] | None = None
+        self._is_checked = True
+        """Whether this process was found to feed the mirror since it last sent something."""
         self._is_unsure = False
         """Whether a round was cut short, so that the mirror itself must be asked what it has."""
         self._pending_triples = self._pending_size = self._triples = self._references = 0
         self._state = self._read_state()
         if anew:
-            self._take_out()
+            self._take_out(wanted)
         if self._state.catalogue not in ("", wanted):
             raise InvalidInput(
                 f"{endpoint.location} has the catalogue as its {self._state.catalogue} graph; say so, or begin it anew"
@@ -147,8 +157,8 @@ class Mirror:
         Only rounds that wrote something are given. A store that is read only is refreshed first, one in PostgreSQL too.
         Raises what `sync` does; another call goes on from there.
         """
-        if not interval > 0:
-            raise InvalidInput(f"the interval is a number of seconds above 0, not {interval!r:.80}")
+        if not 0 < interval <= threading.TIMEOUT_MAX:
+            raise InvalidInput(f"the interval is a number of seconds above 0 that can be waited, not {interval!r:.80}")
         while True:
             self._store.refresh()
             if (done := self.sync()).triples or done.dropped:
@@ -167,7 +177,7 @@ class Mirror:
             about, what, value = row["s"].value, str(row["p"]), row["o"].value
             match what:
                 case _ if what == _POSITION:
-                    state.position = int(value)
+                    state.position = _number(value)
                 case _ if what == _LINK:
                     state.link = value
                 case _ if what == _WRITER:
@@ -177,7 +187,7 @@ class Mirror:
                 case _ if what == _WRITTEN:
                     state.written[about] = value
                 case _ if what == _NEXT:
-                    state.following[about] = int(value)
+                    state.following[about] = _number(value)
                 case _ if what == _SAID:
                     state.said[about] = value
         return state
@@ -187,10 +197,13 @@ class Mirror:
         at = self._state.position
         if at == 0:
             return
-        if at > len(lines) or leaves.link(lines[at - 1]) != self._state.link:
+        if at < 0 or at > len(lines) or leaves.link(lines[at - 1]) != self._state.link:
             raise InvalidInput(
                 f"{self._to.location} mirrors another store, or {self._store.store.location} was put back to an earlier state: "
                 f"it has {at} lines of a log that this one does not begin with. Nothing was sent; begin it anew to replace it"
+                if at >= 0
+                else f"{self._to.location} does not say how far it is: beginning it anew was cut short, or somebody altered it. "
+                "Nothing was sent; begin it anew to replace it"
             )
 
     def _note_writer(self, wanted: str) -> None:
@@ -200,17 +213,28 @@ class Mirror:
             f'INSERT DATA {{ GRAPH {STATE} {{ {who} . {STATE} {_CATALOGUE} "{wanted}" }} }}'
         )
         self._state.writer, self._state.catalogue = self._writer, wanted
+        self._is_checked = True
 
     def _check_writer(self) -> None:
         rows = self._to.select(f"SELECT ?o WHERE {{ GRAPH {STATE} {{ {STATE} {_WRITER} ?o }} }}")
         if [row["o"].value for row in rows] != [self._writer]:
-            raise MirrorFailed(f"another process feeds {self._to.location} now; this one has stopped")
+            raise Displaced(f"another process feeds {self._to.location} now; this one has stopped")
+        self._is_checked = True
 
-    def _take_out(self) -> None:
-        for graph in self._state.written:
-            self._send(f"DROP SILENT GRAPH <{graph}>", 0)
-        for subject in self._state.said:
-            self._send(forget(self._catalogue, f"<{subject}>"), 1)
+    def _take_out(self, wanted: str) -> None:
+        """Take out all that is Trails' by its name, also what a mirror that was altered does not note."""
+        graphs, subjects = dict.fromkeys(self._state.written), dict.fromkeys(self._state.said)
+        graphs |= _ours(pages(self._to, "SELECT DISTINCT ?o WHERE { GRAPH ?o { ?s ?p ?v } }", "?o"))
+        was = self._state.catalogue
+        self._note_writer(wanted)  # who feeds it until now stops
+        if is_default := was != "named" and self._to.server.has_default_graph:
+            subjects |= _ours(pages(self._to, "SELECT DISTINCT ?o WHERE { ?o ?p ?v }", "?o"))
+        self._note(STATE.value, _POSITION, str(_UNKNOWN))  # cut short, it is no mirror of the graphs that are left
+        for graph in graphs:
+            if graph != STATE.value:
+                self._send(f"DROP SILENT GRAPH <{graph}>", 0)
+        for subject in subjects if is_default else ():  # the named graph of a catalogue went with the others
+            self._send(forget(None, f"<{subject}>"), 1)
         self._send(f"DROP SILENT GRAPH {STATE}", 0)
         self._flush()
         self._wait()
@@ -231,6 +255,9 @@ class Mirror:
         """Send what is pending, after what was sent before it; this thread goes on reading meanwhile."""
         if self._pending:
             self._wait()
+            if not self._is_checked:
+                self._check_writer()  # what was read before another process wrote it would stand in place of what that wrote
+            self._is_checked = False
             self._sending = self._sender.submit(self._to.update, " ;\n".join(self._pending))
         self._pending, self._pending_triples, self._pending_size = [], 0, 0
 
@@ -301,6 +328,7 @@ class Mirror:
             touched is not None
             and touched.get(_owner(graph), False)
             and start is not None
+            and start >= 0
             and graph in self._state.written
         ):
             self._grow(graph, start)
@@ -384,6 +412,17 @@ class Mirror:
             self._state.position, self._state.link = len(lines), link
         self._flush()
         self._wait()
+
+
+def _number(noted: str) -> int:
+    """Return a number that a mirror notes; what somebody put there instead is unknown."""
+    return int(noted) if noted.isascii() and noted.isdigit() else _UNKNOWN
+
+
+def _ours(rows: Iterable[ox.QuerySolution]) -> dict[str, None]:
+    """Return the IRIs among rows of ?o that Trails makes."""
+    named = [row["o"].value for row in rows if isinstance(row["o"], ox.NamedNode)]
+    return dict.fromkeys(each for each in named if each.startswith(_OURS))
 
 
 def _owner(graph: str) -> str:

@@ -91,6 +91,8 @@ def checked(url: str) -> str:
         raise InvalidInput(
             f"a mirror is a SPARQL server's address, like http://localhost:7878, not {without_secrets(url)!r:.200}"
         )
+    if any(each.isspace() or not each.isprintable() for each in url):
+        raise InvalidInput("the address of a mirror has no space and no control character; write a space as %20")
     if parts.query or parts.fragment:
         raise InvalidInput(
             "the address of a mirror has no ? and no #; give the server's base, or where it takes queries"

@@ -1,0 +1,124 @@
+"""Servers and addresses that are not what they should be, and two processes that feed one mirror."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+import trails
+from tests.support.commands import Run, ok
+from tests.support.sparql_servers import StandIn
+from trails import InvalidInput, Mirror, MirrorFailed, Repository
+from trails.mirrors.endpoint import Away
+
+Make = Callable[..., StandIn]
+
+
+def told(store: Repository, *ids: str) -> None:
+    for each in ids:
+        with store.session(each) as session:
+            session.append("user", f"Hello from {each}")
+
+
+def test_a_first_process_sends_nothing_more_in_its_round_once_a_second_feeds_the_mirror(
+    memory: Repository, stand_in: Make
+) -> None:
+    server = stand_in()
+    for number in range(4):
+        with memory.session(f"s{number}") as session:
+            session.append("user", "x" * 5_000_000)
+    first = Mirror(memory, server.url)
+    sent: list[int] = []
+
+    def begin_another(number: int, _: int) -> None:
+        if number == 3:
+            Mirror(memory, server.url).sync()
+            sent.append(len(server.updates))
+
+    with pytest.raises(MirrorFailed, match="another process feeds"):
+        first.sync(begin_another)
+    assert len(server.updates) <= sent[0] + 1  # what was under way
+
+
+@pytest.mark.parametrize("interval", [math.inf, math.nan, 1e300, 0.0])
+def test_an_interval_that_cannot_be_waited_is_refused(memory: Repository, stand_in: Make, interval: float) -> None:
+    mirror = Mirror(memory, stand_in().url)
+    told(memory, "chat")
+    with pytest.raises(InvalidInput, match="interval"):
+        next(mirror.follow(interval))
+
+
+@contextmanager
+def answering(status: int, *headers: tuple[str, str], body: bytes = b"") -> Iterator[str]:
+    """A server that answers each request in one way; the address of it."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            for name, value in (*headers, ("Content-Length", str(len(body)))):
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://ann:s3cret@127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("asked", ["Bearer", "Negotiate", 'Digest realm="x", nonce="n", algorithm=SHA-999'])
+def test_a_server_that_wants_another_authentication_is_named(memory: Repository, asked: str) -> None:
+    with answering(401, ("WWW-Authenticate", asked)) as url, pytest.raises(MirrorFailed) as raised:
+        Mirror(memory, url, server="oxigraph")
+    assert "authentication" in str(raised.value)
+    assert "s3cret" not in str(raised.value)
+
+
+def test_a_server_that_sends_on_is_not_followed_and_it_is_said_where_to(memory: Repository) -> None:
+    with (
+        answering(307, ("Location", "http://bob:pw9@elsewhere:1/q")) as url,
+        pytest.raises(MirrorFailed, match="http://elsewhere:1/q") as raised,
+    ):
+        Mirror(memory, url, server="oxigraph")
+    assert "pw9" not in str(raised.value)
+
+
+def test_a_page_in_html_is_no_answer_of_a_sparql_server(memory: Repository) -> None:
+    with (
+        answering(200, body=b"<html>") as url,
+        pytest.raises(MirrorFailed, match="whether a SPARQL server answers there"),
+    ):
+        Mirror(memory, url, server="oxigraph")
+
+
+def test_an_address_with_a_space_is_refused(memory: Repository) -> None:
+    with pytest.raises(InvalidInput, match="space"):
+        Mirror(memory, "http://127.0.0.1:9/a b")
+
+
+def test_what_one_graph_differs_in_is_said_in_good_english(run: Run, place: Path, stand_in: Make) -> None:
+    server = stand_in()
+    with trails.open(place, create=True) as store:
+        told(store, "chat")
+    ok(run("mirror", str(place), server.url))
+    server.store.update("DROP GRAPH <urn:trails:session:chat>")
+    assert run("verify", "--mirror", server.url).stdout.splitlines()[1].startswith("1 graph differs: ")
+
+
+@pytest.mark.parametrize(("status", "is_away"), [(503, True), (429, True), (404, False), (500, False)])
+def test_a_server_that_is_busy_is_away_and_one_that_refuses_is_not(
+    memory: Repository, status: int, is_away: bool
+) -> None:
+    with answering(status) as url, pytest.raises(MirrorFailed) as raised:
+        Mirror(memory, url, server="oxigraph")
+    assert isinstance(raised.value, Away) is is_away
