@@ -55,7 +55,7 @@ class PastStore(EngineReader):
         self.source: object = None
         """What must not be closed before this, because it is read through that."""
         self._now: QuadStore | None = None
-        self._state = (0, 0)
+        self._state: tuple[int, object] = (0, 0)
         self._location = location
         self._gate = Gate()
         self._lock = threading.RLock()
