@@ -12,6 +12,8 @@ from trails import Repository, Session
 _KEPT = 300
 """Turns after the cut: of 400 bytes each, the 30,000 tokens that are kept by default."""
 _BASELINE = "load of the kept turns alone"
+_UNTOUCHED = "the same, no turn touched"
+"""A load makes a turn when it is touched. A context has made all that it shows."""
 _CONTEXT = "context"
 _MESSAGES = "context, as messages"
 _BUDGET = "context within a budget"
@@ -68,7 +70,8 @@ def _measured(store: Repository, kind: str, kept: int, setting: Setting) -> Resu
     budget = store.context(long, "And now?").tokens
     seconds = medians(
         [
-            Contestant(_BASELINE, _timed(lambda: store.load(short))),
+            Contestant(_BASELINE, _timed(lambda: list(store.load(short).turns))),
+            Contestant(_UNTOUCHED, _timed(lambda: store.load(short))),
             Contestant(_CONTEXT, _timed(lambda: store.context(long, "And now?"))),
             Contestant(_MESSAGES, _timed(lambda: store.context(long, "And now?").openai())),
             Contestant(_BUDGET, _timed(lambda: store.context(long, "And now?", max_tokens=budget))),

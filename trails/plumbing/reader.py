@@ -225,10 +225,24 @@ class Reader:
         """Return the turns that a session owns in a run of indices, in order of index."""
         return self._joined(*self._own(run))
 
-    def quick_turns(self, run: Segment) -> list[Turn] | None:
-        """Return the turns of a run as `own_turns` does where a pack holds the first of them, which is quick; else None."""
+    def quick_parts(self, run: Segment) -> tuple[list[Part], list[Turn]] | None:
+        """Return what packs hold of a run, and the turns after it, where a pack holds the first of them; else None.
+
+        Those that the packs hold are counted in the store, which looks through all of the session: once, until something
+        is removed from the store. Turns are only ever added behind the last one.
+        """
         (packed,) = self._packed([run])
-        return self._joined(*self._with_rest(run, packed)) if packed else None
+        if self._packs is None or not packed:
+            return None
+        held = Segment(run.record, run.start, packed[-1].end)
+        removals = self._store.removals  # before the turns are counted: one that is taken out meanwhile shows next time
+        if self._packs.were_counted(held, removals):
+            is_all = held.end == run.end or not self.goes_on(run.record.id, packed[-1].end)
+            return packed, [] if is_all else self._noted(Segment(run.record, packed[-1].end, run.end))
+        parts, rest = self._with_rest(run, packed)
+        if parts:
+            self._packs.note_count(held, removals)
+        return parts, rest
 
     def packed_turns(self, run: Segment) -> list[Turn] | None:
         """Return the turns of a run where a pack holds all of them; else None. That the store has the last one is enough."""

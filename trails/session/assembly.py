@@ -132,13 +132,9 @@ def _since(
     for run in runs:
         if run.end is None or run.end > start:
             part = Segment(run.record, max(run.start, start), run.end)
-            turns = reader.quick_turns(part)
-            if turns is not None:
-                left_out.update(turn.index for turn in turns if turn.compaction is not None)
-                entries += turns
-            else:
-                left_out.update(each.index for each in summaries(reader, part))
-                entries += _run(reader, part)
+            found, summed_up = _shown(reader, part)
+            entries += found
+            left_out |= summed_up
     for position, entry in enumerate(entries, start):
         if entry.index != position:
             raise _gap(session_id, min(position, entry.index))
@@ -157,14 +153,28 @@ def _gap(session_id: str, index: int) -> IndexGap:
     )
 
 
+def _shown(reader: Reader, run: Segment) -> tuple[Sequence[Spoken], set[int]]:
+    """Return what a model may be shown of a run, out of packs where they have its first turn, and where summaries stand."""
+    held = reader.quick_parts(run)
+    if held is None:
+        entries = _run(reader, run)
+        return entries, {each.index for each in summaries(reader, run)} if entries else set()
+    packed, rest = held
+    found: list[Spoken] = [*rest]
+    found[:0] = [ShownTurn._make(each) for part in packed for each in part.block.spoken(part.start, part.end)]
+    return found, {each.index for each in found if each.facts.compaction is not None}
+
+
 @decodes
 def _run(reader: Reader, run: Segment) -> list[ShownTurn]:
     session_id = run.record.id
     place = {"session": session_id, "start": run.start, "end": _OPEN_END if run.end is None else run.end}
     far_on = _is_far_on(reader, run)
+    if not far_on and not (rows := reader.select("context_turns_wide", **place)):
+        return []
     kinds = {row[0].value for row in reader.select("context_kinds", session=session_id)}
-    name = "context_turns_wide" if not far_on else "context_turns_named" if kinds else "context_turns"
-    rows = reader.select(name, **place)
+    if far_on:
+        rows = reader.select("context_turns_named" if kinds else "context_turns", **place)
     try:
         facts = (
             {} if not kinds else _facts(reader, session_id, rows, kinds) if far_on else _all_facts(reader, session_id)

@@ -101,6 +101,10 @@ def test_turns_come_back_as_they_were_all_and_some(said: list[dict[str, object]]
     start = data.draw(st.integers(3, block.end))
     end = data.draw(st.integers(start, block.end))
     assert list(block.turns(start, end)) == turns[start - 3 : end - 3]
+    assert list(block.spoken(start, end)) == [
+        (each.index, each.role, each.text, each.structured, each.redacted, each.facts)
+        for each in turns[start - 3 : end - 3]
+    ]
     assert [each.time and each.time.utcoffset() for each in block.turns(3, block.end)] == [
         each.time and timedelta(0) for each in turns
     ]

@@ -14,7 +14,7 @@ from pyoxigraph import NamedNode
 
 import trails
 from tests.support.terminals import environment
-from trails import Repository, Session, Turn
+from trails import Repository, Session, Turn, vocab
 from trails.errors import IndexGap, StoreFailed
 from trails.lineage import Segment
 from trails.model import Compaction
@@ -170,6 +170,75 @@ def test_a_model_is_shown_the_same_out_of_packs_and_out_of_the_store(
     with trails.open(place, read_only=True) as view:
         assert shown(view) == packed
     assert "what was said up to" in str(packed)
+
+
+def compacted(place: Path) -> None:
+    """Fill a store with a session of twelve turns, of which a summary at index 12 keeps the last four."""
+    with trails.open(place, create=True, durability="process") as store:
+        plan = say(store.create(id="plan"), *"abcdefghijkl")
+        plan.compact(lambda _: "S", keep_turns=4)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Where the runs begin whose turns were counted in the store."""
+    found: list[int] = []
+    count = Reader._count
+
+    def noted(reader: Reader, run: Segment) -> int:
+        found.append(run.start)
+        return count(reader, run)
+
+    monkeypatch.setattr(Reader, "_count", noted)
+    return found
+
+
+def shown(store: Repository) -> list[str]:
+    return [part.text for part in store.context("plan").parts]
+
+
+def take_out(store: Repository, index: int) -> None:
+    """Take a turn out of the engine, past all rules."""
+    graph = NamedNode("urn:trails:session:plan")
+    ((turn, *_),) = store.store.quads((None, vocab.INDEX, vocab.integer(index), graph))
+    store.store.commit(Change(remove=store.store.quads((turn, None, None, graph))))
+
+
+def test_the_turns_of_contexts_are_counted_once_until_something_is_removed(place: Path, counted: list[int]) -> None:
+    compacted(place)
+    with trails.open(place) as store:
+        assert [shown(store) for _ in range(3)] == [["S", *"ijkl"]] * 3
+        assert counted == [8]
+        say(store.load("plan"), "m", "n")
+        counted.clear()
+        assert [shown(store) for _ in range(2)] == [["S", *"ijklmn"]] * 2
+        assert counted == []
+        store.tags.add("here", "plan")
+        store.tags.remove("here")
+        counted.clear()
+        assert [shown(store) for _ in range(2)] == [["S", *"ijklmn"]] * 2
+        assert counted == [8]
+
+
+@pytest.mark.parametrize("index", [9, 11, 13])
+def test_a_turn_that_vanished_is_missed_by_a_context_that_was_counted_before(place: Path, index: int) -> None:
+    compacted(place)
+    with trails.open(place) as store:
+        say(store.load("plan"), "m", "n")
+        assert [shown(store) for _ in range(2)] == [["S", *"ijklmn"]] * 2
+        take_out(store, index)
+        with pytest.raises(IndexGap, match=f"no turn at index {index}"):
+            shown(store)
+
+
+def test_a_context_is_counted_for_what_it_shows_and_not_for_what_another_does(place: Path, counted: list[int]) -> None:
+    compacted(place)
+    with trails.open(place) as store:
+        take_out(store, 3)
+        assert shown(store) == ["S", *"ijkl"]
+        store.load("plan", last=5).compact(lambda _: "T", keep_turns=2)
+        assert shown(store) == ["T", *"kl"]
+    assert counted == [8, 10]
 
 
 def _without_turns(select: Callable[..., Solutions]) -> Callable[..., Solutions]:

@@ -182,6 +182,23 @@ class Block:
         texts = self._texts_of(within)
         return zip(range(start, end), self._roles[within], self._branches[within], texts, flags, strict=True)
 
+    def spoken(self, start: int, end: int) -> Iterator[tuple[int, str, str, bool, bool, Facts]]:
+        """Yield what a model may be shown of the turns from an index to another, exclusive: half the work of making them.
+
+        That is index, role, text, whether that is JSON, whether it was taken out, and what is recorded with the turn.
+        """
+        within = slice(start - self.start, end - self.start)
+        flags = self._flags[within]
+        return zip(
+            range(start, end),
+            self._roles[within],
+            self._texts_of(within),
+            [each & _STRUCTURED != 0 for each in flags],
+            [each & _REDACTED != 0 for each in flags],
+            self._facts_of(within),
+            strict=True,
+        )
+
     def _texts_of(self, within: slice) -> list[str]:
         ends = self._text_ends[within]
         begins = [self._text_ends[within.start - 1] if within.start else 0, *ends]  # one more

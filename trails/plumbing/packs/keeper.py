@@ -52,6 +52,8 @@ _HELD_BYTES: Final = 16 << 20
 """Turns, and characters of their texts, that wait for the store to rest; twice as many never wait."""
 
 
+_COUNTED: Final = 1_000
+"""Runs of turns of which is known that the store has all that packs hold of them."""
 _NO_END: Final = 1 << 31
 
 
@@ -95,6 +97,7 @@ class Packs:
         self._lock = threading.RLock()
         self._waiting: dict[str, _Waiting] = {}
         self._held = self._held_bytes = 0
+        self._counted: dict[tuple[str, int, int | None], int] = {}
         self._erasing = 0
         self._pid = os.getpid()
         self.epoch = 0
@@ -136,6 +139,16 @@ class Packs:
         except OSError:
             return None
         return last.end if last is not None and _is_of(last, record) and self._is_true(last) else None
+
+    def note_count(self, run: Segment, removals: int) -> None:
+        """Take note that the store, after so many removals, had as many turns in a run as packs hold."""
+        if len(self._counted) >= _COUNTED:
+            self._counted = {}
+        self._counted[run.record.id, run.start, run.end] = removals
+
+    def were_counted(self, run: Segment, removals: int) -> bool:
+        """Tell whether that was noted of a run, and nothing was removed from the store since."""
+        return self._counted.get((run.record.id, run.start, run.end)) == removals
 
     @property
     def _usable(self) -> Path | None:
