@@ -153,6 +153,7 @@ def test_one_that_was_not_heard_of_for_thirty_days_is_forgotten(
         url, "UPDATE trails_readers SET heard = now() - INTERVAL '31 days' WHERE index_name = %s", index_of(second).name
     )
     assert first.maintenance.vacuum().behind == ()
+    sql(url, "UPDATE trails_readers SET heard = now() WHERE index_name = %s", index_of(second).name)
     assert [reader.index for reader in registered(url)] == [index_of(first).name]
 
 
@@ -215,6 +216,36 @@ def test_a_process_that_cannot_say_so_opens_works_and_closes(url: str, monkeypat
             store.create(id="chat").persist()
             name = index_of(store).name
     assert [(reader.index, reader.number) for reader in registered(url)] == [(name, 0)]
+
+
+def test_a_process_that_could_not_say_so_once_does_so_later(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> NoReturn:
+        raise Unreachable("the server is away")
+
+    with trails.open(url, create=True) as store:
+        assert isinstance(store.store, PostgresStore)
+        store.create(id="chat").persist()
+        for patched, number in ((True, 0), (False, 1)):
+            with monkeypatch.context() as patch:
+                patch.setattr(store.store, "_said_at", 0.0)
+                patch.setattr(readers, "HEARD", 0.0)
+                if patched:
+                    patch.setattr(Server, "register", away)
+                store.sync()
+            assert [reader.number for reader in registered(url)] == [number]
+
+
+def test_an_index_is_registered_before_anything_is_brought_in(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[Reader]] = []
+    sync = PostgresStore.sync
+
+    def watched(store: PostgresStore) -> bool:
+        seen.append(registered(url))
+        return sync(store)
+
+    monkeypatch.setattr(PostgresStore, "sync", watched)
+    with trails.open(url, create=True) as store:
+        assert [[reader.index for reader in found] for found in seen] == [[index_of(store).name]]
 
 
 def test_an_index_from_before_a_vacuum_is_deleted_on_opening_and_forgotten(url: str) -> None:

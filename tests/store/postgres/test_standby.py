@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 import trails
 from tests.support import clusters
 from tests.support.clusters import Cluster
 from trails import StoreFailed
-from trails.store.postgres import server
+from trails.store.postgres import connection, server
 
 
 @pytest.fixture
@@ -116,8 +118,23 @@ def test_a_standby_that_lagged_is_said_and_nothing_is_merged(pair: tuple[Cluster
 
 
 def _caught_up(primary: Cluster) -> None:
-    import psycopg
-
     with psycopg.connect(f"host={primary.folder} user=postgres dbname=postgres", autocommit=True) as owner:
         asked = "SELECT bool_and(replay_lsn >= pg_current_wal_lsn()) FROM pg_stat_replication"
         _until(lambda: owner.execute(asked).fetchone() == (True,))
+
+
+def test_reading_waits_for_no_standby_though_who_reads_says_so(cluster: Cluster, url: str) -> None:
+    trails.open(url, create=True).close()
+    with psycopg.connect(f"host={cluster.folder} user=postgres dbname=postgres", autocommit=True) as owner:
+        try:
+            owner.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+            owner.execute("SELECT pg_reload_conf()")
+            _until(lambda: owner.execute("SHOW synchronous_standby_names").fetchone() == ("nobody",))
+            begun = time.monotonic()
+            with trails.open(url) as store:
+                assert list(store.list(fresh=True)) == []
+            assert time.monotonic() - begun < connection.SILENCE / 2
+        finally:
+            owner.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            owner.execute("SELECT pg_reload_conf()")
+            _until(lambda: owner.execute("SHOW synchronous_standby_names").fetchone() == ("",))
