@@ -235,13 +235,13 @@ class Reader:
         if self._packs is None or not packed:
             return None
         held = Segment(run.record, run.start, packed[-1].end)
-        removals = self._store.removals  # before the turns are counted: one that is taken out meanwhile shows next time
-        if self._packs.were_counted(held, removals):
+        token = self._store.token  # before the turns are counted: one that is taken out meanwhile shows next time
+        if self._packs.were_counted(held, token):
             is_all = held.end == run.end or not self.goes_on(run.record.id, packed[-1].end)
             return packed, [] if is_all else self._noted(Segment(run.record, packed[-1].end, run.end))
         parts, rest = self._with_rest(run, packed)
         if parts:
-            self._packs.note_count(held, removals)
+            self._packs.note_count(held, token)
         return parts, rest
 
     def packed_turns(self, run: Segment) -> list[Turn] | None:

@@ -97,7 +97,7 @@ class Packs:
         self._lock = threading.RLock()
         self._waiting: dict[str, _Waiting] = {}
         self._held = self._held_bytes = 0
-        self._counted: dict[tuple[str, int, int | None], int] = {}
+        self._counted: dict[tuple[str, int, int | None], object] = {}
         self._erasing = 0
         self._pid = os.getpid()
         self.epoch = 0
@@ -140,15 +140,15 @@ class Packs:
             return None
         return last.end if last is not None and _is_of(last, record) and self._is_true(last) else None
 
-    def note_count(self, run: Segment, removals: int) -> None:
-        """Take note that the store, after so many removals, had as many turns in a run as packs hold."""
+    def note_count(self, run: Segment, token: object) -> None:
+        """Take note that the store, when it gave a token, had as many turns in a run as packs hold."""
         if len(self._counted) >= _COUNTED:
             self._counted = {}
-        self._counted[run.record.id, run.start, run.end] = removals
+        self._counted[run.record.id, run.start, run.end] = token
 
-    def were_counted(self, run: Segment, removals: int) -> bool:
+    def were_counted(self, run: Segment, token: object) -> bool:
         """Tell whether that was noted of a run, and nothing was removed from the store since."""
-        return self._counted.get((run.record.id, run.start, run.end)) == removals
+        return self._counted.get((run.record.id, run.start, run.end)) == token
 
     @property
     def _usable(self) -> Path | None:
