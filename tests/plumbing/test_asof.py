@@ -195,6 +195,15 @@ def test_a_message_that_was_received_after_a_time_is_not_there(memory: Repositor
         assert past.as_of.mark == mark
 
 
+def test_a_session_that_ended_after_a_time_is_named_as_changed(memory: Repository) -> None:
+    worker = trails.Tree(memory).main("planner", "desk").spawn("branch", "Find a train", id="trains")
+    mark, then = mark_of(memory), datetime.now(UTC)
+    worker.complete("By the sea")
+    with memory.at(then) as past:
+        assert past.as_of is not None
+        assert (past.as_of.mark, past.as_of.changed) == (mark, ("trains",))
+
+
 @pytest.mark.parametrize(
     ("moment", "what"),
     [

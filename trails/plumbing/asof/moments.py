@@ -207,7 +207,11 @@ def _entered_later(store: QuadStore, lines: Sequence[str], time: datetime, now: 
         for entry, quads in made.items():
             when = began(quads)
             if entry in told and when is not None and time < when <= now:
-                yield told[entry]
+                first = told[entry]
+                changed = first and lines[first - 1].startswith(f"change {graph.rpartition('/')[0]} ")
+                yield (
+                    first - 1 if changed else first
+                )  # the state of a session changes in one commit with its transition
 
 
 def _time_of(store: QuadStore, session_id: str, *, deleted: bool) -> datetime | None:
