@@ -40,6 +40,15 @@ def test_lists_and_transcripts_are_those_of_then(run: Run, kept: Path) -> None:
     assert [turn["content"] for turn in replayed["turns"]] == ["Plan a trip"]
 
 
+def test_the_head_the_context_and_the_blame_are_those_of_then(run: Run, kept: Path) -> None:
+    then = ("--json", "--as-of", str(kept))
+    assert json.loads(run("head", "plan", *then).stdout)["head"]["content"] == "Plan a trip"
+    assert "Alps" not in run("context", "plan", *then).stdout
+    assert "Alps" in run("context", "plan", "--json").stdout
+    assert len(json.loads(run("blame", "plan", *then).stdout)["turns"]) == 1
+    assert len(json.loads(run("blame", "plan", "--json").stdout)["turns"]) == 2
+
+
 def test_questions_are_asked_of_then(run: Run, kept: Path) -> None:
     count = "SELECT (COUNT(*) AS ?n) { GRAPH ?g { ?turn a trails:Turn } }"
     rows = json.loads(run("query", count, "--json", "--as-of", str(kept)).stdout)["results"]["bindings"]

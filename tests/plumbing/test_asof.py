@@ -183,6 +183,27 @@ def test_a_turn_that_was_redacted_after_a_time_is_named(memory: Repository) -> N
         assert [turn.redacted for turn in past.load("plan").turns] == [True, True]
 
 
+def test_a_message_that_was_received_after_a_time_is_not_there(memory: Repository) -> None:
+    _plan(memory)
+    ledger = trails.Ledger(memory)
+    ledger.receive("plan", "And the way back?")
+    mark, then = mark_of(memory), datetime.now(UTC)
+    ledger.receive("plan", "In May?")
+    with memory.at(then) as past:
+        assert [event.number for event in trails.Ledger(past).events("plan")] == [1]
+        assert past.as_of is not None
+        assert past.as_of.mark == mark
+
+
+def test_a_session_that_ended_after_a_time_is_named_as_changed(memory: Repository) -> None:
+    worker = trails.Tree(memory).main("planner", "desk").spawn("branch", "Find a train", id="trains")
+    mark, then = mark_of(memory), datetime.now(UTC)
+    worker.complete("By the sea")
+    with memory.at(then) as past:
+        assert past.as_of is not None
+        assert (past.as_of.mark, past.as_of.changed) == (mark, ("trains",))
+
+
 @pytest.mark.parametrize(
     ("moment", "what"),
     [

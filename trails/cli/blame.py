@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from trails.cli.base import answer, command, json_option, open_store
+from trails.cli.base import answer, as_of_option, command, json_option, open_store
 from trails.cli.terminal import shorten
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ _TEXT: Final = 60
 @command("blame", pager=True)
 @click.argument("ref", metavar="REF")
 @click.option("--range", "turns", metavar="TURNS", help="Only these turns: an index (3) or a range (2:5).")
+@as_of_option
 @json_option
 def blame(ref: str, turns: str | None, as_json: bool) -> None:
     """Say where each turn of a transcript comes from.

@@ -8,6 +8,7 @@ import click
 
 from trails.cli.base import (
     answer,
+    as_of_option,
     command,
     json_option,
     note,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="For people, or as a model's API wants it.",
 )
+@as_of_option
 @json_option
 def show_context(
     *, session: str, query: str | None, max_tokens: int | None, pinned: int, form: str, as_json: bool

@@ -9,6 +9,7 @@ import click
 
 from trails.cli.base import (
     answer,
+    as_of_option,
     command,
     first_of,
     json_option,
@@ -32,6 +33,7 @@ _CELL = 60
 @command("head")
 @session_argument
 @click.option("--moves", is_flag=True, help="Also how the head got there, one line a commit.")
+@as_of_option
 @json_option
 def head(session: str, moves: bool, as_json: bool) -> None:
     """Show a session's current turn: the last one stored.

@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from pyoxigraph import NamedNode
+from pyoxigraph import NamedNode, Quad
 
 from trails import iris, validate, vocab
 from trails.errors import IntegrityError, InvalidInput
 from trails.integrity import leaves
+from trails.integrity.leaves import LEDGER_KINDS
 from trails.integrity.merkle import leaf_hash, root_of
 from trails.integrity.note import Checkpoint, claimed_checkpoint, open_checkpoint
 from trails.plumbing import logged
-from trails.plumbing.asof.said import Catalog, one, time_of
+from trails.plumbing.asof.said import Catalog, began, one, text_of, time_of
 from trails.plumbing.reader import FAR_PAST, Reader
 from trails.records.terms import parse_time
 from trails.store.contract import QuadStore
@@ -138,6 +139,7 @@ def _later(store: QuadStore, reader: Reader, lines: Sequence[str], time: datetim
     catalog = Catalog.of(store)
     yield from _changed_later(catalog, lines, time, now)
     yield from _redacted_later(catalog, lines, time, now)
+    yield from _entered_later(store, lines, time, now)
     for session_id, own in log.items():
         arrived = _imported(catalog, session_id)
         if arrived is not None and time < arrived <= now:
@@ -189,6 +191,27 @@ def _redacted_later(catalog: Catalog, lines: Sequence[str], time: datetime, now:
         kind, iri, count, *_ = line.split(" ")
         if kind == "redact" and (iri, count) in later:
             yield number
+
+
+def _entered_later(store: QuadStore, lines: Sequence[str], time: datetime, now: datetime) -> Iterator[int]:
+    """Yield the numbers of the lines that tell first of entries of ledgers which were made later."""
+    told: dict[str, int] = {}
+    for number, line in enumerate(lines):
+        kind, iri, count, *_ = line.split(" ")
+        if kind in LEDGER_KINDS:
+            told.setdefault(f"{iri}/ledger/{count}", number)
+    for graph in {entry.rpartition("/")[0] for entry in told}:
+        made: dict[str, list[Quad]] = defaultdict(list)
+        for quad in store.quads((None, None, None, NamedNode(graph))):
+            made[text_of(quad.subject)].append(quad)
+        for entry, quads in made.items():
+            when = began(quads)
+            if entry in told and when is not None and time < when <= now:
+                first = told[entry]
+                changed = first and lines[first - 1].startswith(f"change {graph.rpartition('/')[0]} ")
+                yield (
+                    first - 1 if changed else first
+                )  # the state of a session changes in one commit with its transition
 
 
 def _time_of(store: QuadStore, session_id: str, *, deleted: bool) -> datetime | None:

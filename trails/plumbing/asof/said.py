@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Self
@@ -66,8 +66,17 @@ def has(subjects: Mapping[str, Sequence[Quad]], subject: str, kind: NamedNode) -
 
 def time_of(quads: Sequence[Quad]) -> datetime | None:
     """Return the latest time that is said of something."""
+    return max(_times(quads), default=None)
+
+
+def began(quads: Sequence[Quad]) -> datetime | None:
+    """Return the earliest time that is said of something."""
+    return min(_times(quads), default=None)
+
+
+def _times(quads: Sequence[Quad]) -> Iterator[datetime]:
     texts = (q.object.value for q in quads if isinstance(q.object, Literal) and q.object.datatype == vocab.DATE_TIME)
-    return max((parse_time(text) for text in texts), default=None)
+    return map(parse_time, texts)
 
 
 def one(quads: Sequence[Quad], predicate: NamedNode) -> str | None:
