@@ -308,3 +308,80 @@ def test_what_is_left_out_is_named_on_stderr_for_stdout_too(run: Run, place: Pat
     with trails.open(place, create=True) as store:
         grown(store)
     assert run("export", "plan", "--format", form).stderr.count("left out: ") == lines
+
+
+def told(text: str) -> list[str]:
+    """The rows of all comparisons of a page, as they stand there."""
+    return re.findall(r'<div class="d (.*?)</div></div>', text)
+
+
+def grow_apart(store: Repository) -> None:
+    """plan: go, four words, yes; slow leaves it at 1 with other words, a call and an end; late leaves slow at 1."""
+    plan = store.create(id="plan", label="<The plan>")
+    for role, said in (("user", "go"), ("assistant", "by the <fast> train"), ("user", "yes")):
+        plan.append(role, said)
+    plan.persist()
+    slow = plan.fork(at=1, id="slow")
+    slow.append("assistant", "by the <slow> train")
+    slow.append("user", "yes")
+    slow.append("assistant", "", tool_calls=[{"id": "1", "name": "book", "arguments": {"seat": "<4>"}}])
+    slow.persist()
+    late = slow.fork(at=2, id="late")
+    late.append("user", "no")
+    late.persist()
+
+
+def test_a_fork_says_where_it_differs_from_its_parent_with_links_and_marked_words(memory: Repository) -> None:
+    grow_apart(memory)
+    text, _ = page(memory)
+    assert "<summary>Where it differs from <bdi>&lt;The plan&gt;</bdi></summary>" in text
+    assert told(text) == [
+        (
+            'changed"><div><b><a href="#b0-1">1</a> assistant</b> <bdi>by the &lt;<del>fast</del>&gt; train</bdi></div>'
+            '<div><b><a href="#b1-1">1</a> assistant</b> <bdi>by the &lt;<ins>slow</ins>&gt; train</bdi>'
+        ),
+        'right"><div></div><div><b><a href="#b1-3">3</a> assistant</b> <bdi>→ book {"seat":"&lt;4&gt;"}</bdi>',
+        (
+            'changed"><div><b><a href="#b1-2">2</a> user</b> <bdi><del>yes</del></bdi></div>'
+            '<div><b><a href="#b2-2">2</a> user</b> <bdi><ins>no</ins></bdi>'
+        ),
+        'left"><div><b><a href="#b1-3">3</a> assistant</b> <bdi>→ book {"seat":"&lt;4&gt;"}</bdi></div><div>',
+    ]
+    assert text.count('<p class="e">1 turn equal</p>') == 1
+
+
+def test_what_a_parent_inherits_is_compared_where_its_owner_has_it(memory: Repository) -> None:
+    grown(memory)
+    text, _ = page(memory)
+    assert [row.partition('"')[0] for row in told(text)] == ["left", "right", "changed", "left"]
+    # deep leaves other at 1: other has b of plan there, and then its own x
+    assert 'href="#b0-1">1</a> user</b> <bdi><del>b</del>' in told(text)[2]
+    assert 'href="#b1-2">2</a> assistant</b> <bdi>x</bdi>' in told(text)[3]
+
+
+def test_a_fork_that_differs_in_much_shows_the_beginning_of_that_and_counts_the_rest(memory: Repository) -> None:
+    plan = memory.create(id="plan")
+    plan.append("user", "go")
+    for number in range(50):
+        plan.append("user", f"left {number} " + "x" * 500)
+    plan.persist()
+    other = plan.fork(at=1, id="other")
+    for number in range(45):
+        other.append("assistant", f"right {number} " + "y" * 500)
+    other.persist()
+    text, _ = page(memory)
+    assert len(told(text)) == 10
+    assert '<p class="e">70 turns more that differ, 15 turns not compared here</p>' in text
+    assert max(map(len, told(text))) < 300
+
+
+def test_a_fork_is_not_compared_where_one_ends_at_its_beginning_or_its_parent_is_not_there_as_a_whole(
+    memory: Repository,
+) -> None:
+    grown(memory)
+    memory.load("plan").fork(id="bare").persist()
+    with memory.load("plan").fork(id="on") as on:
+        on.append("user", "and on")
+    assert "Where it differs" not in page(memory, "other", forks=False)[0]
+    text, _ = page(memory)
+    assert re.findall("Where it differs from <bdi>(.*?)</bdi>", text) == ["plan", "other"]

@@ -142,6 +142,20 @@ def test_without_its_script_all_turns_are_there_to_read(memory: Repository, brow
     assert "need the page's own script" in browser.ask("document.querySelector('header').innerText")
 
 
+def test_without_its_script_a_fork_says_where_it_differs(memory: Repository, browser: Browser, tmp_path: Path) -> None:
+    grown(memory)
+    browser.open(written(memory, tmp_path), script=False)
+    assert browser.ask("[...document.querySelectorAll('details.v')].map(e => e.parentElement.id)") == ["b1", "b2"]
+    rows = "[...document.querySelectorAll('#b1 .d')]"
+    assert browser.ask(f"{rows}.filter(e => e.checkVisibility()).length") == 0
+    browser.ask("document.querySelectorAll('details.v').forEach(e => { e.open = true; })")
+    assert browser.ask(f"{rows}.filter(e => e.checkVisibility()).map(e => e.innerText.replace(/\\s+/g, ' '))") == [
+        "2 user c",
+        "2 assistant x",
+    ]
+    assert browser.ask("[...document.querySelectorAll('#b1 .d a')].map(a => a.hash)") == ["#b0-2", "#b1-2"]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_stand_out_from_the_paper_in_light_and_dark(
     memory: Repository, browser: Browser, tmp_path: Path, scheme: str

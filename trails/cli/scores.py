@@ -12,6 +12,7 @@ from trails.cli.base import (
     as_of_option,
     by_option,
     command,
+    end,
     first_of,
     json_option,
     left_out,
@@ -24,12 +25,22 @@ from trails.cli.terminal import clean, one_line
 
 if TYPE_CHECKING:
     from trails.records.scores import Score
+    from trails.session.scoring import Scoring
 
 
 @command("score")
 @click.argument("ref", metavar="[REF]", required=False)
 @click.argument("name", metavar="[NAME]", required=False)
 @click.argument("value", metavar="[VALUE]", required=False)
+@click.argument("rest", metavar="| -- PROGRAM", nargs=-1, type=click.UNPROCESSED)
+@click.option("--all", "every", is_flag=True, help="Let PROGRAM score all sessions.")
+@click.option(
+    "--session", "sessions", multiple=True, metavar="SESSION", help="Let PROGRAM score this; may be given again."
+)
+@click.option("--again", is_flag=True, help="Also those that it scored before, as they stand.")
+@click.option(
+    "--workers", type=click.IntRange(1, 64), default=1, show_default=True, metavar="N", help="So many at a time."
+)
 @click.option("--version", metavar="TEXT", help="The scorer's version.")
 @click.option("--text", "as_text", is_flag=True, help="VALUE is a text, also where it reads as a number.")
 @click.option("--remove", "gone", metavar="ID", help="Take a score away for good, in place of giving one.")
@@ -41,6 +52,11 @@ def give_score(
     ref: str | None,
     name: str | None,
     value: str | None,
+    rest: tuple[str, ...],
+    every: bool,
+    sessions: tuple[str, ...],
+    again: bool,
+    workers: int,
     version: str | None,
     as_text: bool,
     gone: str | None,
@@ -54,9 +70,26 @@ def give_score(
     who does it (--by).
 
     A score never changes: of several by one scorer in one version, the newest counts.
+
+    With --all, or --session, PROGRAM scores sessions: of each it reads a line of JSON (session, label, turns), and answers
+    with one: {"name": "accuracy", "value": 0.5, "reason": "..."}, or {}. It needs --by. What that scorer in that version
+    scored as it stands is skipped, so the same command goes on where one was cut short. Where it fails on some, the exit
+    code is 1.
     """
     from trails.session.scores import parsed_value
 
+    if every or sessions:
+        if gone is not None or as_text or reason is not None:
+            refuse(
+                "a program that scores goes with --by, --version, --again and --workers, and says itself what and why"
+            )
+        program = tuple(word for word in (ref, name, value, *rest) if word is not None)
+        _score_by(
+            program, sessions if not every else None, version=version, again=again, workers=workers, as_json=as_json
+        )
+        return
+    if rest or again or workers != 1:
+        refuse("a program scores --all sessions, or those named by --session: trails score --all --by NAME -- PROGRAM")
     if (gone is None) == (value is None) or (gone is not None and ref is not None):
         refuse("give REF, NAME and VALUE to score something, or --remove ID alone")
     if gone is not None and (as_text or version is not None or reason is not None):
@@ -71,6 +104,43 @@ def give_score(
         "the score is removed; its texts are in the store's files until `trails store vacuum`, and in older backups"
     )
     answer({"score": made}, made.id, click.echo, said=None if gone is None else removed, as_json=as_json)
+
+
+def _score_by(
+    program: tuple[str, ...],
+    sessions: tuple[str, ...] | None,
+    *,
+    version: str | None,
+    again: bool,
+    workers: int,
+    as_json: bool,
+) -> None:
+    from trails import validate
+    from trails.cli import render
+    from trails.reruns.scorers import ProgramScorer
+    from trails.session import scoring
+
+    with open_store() as store, ProgramScorer(program) as scorer, render.progress("scoring") as progress:
+        if store.workspace.actor is None:
+            refuse("a program that scores needs a name: --by NAME, or agent:NAME")
+        said = None if version is None else validate.name(version, "a scorer's version")
+        by = scoring.By(None, store.workspace.who(None), said)
+        chosen = list(store) if sessions is None else sessions
+        done = scoring.score_all(store.workspace, chosen, scorer, by, workers=workers, again=again, progress=progress)
+    answer(done, done.scores, _draw, said=_summed(done), as_json=as_json)
+    if done.failed:
+        end(1)
+
+
+def _summed(done: Scoring) -> str:
+    told = {
+        "scored": done.scores,
+        "scored before": done.skipped,
+        "without a score": done.unscored,
+        "failed": done.failed,
+    }
+    lines = [", ".join(f"{len(found)} {what}" for what, found in told.items() if found) or "there are no sessions"]
+    return "\n".join([*lines, *(one_line(f"{each.session_id}: {each.error}") for each in done.failed)])
 
 
 @command("scores", pager=True)

@@ -40,11 +40,7 @@ class Program:
         self, command: Sequence[str], *, model: From = "recorded", tools: From = "recorded", on_miss: OnMiss = "stop"
     ) -> None:
         """Name the program and its arguments; "live": the program itself is asked for each answer, and not the record."""
-        if not command:
-            raise InvalidInput("a rerun needs a program: name it, and its arguments")
-        if shutil.which(command[0]) is None:
-            raise InvalidInput(f"{command[0]!r} is no program that can be run; nothing was done")
-        self._command = tuple(command)
+        self._command = runnable(command, "a rerun")
         self._here = threading.local()
         self.ways = Ways(
             self._ask_model if model == "live" else "recorded",
@@ -69,16 +65,8 @@ class Program:
                 raise
 
     @contextmanager
-    def _started(self, run: Playing) -> Iterator[_Pipes]:
-        environment = {**os.environ, "TRAILS_RERUN_SESSION": run.session_id, "TRAILS_RERUN_NUMBER": str(run.number)}
-        name = shlex.join(self._command)
-        try:
-            process = subprocess.Popen(  # noqa: S603 - what was asked for
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-            )
-        except (OSError, ValueError) as error:
-            raise InvalidInput(f"{name} cannot be run: {getattr(error, 'strerror', None) or error}") from error
-        pipes = _Pipes(process, name)
+    def _started(self, run: Playing) -> Iterator[Pipes]:
+        pipes = started(self._command, {"TRAILS_RERUN_SESSION": run.session_id, "TRAILS_RERUN_NUMBER": str(run.number)})
         try:
             yield pipes
             pipes.end()
@@ -88,14 +76,14 @@ class Program:
     def _answer(self, run: Playing, asked: Mapping[str, Any]) -> dict[str, Any]:
         match asked.get("ask"):
             case "input":
-                return {"turns": [_plain(turn) for turn in run.input()]}
+                return {"turns": [plain_turn(turn) for turn in run.input()]}
             case "model":
-                return {"turn": _plain(run.model(live=self._ask_model))}
+                return {"turn": plain_turn(run.model(live=self._ask_model))}
             case "tool":
                 answer = run.tool(_call(asked), live=self._ask_tool)
                 return {"content": answer.content, "is_error": answer.is_error}
             case "append":
-                return {"turn": _plain(_append(run, asked))}
+                return {"turn": plain_turn(_append(run, asked))}
             case "context":
                 return {"messages": run.context().openai()}
         raise InvalidInput(
@@ -113,7 +101,7 @@ class Program:
         return ToolAnswer(answer, is_error)
 
     def _ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        pipes: _Pipes = self._here.pipes
+        pipes: Pipes = self._here.pipes
         pipes.send(question)
         said = pipes.receive()
         if said is None or "answer" not in said:
@@ -123,7 +111,28 @@ class Program:
         return said
 
 
-class _Pipes:
+def runnable(command: Sequence[str], what: str) -> tuple[str, ...]:
+    """Return a program and its arguments; raise `InvalidInput` where there is none, or it cannot be run."""
+    if not command:
+        raise InvalidInput(f"{what} needs a program: name it, and its arguments")
+    if shutil.which(command[0]) is None:
+        raise InvalidInput(f"{command[0]!r} is no program that can be run; nothing was done")
+    return tuple(command)
+
+
+def started(command: Sequence[str], environment: Mapping[str, str]) -> Pipes:
+    """Start a program and return the lines to and from it; raise `InvalidInput` where it cannot be run."""
+    name = shlex.join(command)
+    try:
+        process = subprocess.Popen(  # noqa: S603 - what was asked for
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **environment}
+        )
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{name} cannot be run: {getattr(error, 'strerror', None) or error}") from error
+    return Pipes(process, name)
+
+
+class Pipes:
     """The lines to and from a program that runs."""
 
     def __init__(self, process: subprocess.Popen[bytes], name: str) -> None:
@@ -203,7 +212,8 @@ class _Pipes:
             raise
 
 
-def _plain(turn: Turn) -> dict[str, Any]:
+def plain_turn(turn: Turn) -> dict[str, Any]:
+    """Return what a program is told of a turn."""
     plain = {"index": turn.index, "role": turn.role, "content": turn.content}
     if turn.tool_calls:
         plain["tool_calls"] = [{"id": call.id, "name": call.name, "arguments": call.input} for call in turn.tool_calls]

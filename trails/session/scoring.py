@@ -63,7 +63,8 @@ class Scoring(tables.Tabular, Value):
 class By(NamedTuple):
     """Who scores, in which version, and what its scores are called."""
 
-    name: str
+    name: str | None
+    """None for a scorer that names its scores itself: any score of its own tells that it scored a session."""
     iri: str
     version: str | None
 
@@ -175,18 +176,21 @@ def _is_scored(workspace: Workspace, of: Target, by: By) -> bool:
     return any(
         score.turn_digest == of.digest
         and (score.by_iri, score.version) == (by.iri, by.version)
-        and (score.name == by.name or score.name.startswith(f"{by.name}."))
+        and (by.name is None or score.name == by.name or score.name.startswith(f"{by.name}."))
         for score in scores.of_itself(workspace.store, of.home)
     )
 
 
-def _verdicts(said: object, name: str) -> list[tuple[str, object, str | None]]:
+def _verdicts(said: object, name: str | None) -> list[tuple[str, object, str | None]]:
     """Return what a scorer returned as names, values and reasons."""
     if said is None:
         return []
     if isinstance(said, Mapping):
         given = {validate.name(key, "a score's name"): each for key, each in said.items() if each is not None}
-        return [(f"{name}.{key}", *_value_and_reason(each)) for key, each in given.items()]
+        before = "" if name is None else f"{name}."
+        return [(f"{before}{key}", *_value_and_reason(each)) for key, each in given.items()]
+    if name is None:
+        raise InvalidInput(f"a scorer that names its scores itself returns them by name, not {said!r:.80}")
     return [(name, *_value_and_reason(said))]
 
 

@@ -24,6 +24,7 @@ from trails.model import Note, SessionRecord, Tag, Turn
 from trails.plumbing import scores
 from trails.records.scores import Score
 from trails.transcripts.exporting.family import Family, Member
+from trails.transcripts.exporting.page_differences import Placed, differences
 from trails.transcripts.exporting.report import SessionExport
 
 FORMAT: Final = "html"
@@ -227,6 +228,7 @@ class _Page:
         if at is not None and parent is not None:
             inherited = f"the first {count(at, 'turn')} of" if at else "nothing but the start of"
             yield f'<p class="f">A fork of {self._link(parent)}; it shares {inherited} it{self._before(member)}.</p>\n'
+            yield from self._differences(member, parent, at)
         if record.spawned_by is not None:
             yield f'<p class="f">Spawned by {self._link(record.spawned_by)}.</p>\n'
         if not member.asked:
@@ -246,6 +248,24 @@ class _Page:
             yield self._turn(place, turn, tags.get(turn.index, ()))
             yield from self._forked_here(record.id, turn.index)
         yield "</section>\n"
+
+    def _differences(self, member: Member, parent: str, at: int) -> Iterator[str]:
+        """Yield where a fork differs from its parent, which stands on the page as a whole."""
+        if parent not in self.places or not self.members[self._number(parent)].asked:
+            return
+        chains = self.members[self._number(parent)].chain, member.chain
+        above, own = (list(self._after(chain, at)) for chain in chains)
+        yield from differences(above, own, _plain(chains[0][0].label or parent))
+
+    def _after(self, chain: Sequence[SessionRecord], start: int) -> Iterator[Placed]:
+        """Yield the turns of a transcript from an index on, each where the session that owns it stands."""
+        ends = [None, *(min(each.starts_at for each in chain[: place + 1]) for place in range(len(chain) - 1))]
+        for record, end in reversed(list(zip(chain, ends, strict=True))):
+            if (end is None or end > start) and record.id in self.places:
+                owned = self.members[self._number(record.id)].turns
+                place = self.places[record.id]
+                yield from (Placed(f"{place}-{turn.index}", turn) for turn in owned
+                            if turn.index >= start and (end is None or turn.index < end))  # fmt: skip
 
     def _before(self, member: Member) -> str:
         """Return a link to the last turn that a fork inherits, where it stands on the page."""
@@ -363,7 +383,8 @@ def _tag(tag: Tag) -> str:
 
 
 _TOOLS: Final = """<noscript>
-<p>Search and the comparison of two sessions need the page's own script; all turns stand below.</p>
+<p>Search and the comparison of any two sessions need the page's own script. All turns stand below, and with each fork where it
+differs from what it was forked from.</p>
 </noscript>
 <div id="tools" role="search" hidden>
 <label>Search <input id="find" type="search" autocomplete="off" spellcheck="false"></label>

@@ -1,0 +1,123 @@
+"""`trails score --all -- PROGRAM`: a line of JSON a session in, a score a line out, and going on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import trails
+from tests.support.commands import Run, ok, ok_json
+
+SCORER = """
+import json, sys
+seen = open(sys.argv[1], "a")
+for line in sys.stdin:
+    asked = json.loads(line)
+    seen.write(asked["session"] + "\\n")
+    seen.flush()
+    text = asked["turns"][0]["content"] if asked["turns"] else ""
+    if text == "die":
+        sys.exit(3)
+    answers = {"nothing": {}, "text": "no JSON", "odd": {"name": "n", "value": 1, "more": 2}, "valueless": {"name": "n"}}
+    said = answers.get(text, {"name": "turns", "value": len(asked["turns"]), "reason": text})
+    print(said if isinstance(said, str) else json.dumps(said), flush=True)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A store with a (1 turn: go), b (2 turns: stay, on) and c (1 turn: nothing)."""
+    with trails.open(tmp_path / "store", create=True) as store:
+        for name, texts in (("a", ["go"]), ("b", ["stay", "on"]), ("c", ["nothing"])):
+            session = store.create(id=name, label=f"the-{name}")
+            for text in texts:
+                session.append("user", text)
+            session.persist()
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> Path:
+    """A file in which the program writes a line for each session that it was given."""
+    return tmp_path / "seen"
+
+
+@pytest.fixture
+def program(tmp_path: Path, seen: Path) -> list[str]:
+    file = tmp_path / "scorer.py"
+    file.write_text(SCORER)
+    return ["--", sys.executable, str(file), str(seen)]
+
+
+def test_a_program_scores_every_session_and_the_next_time_only_what_went_on(
+    place: Path, run: Run, program: list[str], seen: Path
+) -> None:
+    line = ("score", "--all", "--by", "agent:counter", "--version", "1", "--json", *program)
+    made = ok_json(run(*line))
+    assert [
+        (each["session"], each["name"], each["value"], each["by"], each["version"], each["reason"])
+        for each in made["scores"]
+    ] == [
+        ("b", "turns", 2, "counter", "1", "stay"),
+        ("a", "turns", 1, "counter", "1", "go"),
+    ]
+    assert (made["skipped"], made["unscored"], made["failed"]) == ([], ["c"], [])
+    with trails.open(place) as store, store.session("a") as a:
+        a.append("user", "more")
+    again = ok_json(run(*line))
+    assert [(each["session"], each["value"]) for each in again["scores"]] == [("a", 2)]
+    assert again["skipped"] == ["b"]
+    assert seen.read_text().split() == ["c", "b", "a", "c", "a"]  # the newest first
+    assert len(ok_json(run(*line[: -len(program)], "--again", *program))["scores"]) == 2
+
+
+def test_only_the_sessions_that_are_named_are_scored(run: Run, program: list[str], seen: Path) -> None:
+    done = run("score", "--session", "the-b", "--by", "ann", *program)
+    assert "turns" in ok(done)
+    assert "1 scored" in done.stderr
+    assert seen.read_text().split() == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("die", "exit code 3"),
+        ("text", "no JSON"),
+        ("odd", "no 'more'"),
+        ("valueless", "answers with a name and a value"),
+    ],
+)
+def test_a_session_on_which_the_program_fails_is_named_and_the_others_are_scored(
+    place: Path, run: Run, program: list[str], text: str, error: str
+) -> None:
+    with trails.open(place) as store:
+        for name, said in (("bad", text), ("good", "last")):
+            with store.session(name) as session:
+                session.append("user", said)
+    done = run("score", "--all", "--by", "agent:counter", "--json", *program)
+    assert done.exit_code == 1
+    made = json.loads(done.stdout)
+    assert [each["session_id"] for each in made["failed"]] == ["bad"]
+    assert error in made["failed"][0]["error"]
+    assert sorted(each["session"] for each in made["scores"]) == ["a", "b", "good"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["score", "--all", "--by", "ann"], "scoring needs a program"),
+        (["score", "--all", "--by", "ann", "--", "no-such-program-anywhere"], "no program that can be run"),
+        (["score", "--all", "--", "cat"], "needs a name: --by"),
+        (["score", "--all", "--by", "ann", "--reason", "why", "--", "cat"], "says itself what and why"),
+        (["score", "a", "x", "1", "more"], "a program scores --all sessions"),
+        (["score", "--session", "nowhere", "--by", "ann", "--", "cat"], "nowhere"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_is_scored(run: Run, line: list[str], said: str) -> None:
+    done = run(*line)
+    assert done.exit_code in (1, 2)
+    assert said in " ".join(done.stderr.split())
+    assert ok_json(run("scores", "--json"))["scores"] == []
