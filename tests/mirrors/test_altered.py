@@ -65,10 +65,10 @@ def test_begun_anew_a_mirror_that_lost_its_notes_keeps_nothing_that_was_deleted(
     memory.delete("gone", by="alice")
     mirror = Mirror(memory, server.url, catalogue=catalogue, anew=True)  # type: ignore[arg-type]
     mirror.sync()
-    graphs = {each.value for each in server.store.named_graphs()}  # type: ignore[union-attr]
+    graphs = {each.value for each in server.store.named_graphs()}
     assert "urn:trails:session:gone" not in graphs
     assert not [quad for quad in server.store if "Hello from gone" in str(quad)]
-    assert sorted(quad.object.value for quad in server.store if "urn:mine" in str(quad)) == ["default", "named"]  # type: ignore[union-attr]
+    assert sorted(quad.object.value for quad in server.store if "urn:mine" in str(quad)) == ["default", "named"]
     server.store.update("DELETE WHERE { <urn:mine> ?p ?o }")
     assert mirror.verify().ok
 
@@ -111,5 +111,5 @@ def test_begun_anew_with_its_catalogue_elsewhere_a_mirror_has_it_there_alone(
     Mirror(memory, server.url, catalogue="named", anew=True).sync()
     assert not list(server.store.quads_for_pattern(None, None, None, ox.DefaultGraph()))
     Mirror(memory, server.url, catalogue="default", anew=True).sync()
-    assert "urn:trails:catalog" not in {each.value for each in server.store.named_graphs()}  # type: ignore[union-attr]
+    assert "urn:trails:catalog" not in {each.value for each in server.store.named_graphs()}
     assert Mirror(memory, server.url).verify().ok
