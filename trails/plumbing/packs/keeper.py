@@ -47,8 +47,8 @@ LEAST: Final = 64
 """Turns of its own from which on a session is packed: fewer are read from the store as quickly."""
 _FREE: Final = 64 << 20
 """Bytes that packs leave free on the disk: the store needs them more."""
-_HELD: Final = 20_000
-_HELD_BYTES: Final = 16 << 20
+_HELD: Final = 4_000
+_HELD_BYTES: Final = 8 << 20
 """Turns, and characters of their texts, that wait for the store to rest; twice as many never wait."""
 
 
