@@ -75,9 +75,7 @@ def vacuum(as_json: bool) -> None:
         return
     note(f"what was deleted or redacted is in the store no more; {IN_OLDER_COPIES}")
     for each in report.behind:
-        heard = "" if each.heard is None else f", last heard from at {each.heard.isoformat(timespec='seconds')}"
-        state = "closed" if each.is_closed else "open"
-        note(f"it may still be in the files of {each.process} (index {each.index}, {state}{heard})")
+        note(f"it may still be in the files of {each}")
     note("`sync` there, or close it and delete that folder in the cache of its machine (`trails guide postgres`)")
 
 

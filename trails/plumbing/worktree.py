@@ -77,8 +77,8 @@ class Worktree(Handle):
         self._given_up = False
         """Whether its pending turns were discarded, so that a session which was never stored is not missed."""
         self._seen: object = None
+        """The token that the store gave when the row and the last stored turn were last seen there."""
         self._writer = object()
-        """What the store had removed when the row and the last stored turn were last seen there."""
         workspace.holders.add(self)
 
     # --- what it is

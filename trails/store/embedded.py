@@ -265,6 +265,8 @@ class EmbeddedStore(EngineReader):
             with self._write_lock:
                 while not waiting.done:  # another thread may have done it meanwhile, together with its own
                     self._lead(waiting)
+                # Under the lock, so that number and link are of one place.
+                outcome = waiting.outcome or Committed(False, self.number, self._log.reached.link)
         except BaseException:  # an interrupt of this caller, not of the commit's
             self._withdraw(waiting)
             raise
@@ -272,10 +274,9 @@ class EmbeddedStore(EngineReader):
             raise self._unreadable(waiting.error) from waiting.error
         if waiting.error is not None:
             raise waiting.error
-        if waiting.outcome is None:
-            return Committed(False, self.number, self._log.reached.link)
-        self._flush_when_due(len(change.add) + len(change.remove))
-        return waiting.outcome
+        if outcome.written:
+            self._flush_when_due(len(change.add) + len(change.remove))
+        return outcome
 
     def _lead(self, own: Waiting) -> None:
         """Write all commits that wait: decided one after the other, logged with one sync, given to the engine in order."""

@@ -51,6 +51,11 @@ class Behind:
     heard: datetime | None
     """When its process was last heard from, by the server's clock."""
 
+    def __str__(self) -> str:
+        state = "closed" if self.is_closed else "open"
+        heard = "" if self.heard is None else f", last heard from at {self.heard.isoformat(timespec='seconds')}"
+        return f"{self.process} (index {self.index}, {state}{heard})"
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""
         return {**asdict(self), "heard": None if self.heard is None else self.heard.isoformat()}

@@ -208,10 +208,9 @@ def _entered_later(store: QuadStore, lines: Sequence[str], time: datetime, now: 
             when = began(quads)
             if entry in told and when is not None and time < when <= now:
                 first = told[entry]
+                # The state of a session changes in one commit with its transition.
                 changed = first and lines[first - 1].startswith(f"change {graph.rpartition('/')[0]} ")
-                yield (
-                    first - 1 if changed else first
-                )  # the state of a session changes in one commit with its transition
+                yield first - 1 if changed else first
 
 
 def _time_of(store: QuadStore, session_id: str, *, deleted: bool) -> datetime | None:

@@ -29,11 +29,6 @@ class Reader:
     heard: datetime | None = None
     """When its process last said so, by the server's clock."""
 
-    def __str__(self) -> str:
-        state = "closed" if self.is_closed else "open"
-        heard = "" if self.heard is None else f", last heard from at {self.heard.isoformat(timespec='seconds')}"
-        return f"{self.process} (index {self.index}, {state}{heard})"
-
 
 def this_process() -> str:
     """Return what this process is called there: its machine and its number."""
@@ -51,5 +46,5 @@ def behind(readers: Iterable[Reader], erased: int) -> list[Reader]:
 
 
 def told(readers: Iterable[Reader]) -> tuple[Behind, ...]:
-    """Return readers as the report of a vacuum tells them."""
+    """Return readers as reports tell them."""
     return tuple(Behind(each.process, each.index, each.is_closed, each.heard) for each in readers)

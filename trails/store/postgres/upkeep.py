@@ -86,7 +86,7 @@ def _readers(log: Server, head: Head) -> Check:
     late = readers.behind(found, head.erased)
     if not late:
         return Check("readers", True, f"{len(found):,} indexes are registered, none with files from before a vacuum")
-    said = f"what was erased until commit {head.erased:,} may still be in the files of {'; '.join(map(str, late))}"
+    said = f"what was erased until commit {head.erased:,} may still be in the files of {'; '.join(map(str, readers.told(late)))}"
     return Check("readers", False, said, "`sync` there, or close it and delete its folder in the cache of that machine")
 
 

@@ -87,12 +87,11 @@ def _changed(left: str, right: str) -> tuple[str, str]:
     found = spans(left[:_MOST_WORDS], right[:_MOST_WORDS])
     if all(span.side == "equal" for span in found):  # what differs comes later, or is no text
         return _short(left), _short(right)
-    first, last = 0, len(found) - 1
     cells: tuple[list[str], list[str]] = ([], [])
     room = [_MOST_TEXT, _MOST_TEXT]
     for number, span in enumerate(found):
         equal = span.side == "equal"
-        text = _around(span.text, first=number == first, last=number == last) if equal else span.text
+        text = _around(span.text, first=number == 0, last=number == len(found) - 1) if equal else span.text
         for side in (0, 1) if equal else (0,) if span.side == "left" else (1,):
             if room[side] <= 0:
                 continue
