@@ -149,6 +149,8 @@ def test_without_its_script_a_fork_says_where_it_differs(memory: Repository, bro
     rows = "[...document.querySelectorAll('#b1 .d')]"
     assert browser.ask(f"{rows}.filter(e => e.checkVisibility()).length") == 0
     browser.ask("document.querySelectorAll('details.v').forEach(e => { e.open = true; })")
+    # Chromium lays a section out once it is about to be seen (content-visibility); until then it has no innerText.
+    browser.ask("document.querySelectorAll('section').forEach(e => { e.style.contentVisibility = 'visible'; })")
     assert browser.ask(f"{rows}.filter(e => e.checkVisibility()).map(e => e.innerText.replace(/\\s+/g, ' '))") == [
         "2 user c",
         "2 assistant x",
