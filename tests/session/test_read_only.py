@@ -14,7 +14,7 @@ from trails.integrity.note import new_key
 from trails.plumbing import deletion
 from trails.session import proofs
 from trails.store import embedded
-from trails.store.commitlog import CommitLog
+from trails.store.commitlog import RecordFiles
 
 
 @pytest.fixture
@@ -149,10 +149,10 @@ def test_a_deletion_that_nobody_finishes_is_neither_accused_nor_passed_over(
         view.verify()
 
 
-def commits_of(owner: Repository) -> CommitLog:
+def commits_of(owner: Repository) -> RecordFiles:
     assert isinstance(owner.store, embedded.EmbeddedStore)
-    assert owner.store._commits is not None
-    return owner.store._commits
+    assert owner.store._files is not None
+    return owner.store._files
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -17,7 +17,7 @@ from trails import InvalidInput, Repository, StoreFailed, validate
 from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
 from trails.store import frames, manifest
-from trails.store.commitlog import CommitLog, Leaves
+from trails.store.commitlog import Leaves, RecordFiles
 from trails.store.frames import CommitRecord
 from trails.store.leaflog import NOTHING, LeafLog
 from trails.store.replay import replay
@@ -32,13 +32,13 @@ HEADER = 88
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The folder of a new, empty commit log."""
-    CommitLog.make(tmp_path / "commits", ID, NOTHING)
+    RecordFiles.make(tmp_path / "commits", ID, NOTHING)
     return tmp_path / "commits"
 
 
 def written(folder: Path, *texts: str) -> None:
     """Append records with a leaf each, every one synced before the next."""
-    log = CommitLog(folder, ID)
+    log = RecordFiles(folder, ID)
     for text in texts:
         log.append([CommitRecord(leaves=(text,))], sync=True)
     log.close()
@@ -46,11 +46,11 @@ def written(folder: Path, *texts: str) -> None:
 
 def found(folder: Path) -> list[str]:
     """Return the leaves of the records that a log holds, and see that opening it for writing changes none."""
-    log = CommitLog(folder, ID)
+    log = RecordFiles(folder, ID)
     texts = [leaf for each in log.records for leaf in each.record.leaves]
     log.secure()
     log.close()
-    again = CommitLog(folder, ID, read_only=True)
+    again = RecordFiles(folder, ID, read_only=True)
     assert [leaf for each in again.records for leaf in each.record.leaves] == texts
     again.close()
     return texts
@@ -86,7 +86,7 @@ def test_a_damaged_frame_before_synced_ones_is_refused_and_named(folder: Path) -
     put(folder / "0", place_of(folder, "first") + 60, b"!")
     before = (folder / "0").read_bytes()
     with pytest.raises(StoreFailed, match=r"record 1 was altered or torn out after it was synced.*restore a backup"):
-        CommitLog(folder, ID)
+        RecordFiles(folder, ID)
     assert (folder / "0").read_bytes() == before
 
 
@@ -94,7 +94,7 @@ def test_frames_that_an_earlier_use_of_the_segment_left_never_follow(folder: Pat
     written(folder, "old first", "old second", "old third")
     old = (folder / "0").read_bytes()
     shutil.rmtree(folder)
-    CommitLog.make(folder, ID, NOTHING, first=4)
+    RecordFiles.make(folder, ID, NOTHING, first=4)
     written(folder, "new first")
     second = place_of(folder, "new first") + length_of("new first")
     assert second == HEADER + length_of("old first")  # the frames of both uses have the same lengths
@@ -111,29 +111,29 @@ def length_of(text: str) -> int:
 
 def test_the_log_of_another_store_is_refused(folder: Path) -> None:
     with pytest.raises(StoreFailed, match="it is another store's"):
-        CommitLog(folder, OTHER)
+        RecordFiles(folder, OTHER)
 
 
 @pytest.mark.parametrize("name", ["0", "1"])
 def test_a_log_that_lacks_a_file_is_refused_and_the_file_is_not_made(folder: Path, name: str) -> None:
     (folder / name).unlink()
     with pytest.raises(StoreFailed, match=f"commits/{name} is missing; restore a backup"):
-        CommitLog(folder, ID)
+        RecordFiles(folder, ID)
     assert not (folder / name).exists()
 
 
 def test_a_log_without_a_header_is_refused(folder: Path) -> None:
     put(folder / "0", 0, bytes(HEADER))
     with pytest.raises(StoreFailed, match="it has no header"):
-        CommitLog(folder, ID)
+        RecordFiles(folder, ID)
 
 
 # --- two segments
 
 
-def switched(folder: Path) -> CommitLog:
+def switched(folder: Path) -> RecordFiles:
     """A log with two records in one segment and one in the other, not wiped yet."""
-    log = CommitLog(folder, ID)
+    log = RecordFiles(folder, ID)
     log.append([CommitRecord(leaves=("first",)), CommitRecord(leaves=("second",))], sync=True)
     log.switch(Leaves(2, 20, "0" * 16))
     log.append([CommitRecord(leaves=("third",))], sync=True)
@@ -152,7 +152,7 @@ def test_after_the_wipe_nothing_of_the_old_segment_is_left_and_the_rest_begins_w
     log.wipe()
     log.close()
     assert (folder / "0").read_bytes() == bytes(SEGMENT)
-    log = CommitLog(folder, ID)
+    log = RecordFiles(folder, ID)
     assert ([each.number for each in log.records], log.base) == ([3], Leaves(2, 20, "0" * 16))
     log.close()
 
@@ -193,14 +193,14 @@ def test_a_wipe_that_was_cut_short_after_the_header_is_finished_at_the_next_open
 def test_a_switch_that_was_interrupted_once_its_header_was_written_counts_for_nothing(
     folder: Path, before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = CommitLog(folder, ID)
+    log = RecordFiles(folder, ID)
     log.append([CommitRecord(leaves=(f"early {number}",)) for number in range(before)], sync=True)
 
     def interrupted(descriptor: int) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(CommitLog, "sync", lambda _: None)
+        patch.setattr(RecordFiles, "sync", lambda _: None)
         patch.setattr("trails.store.commitlog.sync_data", interrupted)
         with pytest.raises(KeyboardInterrupt):
             log.switch(Leaves(2, 20, "0" * 16))
@@ -210,7 +210,7 @@ def test_a_switch_that_was_interrupted_once_its_header_was_written_counts_for_no
     assert found(folder) == [*(f"early {number}" for number in range(before)), "after"]
     assert (folder / "1").read_bytes() == bytes(SEGMENT)
     written(folder, "on")
-    log = CommitLog(folder, ID)
+    log = RecordFiles(folder, ID)
     log.switch(Leaves(3, 30, "0" * 16))
     log.close()
     assert found(folder)[-2:] == ["after", "on"]
@@ -220,14 +220,14 @@ def test_records_missing_between_the_segments_are_refused(folder: Path) -> None:
     switched(folder).close()
     put(folder / "0", place_of(folder, "second") + 60, b"!")
     with pytest.raises(StoreFailed, match="record"):
-        CommitLog(folder, ID)
+        RecordFiles(folder, ID)
 
 
 def test_a_flush_that_takes_up_one_cut_short_syncs_the_newer_records_too(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switched(folder).close()
-    log = CommitLog(folder, ID)
+    log = RecordFiles(folder, ID)
     log.append([CommitRecord(leaves=("fourth",))], sync=False)
     synced: list[int] = []
     monkeypatch.setattr("trails.store.commitlog.sync_data", synced.append)
@@ -239,7 +239,7 @@ def test_a_flush_that_takes_up_one_cut_short_syncs_the_newer_records_too(
 def test_the_first_record_of_a_segment_is_synced_also_where_records_are_not(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = CommitLog(folder, ID)
+    log = RecordFiles(folder, ID)
     synced: list[int] = []
     monkeypatch.setattr("trails.store.commitlog.sync_data", synced.append)
     log.append([CommitRecord(leaves=("first",))], sync=False)
@@ -252,13 +252,13 @@ def test_the_first_record_of_a_segment_is_synced_also_where_records_are_not(
 
 
 def test_a_huge_record_makes_its_segment_grow_and_the_wipe_shrinks_it_to_4_mib(folder: Path) -> None:
-    log = CommitLog(folder, ID)
+    log = RecordFiles(folder, ID)
     huge = "x" * (5 * 1024 * 1024)
     log.append([CommitRecord(leaves=(huge,))], sync=True)
     assert (folder / "0").stat().st_size > 5 * 1024 * 1024
     log.close()
     assert found(folder) == [huge]
-    log = CommitLog(folder, ID)
+    log = RecordFiles(folder, ID)
     log.switch(Leaves(1, 9, "0" * 16))
     assert (folder / "1").stat().st_size == 4 * 1024 * 1024  # as large as may be, since much was written
     log.wipe()
@@ -437,7 +437,7 @@ def test_one_altered_byte_anywhere_in_a_killed_stores_commit_log_is_never_accept
 def leaves_of(place: Path) -> list[str]:
     """Return the leaves of the records that wait in a store's commit log."""
     note = json.loads((place / "trails.json").read_text())
-    log = CommitLog(place / "commits", bytes.fromhex(note["id"]), read_only=True)
+    log = RecordFiles(place / "commits", bytes.fromhex(note["id"]), read_only=True)
     try:
         return [leaf for each in log.records for leaf in each.record.leaves]
     finally:

@@ -10,6 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from trails.store import EmbeddedStore, QuadStore
+from trails.store.postgres.log import PostgresLog
+
 MISSING = "PostgreSQL is not installed: apt-get install postgresql (Debian), and pip install 'trails[postgres]'"
 _USER = "postgres"
 
@@ -98,6 +101,13 @@ def remove(cluster: Cluster) -> None:
     with suppress(subprocess.CalledProcessError):  # it was stopped by its test
         cluster.stop("immediate")
     shutil.rmtree(cluster.folder, ignore_errors=True)
+
+
+def log_of(store: QuadStore) -> PostgresLog:
+    """Return the log of a store in PostgreSQL."""
+    assert isinstance(store, EmbeddedStore)
+    assert isinstance(store.commits, PostgresLog)
+    return store.commits
 
 
 def _folder() -> Path:

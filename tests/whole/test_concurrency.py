@@ -22,7 +22,7 @@ from tests.support.machines import Size
 from trails import HeadConflict, IndexGap, Repository, Session, SessionNotFound, TrailsError
 from trails.store import Change, EmbeddedStore
 from trails.store.applying import Applier
-from trails.store.commitlog import CommitLog
+from trails.store.commitlog import RecordFiles
 from trails.store.leaflog import LeafLog
 
 _WRITERS = 8
@@ -358,7 +358,7 @@ def test_a_commit_that_is_interrupted_before_its_record_is_written_leaves_nothin
         assert again.verify().ok
 
 
-@pytest.mark.parametrize("step", [(CommitLog, "append"), (Applier, "put"), (LeafLog, "append")])
+@pytest.mark.parametrize("step", [(RecordFiles, "append"), (Applier, "put"), (LeafLog, "append")])
 def test_a_commit_that_is_interrupted_while_it_is_written_is_done_whole_before_the_interrupt_is_raised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: tuple[type, str]
 ) -> None:

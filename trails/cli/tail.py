@@ -77,11 +77,13 @@ def _of_many(stack: ExitStack) -> Repository | None:
 def _brought_in(shared: Repository) -> Path:
     """Return the log of a store in PostgreSQL as this process has it, which from now on gets what others commit."""
     from trails.store import maintenance
-    from trails.store.postgres.store import PostgresStore
+    from trails.store.embedded import EmbeddedStore
 
-    assert isinstance(shared.store, PostgresStore)  # noqa: S101 - of that address
-    shared.store.follow_others()
-    return shared.store.index / maintenance.LOG
+    store = shared.store
+    assert isinstance(store, EmbeddedStore)  # noqa: S101 - of that address
+    assert store.beside is not None  # noqa: S101 - it has a folder
+    store.follow_others()
+    return store.beside / maintenance.LOG
 
 
 def _log_of(folder: Path) -> Path:

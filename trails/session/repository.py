@@ -64,7 +64,6 @@ from trails.session.tags import Tags
 from trails.store.contract import QuadStore, Result, Solutions
 from trails.store.embedded import EmbeddedStore
 from trails.store.past import PastStore
-from trails.store.postgres.store import PostgresStore
 from trails.store.view import ViewStore
 
 if TYPE_CHECKING:
@@ -243,10 +242,11 @@ class Repository(Handle, public=True):
         ...     "chat" in view, view.refresh(), "chat" in view
         (False, True, True)
         """
-        if not isinstance(self.store, ViewStore | PostgresStore):
+        store = self.store
+        if not isinstance(store, ViewStore) and not (isinstance(store, EmbeddedStore) and store.commits.is_shared):
             return False
         try:
-            return self.store.refresh() if isinstance(self.store, ViewStore) else self.store.sync()
+            return store.refresh() if isinstance(store, ViewStore) else store.sync()
         finally:
             self.workspace.rewrites += 1  # what was read before may be redacted by now
 
@@ -884,7 +884,7 @@ class Repository(Handle, public=True):
         from trails.plumbing.watch import Feed  # noqa: PLC0415 - asyncio takes a while to import
 
         self._feed = self._feed or Feed(self.store.log)
-        if isinstance(self.store, PostgresStore):
+        if isinstance(self.store, EmbeddedStore):
             self.store.follow_others()
         return self._feed
 

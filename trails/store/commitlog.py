@@ -54,7 +54,7 @@ class _Segment:
     end: _End = _UNUSED
 
 
-class CommitLog:
+class RecordFiles:
     """The records since the engine's last flush. The caller holds the store's write lock for all that changes it."""
 
     def __init__(self, folder: Path, store_id: bytes, *, read_only: bool = False) -> None:
@@ -248,7 +248,7 @@ def unflushed(folder: Path, store_id: bytes) -> int:
 
     Raises `StoreFailed` where the log is missing or damaged. Nothing is changed.
     """
-    log = CommitLog(folder, store_id, read_only=True)
+    log = RecordFiles(folder, store_id, read_only=True)
     try:
         return len(log.records)
     finally:

@@ -1,4 +1,7 @@
-"""The default store: pyoxigraph in memory or in a folder, with one owning process and one write lock.
+"""The store: pyoxigraph in memory or in a folder, with one owning process and one write lock, as the index of a log.
+
+Where the log is its own, in the same folder or in memory, that is the whole store; else others write to it, too, each with
+an index like this one (`log.py`).
 
 The engine's own promises are narrower than they look (concurrent updates lose data, nothing is synced, a forked child
 destroys the parent's data): every write goes through `commit` here, and each rule says which fact it answers.
@@ -18,6 +21,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -27,13 +31,14 @@ from trails.errors import InvalidInput, StoreFailed
 from trails.integrity.leaves import Leaf
 from trails.store import capture, engines, maintenance, manifest, marker
 from trails.store.applying import Applier
-from trails.store.commitlog import CommitLog
+from trails.store.commitlog import RecordFiles
 from trails.store.committing import Batch, Settled, Waiting, matching
 from trails.store.contract import Change, Committed, Durability
 from trails.store.frames import BULK, RELAXED, CommitRecord
 from trails.store.gate import Gate
 from trails.store.leaflog import NOTHING, LeafLog
 from trails.store.lockfile import LockFile
+from trails.store.log import CommitLog, OwnLog
 from trails.store.maintenance import Vacuumed
 from trails.store.pattern import Pattern
 from trails.store.position import Posted
@@ -49,12 +54,17 @@ _WORTH: Final = 1_000
 """where it is as many quads: below, a view opens as quickly, and the engine would have a file more for every pause."""
 _WRITERS: Final = 10_000
 """Graphs of which it is remembered who wrote to them last."""
+_LOADED: Final = 20_000
+"""Lines of a dump that one commit adds, where it is logged."""
 _DROP_STEP: Final = 20
 """Subjects (of some ten quads) that one step of dropping a graph removes: it holds the write lock for well under 50 ms."""
 
 
 class EmbeddedStore(EngineReader):
-    """Quads in this process: in memory (`path` None) or in a folder that only this process may open."""
+    """Quads in this process: in memory (`path` None) or in a folder that only this process may open.
+
+    They are the index of a log: of its own records unless another one is given.
+    """
 
     def __init__(
         self,
@@ -63,12 +73,14 @@ class EmbeddedStore(EngineReader):
         create: bool = False,
         durability: Durability = "disk",
         accept: int = marker.FORMAT,
+        commits: CommitLog | None = None,
     ) -> None:
         """Open a store; `accept` says in which format a folder may be: an older one while it is upgraded, under its lock."""
         if durability not in ("disk", "process"):
             raise InvalidInput(f'durability is "disk" or "process", not {durability!r}')
         path = None if path is None else absolute(path)
         self._path = path
+        self._commits: CommitLog = OwnLog() if commits is None else commits
         self._durability = durability
         self._pid = os.getpid()
         self._write_lock = threading.RLock()
@@ -88,7 +100,7 @@ class EmbeddedStore(EngineReader):
         self._flusher: threading.Thread | None = None
         self._follower: weakref.WeakMethod[Callable[..., None]] | None = None
         self._lock_file: LockFile | None = None
-        self._commits: CommitLog | None = None
+        self._files: RecordFiles | None = None
         self._posted: Posted | None = None
         self._committed = 0
         self._applier = Applier(self._apply, self._flush_at_rest, _REST) if path is not None else None
@@ -124,10 +136,10 @@ class EmbeddedStore(EngineReader):
         maintenance.recover(path)
         self._id = marker.store_id(path)
         self._is_older = accept == marker.FORMAT and marker.read(path)["format"] < marker.FORMAT
-        self._commits = CommitLog(path / maintenance.COMMITS, self._id)
-        found = self._commits.records
-        self._commits.secure()
-        self._posted = Posted(path / maintenance.POSITION, self._id, self._commits.last)  # before any file is touched
+        self._files = RecordFiles(path / maintenance.COMMITS, self._id)
+        found = self._files.records
+        self._files.secure()
+        self._posted = Posted(path / maintenance.POSITION, self._id, self._files.last)  # before any file is touched
         manifest.trim(path / maintenance.QUADS)
         if found:
             drop_engine_log(path / maintenance.QUADS)
@@ -138,13 +150,13 @@ class EmbeddedStore(EngineReader):
         self._unflushed = sum(frame.record.add.count(b"\n") + frame.record.remove.count(b"\n") for frame in found)
         self._log = LeafLog(
             path / maintenance.LOG,
-            self._commits.base,
+            self._files.base,
             [line for each in found for line in each.record.leaves],
             believe=not any(each.record.flags & RELAXED for each in found),
         )
         if self._log.went_on:
             self._flush(self._store, always=True)  # the records to come go on from those lines
-        self._posted.applied(self._commits.last)
+        self._posted.applied(self._files.last)
 
     def _open_engine(self, folder: Path) -> None:
         try:
@@ -165,22 +177,27 @@ class EmbeddedStore(EngineReader):
             self._lock_file.release()
 
     @property
+    def commits(self) -> CommitLog:
+        """The log of which this is an index."""
+        return self._commits
+
+    @property
     def location(self) -> str:
-        return ":memory:" if self._path is None else str(self._path)
+        return self._commits.location or (":memory:" if self._path is None else str(self._path))
 
     @property
     def folder(self) -> Path | None:
-        return self._path
+        return None if self._commits.is_shared else self._path
 
     @property
     def beside(self) -> Path | None:
-        """The folder beside whose files what is derived from the store may stand; None for a store in memory."""
+        """The folder of the index, beside whose files what is derived from the store may stand; None for one in memory."""
         return self._path
 
     @property
     def erased_at(self) -> int:
         """Up to which line of the log others took out what copies that were made before may hold; 0 where nobody else can."""
-        return 0
+        return self._commits.erased_at
 
     @property
     def log(self) -> LeafLog:
@@ -200,7 +217,7 @@ class EmbeddedStore(EngineReader):
 
     @property
     def number(self) -> int:
-        return self._committed if self._commits is None else self._commits.last
+        return self._committed if self._files is None else self._files.last
 
     def _engine(self) -> ox.Store:
         if os.getpid() != self._pid:
@@ -214,7 +231,7 @@ class EmbeddedStore(EngineReader):
             raise self._has_failed()
         return self._store
 
-    def _settled_engine(self, pattern: Pattern | None = None) -> ox.Store:
+    def settled_engine(self, pattern: Pattern | None = None) -> ox.Store:
         """Return the engine once it has every commit that was acknowledged, for one who holds the write lock.
 
         With a pattern it may lack quads that do not match that.
@@ -286,23 +303,16 @@ class EmbeddedStore(EngineReader):
             while self._waiting:
                 taken.append(self._waiting.popleft())
             taken = list(dict.fromkeys([*taken[1:], own]))  # in the order in which they came
-            batch = self._decide(taken)
+            batch = self._commits.append(taken, self)
         except BaseException:  # an interrupt too: other callers still wait for theirs
             self._waiting.extendleft(reversed([each for each in taken if not each.done and each is not own]))
             raise
-        self._carry_out(batch)
+        self.carry_out(batch)
 
-    def _decide(self, taken: Sequence[Waiting]) -> Batch:
-        """Return what the commits that wait come to, decided in this order. Under the write lock; nothing is written yet."""
-        batch = self._new_batch()
-        batch.alone = len(taken) == 1
-        for waiting in taken:
-            batch.decide(waiting)
-        return batch
-
-    def _new_batch(self) -> Batch:
-        logged = self._commits is not None
-        return Batch(self._settled_engine, self._log, self._removals, self._writers, logged=logged)
+    def new_batch(self) -> Batch:
+        """Return an empty batch, which judges commits over what is here. Under the write lock."""
+        logged = self._files is not None
+        return Batch(self.settled_engine, self._log, self._removals, self._writers, logged=logged)
 
     def _withdraw(self, waiting: Waiting) -> None:
         """Take back a commit whose caller was interrupted, unless it is being written: then wait until it is."""
@@ -312,8 +322,11 @@ class EmbeddedStore(EngineReader):
         with self._write_lock:
             return
 
-    def _carry_out(self, batch: Batch) -> None:
-        """Do what was decided. Every step can be done twice: an interrupt (Ctrl-C) is raised once all of it is done."""
+    def carry_out(self, batch: Batch) -> None:
+        """Do what was decided, under the write lock.
+
+        Every step can be done twice: an interrupt (Ctrl-C) is raised once all of it is done.
+        """
         settled = batch.settled
         if not settled:
             return
@@ -340,7 +353,7 @@ class EmbeddedStore(EngineReader):
             raise interrupt
 
     def _log_and_write(self, batch: Batch, first: int) -> None:
-        if self._commits is not None and self._commits.last < first:
+        if self._files is not None and self._files.last < first:
             self._record([each.record for each in batch.settled])
         if len(self._writers) > _WRITERS:
             self._writers.clear()
@@ -369,13 +382,13 @@ class EmbeddedStore(EngineReader):
         if self._is_older and self._path is not None:  # before anything stands there that an older version cannot read
             marker.write(self._path, marker.raised(marker.read(self._path), len(self._log.lines())))
             self._is_older = False
-        if self._commits is not None:
+        if self._files is not None:
             bulk = any(record.flags & BULK for record in records)
             if self._durability == "process":
                 records = [replace(record, flags=record.flags | RELAXED) for record in records]
-            self._commits.append(records, sync=bulk or self._durability == "disk")
+            self._files.append(records, sync=bulk or self._durability == "disk")
             if self._posted is not None:
-                self._posted.recorded(self._commits.last)
+                self._posted.recorded(self._files.last)
 
     def _apply(self, batch: Batch) -> None:
         """Give logged commits to the engine, on the applier's thread; a store of which the engine refused one takes no more."""
@@ -388,8 +401,8 @@ class EmbeddedStore(EngineReader):
 
     def _post_applied(self, number: int | None = None) -> None:
         """Tell those who read beside this store what its engine has by now: by default all that is recorded."""
-        if self._posted is not None and self._commits is not None and self._store is not None:
-            self._posted.applied(self._commits.last if number is None else number)
+        if self._posted is not None and self._files is not None and self._store is not None:
+            self._posted.applied(self._files.last if number is None else number)
 
     def _write(self, batch: Batch) -> None:
         engine = self._store
@@ -421,13 +434,21 @@ class EmbeddedStore(EngineReader):
 
     @engines.let_go
     def drop_graph(self, graph: ox.NamedNode) -> int:
-        """Remove a graph that nothing refers to, in steps; each is a record of its own, without leaves."""
+        """Remove a graph that nothing refers to, in steps that let other writers in between; return how many quads went.
+
+        Each step is a record of its own, without leaves. A log that others write to gets one record, which names the graph.
+        """
+        if self._commits.is_shared:
+            removed = len(self.quads((None, None, None, graph)))
+            if removed:
+                self.commit(Change(drop=[graph]))
+            return removed
         removed = 0
         while subjects := self._subjects(graph):
             for start in range(0, len(subjects), _DROP_STEP):
                 removed += self._drop(graph, subjects[start : start + _DROP_STEP])
         with self._write_lock:
-            self._forget_graph(self._settled_engine(), graph)
+            self._forget_graph(self.settled_engine(), graph)
         return removed
 
     def _subjects(self, graph: ox.NamedNode) -> list[ox.NamedNode | ox.BlankNode | ox.Triple]:
@@ -439,7 +460,7 @@ class EmbeddedStore(EngineReader):
     def _drop(self, graph: ox.NamedNode, subjects: Sequence[ox.NamedNode | ox.BlankNode | ox.Triple]) -> int:
         """Remove a few subjects: looked up one by one, because a scan has to pass over all that was removed before."""
         with self._write_lock:
-            engine = self._settled_engine()
+            engine = self.settled_engine()
             with self._reading():
                 doomed = [quad for each in subjects for quad in engine.quads_for_pattern(each, None, None, graph)]
             self._removals += 1
@@ -471,11 +492,47 @@ class EmbeddedStore(EngineReader):
         """Write leaves for quads that no commit wrote: those of a dump that was loaded, or of a store of an older format."""
         self.commit(Change(leaves=lambda _: made))
 
+    # --- the log that it is an index of
+
+    @engines.let_go
+    def sync(self) -> bool:
+        """Bring in everything that was committed anywhere before this call; return whether there was anything.
+
+        Raises `StoreFailed` where the log cannot be reached; what is here can be read on.
+        """
+        return self._commits.read_on(self)
+
+    def follow_others(self) -> None:
+        """Bring in what others commit as they commit it, until the store closes."""
+        self._commits.follow(self)
+
+    @engines.let_go
+    def snapshot(self) -> int:
+        """Keep all that is here where it is quickly opened from; return the number of the last commit in it."""
+        return self._commits.snapshot(self)
+
+    def writing(self) -> AbstractContextManager[object]:
+        """Return what keeps other threads from writing while it is held, also when the store is closed or has failed."""
+        return self._write_lock
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it takes no more work: a write failed, or what the log says is in doubt."""
+        return self._failed is not None
+
+    def refuse_failed(self) -> None:
+        """Raise `StoreFailed` for a store that takes no more work, or is closed."""
+        self._engine()
+
+    def give_up(self, error: StoreFailed) -> None:
+        """Take no more work, because of what an error says of the log."""
+        self._failed = error.message
+
     # --- flushing
 
     def _flush_when_due(self, written: int) -> None:
         self._unflushed += written
-        filling = self._commits is not None and self._commits.is_filling
+        filling = self._files is not None and self._files.is_filling
         if self._path is not None and (filling or self._unflushed >= _FLUSH_AFTER):
             self._flush_soon()
 
@@ -524,12 +581,12 @@ class EmbeddedStore(EngineReader):
         Where commits are not synced one by one no commit may come meanwhile: the engine would bring it to disk in some
         of its files, and its record is not there yet.
         """
-        assert self._commits is not None  # noqa: S101 - a store in a folder has one
+        assert self._files is not None  # noqa: S101 - a store in a folder has one
         assert self._applier is not None  # noqa: S101 - the same
         with self._writing(), contextlib.ExitStack() as stack:
             stack.enter_context(self._write_lock)
-            if always or not self._commits.is_empty:
-                self._commits.switch(self._log.reached)
+            if always or not self._files.is_empty:
+                self._files.switch(self._log.reached)
             logged = self._applier.last
             if self._durability == "disk":
                 stack.close()
@@ -538,12 +595,12 @@ class EmbeddedStore(EngineReader):
                 engine.flush()
             if self._failed is None:  # else the engine lacks what the records say
                 self._log.sync()
-                self._commits.wipe()
+                self._files.wipe()
             self._keep_private()
 
     def _has_unflushed(self) -> bool:
         """Tell whether the engine may hold what is not in its files yet: where it was only read, closing is quick."""
-        return self._commits is not None and (self._loaded or not self._commits.is_empty)
+        return self._files is not None and (self._loaded or not self._files.is_empty)
 
     def _keep_private(self) -> None:
         if self._path is not None:
@@ -558,9 +615,19 @@ class EmbeddedStore(EngineReader):
         Other threads read on meanwhile, and write when it is done. A crash at any point leaves the old store or the new.
         Takes as much free space again as the store has. In memory, there is nothing to do. Raises `StoreFailed` where
         the disk refuses; the store goes on as it was.
+
+        Where the log is in PostgreSQL, every record there stays, with its leaves and digests, and tells only what is left
+        of it. Other processes rebuild the files of their indexes at their next `sync`; those that have not yet are told
+        (`Vacuumed.behind`). What PostgreSQL itself keeps of rows that were replaced, its own VACUUM FULL and the end of its
+        backups take away.
         """
+        return self._commits.vacuum(self)
+
+    @engines.let_go
+    def rebuild(self) -> Vacuumed:
+        """Rebuild the files of this index; whatever the log keeps stays there."""
         with self._flush_lock, self._write_lock:
-            self._settled_engine()
+            self.settled_engine()
             if self._path is None:
                 return Vacuumed(len(self), 0, 0)
             before = maintenance.size_of(self._path)
@@ -576,10 +643,14 @@ class EmbeddedStore(EngineReader):
             self.sweep_readers()
             return Vacuumed(count, before, maintenance.size_of(path))
 
-    @contextlib.contextmanager
-    def erasing(self) -> Iterator[None]:
-        """Do within what takes text out of the store for good. In these files it stays until `vacuum`."""
-        yield
+    def erasing(self) -> AbstractContextManager[None]:
+        """Return what is held around that which takes text out of the store for good. In its files it stays until `vacuum`.
+
+        Out of a log in PostgreSQL it goes before this ends. Where the server goes away in between, the log is on record as
+        not rid of it: whoever opens the store next does that. A user of the database who may not rewrite records is refused
+        before anything is committed.
+        """
+        return self._commits.erasing(self)
 
     def sweep_readers(self) -> None:
         """Remove the links and copies that readers who were killed have left beside the store."""
@@ -588,8 +659,8 @@ class EmbeddedStore(EngineReader):
 
     def _sync_records(self) -> None:
         """Bring all records to disk, before something is done that brings the engine's files there."""
-        if self._commits is not None:
-            self._commits.sync()
+        if self._files is not None:
+            self._files.sync()
 
     def _swap_engine(self, path: Path) -> None:
         try:
@@ -607,28 +678,41 @@ class EmbeddedStore(EngineReader):
     def backup(self, destination: Path) -> None:
         """Write a whole copy of the store, as it is now, into a new folder; other threads go on.
 
-        Raises `InvalidInput` where something stands at `destination`, or the store is in memory.
+        Raises `InvalidInput` where something stands at `destination`, the store is in memory, or its log in a database.
         """
-        if self._path is None or self._commits is None:
+        if self._commits.is_shared:
+            raise InvalidInput(
+                f"{self.location} is backed up as its database is (pg_dump, pg_basebackup), not to {destination}; or dump it"
+            )
+        if self._path is None or self._files is None:
             raise InvalidInput("a store in memory has no files to back up; dump it")
         maintenance.refuse_inside(self._path, destination)
         try:
             with maintenance.staged(destination) as part:
                 stage = maintenance.stage_for(self._path, part)
                 with self._flush_lock, self._write_lock:
-                    self._settled_engine()
+                    self.settled_engine()
                     self._sync_records()
                     self._engine().backup(str(stage))
-                    log, reached, following = self._log.text().encode(), self._log.reached, self._commits.last + 1
+                    log, reached, following = self._log.text().encode(), self._log.reached, self._files.last + 1
                 note = (self._path / marker.NAME).read_bytes()
                 maintenance.finish_backup(part, stage, note=note, log=log)
-                CommitLog.make(part / maintenance.COMMITS, self._id, reached, following)
+                RecordFiles.make(part / maintenance.COMMITS, self._id, reached, following)
         except (OSError, RuntimeError) as error:
             raise StoreFailed(f"{self.location} cannot be backed up to {destination}: {error}") from error
 
     @engines.let_go
     def load(self, source: IO[bytes]) -> None:
         """Add all quads of an N-Quads file, not atomically: for a new store. The file's own errors are raised as they are."""
+        if not self._commits.is_shared:
+            self.fill(source)
+            return
+        while lines := b"".join(islice(source, _LOADED)):
+            self.commit(Change(add=list(ox.parse(lines, format=ox.RdfFormat.N_QUADS))))
+
+    @engines.let_go
+    def fill(self, source: IO[bytes]) -> None:
+        """Put all quads of an N-Quads file into the engine alone: for a new index, whose log has them already or never will."""
         with self._flush_lock, self._write_lock:
             self._loaded = True
             self._engine().bulk_load(source, ox.RdfFormat.N_QUADS)
@@ -636,6 +720,8 @@ class EmbeddedStore(EngineReader):
     def close(self) -> None:
         if os.getpid() != self._pid:
             return
+        if self._store is not None:
+            self._commits.end(self)
         if self._flusher is not None:
             self._flusher.join()
         with self._flush_lock, self._write_lock:
@@ -667,12 +753,13 @@ class EmbeddedStore(EngineReader):
 
     def _release(self) -> None:
         self._log.close()
-        if self._commits is not None:
-            self._commits.close()
+        if self._files is not None:
+            self._files.close()
         if self._posted is not None:
             self._posted.close()
         if self._lock_file is not None:
             self._lock_file.release()
+        self._commits.close()
 
 
 _OPENED: Final[weakref.WeakSet[EmbeddedStore]] = weakref.WeakSet()
@@ -723,7 +810,7 @@ def prepare_folder(path: Path, *, create: bool, accept: int = marker.FORMAT) -> 
     path.chmod(0o700)
     (path / maintenance.QUADS).mkdir(mode=0o700, exist_ok=True)
     made = secrets.token_bytes(16)
-    CommitLog.make(path / maintenance.COMMITS, made, NOTHING)
+    RecordFiles.make(path / maintenance.COMMITS, made, NOTHING)
     note = {"format": marker.FORMAT, "id": made.hex(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
     marker.write(path, note)  # last: a folder with it is a whole store
     for folder in missing or [path]:

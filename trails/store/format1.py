@@ -12,7 +12,7 @@ from pathlib import Path
 from trails.errors import IntegrityError
 from trails.integrity import leaves
 from trails.store import maintenance, marker
-from trails.store.commitlog import CommitLog, Leaves
+from trails.store.commitlog import Leaves, RecordFiles
 from trails.store.leaflog import NOTHING
 
 
@@ -22,7 +22,7 @@ def begin_commit_log(folder: Path) -> None:
     if "id" not in note:
         note |= {"id": secrets.token_hex(16)}
         marker.write(folder, note)
-    CommitLog.make(folder / maintenance.COMMITS, bytes.fromhex(note["id"]), whole_lines(folder / maintenance.LOG))
+    RecordFiles.make(folder / maintenance.COMMITS, bytes.fromhex(note["id"]), whole_lines(folder / maintenance.LOG))
 
 
 def ended_well(folder: Path) -> bool:

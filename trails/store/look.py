@@ -24,7 +24,7 @@ import pyoxigraph as ox
 from trails.errors import StoreFailed
 from trails.store import capture, engines, lockfile, maintenance, marker, position
 from trails.store.capture import Keeper, Moved
-from trails.store.commitlog import CommitLog, Leaves
+from trails.store.commitlog import Leaves, RecordFiles
 from trails.store.frames import Frame
 from trails.store.leaflog import LeafLog
 from trails.store.position import Position
@@ -298,7 +298,7 @@ def _records(path: Path, store_id: bytes, *, is_closed: bool) -> tuple[Leaves, i
     Beside a writer, what looks like damage may be half of what it writes: it counts where it stays.
     """
     try:
-        log = CommitLog(path / maintenance.COMMITS, store_id, read_only=True)
+        log = RecordFiles(path / maintenance.COMMITS, store_id, read_only=True)
     except StoreFailed as error:
         if is_closed:
             raise

@@ -15,9 +15,10 @@ import trails
 from tests.support.machines import Size
 from trails import StoreFailed
 from trails.store import Change
+from trails.store.embedded import EmbeddedStore
 from trails.store.postgres import cache
 from trails.store.postgres.server import Server
-from trails.store.postgres.store import PostgresStore, open_store
+from trails.store.postgres.store import open_store
 
 _SAID = "the secret is 4711"
 ALL = (None, None, None, None)
@@ -165,7 +166,7 @@ def test_from_wherever_somebody_is_behind_the_end_is_the_same(url: str, size: Si
 
 def _random_history(url: str, random: Random) -> None:
     writer = open_store(url, create=True)
-    others: list[PostgresStore] = []
+    others: list[EmbeddedStore] = []
     there: set[Quad] = set()
     for step in range(40):
         if step % 8 == 0:

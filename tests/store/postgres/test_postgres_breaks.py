@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
-from tests.support.clusters import Cluster
+from tests.support.clusters import Cluster, log_of
 from tests.support.machines import Size
 from trails import StoreFailed
 from trails.store import Change
+from trails.store.postgres.log import StoreDiverged
 from trails.store.postgres.records import Row
 from trails.store.postgres.server import Server, Unreachable
-from trails.store.postgres.store import StoreDiverged, open_store
+from trails.store.postgres.store import open_store
 
 _GRAPH = NamedNode("urn:g")
 _ROUNDS = """
@@ -67,7 +68,7 @@ def test_a_commit_whose_answer_was_lost_is_found_and_not_written_twice(
 ) -> None:
     store = open_store(url, create=True)
     if how == "append":
-        store._alone = 0
+        log_of(store)._alone = 0
     append, lost = getattr(Server, how), [True]
 
     def lose(self: Server, rows: Sequence[Row], *known: Any) -> Any:
@@ -146,7 +147,7 @@ def test_vacuum_takes_removed_text_out_of_the_log_and_every_other_index_goes_on(
     first.commit(Change(remove=[_quad(1, "secret")]))
     second.sync()
     first.vacuum()
-    assert not [row for row in first._server.tail(0, 10) if b"secret" in zlib.decompress(row.body)]
+    assert not [row for row in log_of(first).server.tail(0, 10) if b"secret" in zlib.decompress(row.body)]
     first.commit(Change(add=[_quad(3)]))
     assert second.sync()
     assert len(second) == 2
@@ -201,7 +202,9 @@ def test_a_record_that_was_altered_in_the_database_is_named(url: str, tmp_path: 
     store.commit(Change(add=[_quad(2)]))
     store.close()
     with psycopg.connect(url.rpartition("&store=")[0]) as owner:
-        owner.execute("UPDATE trails_records SET body = %s WHERE store = %s AND number = 2", (body, store._server.id))
+        owner.execute(
+            "UPDATE trails_records SET body = %s WHERE store = %s AND number = 2", (body, log_of(store).server.id)
+        )
     shutil.rmtree(tmp_path / "cache")
     with pytest.raises(StoreFailed, match=r"record 2 of the log .* was altered"):
         open_store(url)

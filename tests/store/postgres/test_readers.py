@@ -16,18 +16,20 @@ import psycopg
 import pytest
 
 import trails
+from tests.support.clusters import log_of
 from tests.support.commands import invoke
+from trails.store.embedded import EmbeddedStore
 from trails.store.postgres import cache, readers, upkeep
 from trails.store.postgres.address import parse
 from trails.store.postgres.readers import Reader
 from trails.store.postgres.server import Server, Unreachable
-from trails.store.postgres.store import PostgresStore, open_store
+from trails.store.postgres.store import open_store
 
 _ME = f"{platform.node()}:{os.getpid()}"
 _OPENED = """
 import sys, trails
 with trails.open(sys.argv[1]) as store:
-    print(store.store.index.name, flush=True)
+    print(store.store.beside.name, flush=True)
     sys.stdin.readline()
     store.sync()
     print("synced", flush=True)
@@ -63,8 +65,9 @@ def sql(url: str, statement: str, *values: object) -> None:
 
 
 def index_of(store: trails.Repository) -> Path:
-    assert isinstance(store.store, PostgresStore)
-    return store.store.index
+    assert isinstance(store.store, EmbeddedStore)
+    assert store.store.beside is not None
+    return store.store.beside
 
 
 def test_an_index_is_registered_while_it_is_open_and_told_as_closed_after_that(url: str) -> None:
@@ -134,7 +137,7 @@ def test_an_index_that_another_process_has_open_is_named_with_that_process_and_n
             store.create(id="chat").persist()
             (late,) = store.maintenance.vacuum().behind
             assert (late.process, late.index) == (f"{platform.node()}:{other.pid}", name)
-            assert (cache.folder_of(store.store._server.id) / name).exists()  # type: ignore[attr-defined]
+            assert (cache.folder_of(log_of(store.store).server.id) / name).exists()
             print(file=other.stdin, flush=True)
             assert other.stdout.readline().strip() == "synced"
             assert readers.behind(registered(url), 1) == []
@@ -162,10 +165,10 @@ def test_bringing_in_says_so_once_a_minute_and_not_more_often(url: str, monkeypa
     taken = []
     for seconds in (1, 59, 61, 62, 122):
         with monkeypatch.context() as patch:
-            patch.setattr(store, "_said_at", store._said_at - seconds)
-            before = store.trips
+            patch.setattr(log_of(store), "_said_at", log_of(store)._said_at - seconds)
+            before = log_of(store).server.trips
             store.sync()
-            taken.append(store.trips - before)
+            taken.append(log_of(store).server.trips - before)
     store.close()
     assert taken == [1, 1, 2, 2, 2]
 
@@ -223,7 +226,7 @@ def test_a_process_that_could_not_say_so_once_does_so_later(url: str, monkeypatc
         raise Unreachable("the server is away")
 
     with trails.open(url, create=True) as store:
-        assert isinstance(store.store, PostgresStore)
+        assert isinstance(store.store, EmbeddedStore)
         store.create(id="chat").persist()
         for patched, number in ((True, 0), (False, 1)):
             with monkeypatch.context() as patch:
@@ -237,13 +240,13 @@ def test_a_process_that_could_not_say_so_once_does_so_later(url: str, monkeypatc
 
 def test_an_index_is_registered_before_anything_is_brought_in(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[Reader]] = []
-    sync = PostgresStore.sync
+    sync = EmbeddedStore.sync
 
-    def watched(store: PostgresStore) -> bool:
+    def watched(store: EmbeddedStore) -> bool:
         seen.append(registered(url))
         return sync(store)
 
-    monkeypatch.setattr(PostgresStore, "sync", watched)
+    monkeypatch.setattr(EmbeddedStore, "sync", watched)
     with trails.open(url, create=True) as store:
         assert [[reader.index for reader in found] for found in seen] == [[index_of(store).name]]
 

@@ -20,7 +20,7 @@ from typing import Final
 from trails.errors import StoreFailed
 from trails.integrity import leaves
 from trails.store import maintenance, marker
-from trails.store.commitlog import CommitLog, Leaves
+from trails.store.commitlog import Leaves, RecordFiles
 from trails.store.leaflog import NOTHING
 from trails.store.postgres.records import lines_of
 from trails.store.syncing import write_all
@@ -85,7 +85,7 @@ def _made(index: Path, store_id: str, number: int, rows: Iterable[bytes]) -> Pat
     (index / maintenance.LOG).write_bytes(text)
     reached = Leaves(len(lines), len(text), leaves.link(lines[-1])) if lines else NOTHING
     store = bytes.fromhex(store_id)
-    CommitLog.make(index / maintenance.COMMITS, store, reached, number + 1)
+    RecordFiles.make(index / maintenance.COMMITS, store, reached, number + 1)
     made = datetime.now(UTC).isoformat(timespec="seconds")
     marker.write(index, {"format": marker.FORMAT, "id": store.hex(), "created": made})
     return index
