@@ -22,6 +22,7 @@ from trails import vocab
 from trails.errors import InvalidInput, StoreFailed
 from trails.store import tsv
 from trails.store.contract import Change, PreconditionFailed, QuadStore, Solutions
+from trails.store.nearby import drop_graph
 
 _P = NamedNode("https://example.org/p")
 _Q = NamedNode("https://example.org/q")
@@ -227,9 +228,12 @@ class StoreConformance:
         other = NamedNode("https://example.org/other")
         store.commit(Change(add=[_quad(n) for n in range(1200)]))
         store.commit(Change(add=[_quad(1, graph=other)]))
-        assert store.drop_graph(_G) == 1200
+        assert drop_graph(store, _G) == 1200
         assert store.quads((None, None, None, None)) == [_quad(1, graph=other)]
-        assert store.drop_graph(_G) == 0
+        assert drop_graph(store, _G) == 0
+        store.commit(Change(add=[_quad(2), _quad(2, graph=other)]))
+        assert store.commit(Change(add=[_quad(3, graph=other)], drop=[_G])).written
+        assert set(store.quads((None, None, None, None))) == {_quad(number, graph=other) for number in (1, 2, 3)}
         store.close()
 
     def test_what_is_no_sparql_is_refused(self, open_store: Callable[[], QuadStore]) -> None:

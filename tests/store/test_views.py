@@ -783,11 +783,9 @@ def test_whatever_writes_is_refused_before_the_engine_is_asked(
     view: ViewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ViewStore, "_engine", lambda _: pytest.fail("the engine was asked"))
-    change = Change(add=[quad(9)])
-    writes: list[Callable[[], object]] = [lambda: view.commit(change), lambda: view.drop_graph(GRAPH)]
-    for write in writes:
+    for change in (Change(add=[quad(9)]), Change(drop=[GRAPH])):
         with pytest.raises(StoreReadOnly, match="read_only=True"):
-            write()
+            view.commit(change)
 
 
 def test_a_closed_view_refuses_everything_and_closes_twice(view: ViewStore) -> None:

@@ -17,6 +17,7 @@ import trails
 from tests.support.machines import examples
 from trails import Compaction, InvalidInput, ParentMissing, Repository, Session, SessionNotFound, vocab
 from trails.store.contract import Change
+from trails.store.nearby import drop_graph
 from trails.transcripts.rdf import export_session, import_rdf
 
 A_CALL = {"type": "tool_use", "id": "t1", "name": "ls", "input": {"path": "/"}}
@@ -297,7 +298,7 @@ def test_restoring_a_parent_whose_turns_are_gone_too_brings_both_back(store: Rep
     _, child, _ = family(store)
     saved = exported(store, "root", "trig")
     without_rows(store, "root")
-    store.store.drop_graph(NamedNode("urn:trails:session:root"))
+    drop_graph(store.store, NamedNode("urn:trails:session:root"))
     import_rdf(store, saved, "trig")
     assert store.load("child").turns == child.turns
     assert store.verify().ok

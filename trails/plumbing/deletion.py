@@ -17,6 +17,7 @@ from trails.plumbing.transaction import Transaction, there
 from trails.records.deeds import Deed
 from trails.records.sessions import former_quads, tombstone_quads
 from trails.store.contract import Matching, PreconditionFailed, QuadStore, Solutions
+from trails.store.nearby import drop_graph
 from trails.store.preview import Preview
 
 
@@ -205,7 +206,7 @@ def sweep_pending(store: QuadStore) -> int:
         graph = row[0]
         every = (graph, *kinds.graphs(graph.value))
         names = sweep.names_in_graphs(store, every)
-        removed += sum(store.drop_graph(each) for each in every)
+        removed += sum(drop_graph(store, each) for each in every)
         sweep.sweep_names(store, names)
         done = Transaction()
         done.remove([_mark(graph)])

@@ -30,6 +30,7 @@ from trails.records.deeds import Deed
 from trails.records.sessions import prompt_quads, session_quads
 from trails.records.turns import Links, turn_quads
 from trails.store.contract import Matching, PreconditionFailed, QuadStore
+from trails.store.nearby import at_one_moment
 from trails.store.pattern import Pattern
 
 _BATCH = 200
@@ -223,9 +224,10 @@ def _refuse_strangers(store: QuadStore, record: SessionRecord) -> None:
     if _first_below(store, record) is None:
         return
     node = NamedNode(record.iri)
-    with store.hold():  # what another thread copies goes or counts at once with the mark of it
-        row = store.quads((node, None, None, vocab.CATALOG))
-        index = _first_below(store, record)
+    # What another thread copies goes or counts at once with the mark of it.
+    row, index = at_one_moment(
+        store, lambda: (store.quads((node, None, None, vocab.CATALOG)), _first_below(store, record))
+    )
     is_fork = any(quad.predicate == vocab.FORKED_AT_INDEX for quad in row)
     if index is None or not is_fork or _mark(record.id) in row:
         return

@@ -26,6 +26,7 @@ from trails.plumbing.verifying.derived import Derived, Told, parts_of
 from trails.plumbing.workspace import Workspace
 from trails.progress import Progress, moving
 from trails.store.contract import QuadStore
+from trails.store.nearby import at_one_moment
 from trails.store.past import PastStore
 from trails.store.view import ViewStore
 
@@ -172,8 +173,8 @@ def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> tuple[Veri
     if isinstance(store, PastStore):
         return proven.judged(store, report), told
     if not report.ok:
-        with store.hold():  # half of what another thread was writing looks like damage: what stays is real
-            return _looked(store, reader, asked, None, beside)
+        # Half of what another thread was writing looks like damage: what stays is real.
+        return at_one_moment(store, lambda: _looked(store, reader, asked, None, beside))
     return report, told
 
 

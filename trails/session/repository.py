@@ -63,6 +63,7 @@ from trails.session.session import Session, flatten, load, place, replay, window
 from trails.session.tags import Tags
 from trails.store.contract import QuadStore, Result, Solutions
 from trails.store.embedded import EmbeddedStore
+from trails.store.nearby import at_one_moment
 from trails.store.past import PastStore
 from trails.store.view import ViewStore
 
@@ -939,8 +940,10 @@ class Repository(Handle, public=True):
         roots, as_of = self._compared(root, fork_point), moments.mark_of(self.store.log)
         found = gather.compare(self.reader, roots, fork_point, as_of=as_of)
         if as_of != moments.mark_of(self.store.log):  # another thread wrote meanwhile
-            with self.store.hold():
-                found = gather.compare(self.reader, roots, fork_point, as_of=moments.mark_of(self.store.log))
+            found = at_one_moment(
+                self.store,
+                lambda: gather.compare(self.reader, roots, fork_point, as_of=moments.mark_of(self.store.log)),
+            )
         return found.arranged(
             columns=columns,
             group_by=group_by,

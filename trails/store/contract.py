@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -284,14 +283,6 @@ class QuadStore(Protocol):
 
     def quads(self, pattern: Pattern) -> list[ox.Quad]:
         """Return all quads that match a pattern."""
-        ...
-
-    def drop_graph(self, graph: ox.NamedNode) -> int:
-        """Remove a graph in small steps that let other writers in between; return the number of quads removed."""
-        ...
-
-    def hold(self) -> AbstractContextManager[object]:
-        """Keep other threads from writing while it is held."""
         ...
 
     def flush(self) -> None:

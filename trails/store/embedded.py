@@ -40,6 +40,7 @@ from trails.store.leaflog import NOTHING, LeafLog
 from trails.store.lockfile import LockFile
 from trails.store.log import CommitLog, OwnLog
 from trails.store.maintenance import Vacuumed
+from trails.store.nearby import drop_at_once
 from trails.store.pattern import Pattern
 from trails.store.position import Posted
 from trails.store.reading import EngineReader
@@ -439,10 +440,7 @@ class EmbeddedStore(EngineReader):
         Each step is a record of its own, without leaves. A log that others write to gets one record, which names the graph.
         """
         if self._commits.is_shared:
-            removed = len(self.quads((None, None, None, graph)))
-            if removed:
-                self.commit(Change(drop=[graph]))
-            return removed
+            return drop_at_once(self, graph)
         removed = 0
         while subjects := self._subjects(graph):
             for start in range(0, len(subjects), _DROP_STEP):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO, NoReturn, TypeVar
 
@@ -17,6 +16,7 @@ from trails.store.contract import Change, Committed, QuadStore, Result
 from trails.store.gate import Gate
 from trails.store.leaflog import NOTHING, LeafLog
 from trails.store.mentioned import graphs_of
+from trails.store.nearby import at_one_moment
 from trails.store.pattern import Pattern
 from trails.store.reading import EngineReader
 
@@ -106,8 +106,8 @@ class PastStore(EngineReader):
         if now is None or not self._waiting or (now.number, now.token) != self._state:
             return None
         answer = ask(now)
-        with now.hold():  # who is writing just now is counted only when he is done
-            is_same = (now.number, now.token) == self._state
+        # Who is writing just now is counted only when he is done.
+        is_same = at_one_moment(now, lambda: (now.number, now.token) == self._state)
         if is_same:
             return answer
         self._now = None
@@ -169,9 +169,6 @@ class PastStore(EngineReader):
     def commit(self, change: Change) -> Committed:
         self._refuse()
 
-    def drop_graph(self, graph: ox.NamedNode) -> int:
-        self._refuse()
-
     def _refuse(self) -> NoReturn:
         raise StoreReadOnly(
             f"this is {self._location}, and what was is only read; write to the store itself, or fork there what you found"
@@ -179,9 +176,6 @@ class PastStore(EngineReader):
 
     def flush(self) -> None:
         self._engine()
-
-    def hold(self) -> AbstractContextManager[object]:
-        return nullcontext()  # nobody writes here
 
     def close(self) -> None:
         with self._lock:

@@ -151,9 +151,6 @@ class ViewStore(EngineReader):
     def commit(self, change: Change) -> Committed:
         self._refuse()
 
-    def drop_graph(self, graph: ox.NamedNode) -> int:
-        self._refuse()
-
     def flush(self) -> None:
         """Return once the commits that are seen here are on disk: the system is asked for it, and no file is changed."""
         self._held()

@@ -26,6 +26,7 @@ from trails.plumbing.asof.said import LINKS, Catalog, has, one, text_of, time_of
 from trails.plumbing.asof.then import Then, then
 from trails.plumbing.reader import Reader
 from trails.store.contract import QuadStore
+from trails.store.nearby import at_one_moment
 from trails.store.past import PastStore
 
 _MARKS: Final = frozenset({vocab.UNFINISHED_COPY, vocab.PENDING_SWEEP})
@@ -52,17 +53,8 @@ class AsOf(Value):
 
 def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, AsOf]:
     """Return a store as it was at a place of its log, and what there is to say of it."""
-    with store.hold():
-        state = store.number, store.token
-        told = then(store.log.lines(), len(moment.lines))
-        catalog = Catalog.of(store)
-        size = catalog.size
-        graphs = [row[0].value for row in reader.select("graphs")]
-        there = {each for each in told.sessions if has(catalog.subjects, iris.session(each), vocab.SESSION)}
-        _leave_out(catalog, told, there)
-        for session_id in sorted(told.detached & there):
-            _attach(store, reader, catalog, told, session_id)
-        _as_dated(store, catalog, told, moment, there)
+    now = at_one_moment(store, lambda: _read(store, reader, moment))
+    told, catalog, there, graphs = now.told, now.catalog, now.there, now.graphs
     past = _Past(store, told, catalog, there)
     kept = [graph for graph in graphs if past.had(graph)]
     _without_strangers(past, catalog)
@@ -85,9 +77,38 @@ def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, A
     made = PastStore(where, moment.lines, quads, kept, past.graph, changed=changed, redacted=redacted)
     made.went_on = frozenset(told.others)
     made.ledgers = frozenset(told.ledgers)
-    if told.is_now and kept == graphs and catalog.size == size and past.are_whole():
-        made.same_as(store, state)
+    if told.is_now and kept == graphs and catalog.size == now.size and past.are_whole():
+        made.same_as(store, now.state)
     return made, as_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """What a store holds at one moment, and what its log says of a place in it."""
+
+    state: tuple[int, object]
+    told: Then
+    catalog: Catalog
+    """What stands in the catalog, less what came later."""
+    size: int
+    """How much stands in it now."""
+    graphs: list[str]
+    there: set[str]
+    """The ids of the sessions that were there then, and are there now."""
+
+
+def _read(store: QuadStore, reader: Reader, moment: Moment) -> _Now:
+    state = store.number, store.token
+    told = then(store.log.lines(), len(moment.lines))
+    catalog = Catalog.of(store)
+    size = catalog.size
+    graphs = [row[0].value for row in reader.select("graphs")]
+    there = {each for each in told.sessions if has(catalog.subjects, iris.session(each), vocab.SESSION)}
+    _leave_out(catalog, told, there)
+    for session_id in sorted(told.detached & there):
+        _attach(store, reader, catalog, told, session_id)
+    _as_dated(store, catalog, told, moment, there)
+    return _Now(state, told, catalog, size, graphs, there)
 
 
 # --- the catalog

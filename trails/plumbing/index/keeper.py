@@ -23,6 +23,7 @@ from trails.store.commitlog import Leaves
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.leaflog import NOTHING
+from trails.store.nearby import at_one_moment
 from trails.store.view import ViewStore
 
 _SEALED_AT_ONCE: Final = 32 << 20
@@ -211,8 +212,8 @@ class Index:
         """Bring files that are equally far into line with the store; what the store says is read once for all of them."""
         files = [self._opened(part) for part in parts]
         (place,) = {file.place for file in files}
-        with self._store.hold():  # a line is in the log a moment before the engine has what it tells of
-            lines, reached = self._store.log.since(place)
+        # A line is in the log a moment before the engine has what it tells of.
+        lines, reached = at_one_moment(self._store, lambda: self._store.log.since(place))
         wanted = changes.of_lines(lines) if place != NOTHING else None
         if wanted is None:
             for file in files:
@@ -419,8 +420,8 @@ class Index:
     def held(self, part: Part, ask: Callable[[SideFile], _Answer]) -> _Answer:
         """Return what a function finds in a file, brought up to date, while nobody commits."""
         self._store.quads(_NOTHING)
-        with self._lock, self._store.hold():
-            return ask(self._up_to_date(part))
+        with self._lock:
+            return at_one_moment(self._store, lambda: ask(self._up_to_date(part)))
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:

@@ -1,0 +1,67 @@
+"""What a store whose engine is in this process can do, and one at a distance cannot: how it is done with either."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Final, Protocol, TypeVar, runtime_checkable
+
+import pyoxigraph as ox
+
+from trails.errors import StoreFailed
+from trails.store.contract import Change, QuadStore
+
+_Found = TypeVar("_Found")
+_PAUSES: Final = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Seconds between two looks at a store that others write to."""
+
+
+@runtime_checkable
+class Holdable(Protocol):
+    """A store that can be kept as it is for a while."""
+
+    def hold(self) -> AbstractContextManager[object]:
+        """Keep other threads from writing while it is held."""
+        ...
+
+
+@runtime_checkable
+class Stepwise(Protocol):
+    """A store that removes a graph in small steps, which let other writers in between."""
+
+    def drop_graph(self, graph: ox.NamedNode) -> int:
+        """Remove a graph that nothing refers to; return the number of quads removed."""
+        ...
+
+
+def at_one_moment(store: QuadStore, look: Callable[[], _Found]) -> _Found:
+    """Return what a function finds in a store while nobody writes there.
+
+    A store that can be held is held. Another is looked at again where somebody committed meanwhile; raises `StoreFailed`
+    where that never ends.
+    """
+    if isinstance(store, Holdable):
+        with store.hold():
+            return look()
+    for pause in _PAUSES:
+        number, found = store.number, look()
+        if store.number == number:
+            return found
+        time.sleep(pause)
+    raise StoreFailed(
+        f"the store {store.location} is written to without a pause, and was never seen at rest; try again later"
+    )
+
+
+def drop_graph(store: QuadStore, graph: ox.NamedNode) -> int:
+    """Remove a graph that nothing refers to, in steps where the store can, else at once; return how many quads it had."""
+    return store.drop_graph(graph) if isinstance(store, Stepwise) else drop_at_once(store, graph)
+
+
+def drop_at_once(store: QuadStore, graph: ox.NamedNode) -> int:
+    """Remove a graph in one commit, which says of it no more than its name; return how many quads it had."""
+    removed = len(store.quads((None, None, None, graph)))
+    if removed:
+        store.commit(Change(drop=[graph]))
+    return removed
