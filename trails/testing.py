@@ -7,19 +7,39 @@ it in `cannot`, and the test then checks that it refuses rather than does it wro
         @pytest.fixture
         def open_store(self, tmp_path):
             return lambda: MyStore(tmp_path / "store")
+
+A store whose commits outlast the process that wrote them subclasses `LogConformance`, which asks for more: that processes
+write beside each other or in turn, that one of them is killed, and that the end of the log is lost. There `open_store` goes
+to other processes, so it is a `functools.partial` of something that stands at the top of a module. A second fixture does the
+damage, in as many ways as it has `params`:
+
+    class TestMyLog(LogConformance):
+        @pytest.fixture
+        def open_store(self, tmp_path):
+            return partial(MyStore, tmp_path / "store")
+
+        @pytest.fixture(params=["its last record", "the half of its last record", "a record in its middle"])
+        def cut_log(self, request, tmp_path):
+            return partial(lose, request.param, tmp_path / "store")
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import threading
+import time
 from collections.abc import Callable
-from typing import ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 import pytest
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
-from trails import vocab
-from trails.errors import InvalidInput, StoreFailed
+from trails import iris, vocab
+from trails.errors import InvalidInput, StoreFailed, StoreLocked
+from trails.integrity import leaves
+from trails.integrity.leaves import Leaf
 from trails.store import tsv
 from trails.store.contract import Change, PreconditionFailed, QuadStore, Solutions
 from trails.store.nearby import drop_graph
@@ -27,6 +47,12 @@ from trails.store.nearby import drop_graph
 _P = NamedNode("https://example.org/p")
 _Q = NamedNode("https://example.org/q")
 _G = NamedNode("https://example.org/graph")
+_WRITERS: Final = 8
+_ROUNDS: Final = 5
+_RECORDS: Final = 10
+"""Commits of a log whose end is then lost."""
+_PATIENCE: Final = 120.0
+"""Seconds for which a process waits for its turn."""
 _HOSTILE_TEXTS = (
     "",
     "plain",
@@ -262,3 +288,161 @@ class StoreConformance:
         again = open_store()
         assert again.quads((None, None, None, None)) == [_quad(2)]
         again.close()
+
+
+class LogConformance(StoreConformance):
+    """What a store must do besides whose log outlasts its processes; `open_store` can be sent to another process.
+
+    `cut_log` does damage to the log of a store that nobody has open, which then has ten records, and returns whether that has
+    to be noticed by whoever opens the store: True where what is lost was acknowledged, and something that stayed shows it.
+    """
+
+    cannot: ClassVar[frozenset[str]] = frozenset()
+    """Also "share": only one process at a time can have the store open, and others are refused with `StoreLocked`."""
+
+    def test_of_eight_processes_exactly_one_wins_each_round(self, open_store: Callable[[], QuadStore]) -> None:
+        open_store().close()
+        wins = sorted(_in_processes(_play, open_store, _WRITERS))
+        assert [number for number, _, _ in wins] == list(range(_ROUNDS))
+        assert sorted(place for _, _, place in wins) == list(range(1, _ROUNDS + 1)), (
+            "each record has a number of its own"
+        )
+        store = open_store()
+        assert store.number == _ROUNDS
+        found = {quad.subject: quad.object for quad in store.quads((None, _P, None, _G))}
+        assert found == {_node(number): Literal(f"writer {writer}") for number, writer, _ in wins}
+        counts = [leaves.parse(line)[0].count for line in store.log.lines()]
+        assert counts == [number for number, _, _ in sorted(wins, key=lambda win: win[2])], (
+            "its leaves are in its order"
+        )
+        store.close()
+
+    def test_a_store_is_shared_by_processes_or_says_who_has_it(self, open_store: Callable[[], QuadStore]) -> None:
+        store = open_store()
+        (said,) = _in_processes(_try_to_open, open_store, 1)
+        assert said == ("StoreLocked" if "share" in self.cannot else "opened")
+        store.close()
+
+    def test_what_a_killed_process_was_not_told_is_written_once_when_it_is_repeated(
+        self, open_store: Callable[[], QuadStore]
+    ) -> None:
+        open_store().close()
+        _killed(_commit_and_die, open_store)
+        store = open_store()
+        done = store.commit(_change(0))
+        assert (done.written, done.number, store.number) == (False, 1, 1)
+        assert set(store.quads((None, None, None, None))) == _after(1)
+        assert len(store.log.lines()) == 1
+        assert store.commit(_change(1)).number == 2
+        store.close()
+
+    def test_a_log_that_lost_its_end_is_refused_or_is_what_it_was_before(
+        self, open_store: Callable[[], QuadStore], cut_log: Callable[[], bool]
+    ) -> None:
+        open_store().close()
+        _killed(_commit_all_and_die, open_store)
+        must_be_noticed = cut_log()
+        try:
+            store = open_store()
+        except StoreFailed:
+            return
+        assert not must_be_noticed
+        left = store.number
+        assert left <= _RECORDS
+        assert set(store.quads((None, None, None, None))) == _after(left), (
+            "nothing is there that was not at that moment"
+        )
+        assert len(store.log.lines()) in (left, _RECORDS), "its leaves are those of then, or still tell of what is lost"
+        assert store.commit(_change(_RECORDS)).number == left + 1
+        store.close()
+        again = open_store()
+        assert again.number == left + 1
+        assert _quad(_RECORDS) in again.quads((None, None, None, None))
+        again.close()
+
+
+def _change(number: int) -> Change:
+    """Return a commit that writes a quad, and removes the one that the commit before the last wrote."""
+    add = [_quad(number)]
+    return Change(add=add, remove=[_quad(number - 2)], forbid=[(_node(number), None, None, None)], leaves=_leaf(number))
+
+
+def _after(records: int) -> set[Quad]:
+    """Return what there is after the first commits."""
+    return {_quad(number) for number in (records - 2, records - 1) if number >= 0}
+
+
+def _leaf(number: int) -> Callable[[object], list[Leaf]]:
+    return lambda _: [Leaf("turns", iris.session("conformance"), number, "00" * 32)]
+
+
+# --- what other processes do
+
+
+def _opened(open_store: Callable[[], QuadStore]) -> QuadStore:
+    """Open a store, once whoever has it lets go of it."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return open_store()
+        except StoreLocked:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+
+
+def _play(open_store: Callable[[], QuadStore], writer: int, said: Any) -> None:
+    """Try to be the first to write in each round."""
+    for number in range(_ROUNDS):
+        store = _opened(open_store)
+        add, taken = [_quad(number, f"writer {writer}")], (_node(number), _P, None, _G)
+        try:
+            said.put((number, writer, store.commit(Change(add=add, forbid=[taken], leaves=_leaf(number))).number))
+        except PreconditionFailed:
+            pass
+        finally:
+            store.close()
+
+
+def _try_to_open(open_store: Callable[[], QuadStore], _: int, said: Any) -> None:
+    try:
+        open_store().close()
+    except StoreLocked:
+        said.put("StoreLocked")
+    else:
+        said.put("opened")
+
+
+def _commit_and_die(open_store: Callable[[], QuadStore]) -> None:
+    open_store().commit(_change(0))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _commit_all_and_die(open_store: Callable[[], QuadStore]) -> None:
+    store = open_store()
+    for number in range(_RECORDS):
+        store.commit(_change(number))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _in_processes(work: Callable[..., None], open_store: Callable[[], QuadStore], processes: int) -> list[Any]:
+    """Return what so many processes say that work beside each other."""
+    context = multiprocessing.get_context("spawn")
+    said = context.SimpleQueue()
+    running = [context.Process(target=work, args=(open_store, number, said)) for number in range(processes)]
+    for each in running:
+        each.start()
+    for each in running:
+        each.join()
+    assert [each.exitcode for each in running] == [0] * processes
+    found = []
+    while not said.empty():
+        found.append(said.get())
+    return found
+
+
+def _killed(work: Callable[..., None], open_store: Callable[[], QuadStore]) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=work, args=(open_store,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,7 +20,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from trails import InvalidInput, StoreFailed, StoreLocked
 from trails.store import Change, EmbeddedStore, QuadStore, embedded
-from trails.testing import StoreConformance
+from trails.testing import LogConformance, StoreConformance
 
 
 class TestEmbeddedInMemory(StoreConformance):
@@ -29,16 +31,37 @@ class TestEmbeddedInMemory(StoreConformance):
         return lambda: EmbeddedStore(None)
 
 
-class TestEmbeddedOnDisk(StoreConformance):
+class TestEmbeddedOnDisk(LogConformance):
+    cannot: ClassVar[frozenset[str]] = frozenset({"share"})
+
     @pytest.fixture
     def open_store(self, tmp_path: Path) -> Callable[[], QuadStore]:
-        return lambda: EmbeddedStore(tmp_path / "store", create=True)
+        return partial(EmbeddedStore, tmp_path / "store", create=True)
+
+    @pytest.fixture(params=["the last record", "half of the last record", "the half of it", "a record in the middle"])
+    def cut_log(self, request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], bool]:
+        """Zeros stand where a record was, or its end, as after a power cut; of one in the middle a later one tells."""
+        return partial(_cut, tmp_path / "store" / "commits", str(request.param))
+
+
+def _cut(commits: Path, what: str) -> bool:
+    (file,) = (each for each in sorted(commits.iterdir()) if each.read_bytes().strip(b"\0"))
+    data = file.read_bytes()
+    starts = [found.start() for found in re.finditer(re.escape(b"TRr\n"), data)]
+    assert len(starts) == 10
+    if what == "a record in the middle":
+        cut = data[: starts[4]] + bytes(starts[5] - starts[4]) + data[starts[5] :]
+    else:
+        end = {"the last record": 0, "half of the last record": 20, "the half of it": 70}[what]
+        cut = data[: starts[9] + end].ljust(len(data), b"\0")
+    file.write_bytes(cut)
+    return what == "a record in the middle"
 
 
 class TestEmbeddedOnDiskForTheProcess(StoreConformance):
     @pytest.fixture
     def open_store(self, tmp_path: Path) -> Callable[[], QuadStore]:
-        return lambda: EmbeddedStore(tmp_path / "store", create=True, durability="process")
+        return partial(EmbeddedStore, tmp_path / "store", create=True, durability="process")
 
 
 def test_a_mistyped_path_is_an_error_and_creates_nothing(tmp_path: Path) -> None:

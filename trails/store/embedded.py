@@ -312,7 +312,7 @@ class EmbeddedStore(EngineReader):
 
     def new_batch(self) -> Batch:
         """Return an empty batch, which judges commits over what is here. Under the write lock."""
-        logged = self._files is not None
+        logged = self._files is not None or self._commits.is_shared
         return Batch(self.settled_engine, self._log, self._removals, self._writers, logged=logged)
 
     def _withdraw(self, waiting: Waiting) -> None:

@@ -20,7 +20,7 @@ from trails.store import Change, PreconditionFailed, QuadStore
 from trails.store.embedded import EmbeddedStore
 from trails.store.postgres.server import Server, Unreachable
 from trails.store.postgres.store import open_store
-from trails.testing import StoreConformance
+from trails.testing import LogConformance
 
 _GRAPH = NamedNode("urn:g")
 
@@ -29,10 +29,40 @@ def _quad(number: int, text: str = "v") -> Quad:
     return Quad(NamedNode(f"urn:s{number}"), NamedNode("urn:p"), Literal(text), _GRAPH)
 
 
-class TestPostgres(StoreConformance):
+class TestPostgres(LogConformance):
     @pytest.fixture
     def open_store(self, url: str) -> Callable[[], QuadStore]:
-        return lambda: open_store(url, create=True)
+        return partial(open_store, url, create=True)
+
+    @pytest.fixture(
+        params=["the last rows", "the last rows, and the head goes back", "a row in the middle", "the digest"]
+    )
+    def cut_log(self, request: pytest.FixtureRequest, url: str, tmp_path: Path) -> Callable[[], bool]:
+        """Each is seen from another machine, which has no index yet."""
+        return partial(_cut, url, str(request.param), tmp_path / "cache")
+
+
+def _cut(url: str, what: str, caches: Path) -> bool:
+    import psycopg
+
+    shutil.rmtree(caches)
+    conninfo, _, name = url.rpartition("&store=")
+    with psycopg.connect(conninfo) as owner:
+        row = owner.execute("SELECT id FROM trails_stores WHERE name = %s", (name,)).fetchone()
+        assert row is not None
+        if what == "a row in the middle":
+            owner.execute("DELETE FROM trails_records WHERE store = %s AND number = 5", row)
+        elif what == "the digest":
+            owner.execute("UPDATE trails_stores SET digest = %s WHERE id = %s", (bytes(32), *row))
+        else:
+            owner.execute("DELETE FROM trails_records WHERE store = %s AND number > 8", row)
+        if what == "the last rows, and the head goes back":  # as a standby that lagged, or an old backup, has it
+            owner.execute(
+                """UPDATE trails_stores SET head = 8, digest = trails_records.digest FROM trails_records
+                   WHERE id = %s AND store = id AND number = 8""",
+                row,
+            )
+    return what != "the last rows, and the head goes back"
 
 
 @pytest.fixture
