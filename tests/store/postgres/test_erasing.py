@@ -16,8 +16,8 @@ from tests.support.machines import Size
 from trails import StoreFailed
 from trails.store import Change
 from trails.store.embedded import EmbeddedStore
-from trails.store.postgres import cache
 from trails.store.postgres.server import Server
+from trails.store.postgres.snapshots import Unpacking
 from trails.store.postgres.store import open_store
 
 _SAID = "the secret is 4711"
@@ -40,7 +40,7 @@ def kept(url: str) -> bytes:
             (name,),
         ).fetchall()
     whole = [zlib.decompress(bytes(body)) + bytes(leaves) for body, leaves in bodies]
-    return b"\n".join([*whole, cache.unpacked([bytes(part) for (part,) in parts]) if parts else b""])
+    return b"\n".join([*whole, Unpacking(bytes(part) for (part,) in parts).read()])
 
 
 def talk(store: trails.Repository, *texts: str, name: str = "chat") -> trails.Session:

@@ -9,8 +9,7 @@ import json
 import os
 import secrets
 import shutil
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -128,14 +127,3 @@ def note(index: Path, digests: dict[int, bytes], erased: int, erased_at: int) ->
             f"the index at {index} cannot be written ({error}); what was committed is in the log: open the store again, which "
             "makes a new index where there is room"
         ) from error
-
-
-def packed(text: bytes, size: int) -> list[bytes]:
-    """Return a snapshot's text compressed, in parts of `size` bytes; at least one."""
-    data = zlib.compress(text, 1)
-    return [data[start : start + size] for start in range(0, len(data), size)]
-
-
-def unpacked(parts: Sequence[bytes]) -> bytes:
-    """Return the text that `packed` was given."""
-    return zlib.decompress(b"".join(parts))

@@ -19,8 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import pyoxigraph as ox
-
 from trails.errors import StoreFailed, StoreLocked
 from trails.store import engines, maintenance
 from trails.store.committing import Batch, Waiting, matching
@@ -28,7 +26,7 @@ from trails.store.embedded import EmbeddedStore
 from trails.store.frames import ERASES
 from trails.store.log import LogIndex
 from trails.store.maintenance import Vacuumed
-from trails.store.postgres import cache, erasing, readers, records, server
+from trails.store.postgres import cache, erasing, readers, records, server, snapshots
 from trails.store.postgres.erasing import Gone
 from trails.store.postgres.readers import Reader
 from trails.store.postgres.records import START, Row
@@ -41,6 +39,8 @@ _ALONE: Final = 3
 """Commits in a row before which nobody else had written, from which on the next one takes no lock."""
 _SNAPSHOT_EVERY: Final = 5_000
 """Records after which a new snapshot is kept in the database."""
+_SPREAD: Final = 1_000
+"""Records, at most, that a process lets pass beyond those, so that not all make one snapshot at the same time."""
 
 
 class StoreDiverged(StoreFailed):
@@ -69,6 +69,7 @@ class PostgresLog:
         self._follower: threading.Thread | None = None
         self._snapshots: threading.Thread | None = None
         self._snapshot_at = 0
+        self._patience = _SNAPSHOT_EVERY + secrets.randbelow(_SPREAD)
         self._registers = True
         self._said_at = 0.0
 
@@ -321,7 +322,7 @@ class PostgresLog:
 
     def _keep_snapshots(self, index: LogIndex) -> None:
         """Keep a snapshot in the database, in the background, where the newest known one is old."""
-        if index.number - self._snapshot_at < _SNAPSHOT_EVERY or (self._snapshots and self._snapshots.is_alive()):
+        if index.number - self._snapshot_at < self._patience or (self._snapshots and self._snapshots.is_alive()):
             return
         self._snapshot_at = index.number
         keep = partial(self._keep_one, index)
@@ -331,7 +332,11 @@ class PostgresLog:
     def _keep_one(self, index: LogIndex) -> None:
         keeping = self._server.another()
         try:
-            keeping.keep_snapshot(*_taken(index))
+            newest = keeping.newest_snapshot()
+            if index.number - newest >= _SNAPSHOT_EVERY:
+                keeping.keep_snapshot(*_taken(index))
+            else:  # another process has kept one
+                self._snapshot_at = newest
         except StoreFailed as error:
             _report.warning("no snapshot was kept: %s", error.message)
         finally:
@@ -409,10 +414,10 @@ class PostgresLog:
                 self._catch_up(index)
                 number = index.number
                 engine = index.settled_engine()
-                parts = _taken(index)[1] if gone is None or keeping.has_snapshot() else ()
+                parts = _taken(index)[1] if gone is None or keeping.newest_snapshot() else None
                 changed = partial(erasing.without, gone=gone, left=lambda pattern: list(matching(engine, pattern)))
                 keeping.rewrite(number, changed, parts, vacuumed=gone is None)
-                if parts:
+                if parts is not None:
                     self._snapshot_at = number
         finally:
             keeping.close()
@@ -463,13 +468,11 @@ class PostgresLog:
 
 
 @engines.let_go
-def _taken(index: LogIndex) -> tuple[int, list[bytes]]:
-    """Return a snapshot: the number of its last record, and its parts. Others write on while it is made."""
+def _taken(index: LogIndex) -> tuple[int, Iterator[bytes]]:
+    """Return a snapshot: the number of its last record, and its parts. Others write on while they are made."""
     with index.writing():
-        number = index.number
         quads = index.settled_engine().quads_for_pattern(None, None, None, None)  # as they are now
-    text = ox.serialize(quads, format=ox.RdfFormat.N_QUADS) or b""
-    return number, cache.packed(text, server.PART)
+        return index.number, snapshots.packed(quads, server.PART)
 
 
 def discard(log: Server, index: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from datetime import datetime
 from types import ModuleType
@@ -222,20 +222,21 @@ class Server:
             self._refuse_doubts()
         return written
 
-    def keep_snapshot(self, number: int, parts: Sequence[bytes]) -> None:
+    def keep_snapshot(self, number: int, parts: Iterable[bytes]) -> None:
         """Keep a snapshot of the store as it was after a record, in place of those before it."""
         with self._asked() as connection, connection.transaction():
             self._put_snapshot(connection, number, parts)
 
-    def _put_snapshot(self, connection: Any, number: int, parts: Sequence[bytes]) -> None:
+    def _put_snapshot(self, connection: Any, number: int, parts: Iterable[bytes]) -> None:
         for part, data in enumerate(parts):
             connection.execute(statements.ADD_PART, (self.id, number, part, data))
         connection.execute(statements.DROP_SNAPSHOTS, (self.id, number))
 
-    def has_snapshot(self) -> bool:
-        """Tell whether there is any snapshot."""
+    def newest_snapshot(self) -> int:
+        """Return the number of the record up to which the newest snapshot tells; 0 where there is none."""
         with self._asked() as connection:
-            return connection.execute(statements.HAS_SNAPSHOT, (self.id,)).fetchone() is not None
+            found = connection.execute(statements.NEWEST, (self.id,)).fetchone()
+        return 0 if found is None or found[0] is None else int(found[0])
 
     def try_rewriting(self) -> None:
         """Raise `StoreFailed` where this user of the database may not rewrite records. Nothing is changed: no record is 0."""
@@ -243,11 +244,11 @@ class Server:
             connection.execute(statements.TRY_REWRITING, (self.id,))
 
     def rewrite(
-        self, until: int, changed: Callable[[Row], Row | None], parts: Sequence[bytes], *, vacuumed: bool
+        self, until: int, changed: Callable[[Row], Row | None], parts: Iterable[bytes] | None, *, vacuumed: bool
     ) -> int:
         """Put in what `changed` returns for records up to a number, None for those that stay; return how many were changed.
 
-        In the same transaction a snapshot as of that number (none where there are no parts) takes the place of all before it.
+        In the same transaction a snapshot as of that number (none where `parts` is None) takes the place of all before it.
         """
         after = count = 0
         with self._asked() as connection, connection.transaction():
@@ -260,7 +261,7 @@ class Server:
                 after = rows[-1].number
                 if after >= until:
                     break
-            if parts:
+            if parts is not None:
                 self._put_snapshot(connection, until, parts)
             connection.execute(statements.RID, (self.id, until))
             if vacuumed:

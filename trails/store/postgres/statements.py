@@ -71,7 +71,6 @@ PARTS: Final = "SELECT data FROM trails_snapshots WHERE store = %s AND number = 
 ADD_PART: Final = """INSERT INTO trails_snapshots (store, number, part, data) VALUES (%s, %s, %s, %s)
     ON CONFLICT (store, number, part) DO NOTHING"""
 DROP_SNAPSHOTS: Final = "DELETE FROM trails_snapshots WHERE store = %s AND number < %s"
-HAS_SNAPSHOT: Final = "SELECT 1 FROM trails_snapshots WHERE store = %s LIMIT 1"
 REWRITE: Final = "UPDATE trails_records SET body = %s, rewritten = %s WHERE store = %s AND number = %s"
 TRY_REWRITING: Final = "UPDATE trails_records SET body = body, rewritten = rewritten WHERE store = %s AND number = 0"
 RID: Final = "UPDATE trails_stores SET due = 0 WHERE id = %s AND due <= %s"

@@ -16,6 +16,7 @@ from trails.store.embedded import EmbeddedStore
 from trails.store.postgres import address, cache
 from trails.store.postgres.log import PostgresLog, discard, diverged
 from trails.store.postgres.server import Head, Server
+from trails.store.postgres.snapshots import Unpacking
 
 _report: Final = logging.getLogger("trails")
 _Opened = tuple[EmbeddedStore, PostgresLog]
@@ -91,17 +92,25 @@ def _made_of(server: Server, head: Head, number: int, parts: Sequence[bytes]) ->
         raise StoreFailed(
             f"the log of {server.address.shown} lacks record {number}, of which it has a snapshot; restore it"
         )
-    text = cache.unpacked(parts) if parts else b""
     folder = cache.make(server.id, number, server.leaves(number))
     try:
         store, log = _on(folder, server)
-        store.fill(io.BytesIO(text))
+        _fill(store, Unpacking(parts))
         store.flush()
         log.stands_at(store, digest, head.erased)
     except BaseException:
         cache.discard(folder)
         raise
     return store, log
+
+
+def _fill(store: EmbeddedStore, text: Unpacking) -> None:
+    try:
+        store.fill(io.BufferedReader(text))
+    except Exception:
+        if text.damage is not None:  # the engine has an error of its own for what it cannot read
+            raise text.damage from None
+        raise
 
 
 def _on(folder: Path, server: Server) -> _Opened:

@@ -1,0 +1,98 @@
+"""Snapshots in the database: made and read in pieces, by one process of many."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad
+
+from trails.store import Change
+from trails.store.postgres import log as postgres_log
+from trails.store.postgres.server import Server
+from trails.store.postgres.snapshots import Unpacking, packed
+from trails.store.postgres.store import open_store
+
+_CHANCE = Random(5)
+
+
+def _quad(number: int) -> Quad:
+    return Quad(
+        NamedNode(f"urn:s{number}"), NamedNode("urn:p"), Literal(_CHANCE.randbytes(100).hex()), NamedNode("urn:g")
+    )
+
+
+def _counted(count: int, seen: list[int]) -> Iterator[Quad]:
+    for number in range(count):
+        seen.append(number)
+        yield _quad(number)
+
+
+def test_the_first_part_is_there_long_before_the_last_quad_is_asked_for() -> None:
+    seen: list[int] = []
+    parts = packed(_counted(40_000, seen), 100_000)
+    assert len(next(parts)) >= 100_000
+    assert len(seen) <= 6_000
+    assert len(list(parts)) >= 5
+    assert len(seen) == 40_000
+
+
+def test_the_text_is_read_without_all_parts_at_once() -> None:
+    parts, asked = list(packed((_quad(number) for number in range(10_000)), 100_000)), list[int]()
+
+    def one_by_one() -> Iterator[bytes]:
+        for number, part in enumerate(parts):
+            asked.append(number)
+            yield part
+
+    text = Unpacking(one_by_one())
+    assert text.read(20).startswith(b"<urn:s0> <urn:p>")
+    assert asked == [0]
+    assert (text.read() or b"").count(b"\n") == 10_000
+    assert asked == list(range(len(parts)))
+
+
+def test_no_parts_are_an_empty_text_and_cut_or_altered_ones_raise() -> None:
+    assert Unpacking([]).read() == b""
+    parts = list(packed((_quad(number) for number in range(10_000)), 100_000))
+    for wrong in (
+        parts[:-1],
+        [*parts[:-1], parts[-1][:-1]],
+        [parts[0][:50] + b"xx" + parts[0][52:], *parts[1:]],
+        parts[1:],
+    ):
+        text = Unpacking(wrong)
+        with pytest.raises(zlib.error):
+            text.read()
+        assert text.damage is not None
+
+
+def test_a_process_keeps_no_snapshot_where_another_has_just_kept_one(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_log, "_SNAPSHOT_EVERY", 10)
+    monkeypatch.setattr(postgres_log, "_SPREAD", 1)
+    kept: list[int] = []
+    keep = Server.keep_snapshot
+
+    def noted(self: Server, number: int, parts: Iterator[bytes]) -> None:
+        kept.append(number)
+        keep(self, number, parts)
+
+    monkeypatch.setattr(Server, "keep_snapshot", noted)
+    first, second = open_store(url, create=True), open_store(url)
+    for number in range(12):
+        first.commit(Change(add=[_quad(number)]))
+    first.close()  # waits for what it keeps in the background
+    assert len(kept) == 1
+    second.sync()
+    for number in range(12, 18):
+        second.commit(Change(add=[_quad(number)]))
+    second.close()
+    assert len(kept) == 1
+    third = open_store(url)
+    assert len(third) == 18
+    for number in range(18, 30):
+        third.commit(Change(add=[_quad(number)]))
+    third.close()
+    assert len(kept) == 2
