@@ -18,6 +18,7 @@ from trails import Repository, Session, Turn, vocab
 from trails.errors import IndexGap, StoreFailed
 from trails.lineage import Segment
 from trails.model import Compaction
+from trails.plumbing import pack_upkeep
 from trails.plumbing.packs import block, files, keeper
 from trails.plumbing.reader import Reader
 from trails.store import maintenance
@@ -298,6 +299,19 @@ def test_a_damaged_pack_costs_time_and_gives_no_other_answer(place: Path) -> Non
     with trails.open(place) as store:
         for _ in damage(place):
             assert store.load("plan").turns == tuple(turns)
+
+
+def test_a_pack_of_an_earlier_version_is_made_anew_and_is_no_damage(place: Path) -> None:
+    turns = fill(place)
+    (pack,) = packs(place)
+    now = pack.read_bytes()
+    pack.write_bytes(b"TPK1" + now[4:])
+    assert pack_upkeep.look(place).ok
+    with trails.open(place) as store:
+        assert store.load("plan").turns == tuple(turns)
+    assert pack.read_bytes()[:4] == b"TPK2"
+    pack.write_bytes(b"TPK3" + now[4:])
+    assert not pack_upkeep.look(place).ok
 
 
 def test_a_pack_of_another_store_or_session_is_none(place: Path, tmp_path: Path) -> None:
