@@ -31,7 +31,7 @@ from trails.store.contract import QuadStore, Solutions
 _WIDE: Final = 1
 _FEW: Final = 30
 """A run is read by scanning whole columns, unless its session owns this much more before it, or after it, than it has."""
-_FARTHEST: Final = 2**31
+_STEPS: Final = [2**power for power in range(1, 31)]
 _OPEN_END: Final = 2**53
 _JSON: Final = vocab.JSON.value
 _REDACTED: Final = vocab.REDACTED.value
@@ -328,21 +328,18 @@ class Reader:
             self._packs.note(run.record, turns, epoch)
         return turns
 
-    def packed_end(self, record: SessionRecord) -> int | None:
-        """Return the index before which a pack holds all turns that a session owns; None where there is none."""
-        return None if self._packs is None else self._packs.end(record)
+    def last_packed(self, record: SessionRecord) -> Block | None:
+        """Return the block with the last turns that a session owns and a pack holds; None where there is none."""
+        return None if self._packs is None else self._packs.last(record)
 
     def goes_on(self, session_id: str, index: int) -> bool:
         """Tell whether a session owns turns from an index on: then, where it owns none there, one is missing in between.
 
         Looks at the places 0, 1, 3, 7, 15... after `index`, so a gap is found unless it is longer than all that follows it.
         """
-        step = 1
-        while step < _FARTHEST:
-            if self.owns(session_id, index + step - 1):
-                return True
-            step *= 2
-        return False
+        return self.owns(session_id, index) or bool(
+            self.select("places_owned", session=session_id, indices=[index + step - 1 for step in _STEPS])
+        )
 
     @decodes
     def _stored(self, run: Segment) -> list[Turn]:
