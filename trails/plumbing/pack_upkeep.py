@@ -64,12 +64,14 @@ def look(folder: Path) -> Check:
     """Return what doctor says of the packs of the store in a folder; nothing is changed."""
     place = folder / maintenance.INDEX / FOLDER
     there = files.all_of(place)
-    damaged = 0
-    for path in there:
-        try:
-            damaged += files.last(path) is None
-        except OSError:
-            damaged += 1
+    damaged = sum(_is_damaged(path) for path in there)
     if damaged:
         return Check("packs", False, f"{damaged:,} of {len(there):,} are damaged", _MADE_ANEW.format(folder=place))
     return Check("packs", True, f"{len(there):,} transcripts are packed" if there else "there are none yet")
+
+
+def _is_damaged(path: Path) -> bool:
+    try:
+        return files.last(path) is None and not files.is_earlier(path)
+    except OSError:
+        return True

@@ -31,7 +31,7 @@ from trails.store.contract import QuadStore, Solutions
 _WIDE: Final = 1
 _FEW: Final = 30
 """A run is read by scanning whole columns, unless its session owns this much more before it, or after it, than it has."""
-_FARTHEST: Final = 2**31
+_STEPS: Final = [2**power for power in range(1, 31)]
 _OPEN_END: Final = 2**53
 _JSON: Final = vocab.JSON.value
 _REDACTED: Final = vocab.REDACTED.value
@@ -270,24 +270,55 @@ class Reader:
         return [], self._noted(run)
 
     def _count(self, run: Segment) -> int:
-        end = _OPEN_END if run.end is None else run.end
-        ((count,),) = self.select("turns_between", session=run.record.id, start=run.start, end=end)
+        """Return how many turns the store has of a run."""
+        if run.end is None and run.start == 0:  # without bounds in two thirds of the time
+            ((count,),) = self.select("turns_owned", session=run.record.id)
+        else:
+            end = _OPEN_END if run.end is None else run.end
+            ((count,),) = self.select("turns_between", session=run.record.id, start=run.start, end=end)
         return int(count.value)
 
     def _counts(self, runs: Sequence[Segment], found: Sequence[list[Part]]) -> list[int | None]:
         """Return how many turns the store has of each run, None for those that are to be counted singly.
 
-        One query counts those that packs hold, and that end where the session of the next run was forked off.
+        One query counts those that packs hold, and that end where the session of the next run was forked off; where packs
+        know of no more turns of a session, another one that needs no bounds.
         """
+        counted = self._counts_of_ended(runs, found)
         forks = [
             after.record.id
             for (run, after), packed in zip(pairwise(runs), found, strict=False)
-            if packed and after.record.parent_session_id == run.record.id and after.record.forked_at_index == run.end
+            if packed
+            and run.record.id not in counted
+            and (after.record.parent_session_id, after.record.forked_at_index) == (run.record.id, run.end)
         ]
-        counted = dict.fromkeys(forks, 0)
+        before = dict.fromkeys(forks, 0)
         for fork, turns in self.select_each("turns_before_forks", "forks", forks):
-            counted[iris.session_id(fork.value)] = int(turns.value)
-        return [*(counted.get(after.record.id) for after in runs[1:]), *([None] if runs else [])]
+            before[iris.session_id(fork.value)] = int(turns.value)
+        return [
+            *(counted.get(run.record.id, before.get(after.record.id)) for run, after in pairwise(runs)),
+            *([None] if runs else []),
+        ]
+
+    def _counts_of_ended(self, runs: Sequence[Segment], found: Sequence[list[Part]]) -> dict[str, int | None]:
+        """Return how many turns sessions have, by id, of those that packs hold and that end with their run.
+
+        That is None for one that has turns before its run, too: copies that a detach has begun to make.
+        """
+        ended = {
+            run.record.id: run
+            for run, packed in zip(runs, found, strict=True)
+            if packed and run.end is not None and packed[-1].block.end <= run.end
+        }
+        counted: dict[str, int | None] = {}
+        for session, turns, first, last in self.select_each("turns_of_each", "sessions", ended):
+            session_id = iris.session_id(session.value)
+            run = ended[session_id]
+            if int(first.value) < run.start:
+                counted[session_id] = None
+            elif run.end is not None and int(last.value) < run.end:  # else it went on, and packs do not know it yet
+                counted[session_id] = int(turns.value)
+        return counted
 
     def _noted(self, run: Segment) -> list[Turn]:
         """Return the turns of a run as the engine has them, and have them packed when there is time."""
@@ -297,21 +328,18 @@ class Reader:
             self._packs.note(run.record, turns, epoch)
         return turns
 
-    def packed_end(self, record: SessionRecord) -> int | None:
-        """Return the index before which a pack holds all turns that a session owns; None where there is none."""
-        return None if self._packs is None else self._packs.end(record)
+    def last_packed(self, record: SessionRecord) -> Block | None:
+        """Return the block with the last turns that a session owns and a pack holds; None where there is none."""
+        return None if self._packs is None else self._packs.last(record)
 
     def goes_on(self, session_id: str, index: int) -> bool:
         """Tell whether a session owns turns from an index on: then, where it owns none there, one is missing in between.
 
         Looks at the places 0, 1, 3, 7, 15... after `index`, so a gap is found unless it is longer than all that follows it.
         """
-        step = 1
-        while step < _FARTHEST:
-            if self.owns(session_id, index + step - 1):
-                return True
-            step *= 2
-        return False
+        return self.owns(session_id, index) or bool(
+            self.select("places_owned", session=session_id, indices=[index + step - 1 for step in _STEPS])
+        )
 
     @decodes
     def _stored(self, run: Segment) -> list[Turn]:

@@ -11,6 +11,7 @@ from trails.decoding import decodes
 from trails.lineage import Segment
 from trails.model import SessionRecord, Turn
 from trails.plumbing.packed import OnlyTheEnd
+from trails.plumbing.packs.block import Block
 from trails.plumbing.reader import Reader
 
 _OPENING: Final = 16
@@ -20,16 +21,21 @@ _BLOCK: Final = 64
 _OPEN_END: Final = 2**53
 
 
-@decodes
 def stored_length(reader: Reader, chain: Sequence[SessionRecord]) -> int:
     """Return how many turns a session's stored transcript has; one query at most, and no turn is read."""
+    return stored_end(reader, chain)[0]
+
+
+@decodes
+def stored_end(reader: Reader, chain: Sequence[SessionRecord]) -> tuple[int, Block | None]:
+    """Return how many turns a session's stored transcript has, and the block that holds its last ones, where a pack does."""
     record = chain[0]
-    packed = reader.packed_end(record)
-    if packed is not None and not reader.goes_on(record.id, packed):
-        return packed
+    newest = reader.last_packed(record)
+    if newest is not None and not reader.goes_on(record.id, newest.end):
+        return newest.end, newest
     rows = reader.select("last_index", session=record.id, start=record.starts_at, end=_OPEN_END)
     last = rows[0][0] if rows else None
-    return record.starts_at if last is None else int(last.value) + 1
+    return record.starts_at if last is None else int(last.value) + 1, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +96,11 @@ class LazyTurns(OnlyTheEnd):
         """How many turns are in memory."""
         return min(len(self._opening), self._start) + len(self._tail)
 
-    def read_last(self, count: int) -> None:
-        """Read the last turns, so many of them, and no others."""
+    def read_last(self, count: int, newest: Block | None = None) -> None:
+        """Read the last turns, so many of them, and no others; `newest` is a block of them that was read just now."""
         position = max(0, len(self) - count)
         if position < self._start:
-            self._tail[:0] = self._turns(position, self._start)
+            self._tail[:0] = self._turns(position, self._start, newest)
             self._start = position
 
     def latest_summary(self) -> int | None:
@@ -151,20 +157,26 @@ class LazyTurns(OnlyTheEnd):
         if start == 0:
             lineage.check_fork_head(self._chain[0], self._tail)
 
-    def _turns(self, start: int, end: int) -> list[Turn]:
+    def _turns(self, start: int, end: int, newest: Block | None = None) -> list[Turn]:
         runs = lineage.segments(self._chain, end)
         turns: list[Turn] = []
         for run in runs:
             if run.end is None or run.end > start:
-                turns += self._of(Segment(run.record, max(run.start, start), run.end))
+                turns += self._of(Segment(run.record, max(run.start, start), run.end), newest)
         if any(turn.old_iri for turn in turns):  # from before digests: theirs are made up from the beginning on
             return self._reader.turns(self._chain, end)[start:]
         lineage.check_dense(self._chain[0].id, turns, runs, start)
         return turns
 
-    def _of(self, run: Segment) -> list[Turn]:
+    def _of(self, run: Segment, newest: Block | None) -> list[Turn]:
         """Return the turns of a run of one session: looked up one by one unless they are most of what it owns."""
         assert run.end is not None  # noqa: S101 - the segments were cut at an end
+        if (
+            newest is not None
+            and run.record.id == newest.session_id
+            and newest.start <= run.start < run.end <= newest.end
+        ):
+            return newest.turns(run.start, run.end)
         packed = self._reader.packed_turns(run)
         if packed is not None:
             return packed

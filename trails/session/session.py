@@ -843,11 +843,12 @@ def load(workspace: Workspace, session: names.Name, limits: Window | None = None
     if limits is None and last is None:
         turns = reader.transcript(chain)
         return Session(Worktree(workspace, chain[0], ancestors=chain[1:], turns=turns, stored=True))
-    from trails.plumbing.transcript import LazyTurns, stored_length  # noqa: PLC0415 - only loads of a part need it
+    from trails.plumbing.transcript import LazyTurns, stored_end  # noqa: PLC0415 - only loads of a part need it
 
-    lazy = LazyTurns(reader, chain, stored_length(reader, chain))
+    length, newest = stored_end(reader, chain)
+    lazy = LazyTurns(reader, chain, length)
     if last is not None:
-        lazy.read_last(validate.index(last, "last"))
+        lazy.read_last(validate.index(last, "last"), newest)
     made = Worktree(workspace, chain[0], ancestors=chain[1:], turns=lazy, stored=True)
     made.give_window(limits)
     return Session(made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -138,3 +138,30 @@ def test_a_turn_from_before_digests_is_not_packed() -> None:
 def test_a_full_block_has_as_many_roles_as_turns() -> None:
     turns = [turn(index, role=f"r{index}", branch=f"b{index}") for index in range(MOST)]
     assert back(turns) == turns
+
+
+def test_equal_facts_stand_in_a_block_once() -> None:
+    model = ModelCall(model="m-17", usage_json='{"input_tokens": 12345}')
+    said = [Facts(model_call=model), Facts(model_call=model, source_ids=("a",)), Facts(model_call=model)]
+    turns = [turn(index, facts=facts) for index, facts in enumerate(said)]
+    data = encode("s", 0, turns, PLACE)
+    assert (data.count(b"m-17"), data.count(b"12345")) == (1, 1)
+    assert back(turns) == turns
+
+
+def test_the_earliest_and_the_latest_time_come_back() -> None:
+    turns = [
+        turn(0, time=datetime(1, 1, 1, tzinfo=UTC)),
+        turn(1, time=datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)),
+        turn(2, time=datetime(2026, 5, 1, 14, tzinfo=timezone(timedelta(hours=2)))),
+    ]
+    assert [str(each.time) for each in back(turns)] == [
+        "0001-01-01 00:00:00+00:00", "9999-12-31 23:59:59.999999+00:00", "2026-05-01 12:00:00+00:00",
+    ]  # fmt: skip
+
+
+def test_turns_of_one_block_are_made_apart() -> None:
+    block = Block(encode("s", 0, [turn(0, "a"), turn(1, "b")], PLACE))
+    first, second = block.turns(0, 2)
+    assert first.model_copy(update={"text": "c"}).text == "c"
+    assert [each.text for each in (first, second, *block.turns(0, 2))] == ["a", "b", "a", "b"]

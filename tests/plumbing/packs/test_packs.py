@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pyoxigraph import NamedNode
+from pyoxigraph import NamedNode, Quad
 
 import trails
 from tests.support.terminals import environment
@@ -18,6 +18,7 @@ from trails import Repository, Session, Turn, vocab
 from trails.errors import IndexGap, StoreFailed
 from trails.lineage import Segment
 from trails.model import Compaction
+from trails.plumbing import pack_upkeep
 from trails.plumbing.packs import block, files, keeper
 from trails.plumbing.reader import Reader
 from trails.store import maintenance
@@ -300,6 +301,19 @@ def test_a_damaged_pack_costs_time_and_gives_no_other_answer(place: Path) -> Non
             assert store.load("plan").turns == tuple(turns)
 
 
+def test_a_pack_of_an_earlier_version_is_made_anew_and_is_no_damage(place: Path) -> None:
+    turns = fill(place)
+    (pack,) = packs(place)
+    now = pack.read_bytes()
+    pack.write_bytes(b"TPK1" + now[4:])
+    assert pack_upkeep.look(place).ok
+    with trails.open(place) as store:
+        assert store.load("plan").turns == tuple(turns)
+    assert pack.read_bytes()[:4] == b"TPK2"
+    pack.write_bytes(b"TPK3" + now[4:])
+    assert not pack_upkeep.look(place).ok
+
+
 def test_a_pack_of_another_store_or_session_is_none(place: Path, tmp_path: Path) -> None:
     turns = fill(place)
     with trails.open(tmp_path / "other", create=True) as other:
@@ -389,6 +403,42 @@ def test_a_turn_that_vanished_from_the_store_is_missed_though_a_pack_holds_it(pl
             store.load("grandchild")
         with pytest.raises(IndexGap, match=f"turn {index}"):
             store.replay("grandchild")
+
+
+def graph_of(iri: str) -> NamedNode:
+    return NamedNode(iri.rpartition("/")[0])
+
+
+@pytest.mark.parametrize("index", [0, 3, 7])
+def test_a_turn_that_vanished_is_not_made_up_for_by_one_behind_the_fork(place: Path, index: int) -> None:
+    fill(place, 9)
+    with trails.open(place) as store:
+        say(store.load("plan").fork(at=8, id="child"), "x")
+    with trails.open(place) as store:
+        turn = store.load("child")[index]
+        store.store.commit(Change(remove=store.store.quads((NamedNode(turn.iri), None, None, graph_of(turn.iri)))))
+        with pytest.raises(IndexGap, match=f"turn {index}, which 'plan' owns"):
+            store.load("child")
+
+
+@pytest.mark.parametrize("index", [8, 10])
+def test_a_turn_that_vanished_is_not_made_up_for_by_a_copy_before_the_fork(place: Path, index: int) -> None:
+    fill(place, 8)
+    with trails.open(place) as store:
+        say(say(store.load("plan").fork(at=8, id="child"), *"abcd").fork(at=12, id="grandchild"), "x")
+    with trails.open(place) as store:
+        turn = store.load("child")[index]
+        gone = store.store.quads((NamedNode(turn.iri), None, None, graph_of(turn.iri)))
+        begun = Quad(
+            NamedNode(f"{graph_of(turn.iri).value}/2-aaaaaaaaaaaaaaaa"),
+            vocab.INDEX,
+            vocab.integer(2),
+            graph_of(turn.iri),
+        )
+        store.store.commit(Change(add=[begun], remove=gone))
+        for name in ("child", "grandchild"):
+            with pytest.raises(IndexGap, match=f"turn {index}, which 'child' owns"):
+                store.load(name)
 
 
 def test_verify_names_a_pack_that_says_other_than_the_store_and_vacuum_makes_it_anew(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is recorded with a turn beyond its text, as short JSON and back. Pure.
+"""What is recorded with turns beyond their text, as short JSON and back: equal values of a block stand there once.
 
 What most turns have (a model call, tool calls, answers, source ids, metadata) is read back without being validated again:
 a block's checksum says that it is what was written. The rest is the value's own JSON.
@@ -8,93 +8,112 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from trails.model import NO_FACTS, PLAIN_RESULT, Facts, ModelCall, ToolCall, ToolResult
 
 _RARE: Final = {"compaction", "meta_withheld", "quoted_from", "derived_from", "withheld"}
+_NOTHING: Final = 0
+"""Stands for no facts, and is their number."""
 
 
-def encode(facts: Sequence[Facts]) -> str:
-    """Return the facts of several turns as text, empty where none has any; `decode` and `made` give them back.
+def encode(facts: Sequence[Facts]) -> tuple[bytes, str]:
+    """Return a number for the facts of each of up to 250 turns, and what the numbers stand for, as text; `Recorded` reads it.
 
-    >>> encode([NO_FACTS]), encode([NO_FACTS, Facts(source_ids=("a",))])
-    ('', '[0,[null,[],[],["a"],null]]')
+    >>> encode([NO_FACTS, NO_FACTS])
+    (b'\\x00\\x00', '')
+    >>> encode([Facts(source_ids=("a",)), NO_FACTS, Facts(source_ids=("a",))])
+    (b'\\x01\\x00\\x01', '[[],[0,[null,[],[],["a"],null]]]')
     """
-    if all(each is NO_FACTS for each in facts):
-        return ""
-    return json.dumps([_short(each) for each in facts], ensure_ascii=False, separators=(",", ":"))
+    models: dict[Any, int] = {}
+    said: dict[Any, int] = {_NOTHING: _NOTHING}
+    numbers = bytes([said.setdefault(_short(each, models), len(said)) for each in facts])
+    return numbers, json.dumps([[*models], [*said]], ensure_ascii=False, separators=(",", ":")) if any(numbers) else ""
 
 
-def _short(facts: Facts) -> Any:
+def _short(facts: Facts, models: dict[Any, int]) -> Any:
+    """Return facts in short, of which a model call is its number among `models`, or where they are rare, as their own JSON."""
     if facts.is_empty():
-        return 0
+        return _NOTHING
     model = facts.model_call
     is_rare = any(getattr(facts, name) is not None for name in _RARE) or (model is not None and model.call is not None)
     if is_rare or any(result.told for result in facts.tool_results):
-        return facts.model_dump(mode="json", exclude_defaults=True)
-    return [
-        None if model is None else [model.model, model.usage_json, model.stop_reason],
-        [[call.id, call.name, call.arguments, call.withheld] for call in facts.tool_calls],
-        [[result.call_id, result.is_error] for result in facts.tool_results],
+        return facts.model_dump_json(exclude_defaults=True)
+    return (
+        None if model is None else models.setdefault((model.model, model.usage_json, model.stop_reason), len(models)),
+        tuple([(call.id, call.name, call.arguments, call.withheld) for call in facts.tool_calls]),
+        tuple([(result.call_id, result.is_error) for result in facts.tool_results]),
         facts.source_ids,
         facts.meta_json,
-    ]
+    )
 
 
-def decode(text: str) -> list[Any]:
-    """Return what `encode` wrote of each turn, of which `made` makes its facts; nothing where no turn had any.
+class Recorded:
+    """What is recorded with the turns of a block: each different value is made once, when it is asked for."""
 
-    >>> [each.source_ids for each in made(decode(encode([NO_FACTS, Facts(source_ids=("a",))])))]
-    [(), ('a',)]
-    """
-    found: list[Any] = json.loads(text) if text else []
-    return found
+    __slots__ = ("_made", "_models", "_said")
+    _said: list[Any]
 
+    def __init__(self, text: str) -> None:
+        """Take what `encode` wrote."""
+        models: list[Any]
+        models, self._said = json.loads(text) if text else ([], [_NOTHING])
+        self._models = ModelCall.trusted_all(
+            [{"model": name, "usage_json": usage, "stop_reason": why, "call": None} for name, usage, why in models]
+        )
+        self._made: list[Facts | None] = [NO_FACTS, *[None] * (len(self._said) - 1)]
 
-def made(said: Iterable[Any]) -> list[Facts]:
-    """Return the facts of turns, of what `decode` gave of them."""
-    found = []
-    for each in said:
-        if not each:
-            found.append(NO_FACTS)
-        elif isinstance(each, dict):
-            found.append(Facts.model_validate_json(json.dumps(each)))
-        else:
-            found.append(_common(each))
-    return found
+    def of(self, numbers: bytes) -> list[Facts]:
+        """Return the facts that some turns have by their numbers.
 
+        >>> Recorded('[[],[0,[null,[],[],["a"],null]]]').of(b"\\x01\\x00")[0].source_ids
+        ('a',)
+        """
+        made = self._made
+        new = [each for each in set(numbers) if made[each] is None]
+        common = [each for each in new if not isinstance(self._said[each], str)]
+        for number, facts in zip(common, self._common([self._said[each] for each in common]), strict=True):
+            made[number] = facts
+        for number in new:
+            if made[number] is None:
+                made[number] = Facts.model_validate_json(self._said[number])
+        return [made[each] for each in numbers]  # type: ignore[misc] # each of them is made
 
-_facts, _model, _call, _result = Facts.maker(), ModelCall.maker(), ToolCall.maker(), ToolResult.maker()
-
-
-def _common(said: list[Any]) -> Facts:
-    model, calls, results, sources, meta = said
-    if model is not None:
-        name, usage, stop_reason = model
-        model = _model({"model": name, "usage_json": usage, "stop_reason": stop_reason, "call": None})
-    return _facts(
-        {
-            "model_call": model,
-            "tool_calls": tuple(
+    def _common(self, said: Iterable[Any]) -> list[Facts]:
+        models = self._models
+        calls = iter(
+            ToolCall.trusted_all(
                 [
-                    _call({"id": call_id, "name": name, "arguments": arguments, "withheld": withheld})
-                    for call_id, name, arguments, withheld in calls
+                    {"id": call_id, "name": name, "arguments": arguments, "withheld": withheld}
+                    for _, asked, *_ in said
+                    for call_id, name, arguments, withheld in asked
                 ]
             )
-            if calls
-            else (),
-            "tool_results": tuple(
-                [_result(PLAIN_RESULT | {"call_id": call_id, "is_error": error}) for call_id, error in results]
+        )
+        results = iter(
+            ToolResult.trusted_all(
+                [
+                    PLAIN_RESULT | {"call_id": call_id, "is_error": error}
+                    for _, _, answered, *_ in said
+                    for call_id, error in answered
+                ]
             )
-            if results
-            else (),
-            "compaction": None,
-            "source_ids": tuple(sources),
-            "meta_json": meta,
-            "meta_withheld": None,
-            "quoted_from": None,
-            "derived_from": None,
-            "withheld": None,
-        }
-    )
+        )
+        return Facts.trusted_all(
+            [
+                {
+                    "model_call": None if model is None else models[model],
+                    "tool_calls": tuple(islice(calls, len(asked))) if asked else (),
+                    "tool_results": tuple(islice(results, len(answered))) if answered else (),
+                    "compaction": None,
+                    "source_ids": tuple(sources) if sources else (),
+                    "meta_json": meta,
+                    "meta_withheld": None,
+                    "quoted_from": None,
+                    "derived_from": None,
+                    "withheld": None,
+                }
+                for model, asked, answered, sources, meta in said
+            ]
+        )

@@ -87,13 +87,16 @@ def read(path: Path, start: int, end: int) -> list[Block]:
     """
     found: list[Block] = []
     with _opened(path, os.O_RDONLY) as descriptor:
-        for extent in _extents(descriptor):
-            if extent.end <= start or extent.start >= end:
-                continue
-            try:
-                found.append(_block(descriptor, extent))
-            except (Damaged, ValueError, TypeError, LookupError):
-                break
+        wanted = [extent for extent in _extents(descriptor) if extent.end > start and extent.start < end]
+        if not wanted:
+            return found
+        offset = wanted[0].offset
+        data = os.pread(descriptor, wanted[-1].offset + wanted[-1].size - offset, offset)
+    for extent in wanted:
+        try:
+            found.append(Block(data, extent.offset - offset))
+        except (Damaged, ValueError, TypeError, LookupError):
+            break
     return found
 
 
@@ -105,6 +108,12 @@ def last(path: Path) -> Block | None:
             return _block(descriptor, extents[-1])
         except (Damaged, ValueError, TypeError, LookupError):
             return None
+
+
+def is_earlier(path: Path) -> bool:
+    """Tell whether a pack is of an earlier version: it is made anew once its session is read. Raises OSError as `read`."""
+    with _opened(path, os.O_RDONLY) as descriptor:
+        return os.pread(descriptor, len(block.EARLIER), 0) == block.EARLIER
 
 
 def extend(path: Path, turns: Sequence[Turn], session_id: str, starts_at: int, place: Leaves) -> None:

@@ -129,8 +129,8 @@ class Packs:
             doubted = [each for each in doubted if each]
         return [each if each and each[0].start <= run.start else [] for each, run in zip(found, runs, strict=True)]
 
-    def end(self, record: SessionRecord) -> int | None:
-        """Return the index before which a pack holds all turns of a session's own; None where there is doubt."""
+    def last(self, record: SessionRecord) -> Block | None:
+        """Return the last block that a pack holds of a session's own turns; None where there is doubt."""
         folder = self._usable
         if folder is None:
             return None
@@ -138,7 +138,7 @@ class Packs:
             last = files.last(files.path_of(folder, record.id))
         except OSError:
             return None
-        return last.end if last is not None and _is_of(last, record) and self._is_true(last) else None
+        return last if last is not None and _is_of(last, record) and self._is_true(last) else None
 
     def note_count(self, run: Segment, token: object) -> None:
         """Take note that the store, when it gave a token, had as many turns in a run as packs hold."""
