@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -162,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             fields = parse_qs(body.decode(), keep_blank_values=True)
             text = fields.get("update", fields.get("query", [""]))[0]
-            self._query(text) if text.lstrip().startswith("SELECT") else self._update(text)
+            self._query(text) if re.search(r"^SELECT\b", text, re.MULTILINE) else self._update(text)
 
     def _update(self, text: str) -> None:
         server = self.server

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyoxigraph as ox
 
-from trails import iris, vocab
-from trails.mirrors.content import CATALOGUE, STATE, as_held, same
+from trails import iris, queries, vocab
+from trails.mirrors.content import CATALOGUE, HAS_CATALOGUE, STATE, as_held, same
 from trails.mirrors.endpoint import Endpoint, pages
 from trails.session import forms
 from trails.session.repository import Repository
@@ -67,10 +67,9 @@ def compare(
 
     Times and numbers that are written in another way are the same; a reference is held against what it stands for.
     """
-    rows = endpoint.select(f"SELECT ?o WHERE {{ GRAPH {STATE} {{ {STATE} <{STATE.value}:catalog> ?o }} }}")
-    catalogue = CATALOGUE if [row["o"].value for row in rows] == ["named"] else None
+    catalogue = CATALOGUE if noted(endpoint, HAS_CATALOGUE) == ["named"] else None
     here = set(named_graphs(store))
-    there = {row["g"].value for row in pages(endpoint, "SELECT DISTINCT ?g WHERE { GRAPH ?g { ?s ?p ?o } }", "?g")}
+    there = {row["graph"].value for row in pages(endpoint, "mirror_graphs")}
     graphs = sorted(here | {each for each in there if each.startswith("urn:trails:")} - {STATE.value, CATALOGUE.value})
     found, triples = [], 0
     for number, graph in enumerate(["", *graphs]):
@@ -97,11 +96,16 @@ def _ours(store: Repository, endpoint: Endpoint, graph: ox.NamedNode | ox.Defaul
 
 
 def _theirs(endpoint: Endpoint, graph: ox.NamedNode | None) -> Iterator[object]:
-    where = "{ ?s ?p ?o }" if graph is None else f"{{ GRAPH {graph} {{ ?s ?p ?o }} }}"
-    for row in pages(endpoint, f"SELECT ?s ?p ?o WHERE {where}"):
-        yield same(row["s"]), row["p"].value, same(row["o"])
+    rows = pages(endpoint, "mirror_catalog") if graph is None else pages(endpoint, "mirror_triples", graph=graph)
+    for row in rows:
+        yield same(row["subject"]), row["property"].value, same(row["value"])
+
+
+def noted(endpoint: Endpoint, what: ox.NamedNode) -> list[str]:
+    """Return what a mirror notes of itself by a predicate."""
+    return [row["value"].value for row in endpoint.select(queries.find("mirror_note").bind(property=what))]
 
 
 def named_graphs(store: Repository) -> list[str]:
     """Return the IRIs of a store's graphs, but for the catalogue."""
-    return [row[0].value for row in forms.solutions(store.store.query("SELECT ?g WHERE { GRAPH ?g {} }"))]
+    return [row[0].value for row in forms.solutions(store.store.query(queries.find("graphs").bind()))]

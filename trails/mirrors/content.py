@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
@@ -12,9 +12,12 @@ import pyoxigraph as ox
 
 from trails import vocab
 from trails.mirrors.servers import Server
+from trails.store import tsv
 
 STATE: Final = ox.NamedNode("urn:trails:mirror")
 """The graph in which a mirror keeps how far it is, and the subject of that."""
+HAS_CATALOGUE: Final = ox.NamedNode(f"{STATE.value}:catalog")
+"""The predicate by which it notes which graph has the catalogue: "default" or "named"."""
 CATALOGUE: Final = ox.NamedNode("urn:trails:catalog")
 """The graph that holds the catalogue where it is not the default graph."""
 REFERENCE: Final = ox.NamedNode("urn:trails:mirror:reference")
@@ -22,6 +25,8 @@ REFERENCE: Final = ox.NamedNode("urn:trails:mirror:reference")
 _BLANK: Final = "urn:trails:mirror:blank:"
 _NUMBERS: Final = frozenset({vocab.DECIMAL, vocab.INTEGER})
 _FLOATS: Final = frozenset({vocab.DOUBLE, ox.NamedNode(vocab.XSD + "float")})
+_LONG_INTEGER: Final = 19
+"""Characters from which on a whole number may be above what a server takes: 63 bits are at most 19 digits."""
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 
 
@@ -64,23 +69,39 @@ def statements(quads: Iterable[ox.Quad], server: Server) -> list[str]:
     return list(found)
 
 
+def written(rows: Iterable[Sequence[str]], server: Server) -> list[str]:
+    """Return rows of subject, predicate and object, as `store.tsv` has them, as the statements of an INSERT DATA, each once.
+
+    >>> from trails.mirrors.servers import SERVERS
+    >>> written([("<urn:a>", "<urn:b>", "1"), ("<urn:a>", "<urn:b>", "1")], SERVERS["oxigraph"])
+    ['<urn:a> <urn:b> 1 .']
+    """
+    found = dict.fromkeys(
+        f"{subject} {predicate} {value} ."
+        if subject[0] == "<" and not _is_doubtful(value, server)
+        else f"{_term_held(subject, server)} {predicate} {_term_held(value, server)} ."
+        for subject, predicate, value in rows
+    )
+    return list(found)
+
+
+def _is_doubtful(text: str, server: Server) -> bool:
+    """Tell whether a term may have to be written in another way for a server, by a quick look at how it is written.
+
+    Numbers with a point or an exponent, and truth values, get their datatypes: some servers read them in ways of their own.
+    """
+    if text[0] not in '<"':
+        return len(text) >= _LONG_INTEGER or not text.isdecimal()
+    return (server.longest is not None and len(text) * 4 > server.longest) or (server.refuses_nul and "\0" in text)
+
+
+def _term_held(text: str, server: Server) -> str:
+    return str(as_held(ox.BlankNode(text[2:]) if text[:2] == "_:" else tsv.term(text), server))
+
+
 def digest(lines: Iterable[str]) -> str:
     """Return what stands for a set of statements, in whatever order: 32 hex digits of a SHA-256."""
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32]
-
-
-def inserts(graph: ox.NamedNode | None, lines: Sequence[str], most: int) -> Iterator[tuple[str, int]]:
-    """Give updates that add statements to a graph, None for the default one, each with how many it adds: at most `most`."""
-    for start in range(0, len(lines), most):
-        part = lines[start : start + most]
-        text = "\n".join(part)
-        yield f"INSERT DATA {{ {text if graph is None else f'GRAPH {graph} {{ {text} }}'} }}", len(part)
-
-
-def forget(graph: ox.NamedNode | None, subject: str) -> str:
-    """Return the update that takes out all that a graph says of a subject."""
-    what = f"{subject} ?p ?o"
-    return f"DELETE WHERE {{ {what if graph is None else f'GRAPH {graph} {{ {what} }}'} }}"
 
 
 def same(term: Node) -> object:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 
 import pyoxigraph as ox
 
+from trails import queries
 from trails.errors import InvalidInput, MirrorFailed
 from trails.mirrors.servers import SERVERS, Kind, Server, checked, endpoints, kind_of, without_secrets
 
@@ -175,14 +176,17 @@ class CutShort(MirrorFailed):
         self.most = most
 
 
-def pages(endpoint: Endpoint, select: str, order: str = "?s ?p ?o") -> Iterator[ox.QuerySolution]:
-    """Give all rows of a SELECT of `order` that ends in its WHERE, page by page where a server gives only some at a time."""
+def pages(endpoint: Endpoint, name: str, **values: object) -> Iterator[ox.QuerySolution]:
+    """Give all rows of a query of `queries/`, by its name, page by page where a server gives only some at a time.
+
+    Another file, of the same name and `_page`, asks for a page.
+    """
     try:
-        yield from endpoint.select(select)
+        yield from endpoint.select(queries.find(name).bind(**values))
         return
     except CutShort as cut:
         page = max(1, min(10_000, cut.most // 2))
-    start = 0
-    while rows := endpoint.select(f"{select} ORDER BY {order} LIMIT {page} OFFSET {start}"):
+    start, query = 0, queries.find(f"{name}_page")
+    while rows := endpoint.select(query.bind(limit=page, offset=start, **values)):
         yield from rows
         start += len(rows)

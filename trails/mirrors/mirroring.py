@@ -21,21 +21,22 @@ import pyoxigraph as ox
 from trails import iris, vocab
 from trails.errors import IntegrityError, InvalidInput, MirrorFailed
 from trails.integrity import leaves
-from trails.mirrors.comparing import MirrorReport, compare, named_graphs
-from trails.mirrors.content import CATALOGUE, REFERENCE, STATE, as_held, digest, forget, inserts, statements
+from trails.mirrors import updates
+from trails.mirrors.comparing import MirrorReport, compare, named_graphs, noted
+from trails.mirrors.content import CATALOGUE, HAS_CATALOGUE, REFERENCE, STATE, as_held, digest, statements, written
 from trails.mirrors.endpoint import Endpoint, pages
 from trails.mirrors.servers import Kind
+from trails.mirrors.turns import turns_from
 from trails.session.repository import Repository
 
 Catalogue = Literal["default", "named"]
 Progress = Callable[[int, int], object]
-_POSITION: Final = f"<{STATE.value}:position>"
-_LINK: Final = f"<{STATE.value}:link>"
-_WRITER: Final = f"<{STATE.value}:writer>"
-_CATALOGUE: Final = f"<{STATE.value}:catalog>"
-_WRITTEN: Final = f"<{STATE.value}:written>"
-_NEXT: Final = f"<{STATE.value}:next>"
-_SAID: Final = f"<{STATE.value}:said>"
+_POSITION: Final = ox.NamedNode(f"{STATE.value}:position")
+_LINK: Final = ox.NamedNode(f"{STATE.value}:link")
+_WRITER: Final = ox.NamedNode(f"{STATE.value}:writer")
+_WRITTEN: Final = ox.NamedNode(f"{STATE.value}:written")
+_NEXT: Final = ox.NamedNode(f"{STATE.value}:next")
+_SAID: Final = ox.NamedNode(f"{STATE.value}:said")
 _REFERRING: Final = f"^^{REFERENCE} ."
 _OURS: Final = "urn:trails:"
 _UNKNOWN: Final = -1
@@ -173,8 +174,8 @@ class Mirror:
 
     def _read_state(self) -> _State:
         state = _State()
-        for row in pages(self._to, f"SELECT ?s ?p ?o WHERE {{ GRAPH {STATE} {{ ?s ?p ?o }} }}"):
-            about, what, value = row["s"].value, str(row["p"]), row["o"].value
+        for row in pages(self._to, "mirror_triples", graph=STATE):
+            about, what, value = row["subject"].value, row["property"], row["value"].value
             match what:
                 case _ if what == _POSITION:
                     state.position = _number(value)
@@ -182,7 +183,7 @@ class Mirror:
                     state.link = value
                 case _ if what == _WRITER:
                     state.writer = value
-                case _ if what == _CATALOGUE:
+                case _ if what == HAS_CATALOGUE:
                     state.catalogue = value
                 case _ if what == _WRITTEN:
                     state.written[about] = value
@@ -207,35 +208,35 @@ class Mirror:
             )
 
     def _note_writer(self, wanted: str) -> None:
-        who = f'{STATE} {_WRITER} "{self._writer}"'
-        self._to.update(
-            f"DELETE WHERE {{ GRAPH {STATE} {{ {STATE} {_WRITER} ?o }} }} ;\n"
-            f'INSERT DATA {{ GRAPH {STATE} {{ {who} . {STATE} {_CATALOGUE} "{wanted}" }} }}'
-        )
+        made = [
+            updates.forget(STATE, STATE, _WRITER),
+            updates.insert(STATE, STATE, _WRITER, ox.Literal(self._writer)),
+            updates.insert(STATE, STATE, HAS_CATALOGUE, ox.Literal(wanted)),
+        ]
+        self._to.update(updates.request(made))
         self._state.writer, self._state.catalogue = self._writer, wanted
         self._is_checked = True
 
     def _check_writer(self) -> None:
-        rows = self._to.select(f"SELECT ?o WHERE {{ GRAPH {STATE} {{ {STATE} {_WRITER} ?o }} }}")
-        if [row["o"].value for row in rows] != [self._writer]:
+        if noted(self._to, _WRITER) != [self._writer]:
             raise Displaced(f"another process feeds {self._to.location} now; this one has stopped")
         self._is_checked = True
 
     def _take_out(self, wanted: str) -> None:
         """Take out all that is Trails' by its name, also what a mirror that was altered does not note."""
         graphs, subjects = dict.fromkeys(self._state.written), dict.fromkeys(self._state.said)
-        graphs |= _ours(pages(self._to, "SELECT DISTINCT ?o WHERE { GRAPH ?o { ?s ?p ?v } }", "?o"))
+        graphs |= _ours(row["graph"] for row in pages(self._to, "mirror_graphs"))
         was = self._state.catalogue
         self._note_writer(wanted)  # who feeds it until now stops
         if is_default := was != "named" and self._to.server.has_default_graph:
-            subjects |= _ours(pages(self._to, "SELECT DISTINCT ?o WHERE { ?o ?p ?v }", "?o"))
-        self._note(STATE.value, _POSITION, str(_UNKNOWN))  # cut short, it is no mirror of the graphs that are left
+            subjects |= _ours(row["subject"] for row in pages(self._to, "mirror_subjects"))
+        self._note(STATE, _POSITION, str(_UNKNOWN))  # cut short, it is no mirror of the graphs that are left
         for graph in graphs:
             if graph != STATE.value:
-                self._send(f"DROP SILENT GRAPH <{graph}>", 0)
+                self._send(updates.drop(ox.NamedNode(graph)), 0)
         for subject in subjects if is_default else ():  # the named graph of a catalogue went with the others
-            self._send(forget(None, f"<{subject}>"), 1)
-        self._send(f"DROP SILENT GRAPH {STATE}", 0)
+            self._send(updates.forget(None, ox.NamedNode(subject)), 1)
+        self._send(updates.drop(STATE), 0)
         self._flush()
         self._wait()
         self._state = _State()
@@ -258,7 +259,7 @@ class Mirror:
             if not self._is_checked:
                 self._check_writer()  # what was read before another process wrote it would stand in place of what that wrote
             self._is_checked = False
-            self._sending = self._sender.submit(self._to.update, " ;\n".join(self._pending))
+            self._sending = self._sender.submit(self._to.update, updates.request(self._pending))
         self._pending, self._pending_triples, self._pending_size = [], 0, 0
 
     def _wait(self) -> None:
@@ -268,16 +269,16 @@ class Mirror:
             sending.result()
 
     def _add(self, graph: ox.NamedNode | None, lines: Sequence[str]) -> None:
-        for update, count in inserts(graph, lines, self._to.server.triples):
+        for update, count in updates.inserts(graph, lines, self._to.server.triples):
             self._send(update, count)
             self._triples += count
         self._references += sum(line.endswith(_REFERRING) for line in lines)
 
-    def _note(self, subject: str, predicate: str, value: str | None) -> None:
+    def _note(self, subject: ox.NamedNode, predicate: ox.NamedNode, value: str | None) -> None:
         """Note something of the mirror in place of what was noted; nothing for None."""
-        self._send(f"DELETE WHERE {{ GRAPH {STATE} {{ <{subject}> {predicate} ?o }} }}", 1)
+        self._send(updates.forget(STATE, subject, predicate), 1)
         if value is not None:
-            self._send(f'INSERT DATA {{ GRAPH {STATE} {{ <{subject}> {predicate} "{value}" }} }}', 1)
+            self._send(updates.insert(STATE, subject, predicate, ox.Literal(value)), 1)
 
     # --- one round
 
@@ -309,9 +310,10 @@ class Mirror:
                 progress(number + 1, len(behind))
         gone = [each for each in self._state.written if each not in set(graphs)]
         for graph in gone:
-            self._send(f"DROP SILENT GRAPH <{graph}>", 0)
-            self._note(graph, _WRITTEN, None)
-            self._note(graph, _NEXT, None)
+            node = ox.NamedNode(graph)
+            self._send(updates.drop(node), 0)
+            self._note(node, _WRITTEN, None)
+            self._note(node, _NEXT, None)
             del self._state.written[graph]
             self._state.following.pop(graph, None)
         self._write_catalogue()
@@ -342,46 +344,30 @@ class Mirror:
         mark = digest(lines)
         if self._state.written.get(graph) == mark:
             return
-        self._send(f"DELETE WHERE {{ GRAPH {STATE} {{ <{graph}> {_WRITTEN} ?o }} }}", 1)
-        self._send(f"DROP SILENT GRAPH {node}", 0)
+        self._note(node, _WRITTEN, None)
+        self._send(updates.drop(node), 0)
         self._add(node, lines)
-        self._note(graph, _WRITTEN, mark)
+        self._note(node, _WRITTEN, mark)
         if iris.is_session(graph):
             places = [int(cast("ox.Literal", quad.object).value) for quad in quads if quad.predicate == vocab.INDEX]
             following = max(places, default=-1) + 1
-            self._note(graph, _NEXT, str(following))
+            self._note(node, _NEXT, str(following))
             self._state.following[graph] = following
         self._state.written[graph] = mark
 
-    def _grow(self, graph: str, index: int) -> None:
+    def _grow(self, graph: str, start: int) -> None:
         """Add the turns of a session from an index on."""
-        node, store = ox.NamedNode(graph), self._store.store
-        start, lines = index, list[str]()
-        while found := store.quads((None, vocab.INDEX, vocab.integer(index), node)):
-            for quad in found:
-                lines += statements(self._of_turn(cast("ox.NamedNode", quad.subject), node), self._to.server)
-            if len(lines) >= self._to.server.triples:
-                self._add(node, lines)
-                lines = []
-            index += 1
+        node, index = ox.NamedNode(graph), start
+        for rows, following in turns_from(self._store.store, node, start):
+            self._add(node, written(rows, self._to.server))
+            index = following
         if index == start:
             return
-        self._add(node, lines)
         if self._state.written[graph]:
-            self._note(graph, _WRITTEN, "")
+            self._note(node, _WRITTEN, "")
             self._state.written[graph] = ""
-        self._note(graph, _NEXT, str(index))
+        self._note(node, _NEXT, str(index))
         self._state.following[graph] = index
-
-    def _of_turn(self, turn: ox.NamedNode, graph: ox.NamedNode) -> list[ox.Quad]:
-        """Return all that a session's graph says of a turn and of its parts, whose IRIs begin with the turn's."""
-        store, below = self._store.store, f"{turn.value}/"
-        found = store.quads((turn, None, None, graph))
-        linked = [quad.object for quad in found] + [quad.subject for quad in store.quads((None, None, turn, graph))]
-        for part in dict.fromkeys(each for each in linked if isinstance(each, ox.NamedNode)):
-            if part.value.startswith(below):
-                found += store.quads((part, None, None, graph))
-        return found
 
     def _write_catalogue(self) -> None:
         by_subject: dict[str, list[ox.Quad]] = defaultdict(list)
@@ -390,25 +376,27 @@ class Mirror:
             by_subject[str(held)[1:-1]].append(quad)
         said = self._state.said
         for subject in [each for each in said if each not in by_subject]:
-            self._send(forget(self._catalogue, f"<{subject}>"), 1)
-            self._note(subject, _SAID, None)
+            node = ox.NamedNode(subject)
+            self._send(updates.forget(self._catalogue, node), 1)
+            self._note(node, _SAID, None)
             del said[subject]
         for subject, quads in by_subject.items():
             lines = statements(quads, self._to.server)
             mark = digest(lines)
             if said.get(subject) == mark:
                 continue
-            self._send(forget(self._catalogue, f"<{subject}>"), 1)
+            node = ox.NamedNode(subject)
+            self._send(updates.forget(self._catalogue, node), 1)
             self._add(self._catalogue, lines)
-            self._note(subject, _SAID, mark)
+            self._note(node, _SAID, mark)
             said[subject] = mark
 
     def _reach(self, lines: Sequence[str]) -> None:
         """Note how far the mirror is, after all that was sent."""
         if len(lines) != self._state.position:
             link = leaves.link(lines[-1])
-            self._note(STATE.value, _POSITION, str(len(lines)))
-            self._note(STATE.value, _LINK, link)
+            self._note(STATE, _POSITION, str(len(lines)))
+            self._note(STATE, _LINK, link)
             self._state.position, self._state.link = len(lines), link
         self._flush()
         self._wait()
@@ -419,9 +407,9 @@ def _number(noted: str) -> int:
     return int(noted) if noted.isascii() and noted.isdigit() else _UNKNOWN
 
 
-def _ours(rows: Iterable[ox.QuerySolution]) -> dict[str, None]:
-    """Return the IRIs among rows of ?o that Trails makes."""
-    named = [row["o"].value for row in rows if isinstance(row["o"], ox.NamedNode)]
+def _ours(terms: Iterable[object]) -> dict[str, None]:
+    """Return the IRIs among terms that Trails makes."""
+    named = [each.value for each in terms if isinstance(each, ox.NamedNode)]
     return dict.fromkeys(each for each in named if each.startswith(_OURS))
 
 
