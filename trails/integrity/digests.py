@@ -214,14 +214,23 @@ def turn_digest(
     ...     time=None, content=content_digest("hi", "00", structured=False), facts="")[:8]
     'f6546603'
     """
+    when = None if time is None else epoch_microseconds(time)
+    return chained(previous, f"{index}", names(branch, role, author), when, content, facts=facts)
+
+
+def names(branch: str, role: str, author: str) -> bytes:
+    """Return what `chained` takes of the names that many turns share; the arguments are those of `turn_digest`."""
+    return _name(branch) + _name(role) + _name(author)
+
+
+def chained(previous: str, index: str, named: bytes, time: int | None, content: str, *, facts: str = "") -> str:
+    """Return `turn_digest` of parts as they are read: the index in digits, the `names`, the time in microseconds since 1970."""
     return _hash_framed(
         b"trails/turn/1",
         framed(previous.encode()),
-        framed(b"%d" % index),
-        _name(branch),
-        _name(role),
-        _name(author),
-        framed(b"" if time is None else b"%d" % epoch_microseconds(time)),
+        framed(index.encode()),
+        named,
+        framed(b"" if time is None else b"%d" % time),
         framed(content.encode()),
         framed(facts.encode()),
     )

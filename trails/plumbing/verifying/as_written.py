@@ -6,7 +6,7 @@ this look does not know (copies of other sessions' turns) or finds wrong gets th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -15,7 +15,8 @@ from pyoxigraph import Literal, NamedNode
 from trails import iris, vocab
 from trails.errors import TrailsError
 from trails.integrity.chain import StoredTurn
-from trails.model import Facts, SessionRecord, Turn
+from trails.model import NO_FACTS, Facts, SessionRecord, Turn
+from trails.records.terms import parse_time
 from trails.records.turns import FACT_PREDICATES, NO_LINKS, Links, MadeBy, fact_triples
 from trails.store import tsv
 
@@ -67,6 +68,27 @@ def of_facts(rows: Iterable[Row]) -> Iterator[tuple[str, str, Literal | NamedNod
     for subject, prop, value in rows:
         if prop in _FACTS or (prop == _TYPE and value in _KINDS):
             yield tsv.iri(subject), tsv.iri(prop), tsv.term(value)
+
+
+def stored_turn(row: Sequence[str], facts: Mapping[str, Facts]) -> StoredTurn:
+    """Return a row of `sealed_turns` as a turn, with what is recorded with it; raise `ValueError` for what is never written."""
+    turn, index, role, value, author, digest, salt, branch, time = row
+    iri, when = tsv.iri(turn), tsv.date_time(time)
+    text, structured, redacted = tsv.content(value)
+    return StoredTurn(
+        iri=iri,
+        index=tsv.integer(index),
+        role=tsv.string(role),
+        text=text,
+        structured=structured,
+        redacted=redacted,
+        author_iri=tsv.iri(author),
+        digest=tsv.string(digest),
+        salt=tsv.string(salt),
+        branch=tsv.string(branch),
+        time=None if when is None else parse_time(when),
+        facts=facts.get(iri, NO_FACTS),
+    )
 
 
 def comparable(prop: str, value: str) -> str:

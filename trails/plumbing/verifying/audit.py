@@ -22,7 +22,7 @@ from trails.plumbing.index import changes
 from trails.plumbing.leaves import row_of
 from trails.plumbing.reader import Reader
 from trails.plumbing.verifying import beside
-from trails.plumbing.verifying.checking import Basis, check_rows, faults
+from trails.plumbing.verifying.checking import Basis, check, check_rows, faults
 from trails.plumbing.verifying.derived import Derived, Told
 from trails.plumbing.verifying.findings import Findings
 from trails.plumbing.verifying.findings import subject as subject_of
@@ -81,6 +81,8 @@ class _Audit:
         self.records = 0
         self.found = Findings()
         self._quads = 0
+        self._assumed: dict[str, int] = {}
+        """By session how many quads its graph is taken to have, where they were not counted."""
         self._records: dict[str, SessionRecord] = {}
         self._known = known(store, since)
         self.log_lines = len(self._known.lines)
@@ -110,7 +112,7 @@ class _Audit:
         for record in self._records.values():
             self._lineage(record)
         changed = self._changed() if only_new else None
-        self._check_sessions(changed)
+        self._check_sessions(changed, counts=changed is not None)
         self._records_of_kinds(every=True)
         for code, owner, what in slots.findings(self._records.values()):
             self.found.add(code, owner, what)
@@ -124,9 +126,15 @@ class _Audit:
         """Return the sessions of which lines tell that a checkpoint does not cover; None where that may be all."""
         return changes.of_lines(self._known.lines[self._known.since or 0 :])
 
-    def _check_sessions(self, changed: Collection[str] | None = None) -> None:
-        """Check the turns of all sessions, or of those that changed, in processes beside this one where there are many."""
-        basis = Basis(self._store, self._reader, self._records, self._known, self._derived)
+    def _basis(self, *, counts: bool) -> Basis:
+        return Basis(self._store, self._reader, self._records, self._known, self._derived, counts)
+
+    def _check_sessions(self, changed: Collection[str] | None = None, *, counts: bool = True) -> None:
+        """Check the turns of all sessions, or of those that changed, in processes beside this one where there are many.
+
+        Without `counts`, nobody looks yet for quads that are too many in the graphs of plain turns: see `_graphs`.
+        """
+        basis = self._basis(counts=counts)
         wanted = [each for each in self._records if changed is None or each in changed]
         total = sum(self._logged_turns(self._records[each]) for each in wanted)
         rows = [check_rows(basis, self._records.keys() - set(wanted))]
@@ -137,6 +145,7 @@ class _Audit:
             self.found.all += checked.findings
             self.found.covered.update(checked.covered)
             self.told.update(checked.told)
+            self._assumed.update(checked.assumed)
             if self._progress and checked.sessions:
                 self._progress(self.turns, max(self.turns, total), "")
 
@@ -278,7 +287,7 @@ class _Audit:
 
         `in_catalog` is how many quads the catalog has; None where not all graphs were read, so that nothing can be summed up.
         """
-        known = (in_catalog or 0) + self._quads
+        known = in_catalog or 0
         for (graph,) in self._reader.select("graphs"):
             if iris.is_session(graph.value) and iris.session_id(graph.value) in self._records:
                 continue
@@ -294,10 +303,23 @@ class _Audit:
             if quads and not any(unfinished.is_known(self._store, quad) for quad in subjects.get(home, [])):
                 what = "belongs to no session" if place is None else place.orphan
                 self.found.add("stray-graph", None, f"the graph {graph.value} {what}")
-        if in_catalog is not None and len(self._store) != known:
-            self.found.add(
-                "stray", None, f"{len(self._store) - known} quads stand in graphs that the store does not list"
-            )
+        if in_catalog is None:
+            return
+        if len(self._store) != known + self._quads:
+            self._recount()
+        if more := len(self._store) - known - self._quads:
+            self.found.add("stray", None, f"{more} quads stand in graphs that the store does not list")
+
+    def _recount(self) -> None:
+        """Count the quads of the sessions where that was not done, and look again at those that have others than they should."""
+        basis = self._basis(counts=True)
+        for session_id, assumed in self._assumed.items():
+            [(count,)] = self._reader.select("quad_count", session=session_id)
+            if int(count.value) != assumed:
+                checked = check(basis, [session_id])
+                self.found.all += [each for each in checked.findings if each not in self.found.all]
+                self.told.update(checked.told)
+                self._quads += checked.quads - assumed
 
     # --- sessions
 

@@ -31,6 +31,7 @@ class Given(NamedTuple):
     since: int | None
     parts: Sequence[str] | None
     """The files of the index that are there; None where nothing beside the store is checked."""
+    counts: bool
 
 
 def checked(basis: Basis, session_ids: Iterable[str], turns: int) -> Iterator[Checked]:
@@ -58,7 +59,7 @@ _BEGIN: Final = f"{__name__}:begin"
 
 def _given(basis: Basis, place: Path) -> Given:
     parts = None if basis.derived is None else basis.derived.parts
-    return Given(str(place), basis.records, basis.known.since, parts)
+    return Given(str(place), basis.records, basis.known.since, parts, basis.counts)
 
 
 def begin(given: Given) -> Callable[[Sequence[str]], Checked]:
@@ -66,5 +67,5 @@ def begin(given: Given) -> Callable[[Sequence[str]], Checked]:
     store = ViewStore(Path(given.location))
     packs = packs_of(store)
     derived = None if given.parts is None else Derived(store, packs, given.parts)
-    basis = Basis(store, Reader(store, packs).unpacked, given.records, known(store, given.since), derived)
+    basis = Basis(store, Reader(store, packs).unpacked, given.records, known(store, given.since), derived, given.counts)
     return lambda session_ids: check(basis, session_ids)

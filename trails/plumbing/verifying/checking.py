@@ -18,15 +18,14 @@ from trails.errors import TrailsError
 from trails.integrity import chain, digests
 from trails.integrity.chain import StoredTurn
 from trails.lineage import answered_calls, lineage, prompt_sent, segments, summary_shown
-from trails.model import NO_FACTS, Facts, Finding, SessionRecord, Turn
+from trails.model import Facts, Finding, SessionRecord, Turn
 from trails.plumbing import copies, logged, unfinished
 from trails.plumbing.leaves import Row, row_of
 from trails.plumbing.reader import Reader
-from trails.plumbing.verifying import as_written
+from trails.plumbing.verifying import as_written, plain
 from trails.plumbing.verifying.derived import Derived, Told
 from trails.plumbing.verifying.findings import Findings
 from trails.plumbing.verifying.known import Known
-from trails.records.terms import parse_time
 from trails.records.tools import named_in, tool_quads
 from trails.records.turns import Links, decode_facts, turn_quads
 from trails.store import tsv
@@ -43,6 +42,8 @@ class Basis:
     """All sessions that may be looked at."""
     known: Known
     derived: Derived | None = None
+    counts: bool = True
+    """Whether the quads of each graph are counted: not where the sums of all are held against each other at the end."""
     tools: dict[str, bool] = field(default_factory=dict)
     """Whether the catalog says what it has to of a tool: of those that were asked for."""
 
@@ -58,6 +59,8 @@ class Checked(NamedTuple):
     told: Mapping[str, Told]
     covered: Collection[str]
     """The subjects of the catalog that leaves of the log about them are about."""
+    assumed: Mapping[str, int]
+    """By session how many quads its graph has if nothing stands there that does not belong there, where they were not counted."""
 
 
 @decodes
@@ -67,7 +70,7 @@ def check(basis: Basis, session_ids: Iterable[str]) -> Checked:
     counts = [checking.session(basis.records[session_id]) for session_id in session_ids]
     found = checking.found
     turns, quads = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
-    return Checked(len(counts), turns, quads, found.all, checking.told, found.covered)
+    return Checked(len(counts), turns, quads, found.all, checking.told, found.covered, checking.assumed)
 
 
 @decodes
@@ -76,49 +79,72 @@ def check_rows(basis: Basis, session_ids: Iterable[str]) -> Checked:
     checking = _Checking(basis)
     for session_id in session_ids:
         checking.row(basis.records[session_id])
-    return Checked(0, 0, 0, checking.found.all, {}, checking.found.covered)
+    return Checked(0, 0, 0, checking.found.all, {}, checking.found.covered, {})
 
 
 class _Checking:
     def __init__(self, basis: Basis) -> None:
         self.found = Findings()
         self.told: dict[str, Told] = {}
+        self.assumed: dict[str, int] = {}
         self._basis = basis
         self._store, self._reader, self._records, self._known = basis.store, basis.reader, basis.records, basis.known
 
     def session(self, record: SessionRecord) -> tuple[int, int]:
         """Check one session's turns; return how many turns and how many quads its graph has."""
-        rows, beyond = self._rows(record.id)
-        own = [row for row in rows if row.index >= record.starts_at]
-        below = [row for row in rows if row.index < record.starts_at]
+        table = self._reader.table("sealed_turns", session=record.id)
         before = self._digest_before(record)
         if before is not None and record.fork_head is not None and before != record.fork_head:
             at = record.starts_at - 1
             self.found.add(
                 "fork-head", record.id, f"was forked from a turn {at} with another digest: the parent was altered", at
             )
-        self.found.all += chain.check_run(
-            record, own, before or record.fork_head or digests.GENESIS, self._known.stands_as
-        )
+        previous = before or record.fork_head or digests.GENESIS
+        turns = plain.look(record, table, previous, self._known.stands_as)
+        if turns is None or (self._basis.counts and self._count(record) != turns.quads):
+            return self._any_turns(record, table, previous)
+        self._against_log(record, dict(enumerate(turns.digests, record.starts_at)))
+        if self._basis.derived is not None:
+            self.told[record.id] = self._basis.derived.of_plain(record, turns)
+        self._beside(record, {row[0][1:-1] for row in turns.rows})
+        if not self._basis.counts:
+            self.assumed[record.id] = turns.quads
+        return len(turns.rows), turns.quads
+
+    def _any_turns(self, record: SessionRecord, table: Sequence[Sequence[str]], previous: str) -> tuple[int, int]:
+        """Check turns of any kind, given as `sealed_turns` has them, after the digest before the first own one."""
+        rows, beyond = self._rows(record.id, table)
+        own = [row for row in rows if row.index >= record.starts_at]
+        below = [row for row in rows if row.index < record.starts_at]
+        self.found.all += chain.check_run(record, own, previous, self._known.stands_as)
         self._copies(record, below)
-        self._against_log(record, rows)
+        log = self._against_log(record, {row.index: row.digest for row in rows})
+        if log is not None:
+            self._redone(record, rows, log)
         for row in rows:
             if row.redacted and row.digest not in self._known.redacted:
                 what = f"turn {row.index} lost its content, and no redaction was logged"
                 self.found.add("unlogged", record.id, what, row.index)
-        [(count,)] = self._reader.select("quad_count", session=record.id)
-        quads = int(count.value)
+        quads = self._count(record)
         seen = as_written.Seen(record, rows, beyond, quads)
         is_written = as_written.is_as_written(seen, lambda: self._inherited(record), self._is_said)
         if not is_written:
             self._walk(record, rows)
         if self._basis.derived is not None:
             self.told[record.id] = self._basis.derived.of(seen, is_written=is_written)
-        turns = {row.iri for row in rows}
+        self._beside(record, {row.iri for row in rows})
+        return len(rows), quads
+
+    def _count(self, record: SessionRecord) -> int:
+        """Return how many quads a session's graph has."""
+        [(count,)] = self._reader.select("quad_count", session=record.id)
+        return int(count.value)
+
+    def _beside(self, record: SessionRecord, turns: Collection[str]) -> None:
+        """Check what stands beside a session whose turns, by their IRIs, are given."""
         for checks in self._known.checks:
             for code, what in checks.session(record.id, turns):
                 self.found.add(code, record.id, what)
-        return len(rows), quads
 
     def row(self, record: SessionRecord) -> logged.SessionLog | None:
         """Hold a session's row against what the log says of it, and return that."""
@@ -131,27 +157,33 @@ class _Checking:
         self._row_against_log(record, log, stands)
         return log
 
-    def _against_log(self, record: SessionRecord, rows: Sequence[StoredTurn]) -> None:
-        """Hold a session against what the log says of it: its row, and its head after every batch of turns."""
+    def _against_log(self, record: SessionRecord, digest_at: Mapping[int, str]) -> logged.SessionLog | None:
+        """Hold a session, given the digests of its turns, against what the log says of it, and return that.
+
+        That is its row, and its head after every batch of turns.
+        """
         log = self.row(record)
         if log is None:
-            return
-        digest_at = {row.index: row.digest for row in rows}
-        covered = max((count for count, _, number in log.heads if number < (self._known.since or 0)), default=0)
-        for row in rows:
-            if row.digest in self._known.stands_anew and row.index < covered:
-                self.found.unproven(record.id, f"a name or a fact was taken out of turn {row.index}", row.index)
+            return None
         for count, head, _ in log.heads:
             if digest_at.get(count - 1) != head:
                 what = "is gone" if count - 1 not in digest_at else "is another one"
                 self.found.add("rolled-back", record.id, f"turn {count - 1}, which was logged, {what}", count - 1)
-                return
+                return log
         own = {index: digest for index, digest in digest_at.items() if index >= record.starts_at}
         if log.came_back_with_others(own, record.starts_at):
             self.found.add("logged-twice", record.id, "was deleted and came back with other turns")
         known = log.heads[-1][0] if log.heads else record.starts_at
-        if rows and rows[-1].index >= known:
+        if digest_at and max(digest_at) >= known:
             self.found.add("unlogged", record.id, f"turn {known} is in the store and not in its log", known)
+        return log
+
+    def _redone(self, record: SessionRecord, rows: Sequence[StoredTurn], log: logged.SessionLog) -> None:
+        """Find turns that a checkpoint covers, and of which more than their texts was taken out after it."""
+        covered = max((count for count, _, number in log.heads if number < (self._known.since or 0)), default=0)
+        for row in rows:
+            if row.digest in self._known.stands_anew and row.index < covered:
+                self.found.unproven(record.id, f"a name or a fact was taken out of turn {row.index}", row.index)
 
     def _row_against_log(self, record: SessionRecord, log: logged.SessionLog, row: Row) -> None:
         faults(self.found, self._known, record.id, log)
@@ -167,7 +199,7 @@ class _Checking:
         if log.redone and record.source_session is None and not self._known.was_renamed(record.id):
             self.found.add("logged-twice", record.id, "what it was made with was logged again, and it was not imported")
 
-    def _rows(self, session_id: str) -> tuple[list[StoredTurn], list[as_written.Row]]:
+    def _rows(self, session_id: str, table: Sequence[Sequence[str]]) -> tuple[list[StoredTurn], list[as_written.Row]]:
         """Return a session's turns in order of index, and what stands in its graph beside what every turn has."""
         beyond = as_written.rows_of(self._reader.table("beyond_turns", session=session_id))
         try:
@@ -176,9 +208,9 @@ class _Checking:
             self.found.add("unreadable", session_id, f"what is recorded with its turns cannot be read: {error}")
             facts = {}
         rows = []
-        for row in self._reader.table("sealed_turns", session=session_id):
+        for row in table:
             try:
-                rows.append(_stored_turn(row, facts))
+                rows.append(as_written.stored_turn(row, facts))
             except (TrailsError, ValueError, AttributeError) as error:
                 self.found.add("unreadable", session_id, f"{row[0]} holds values that Trails never writes: {error}")
         rows.sort(key=lambda row: row.index)
@@ -290,26 +322,6 @@ def faults(found: Findings, known: Known, session_id: str, log: logged.SessionLo
             found.unproven(session_id, fault)
     if log.redone_at is not None and known.since is not None and log.began < known.since <= log.redone_at:
         found.unproven(session_id, f"leaf {log.redone_at}: what it was made with was logged anew")
-
-
-def _stored_turn(row: Sequence[str], facts: Mapping[str, Facts]) -> StoredTurn:
-    turn, index, role, value, author, digest, salt, branch, time = row
-    iri, when = tsv.iri(turn), tsv.date_time(time)
-    text, structured, redacted = tsv.content(value)
-    return StoredTurn(
-        iri=iri,
-        index=tsv.integer(index),
-        role=tsv.string(role),
-        text=text,
-        structured=structured,
-        redacted=redacted,
-        author_iri=tsv.iri(author),
-        digest=tsv.string(digest),
-        salt=tsv.string(salt),
-        branch=tsv.string(branch),
-        time=None if when is None else parse_time(when),
-        facts=facts.get(iri, NO_FACTS),
-    )
 
 
 def _copied(quads: Iterable[Quad]) -> set[str]:

@@ -9,12 +9,14 @@ from typing import NamedTuple
 from trails.errors import TrailsError
 from trails.integrity.chain import StoredTurn
 from trails.lineage import Segment
-from trails.model import Turn
+from trails.model import SessionRecord, Turn
 from trails.plumbing.index import checks
 from trails.plumbing.index.keeper import PARTS, Index
 from trails.plumbing.index.rows import all_turns, session_row, written_turns
+from trails.plumbing.packs.block import Block
 from trails.plumbing.packs.keeper import Packs
-from trails.plumbing.verifying.as_written import Seen, answered
+from trails.plumbing.verifying.as_written import Seen, answered, stored_turn
+from trails.plumbing.verifying.plain import Plain
 from trails.store.contract import QuadStore
 
 
@@ -40,6 +42,18 @@ class Derived:
         """Return what is found of a session; `is_written` tells whether its graph holds what its turns are written as."""
         return Told(self._numbers(seen, is_written=is_written), self._differs(seen))
 
+    def of_plain(self, record: SessionRecord, turns: Plain) -> Told:
+        """Return what is found of a session whose turns are plain, and whose graph holds nothing else."""
+        differs = not turns.is_said_by(self._blocks(record))
+        if not self._parts:
+            return Told({}, differs)
+        seen = Seen(record, [stored_turn(row, {}) for row in turns.rows], (), turns.quads)
+        return Told(self._numbers(seen, is_written=True), differs)
+
+    def _blocks(self, record: SessionRecord) -> Sequence[Block]:
+        (blocks,) = self._packs.blocks([Segment(record, record.starts_at, None)])
+        return blocks
+
     def _numbers(self, seen: Seen, *, is_written: bool) -> Mapping[str, int]:
         if not self._parts:
             return {}
@@ -55,8 +69,7 @@ class Derived:
     def _differs(self, seen: Seen) -> bool:
         """Tell whether a pack would be believed that says other of a session than the store."""
         record = seen.record
-        (blocks,) = self._packs.blocks([Segment(record, record.starts_at, None)])
-        said = [turn for block in blocks for turn in block.turns(block.start, block.end)]
+        said = [turn for block in self._blocks(record) for turn in block.turns(block.start, block.end)]
         own = [row for row in seen.rows if row.index >= record.starts_at]
         return len(said) > len(own) or not all(map(_is_of, said, own))
 
