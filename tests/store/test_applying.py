@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pyoxigraph as ox
 import pytest
 
-from trails.store import committing, maintenance, reading
+from trails.store import applying, committing, embedded, maintenance, reading
 from trails.store.applying import Applier
 from trails.store.contract import Change, PreconditionFailed
 from trails.store.embedded import EmbeddedStore
@@ -151,6 +152,116 @@ def test_what_a_bulk_load_that_began_meanwhile_may_have_changed_is_read_again(
     found = store.quads((None, None, None, A))
     assert set(found) == {quad("old", A), quad("one", A), quad("other", A)}
     assert calls == 2
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many commits each write to the engine is of; four quads are enough for the bulk loader, and nobody is patient."""
+    counts, plain = list[int](), EmbeddedStore._write
+
+    def write(self: EmbeddedStore, *batches: committing.Batch) -> None:
+        counts.append(len(batches))
+        plain(self, *batches)
+
+    monkeypatch.setattr(EmbeddedStore, "_write", write)
+    monkeypatch.setattr(committing, "BULK_FROM", 4)
+    monkeypatch.setattr(applying, "_PATIENCE", 20.0)
+    monkeypatch.setattr(applying, "_ENOUGH", 6)
+    return counts
+
+
+def add(store: EmbeddedStore, *names: str, graph: ox.NamedNode = A) -> None:
+    for name in names:
+        store.commit(Change(add=[quad(name, graph)]))
+
+
+def test_while_much_is_brought_in_the_engine_gets_commits_together(store: EmbeddedStore, loads: list[int]) -> None:
+    with store.loading():
+        add(store, *"abcdef")
+        len(store)
+    assert loads == [6]
+    assert set(store.quads((None, None, None, A))) == {quad(each, A) for each in ("old", *"abcdef")}
+
+
+def test_commits_that_wait_for_more_are_given_to_the_engine_once_somebody_reads_of_them(
+    store: EmbeddedStore, loads: list[int]
+) -> None:
+    with store.loading():
+        add(store, *"ab")
+        assert store.quads((None, None, None, B)) == [quad("old", B)]
+        assert not loads
+        assert len(store.quads((OF, None, None, A))) == 3
+        assert sum(loads) == 2
+        add(store, "c")
+        assert len(store.query("SELECT * { GRAPH <urn:a> { ?s ?p ?o } }")) == 4  # type: ignore[arg-type] # rows
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches"),
+    [
+        ((OF, None, None, ox.DefaultGraph()), True),
+        ((None, NAME, None, ox.DefaultGraph()), True),
+        ((None, NAME, ox.Literal("a"), ox.DefaultGraph()), True),
+        ((None, NAME, None, None), True),
+        ((None, None, ox.Literal("a"), None), True),
+        ((None, None, None, ox.DefaultGraph()), True),
+        ((A, None, None, ox.DefaultGraph()), False),
+        ((None, OF, None, ox.DefaultGraph()), False),
+        ((None, NAME, ox.Literal("b"), ox.DefaultGraph()), False),
+        ((None, OF, None, None), False),
+    ],
+)
+def test_of_the_catalog_only_what_may_be_of_waiting_commits_is_waited_for(
+    store: EmbeddedStore, loads: list[int], pattern: Any, matches: bool
+) -> None:
+    new = ox.Quad(OF, NAME, ox.Literal("a"))
+    with store.loading():
+        store.commit(Change(add=[new]))
+        assert (new in store.quads(pattern)) is matches
+        assert bool(loads) is matches
+
+
+def test_what_is_removed_while_much_is_brought_in_was_added_before(store: EmbeddedStore, loads: list[int]) -> None:
+    with store.loading():
+        add(store, *"abcd")
+        store.commit(Change(remove=[quad("a", A)], add=[quad("e", A)]))
+        add(store, "a", graph=B)
+        store.commit(Change(drop=[B], add=[quad("z", B)]))
+    assert set(store.quads((None, None, None, A))) == {quad(each, A) for each in ("old", *"bcde")}
+    assert store.quads((None, None, None, B)) == [quad("z", B)]
+
+
+def test_commits_wait_no_longer_once_nothing_more_is_brought_in(store: EmbeddedStore, loads: list[int]) -> None:
+    with store.loading():
+        add(store, *"ab")
+    assert store._applier is not None
+    last = store._applier.last
+    deadline = time.monotonic() + 10
+    while last is not None and not last.applied and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert sum(loads) == 2
+
+
+def test_a_closed_store_has_what_waited_for_more(tmp_path: Path, loads: list[int]) -> None:
+    opened = EmbeddedStore(tmp_path / "other", create=True)
+    with opened.loading():
+        add(opened, *"ab")
+        opened.close()
+    again = EmbeddedStore(tmp_path / "other")
+    assert len(again) == 2
+    again.close()
+
+
+def test_a_store_whose_process_was_killed_has_what_waited_for_more(tmp_path: Path, loads: list[int]) -> None:
+    opened = EmbeddedStore(tmp_path / "other", create=True)
+    with opened.loading():
+        add(opened, *"ab")
+        assert not loads
+        opened._drop_engine()
+        opened._release()  # as after a kill
+    again = EmbeddedStore(tmp_path / "other")
+    assert len(again) == 2
+    again.close()
 
 
 def test_while_the_engine_is_exchanged_a_pattern_is_waited_for(

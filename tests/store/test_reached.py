@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trails.store.frames import BULK, CommitRecord, Frame
-from trails.store.reached import holds_bulk, quads_in, reached
+from trails.store.frames import BULK, HELD, CommitRecord, Frame
+from trails.store.reached import before_held, holds_bulk, quads_in, reached
 
 GRAPHS = ("urn:g", "urn:h")
 
@@ -66,8 +66,22 @@ def test_records_without_quads_count_with_the_ones_before_them() -> None:
 
 def test_a_record_for_the_bulk_loader_is_noticed_where_it_may_be_under_way() -> None:
     frames = framed(CommitRecord(flags=BULK, add=text(line("a"), line("b")), remove=text(line("c"))))
-    assert (holds_bulk(frames, 0), holds_bulk(frames, 1)) == (True, False)
+    assert (holds_bulk(frames, 0, 0), holds_bulk(frames, 1, 1)) == (True, False)
     assert quads_in(frames[0].record) == 3
+
+
+def test_a_record_that_waits_for_others_is_in_doubt_only_where_it_was_loaded_since() -> None:
+    frames = framed(*(CommitRecord(flags=HELD, add=text(line(name))) for name in "abc"))
+    assert not holds_bulk(frames, 1, 1)
+    assert holds_bulk(frames, 1, 2)
+    assert not holds_bulk(frames, 2, 2)
+
+
+def test_frames_from_the_first_that_waits_for_others_on_are_not_looked_for() -> None:
+    plain, held = CommitRecord(add=text(line("a"))), CommitRecord(flags=HELD, add=text(line("b")))
+    frames = framed(held, plain, held, plain)
+    assert before_held(frames, 1) == frames[:2]
+    assert before_held(frames, 3) == frames
 
 
 LINES = [line(name, graph) for name in "abc" for graph in GRAPHS]

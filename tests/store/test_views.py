@@ -20,7 +20,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from tests.support.machines import Size
 from trails.errors import InvalidInput, StoreFailed, StoreLocked, StoreReadOnly
 from trails.integrity.leaves import Leaf
-from trails.store import capture, lockfile, look, maintenance, marker, position
+from trails.store import applying, capture, lockfile, look, maintenance, marker, position
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
 from trails.store.replay import drop_engine_log
@@ -316,6 +316,20 @@ class Play:
     def bulk(self) -> None:
         self.commit(bulk=True)
 
+    def hold(self) -> None:
+        """From now on commits that only add wait in the log until there are more to be loaded with them."""
+        self.owner._loading = 1
+        self.several()
+        for _ in range(3):
+            self.commit()
+
+    def load(self) -> None:
+        self.hold()
+        for _ in range(2):
+            self.commit(bulk=True)
+        self.owner._settle()
+        self.commit()
+
     def flush(self) -> None:
         self.commit()
         self.owner.flush()
@@ -376,6 +390,8 @@ class Play:
 EVENTS = (
     "several",
     "bulk",
+    "hold",
+    "load",
     "flush",
     "recycle",
     "compact",
@@ -411,9 +427,10 @@ def forced(play: Play, event: str, step: tuple[Any, str], patch: pytest.MonkeyPa
 def test_whatever_the_owner_does_between_two_steps_the_view_is_of_one_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str, size: Size
 ) -> None:
+    monkeypatch.setattr(applying, "_PATIENCE", 0.05)
     play = Play(tmp_path / "store")
     play.several()
-    for step in STEPS[::3] if (event, size) == ("bulk", "quick") else STEPS:
+    for step in STEPS[::3] if event in ("bulk", "load") and size == "quick" else STEPS:
         if event == "end":
             play.owner.close()
             play.owner = EmbeddedStore(play.path)
@@ -481,9 +498,14 @@ def test_a_recovery_that_has_dropped_the_engines_log_and_not_begun_a_new_one_is_
     play.owner.close()
 
 
-def test_half_of_what_the_bulk_loader_brings_in_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("held", [False, True], ids=["one commit", "one that could wait for more"])
+def test_half_of_what_the_bulk_loader_brings_in_is_not_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: bool
+) -> None:
+    monkeypatch.setattr(applying, "_PATIENCE", 0.05)
     play = Play(tmp_path / "store")
     play.several()
+    play.owner._loading = int(held)
     half, go = threading.Event(), threading.Event()
 
     def load_in_two(work: Callable[[], None]) -> None:

@@ -118,6 +118,11 @@ class RecordFiles:
         return self._old is None and self._active.end.used <= frames.HEADER_SIZE
 
     @property
+    def used(self) -> int:
+        """Bytes that the records since the last `switch` take."""
+        return self._active.end.used
+
+    @property
     def is_filling(self) -> bool:
         """True once three quarters of the segment are used: time to flush."""
         return 4 * self._active.end.used > 3 * self._active.size

@@ -70,6 +70,8 @@ class Batch:
     """By graph, who wrote to it last."""
     logged: bool
     """Whether there is a commit log, so that records are made."""
+    loading: bool = False
+    """Whether what is only added may wait for more, to be loaded together."""
     settled: list[Settled] = field(default_factory=list)
     applied: bool = False
     """Whether the engine has it, too."""
@@ -84,24 +86,25 @@ class Batch:
     _add: dict[ox.Quad, None] = field(default_factory=dict)
     _remove: set[ox.Quad] = field(default_factory=set)
 
-    def steps(self) -> Iterator[tuple[Sequence[ox.Quad], Sequence[ox.Quad], CommitRecord]]:
-        """Give what the engine is to add and remove, in order; commits that only add, and few quads, are one step."""
-        joined: list[ox.Quad] = []
-        for each in self.settled:
-            if each.remove or each.record.drop or each.record.flags & frames.BULK:
-                if joined:
-                    yield joined, (), CommitRecord()
-                    joined = []
-                yield each.add, each.remove, each.record
-            else:
-                joined += each.add
-        if joined:
-            yield joined, (), CommitRecord()
-
     @property
     def is_bulk(self) -> bool:
         """Whether the engine's bulk loader gets any of it."""
-        return any(each.record.flags & frames.BULK for each in self.settled)
+        return any(each.record.flags & frames.LOADED for each in self.settled)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether the engine need not get any of it before there is more to be loaded together."""
+        return all(each.record.flags & frames.HELD for each in self.settled)
+
+    @property
+    def size(self) -> int:
+        """How many quads it adds."""
+        return sum(len(each.add) for each in self.settled)
+
+    @property
+    def added(self) -> Iterator[ox.Quad]:
+        """The quads that it adds."""
+        return chain.from_iterable(each.add for each in self.settled)
 
     def touches(self, pattern: Pattern) -> bool:
         """Tell whether what matches a pattern may differ once the engine has this batch, too."""
@@ -161,8 +164,9 @@ class Batch:
         dropped = self._drop(change.drop)
         before = self.settled[-1].after if self.settled else self.log.reached
         lines, reached = self.log.lines_for(made, before)
-        bulk = self.logged and len(add) >= BULK_FROM and not remove and not change.drop
-        flags = frames.BULK if bulk else 0
+        flags = 0
+        if self.logged and not remove and not change.drop:
+            flags = frames.HELD if self.loading else frames.BULK if len(add) >= BULK_FROM else 0
         graphs = [graph.value for graph in change.drop]
         record = (
             CommitRecord.of(leaves=lines, drop=graphs, remove=remove, add=add, flags=flags)
@@ -226,6 +230,34 @@ class Batch:
             and all(map(self._has, change.add))
             and not any(map(self._has, change.remove))
         )
+
+
+_Step = tuple[Sequence[ox.Quad], Sequence[ox.Quad], CommitRecord]
+
+
+def steps(batches: Iterable[Batch]) -> Iterator[_Step]:
+    """Give what the engine is to add and remove, in order: what is to be loaded at once has a record for it.
+
+    Commits that only add are one step for the bulk loader, and one for all others. Few quads are quicker without it.
+    """
+    added: list[Settled] = []
+    for each in chain.from_iterable(batch.settled for batch in batches):
+        if each.remove or each.record.drop:
+            yield from _additions(added)
+            added = []
+            yield each.add, each.remove, CommitRecord(drop=each.record.drop)
+        else:
+            added.append(each)
+    yield from _additions(added)
+
+
+def _additions(added: Sequence[Settled]) -> Iterator[_Step]:
+    many = [each for each in added if each.record.flags & frames.LOADED]
+    if sum(len(each.add) for each in many) >= BULK_FROM:
+        yield (), (), CommitRecord(add=b"".join([each.record.add for each in many]), flags=frames.BULK)
+        added = [each for each in added if not each.record.flags & frames.LOADED]
+    if few := list(chain.from_iterable(each.add for each in added)):
+        yield few, (), CommitRecord()
 
 
 def property_of(dropped: str) -> Pattern:

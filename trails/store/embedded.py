@@ -32,9 +32,9 @@ from trails.integrity.leaves import Leaf
 from trails.store import capture, engines, maintenance, manifest, marker
 from trails.store.applying import Applier
 from trails.store.commitlog import RecordFiles
-from trails.store.committing import Batch, Settled, Waiting
+from trails.store.committing import Batch, Settled, Waiting, steps
 from trails.store.contract import Change, Committed, Durability
-from trails.store.frames import BULK, RELAXED, CommitRecord
+from trails.store.frames import BULK, LOADED, RELAXED, CommitRecord
 from trails.store.gate import Gate
 from trails.store.leaflog import NOTHING, LeafLog
 from trails.store.lockfile import LockFile
@@ -53,6 +53,9 @@ _REST: Final = 2.0
 """Seconds without a commit after which what is unflushed is brought into the engine's files,"""
 _WORTH: Final = 1_000
 """where it is as many quads: below, a view opens as quickly, and the engine would have a file more for every pause."""
+_LOADED_AFTER: Final = 40_000
+_LOADED_BYTES: Final = 16 << 20
+"""Quads, and bytes of their records, between flushes while much is loaded: each flush ends the waiting for more."""
 _WRITERS: Final = 10_000
 """Graphs of which it is remembered who wrote to them last."""
 _LOADED: Final = 20_000
@@ -96,6 +99,8 @@ class EmbeddedStore(EngineReader):
         self._failed: str | None = None
         self._removals = 0
         self._unflushed = 0
+        self._loading = 0
+        """How many bring in much at once."""
         self._loaded = False
         """Whether quads came in that no record has: those of a dump."""
         self._flusher: threading.Thread | None = None
@@ -315,7 +320,10 @@ class EmbeddedStore(EngineReader):
     def new_batch(self) -> Batch:
         """Return an empty batch, which judges commits over what is here. Under the write lock."""
         logged = self._files is not None or self._commits.is_shared
-        return Batch(self.settled_engine, self._log, self._removals, self.number, self._writers, logged=logged)
+        loading = self._loading > 0
+        return Batch(
+            self.settled_engine, self._log, self._removals, self.number, self._writers, logged=logged, loading=loading
+        )
 
     def _withdraw(self, waiting: Waiting) -> None:
         """Take back a commit whose caller was interrupted, unless it is being written: then wait until it is."""
@@ -386,19 +394,19 @@ class EmbeddedStore(EngineReader):
             marker.write(self._path, marker.raised(marker.read(self._path), len(self._log.lines())))
             self._is_older = False
         if self._files is not None:
-            bulk = any(record.flags & BULK for record in records)
+            bulk = any(record.flags & LOADED for record in records)
             if self._durability == "process":
                 records = [replace(record, flags=record.flags | RELAXED) for record in records]
             self._files.append(records, sync=bulk or self._durability == "disk")
             if self._posted is not None:
                 self._posted.recorded(self._files.last)
 
-    def _apply(self, batch: Batch) -> None:
+    def _apply(self, batches: Sequence[Batch]) -> None:
         """Give logged commits to the engine, on the applier's thread; a store of which the engine refused one takes no more."""
         if self._failed is None:
             try:
-                self._write(batch)
-                self._post_applied(batch.last)
+                self._write(*batches)
+                self._post_applied(batches[-1].last)
             except BaseException as error:  # noqa: BLE001 - whoever uses the store next is told; the log has the commit
                 self._failed = f"{error}"
 
@@ -407,16 +415,18 @@ class EmbeddedStore(EngineReader):
         if self._posted is not None and self._files is not None and self._store is not None:
             self._posted.applied(self._files.last if number is None else number)
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, *batches: Batch) -> None:
         engine = self._store
         if engine is None:
             return  # it was closed after a failure: the log has the commits
-        for add, remove, record in batch.steps():
+        for add, remove, record in steps(batches):
             for graph in record.drop:
                 engine.remove_graph(ox.NamedNode(graph))
             if remove:
                 engine.update(update_text(add, remove))
             elif record.flags & BULK:
+                if self._posted is not None:
+                    self._posted.loading()
                 load = partial(engine.bulk_load, record.add, ox.RdfFormat.N_QUADS)
                 with self._ingest_lock:
                     self._gate.alone(load)  # what the loader does is not seen by halves
@@ -429,6 +439,22 @@ class EmbeddedStore(EngineReader):
             if not each.waiting.done:
                 each.waiting.error = self._has_failed()
                 each.waiting.done = True
+
+    @contextlib.contextmanager
+    def loading(self) -> Iterator[None]:
+        """Let the engine get commits that only add many at a time, while much is brought in: that takes half the work.
+
+        Each is as durable as ever when it returns. Whoever reads of it waits until the engine has it.
+        """
+        with self._write_lock:
+            self._loading += 1
+        try:
+            yield
+        finally:
+            with self._write_lock:
+                self._loading -= 1
+            if self._applier is not None and not self._loading:
+                self._applier.release()
 
     def hold(self) -> AbstractContextManager[object]:
         """Return what keeps other threads from writing while it is held: the lock itself, which no interrupt leaves held."""
@@ -536,9 +562,13 @@ class EmbeddedStore(EngineReader):
 
     def _flush_when_due(self, written: int) -> None:
         self._unflushed += written
-        filling = self._files is not None and self._files.is_filling
-        if self._path is not None and (filling or self._unflushed >= _FLUSH_AFTER):
+        if self._path is not None and self._files is not None and self._is_flush_due(self._files):
             self._flush_soon()
+
+    def _is_flush_due(self, files: RecordFiles) -> bool:
+        if self._loading:
+            return self._unflushed >= _LOADED_AFTER or files.used >= _LOADED_BYTES
+        return self._unflushed >= _FLUSH_AFTER or files.is_filling
 
     def _flush_soon(self) -> None:
         if self._flusher is not None and self._flusher.is_alive():

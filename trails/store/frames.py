@@ -43,6 +43,10 @@ ERASES: Final = 4
 """A flag: what the record takes out is to leave the log, too."""
 RELAXED: Final = 2
 """A flag: records may have been acknowledged before they were synced (durability "process")."""
+HELD: Final = 8
+"""A flag: the record may wait for others, which the engine then gets together with it, by its bulk loader."""
+LOADED: Final = BULK | HELD
+"""The flags of records that the bulk loader may get: a look at the engine's files meanwhile may see the half of one."""
 START: Final = bytes(_SUM)
 """What stands for the checksum of the frame before the first one."""
 LONGEST_LINE: Final = 16 * 1024 * 1024 - 1024
@@ -174,7 +178,7 @@ def later_claim(data: memoryview, start: int) -> int:
     while position >= 0:
         if position % 8 == 0 and len(text) - position >= FRAME_HEAD:
             _, flags, number, synced, _size = _FRAME.unpack_from(text, position)
-            if flags <= BULK | RELAXED and synced < number < 1 << 62:
+            if not flags & ~(LOADED | RELAXED) and synced < number < 1 << 62:
                 claims.append(synced)
         position = text.find(_FRAME_MAGIC, position + 1)
     return max(claims)

@@ -28,7 +28,7 @@ from trails.store.commitlog import Leaves, RecordFiles
 from trails.store.frames import Frame
 from trails.store.leaflog import LeafLog
 from trails.store.position import Position
-from trails.store.reached import holds_bulk, quads_in, reached
+from trails.store.reached import before_held, holds_bulk, quads_in, reached
 
 LIMIT: Final = 10.0
 """Seconds after which looking is given up."""
@@ -170,7 +170,7 @@ def needs_owner(path: Path, why: str) -> NeedsOwner:
 def _look_once(path: Path, store_id: bytes, told: Position | None, wanted: int) -> Moment:
     """Return the store as it is, or raise `Moved` where what was copied is not of one moment or lacks something."""
     _refuse_unseen(path, told)
-    if told is not None and not told.is_closed and told.applied < wanted:
+    if told is not None and not told.is_closed and (told.applied < wanted or told.is_loading):
         raise Moved
     attempt = _Attempt(path, wanted)
     try:
@@ -179,8 +179,8 @@ def _look_once(path: Path, store_id: bytes, told: Position | None, wanted: int) 
         found = Told(told, os.fstat(top), marker.read(path), store_id)
         keeper = _copied(attempt, top, found)
         try:
-            _check_place(attempt, store_id, told)
-            return _opened(attempt, store_id, found, keeper)
+            copied = _check_place(attempt, store_id, told)
+            return _opened(attempt, store_id, found, keeper, copied)
         except BaseException:  # an interrupt too
             keeper.drop()
             raise
@@ -251,8 +251,8 @@ def _copied(attempt: _Attempt, top: int, found: Told) -> Keeper:
     raise AssertionError("there is always a last way")
 
 
-def _check_place(attempt: _Attempt, store_id: bytes, told: Position | None) -> None:
-    """Raise `Moved` where another store or folder stands in its place, or somebody opened it since."""
+def _check_place(attempt: _Attempt, store_id: bytes, told: Position | None) -> Position | None:
+    """Raise `Moved` where another store or folder stands in its place, or somebody opened it since; return what is told now."""
     now = position.read(attempt.path / maintenance.POSITION, store_id)
     if (None if now is None else now.opening) != (None if told is None else told.opening):
         raise Moved
@@ -264,16 +264,22 @@ def _check_place(attempt: _Attempt, store_id: bytes, told: Position | None) -> N
                 raise Moved
     except OSError as error:
         raise Moved from error
+    return now
 
 
-def _opened(attempt: _Attempt, store_id: bytes, found: Told, keeper: Keeper) -> Moment:
+def _opened(attempt: _Attempt, store_id: bytes, found: Told, keeper: Keeper, copied: Position | None) -> Moment:
+    """Return a copy as a moment; `copied` is what the owner told once it was made."""
     base, last, frames = _records(attempt.path, store_id, is_closed=found.is_closed)
     _check_place(attempt, store_id, found.position)
     if found.is_closed and frames:
         raise needs_owner(attempt.path, "it was not closed in good order")
     applied = last if found.position is None or found.is_closed else found.position.applied
-    if not last - len(frames) <= applied <= last or holds_bulk(frames, applied):
+    since = applied if copied is None or found.is_closed else copied.applied
+    if not last - len(frames) <= applied <= last or holds_bulk(frames, applied, since):
         raise Moved
+    if copied is not None and copied.is_loading:
+        raise Moved
+    frames = before_held(frames, since)
     later = [frame for frame in frames if frame.number > applied]
     if sum(quads_in(frame.record) for frame in later) > _CHECKED:
         raise Moved

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 import pyoxigraph as ox
@@ -22,6 +22,47 @@ def matches(quad: ox.Quad, pattern: Pattern) -> bool:
         and (value is None or quad.object == value)
         and (graph is None or quad.graph_name == graph)
     )
+
+
+class Mentions:
+    """What many quads speak of: tells of most patterns in a moment that none of them can match.
+
+    Of those in the default graph it knows subjects, predicates and values, of all others the graphs alone.
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[object] = Counter()
+
+    def add(self, quads: Iterable[ox.Quad]) -> None:
+        """Put in quads."""
+        self._counts.update(self._keys(quads))
+
+    def remove(self, quads: Iterable[ox.Quad]) -> None:
+        """Take out quads that were put in together."""
+        for key in self._keys(quads):
+            self._counts[key] -= 1
+            if not self._counts[key]:
+                del self._counts[key]
+
+    def may_match(self, pattern: Pattern) -> bool:
+        """Tell whether one of the quads may match a pattern."""
+        subject, predicate, value, graph = pattern
+        if not isinstance(graph, ox.DefaultGraph):
+            return bool(self._counts) if graph is None else graph in self._counts
+        return (
+            graph in self._counts
+            and (subject is None or (subject, None) in self._counts)
+            and (predicate is None or ((None, predicate) if value is None else (predicate, value)) in self._counts)
+        )
+
+    @staticmethod
+    def _keys(quads: Iterable[ox.Quad]) -> set[object]:
+        keys: set[object] = set()
+        for quad in quads:
+            keys.add(quad.graph_name)
+            if isinstance(quad.graph_name, ox.DefaultGraph):
+                keys |= {(quad.subject, None), (None, quad.predicate), (quad.predicate, quad.object)}
+        return keys
 
 
 class Found:

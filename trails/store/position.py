@@ -1,7 +1,7 @@
 """How far a store's owner has come, told to those who read beside it: a small file that is overwritten and never synced.
 
     magic (8), store id (16), boot (16), opening (8), then two numbers, each followed by its complement (8 + 8): the last
-    record of the commit log, and the last one that the engine has
+    record of the commit log, and the last one that the engine has; its highest bit says that more are just being loaded
 
 `boot` is the system's own name for the time since it was started: within that time, whoever reads the file sees what was
 written, whether or not its writer lives. Zeros stand for a store that was closed in good order. `opening` is drawn anew
@@ -29,6 +29,7 @@ _RECORDED: Final = _HEAD.size
 _APPLIED: Final = _RECORDED + _NUMBER.size
 _SIZE: Final = _APPLIED + _NUMBER.size
 _ALL: Final = (1 << 64) - 1
+_LOADING: Final = 1 << 63
 _CLOSED: Final = bytes(16)
 _UNKNOWN: Final = b"\xff" * 16
 """Where the system has no name for its start: nobody can tell then whether he sees what the owner wrote."""
@@ -53,6 +54,8 @@ class Position:
     opening: bytes
     recorded: int
     applied: int
+    is_loading: bool = False
+    """Whether the engine is just getting records in parts."""
 
     @property
     def is_closed(self) -> bool:
@@ -77,7 +80,9 @@ def read(path: Path, store_id: bytes) -> Position | None:
         magic, told_of, boot, opening = _HEAD.unpack_from(data)
         recorded, applied = _number(data, _RECORDED), _number(data, _APPLIED)
         if magic == _MAGIC and recorded is not None and applied is not None:
-            return Position(boot, opening, recorded, applied) if told_of == store_id else None
+            if told_of != store_id:
+                return None
+            return Position(boot, opening, recorded, applied & ~_LOADING, is_loading=bool(applied & _LOADING))
     return None
 
 
@@ -89,6 +94,7 @@ class Posted:
         self._store_id = store_id
         self._opening = secrets.token_bytes(8)
         self._descriptor = -1
+        self._applied = 0
         with suppress(OSError):
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._put(0, self._head(_boot()) + _encoded(recorded) + _encoded(0))
@@ -98,8 +104,13 @@ class Posted:
         self._put(_RECORDED, _encoded(number))
 
     def applied(self, number: int) -> None:
-        """Tell the last record that the engine has."""
+        """Tell the last record that the engine has, and that it gets nothing in parts."""
+        self._applied = number
         self._put(_APPLIED, _encoded(number))
+
+    def loading(self) -> None:
+        """Tell that the engine is about to get records in parts, until it is told which one it has then."""
+        self._put(_APPLIED, _encoded(self._applied | _LOADING))
 
     def closed(self) -> None:
         """Tell that the store is closed, and everything on disk."""

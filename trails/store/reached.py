@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from trails.store.frames import BULK, CommitRecord, Frame
+from trails.store.frames import BULK, HELD, LOADED, CommitRecord, Frame
 
 _Step = tuple[int, bool]
 """The number of a record, and whether what it speaks of is there after it."""
@@ -37,9 +37,19 @@ def reached(
     return next(number for number in range(last, applied - 1, -1) if number not in refuted)
 
 
-def holds_bulk(frames: Iterable[Frame], applied: int) -> bool:
-    """Tell whether one of the records that the engine may just be getting goes through its bulk loader, in parts."""
-    return any(frame.record.flags & BULK for frame in frames if frame.number > applied)
+def holds_bulk(frames: Iterable[Frame], applied: int, since: int) -> bool:
+    """Tell whether one of the records after `applied` that the engine may have got in parts, by its bulk loader, is in doubt.
+
+    Of those that wait for others, the engine had begun with none after `since`.
+    """
+    later = [frame for frame in frames if frame.number > applied]
+    return any(frame.record.flags & (LOADED if frame.number <= since else BULK) for frame in later)
+
+
+def before_held(frames: list[Frame], applied: int) -> list[Frame]:
+    """Return the frames before the first after `applied` that waits for others: the engine has none from that one on."""
+    waits = (place for place, frame in enumerate(frames) if frame.number > applied and frame.record.flags & HELD)
+    return frames[: next(waits, len(frames))]
 
 
 def quads_in(record: CommitRecord) -> int:

@@ -86,7 +86,7 @@ def import_path(
     if format is not None and format not in IMPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to import; there are: {', '.join(IMPORT_FORMATS)}")
     place = as_path(path, "what to import")
-    with in_words(place, "read"), moving(progress, "importing") as move:
+    with in_words(place, "read"), moving(progress, "importing") as move, repository.workspace.loading():
         return _import_path(
             repository,
             place,
