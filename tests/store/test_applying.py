@@ -12,7 +12,7 @@ from typing import Any
 import pyoxigraph as ox
 import pytest
 
-from trails.store import applying, committing, embedded, maintenance, reading
+from trails.store import applying, committing, maintenance, reading
 from trails.store.applying import Applier
 from trails.store.contract import Change, PreconditionFailed
 from trails.store.embedded import EmbeddedStore

@@ -196,19 +196,21 @@ class Block:
     @property
     def is_plain(self) -> bool:
         """Whether it holds nothing of its turns beyond their texts, and nothing was taken out of those."""
-        return not self._recorded and not any(each & _REDACTED for each in self._flags)
+        return not any(self._numbers) and not any(redacted for *_, redacted in self._of_kinds)
 
-    def columns(self) -> tuple[list[str], list[tuple[str, str, str]], list[int | None], list[str], list[bool]]:
+    def columns(self) -> tuple[list[str], list[tuple[str, str, str]], list[datetime | None], list[str], list[bool]]:
         """Return of all turns, but for what is recorded with them beyond their texts: the digest; role, branch and author;
-        the time in microseconds since 1970; the text; whether that is JSON.
+        the time; the text; whether that is JSON.
         """
-        digests, whole = self._digests.hex(), slice(0, self.count)
+        whole = slice(0, self.count)
+        who = [(role, branch, author) for role, branch, author, _, _ in self._of_kinds]
+        structured = [each for _, _, _, each, _ in self._of_kinds]
         return (
-            [digests[at : at + 2 * _DIGEST] for at in range(0, len(digests), 2 * _DIGEST)],
-            list(zip(self._roles, self._branches, self._authors, strict=True)),
-            [None if time == _UNKNOWN else time for time in self._times],
+            self._digests_of(whole),
+            [who[each] for each in self._kinds],
+            self._times_of(whole),
             self._texts_of(whole),
-            [each & _STRUCTURED != 0 for each in self._flags],
+            [structured[each] for each in self._kinds],
         )
 
     def said(self, start: int, end: int) -> Iterator[tuple[int, str, str, str, bool]]:

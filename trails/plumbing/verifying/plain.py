@@ -49,8 +49,9 @@ class Plain(NamedTuple):
         at = 0
         for block in blocks:
             within = slice(at, at + block.count)
-            own = (each[within] for each in (self.digests, self.who, self.times, self.texts, self.structured))
-            if not block.is_plain or block.columns() != tuple(own):
+            own = tuple(each[within] for each in (self.digests, self.who, self.times, self.texts, self.structured))
+            told, who, times, texts, structured = block.columns()
+            if not block.is_plain or (told, who, [micros(time) for time in times], texts, structured) != own:
                 return False
             at += block.count
         return True
