@@ -64,8 +64,21 @@ def rerun_many(
     pool, places = planned(
         session, count, workers, name=name, ways=Ways(model, tools, on_miss), upto=upto, options=options
     )
+    return ran(pool, places, agent, workers, progress=progress)
+
+
+def ran(
+    pool: Pool,
+    places: list[Place],
+    agent: Agent,
+    workers: int,
+    *,
+    progress: Callable[[Rerun], object] | None,
+    stop: Callable[[], object] | None = None,
+) -> list[Rerun]:
+    """Run those that were not done before, and return all; `stop` is called where that is broken off: threads are waited for."""
     found = {each.number: each.done for each in places if each.done is not None}
-    for number, done in _results(pool, agent, [each for each in places if each.done is None], workers):
+    for number, done in _results(pool, agent, [each for each in places if each.done is None], workers, stop):
         found[number] = done
         if progress is not None:
             progress(done)
@@ -151,7 +164,9 @@ class Pool:
         return run(self.playing(place, here.source), agent, self.options["by"])
 
 
-def _results(pool: Pool, agent: Agent, todo: list[Place], threads: int) -> Iterator[tuple[int, Rerun]]:
+def _results(
+    pool: Pool, agent: Agent, todo: list[Place], threads: int, stop: Callable[[], object] | None
+) -> Iterator[tuple[int, Rerun]]:
     """Yield the reruns in the order in which they are done; raise in the end what kept one from being stored."""
     failure: BaseException | None = None
     here = threading.local()
@@ -163,6 +178,10 @@ def _results(pool: Pool, agent: Agent, todo: list[Place], threads: int) -> Itera
                     failure = failure or error
                 else:
                     yield given[future], future.result()
+        except BaseException:
+            if stop is not None:
+                stop()
+            raise
         finally:
             workers.shutdown(wait=True, cancel_futures=True)
     if failure is not None:
