@@ -45,8 +45,8 @@ def rerun_many(
     `workers` (1 to 64) threads run them; `run.number`, from 0, tells an agent which one it is. The forks are called
     `SESSION~NAME-NUMBER`. Those that are stored already and ended are not run again: a pool that was cut short goes on when it
     is called again with the same name. A rerun whose agent raises has the outcome `failed`, with its error; the others go
-    on, and the next call runs it again, as `SESSION~NAME-NUMBER.2`. `progress` is called in this thread with each rerun that
-    is done. The agent and what it calls must bear several threads.
+    on, and the next call runs it again, as `SESSION~NAME-NUMBER.2`, as it does one whose fork was deleted. `progress` is
+    called in this thread with each rerun that is done. The agent and what it calls must bear several threads.
 
     Raises `InvalidInput` before anything is run, also where a fork of that name is no rerun of the session; what keeps a
     fork from being stored, after the others are done.
@@ -134,9 +134,10 @@ class Pool:
 
     def _place(self, number: int, first: str) -> Place:
         tried, fork_id = 1, first
-        while fork_id in self.workspace.reader.records([fork_id]):
-            act = self._act(fork_id)
-            if act.outcome != "failed":
+        reader = self.workspace.reader
+        while (is_there := fork_id in reader.records([fork_id])) or reader.is_deleted(fork_id):
+            act = self._act(fork_id) if is_there else None
+            if act is not None and act.outcome != "failed":
                 return Place(number, fork_id, rerun_of(load(self.workspace, fork_id, last=0), act))
             tried += 1
             fork_id = f"{first}.{tried}"
