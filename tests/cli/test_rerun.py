@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -156,6 +159,45 @@ def test_a_program_that_does_not_end_is_ended(run: Run, tmp_path: Path, monkeypa
     result = run("rerun", "plan", "--json", "--", *program(tmp_path, text))
     assert result.exit_code == 1
     assert json.loads(result.stdout)["outcome"] == "stopped"
+
+
+def test_a_program_that_closes_its_output_has_ended_once_its_input_does(run: Run, tmp_path: Path) -> None:
+    text = 'import os, sys\nos.write(1, b\'{"ask": "input"}\\n\')\nos.close(1)\nsys.stdin.read()\n'
+    told = ok_json(run("rerun", "plan", "--json", "--", *program(tmp_path, text)))
+    assert (told["outcome"], told["agreed"]) == ("finished", 1)
+
+
+def test_a_program_may_ask_on_before_it_reads_its_answers(run: Run, place: Path, tmp_path: Path) -> None:
+    with trails.open(place) as store, store.session("long") as session:
+        session.append("user", "x" * 400_000)
+    text = """
+import os, sys
+asks = [b'{"ask": "input"}'] + 3_000 * [b'{"ask": "context", "why": "%s"}' % (40 * b"y")]
+os.write(1, b"".join(each + bytes([10]) for each in asks[:3]))  # answers that no pipe holds, and nobody reads yet
+os.read(0, 1 << 16)
+for each in asks[3:]:
+    os.write(1, each + bytes([10]))
+"""
+    told = ok_json(run("rerun", "long", "--json", "--", *program(tmp_path, text)))
+    assert (told["outcome"], told["agreed"]) == ("finished", 1)
+
+
+def test_an_interrupt_ends_programs_that_hang_and_stores_nothing_of_them(place: Path, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    os.mkfifo(begun)
+    hangs = f"import time\nopen({str(begun)!r}, 'w').close()\ntime.sleep(300)\n"
+    line = ["--store", str(place), "rerun", "plan", "--times", "4", "--workers", "2", "--", *program(tmp_path, hangs)]
+    with subprocess.Popen([sys.executable, "-m", "trails", *line], stderr=subprocess.PIPE, text=True) as process:
+        begun.read_text()  # returns when one of them has begun
+        process.send_signal(signal.SIGINT)  # to this one alone, as a supervisor sends it
+        try:
+            said = process.communicate(timeout=60)[1]
+        finally:
+            process.kill()
+    assert (process.returncode, said.strip().splitlines()[-1]) == (130, "error: interrupted")
+    assert "Traceback" not in said
+    with trails.open(place) as store:
+        assert store.load("plan").branches() == []
 
 
 def test_what_a_program_appends_itself_is_held_against_the_record(run: Run, tmp_path: Path, place: Path) -> None:

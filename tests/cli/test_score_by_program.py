@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -121,3 +124,110 @@ def test_what_cannot_be_done_is_refused_before_anything_is_scored(run: Run, line
     assert done.exit_code in (1, 2)
     assert said in " ".join(done.stderr.split())
     assert ok_json(run("scores", "--json"))["scores"] == []
+
+
+def big(place: Path) -> None:
+    """Add a session that no pipe holds at once: 400,000 characters."""
+    with trails.open(place) as store, store.session("big") as session:
+        session.append("user", "x" * 400_000)
+
+
+PYTHON = ["--", sys.executable, "-c"]
+
+
+def test_a_program_that_writes_before_it_reads_is_told_so_and_does_not_hang(place: Path, run: Run) -> None:
+    big(place)
+    done = run("score", "--session", "big", "--by", "ann", "--json", "--", "cat")  # writes back what it is asked
+    assert done.exit_code == 1
+    assert "no 'label'" in json.loads(done.stdout)["failed"][0]["error"]
+    writes = "import sys; sys.stdout.write('[' * 300_000 + chr(10)); sys.stdout.flush(); sys.stdin.read()"
+    done = run("score", "--session", "big", "--by", "ann", "--json", *PYTHON, writes)
+    assert "nested too deep" in json.loads(done.stdout)["failed"][0]["error"]
+
+
+@pytest.mark.parametrize("after", ["cat > {kept}", "cat > {kept}; exit 3"])
+def test_a_program_that_closes_its_output_has_ended_for_a_scorer(
+    place: Path, run: Run, tmp_path: Path, after: str
+) -> None:
+    done = run(
+        "score", "--all", "--by", "ann", "--json", "--", "sh", "-c", "exec >&-; " + after.format(kept=tmp_path / "kept")
+    )
+    assert done.exit_code == 1
+    failed = json.loads(done.stdout)["failed"]
+    assert [each["session_id"] for each in failed] == ["c", "b", "a"]
+    said = "exit code 3" if "exit" in after else "ended before it answered"
+    assert all(said in each["error"] for each in failed)
+
+
+TWICE = """
+import json, os, sys
+for line in sys.stdin:
+    turns = len(json.loads(line)["turns"])
+    lines = [json.dumps({"name": name, "value": turns}) + chr(10) for name in ("turns", "more")]
+    os.write(1, "".join(lines).encode())
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_second_answer_is_never_given_to_the_next_session(place: Path, run: Run, workers: int) -> None:
+    done = run("score", "--all", "--by", "ann", "--json", "--workers", workers, *PYTHON, TWICE)
+    assert done.exit_code == 1
+    made = json.loads(done.stdout)
+    assert made["scores"] == []
+    assert [each["session_id"] for each in made["failed"]] == ["c", "b", "a"]
+    assert all("more than the one line" in each["error"] for each in made["failed"])
+
+
+NAMING = """
+import json, sys
+late = sys.argv[1:]
+for line in sys.stdin:
+    asked = json.loads(line)
+    said = {"session": "a" if late else asked["session"], "name": "turns", "value": len(asked["turns"])}
+    print(json.dumps(said), flush=True)
+"""
+
+
+def test_an_answer_may_name_its_session_and_is_refused_for_another(place: Path, run: Run) -> None:
+    made = ok_json(run("score", "--all", "--by", "ann", "--json", *PYTHON, NAMING))
+    assert [(each["session"], each["value"]) for each in made["scores"]] == [("c", 1), ("b", 2), ("a", 1)]
+    done = run("score", "--all", "--by", "bob", "--json", *PYTHON, NAMING, "late")
+    made = json.loads(done.stdout)
+    assert [(each["session"], each["value"]) for each in made["scores"]] == [("a", 1)]
+    assert [each["session_id"] for each in made["failed"]] == ["c", "b"]
+    assert all("answered for session 'a'" in each["error"] for each in made["failed"])
+
+
+LATER = """
+import json, sys
+for line in sys.stdin:
+    print(json.dumps({"name": "n", "value": 1}), flush=True)
+{then}
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "said"),
+    [("print('{}')", "wrote more than it was asked for"), ("sys.exit(5)", "ended with exit code 5")],
+)
+def test_how_a_program_ends_after_its_last_answer_is_told(place: Path, run: Run, then: str, said: str) -> None:
+    done = run("score", "--all", "--by", "ann", *PYTHON, LATER.replace("{then}", then))
+    assert done.exit_code == 1
+    assert "3 scored" in done.stderr
+    assert said in done.stderr
+
+
+def test_an_interrupt_ends_programs_that_hang(place: Path, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    os.mkfifo(begun)
+    hangs = f"import time; open({str(begun)!r}, 'w').close(); time.sleep(300)"
+    line = ["--store", str(place), "score", "--all", "--by", "ann", "--workers", "2", *PYTHON, hangs]
+    with subprocess.Popen([sys.executable, "-m", "trails", *line], stderr=subprocess.PIPE, text=True) as process:
+        begun.read_text()  # returns when one of them has begun
+        process.send_signal(signal.SIGINT)  # to this one alone, as a supervisor sends it
+        try:
+            said = process.communicate(timeout=60)[1]
+        finally:
+            process.kill()
+    assert (process.returncode, said.strip().splitlines()[-1]) == (130, "error: interrupted")
+    assert "Traceback" not in said

@@ -77,6 +77,24 @@ def test_true_is_not_one(memory: Repository) -> None:
     assert memory.agreement("x", "ann", "ben").same == 0.5
 
 
+def test_numbers_at_the_ends_of_what_a_float_holds_agree_as_others_do(memory: Repository) -> None:
+    """As 1 1, -1 1 and 1 -1: seen 8/3, expected 2 * (16/3) / 5; the mean difference is 0."""
+    fill(memory, ("ann", [1e308, -1e308, 1e308]), ("ben", [1e308, 1e308, -1e308]))
+    found = memory.agreement("x", "ann", "ben")
+    assert found.alpha == pytest.approx(1 - (8 / 3) / (2 * (16 / 3) / 5))
+    assert found.difference == 0
+    assert found.pearson == pytest.approx(-0.5)
+    assert agreeing.interval_alpha([(1e-320, 2e-320), (3e-320, 3e-320)]) == pytest.approx(8 / 11, rel=0.01)  # few bits
+
+
+def test_a_mean_difference_that_no_float_holds_is_none(memory: Repository) -> None:
+    fill(memory, ("ann", [1.5e308, 1e308]), ("ben", [-1.5e308, -1e308]))
+    found = memory.agreement("x", "ann", "ben")
+    assert (found.difference, found.is_of_numbers) == (None, True)
+    assert found.pearson == -1
+    assert "mean difference undefined" in str(found)
+
+
 def test_a_turn_and_a_span_that_ends_with_it_are_not_one_thing(memory: Repository) -> None:
     fill(memory, ("ann", ["y", "y", "n"]), ("ben", ["y", "y", None]))
     memory.score("chat#0:3", "x", "n", by="ben")

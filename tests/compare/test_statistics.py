@@ -59,6 +59,11 @@ def test_the_figures_of_a_column_are_those_counted_by_hand() -> None:
     assert Aggregate.of([None, None]) is None
 
 
+def test_the_median_of_great_numbers_lies_between_them() -> None:
+    assert aggregate(1.5e308, 1e308).median == pytest.approx(1.25e308)
+    assert aggregate(1e308, 1.5e308, 0.0, 1.7e308).median == pytest.approx(1.25e308)
+
+
 def test_one_number_has_neither_spread_nor_interval() -> None:
     found = aggregate(3)
     assert (found.sd, found.ci, found.ci_low, found.mean) == (None, None, None, 3.0)

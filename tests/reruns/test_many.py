@@ -98,6 +98,16 @@ def test_what_was_done_is_not_run_again_and_more_are_added(memory: Repository) -
     assert [(each.agreed, each.left_at, each.played) for each in found] == [(4, None, 2)] * 5
 
 
+def test_one_that_was_deleted_is_run_again_under_a_name_that_is_free(memory: Repository) -> None:
+    plan = fill(memory)
+    trails.rerun_many(plan, agent, 3)
+    memory.delete("plan~rerun-1")
+    again = trails.rerun_many(plan, agent, 3)
+    assert [each.id for each in again] == ["plan~rerun-0", "plan~rerun-1.2", "plan~rerun-2"]
+    memory.delete("plan~rerun-1.2")
+    assert trails.rerun_many(plan, agent, 2)[1].id == "plan~rerun-1.3"
+
+
 def test_a_pool_that_was_cut_short_keeps_what_was_done(memory: Repository) -> None:
     plan = fill(memory)
 

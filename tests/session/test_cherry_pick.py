@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -177,6 +178,13 @@ def test_turns_that_cannot_be_picked_are_refused_before_anything_is_added(
     with pytest.raises(InvalidInput, match=what):
         target.cherry_pick(plan, indexes)
     assert (target.pending, len(target)) == (0, 1)
+
+
+@pytest.mark.parametrize("indexes", [None, 1.0, object()])
+def test_what_is_no_index_is_refused_by_name(memory: Repository, indexes: Any) -> None:
+    plan, target = fill(memory), other(memory)
+    with pytest.raises(InvalidInput, match="one index or several"):
+        target.cherry_pick(plan, indexes)
 
 
 def test_what_is_not_stored_or_was_redacted_or_is_elsewhere_is_not_picked(store: Repository) -> None:

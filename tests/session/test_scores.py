@@ -459,6 +459,8 @@ def test_the_commands_give_list_and_remove_scores(place: Path, run: Run) -> None
         ["plan", "x", ".5"],
         ["plan", "x", "1_000"],
         ["plan", "x", "1e400"],
+        ["plan", "x", "True"],
+        ["plan", "x", "FALSE"],
     ],
 )
 def test_a_command_that_scores_nothing_is_refused(place: Path, run: Run, line: list[str]) -> None:

@@ -63,7 +63,7 @@ def rerun(*, ref: str, program: tuple[str, ...], meta: tuple[str, ...], as_json:
     """
     facts = dict(pairs(meta, "--meta")) or None
     from trails.plumbing import refs
-    from trails.reruns.many import rerun_many
+    from trails.reruns.many import planned, ran
     from trails.reruns.programs import Program
     from trails.reruns.rerun import attempt
 
@@ -78,19 +78,11 @@ def rerun(*, ref: str, program: tuple[str, ...], meta: tuple[str, ...], as_json:
             names = {"id": given["id_"], "label": given["label"], "meta": facts}
             found = [attempt(source, agent, ways=agent.ways, upto=place.end, **names)]
         else:
-            found = rerun_many(
-                source,
-                agent,
-                times,
-                name=given["name"],
-                workers=given["workers"],
-                model=agent.ways.model,
-                tools=agent.ways.tools,
-                on_miss=agent.ways.on_miss,
-                upto=place.end,
-                meta=facts,
-                progress=_tell,
+            workers, options = given["workers"], {"meta": facts, "principal": None, "by": None}
+            pool, places = planned(
+                source, times, workers, name=given["name"], ways=agent.ways, upto=place.end, options=options
             )
+            found = ran(pool, places, agent, workers, progress=_tell, stop=agent.stop)
         value: Any = [each.to_dict() for each in found]
     answer(
         value[0] if times is None else {"reruns": value},

@@ -72,9 +72,10 @@ def give_score(
     A score never changes: of several by one scorer in one version, the newest counts.
 
     With --all, or --session, PROGRAM scores sessions: of each it reads a line of JSON (session, label, turns), and answers
-    with one: {"name": "accuracy", "value": 0.5, "reason": "..."}, or {}. It needs --by. What that scorer in that version
-    scored as it stands is skipped, so the same command goes on where one was cut short. Where it fails on some, the exit
-    code is 1.
+    with one: {"name": "accuracy", "value": 0.5, "reason": "..."}, or {}. With "session" in the answer it is refused for
+    another one. It needs --by. What that scorer in that version scored as it stands is skipped, so the same command goes on
+    where one was cut short. Where it fails on some, writes more than it was asked for or ends with another code than 0,
+    the exit code is 1.
     """
     from trails.session.scores import parsed_value
 
@@ -126,9 +127,12 @@ def _score_by(
         said = None if version is None else validate.name(version, "a scorer's version")
         by = scoring.By(None, store.workspace.who(None), said)
         chosen = list(store) if sessions is None else sessions
-        done = scoring.score_all(store.workspace, chosen, scorer, by, workers=workers, again=again, progress=progress)
-    answer(done, done.scores, _draw, said=_summed(done), as_json=as_json)
-    if done.failed:
+        done = scoring.score_all(
+            store.workspace, chosen, scorer, by, workers=workers, again=again, progress=progress, stop=scorer.stop
+        )
+        wrong = scorer.finish()
+    answer(done, done.scores, _draw, said="\n".join([_summed(done), *map(one_line, wrong)]), as_json=as_json)
+    if done.failed or wrong:
         end(1)
 
 

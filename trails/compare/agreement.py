@@ -6,7 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from math import fsum, isfinite
+from math import frexp, fsum, isfinite, ldexp
 from typing import Any, Final
 
 from trails import html, tables
@@ -22,9 +22,10 @@ class Agreement(tables.Tabular):
     """How far two scorers agree on what both scored under one name.
 
     Texts and truth values are categories: `kappa` is Cohen's (1960), None where chance alone would make them agree always.
-    Numbers have `pearson` and `spearman`, None where one side does not vary, and `difference`, the mean of left less right.
-    `alpha` is Krippendorff's, nominal for categories and interval for numbers; None where nothing varies. `same` is the
-    share of pairs that are equal. What only one of the two scored is counted, and left out of all else.
+    Numbers have `pearson` and `spearman`, None where one side does not vary, and `difference`, the mean of left less right,
+    None where no float holds it. `alpha` is Krippendorff's, nominal for categories and interval for numbers; None where
+    nothing varies. `same` is the share of pairs that are equal. What only one of the two scored is counted, and left out
+    of all else.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Agreement(tables.Tabular):
     @property
     def is_of_numbers(self) -> bool:
         """Whether the scores are numbers, and not categories."""
-        return self.difference is not None
+        return not all(isinstance(value, bool | str) for pair in self.pairs for value in pair)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the agreement as plain values, ready for JSON."""
@@ -136,7 +137,7 @@ def _figures(name: str, pairs: Sequence[Pair]) -> dict[str, Any]:
         "alpha": interval_alpha(numbers),
         "pearson": pearson(numbers),
         "spearman": spearman(numbers),
-        "difference": fsum(left - right for left, right in numbers) / len(numbers),
+        "difference": _mean_difference(numbers),
     }
 
 
@@ -183,11 +184,25 @@ def interval_alpha(pairs: Sequence[tuple[float, float]]) -> float | None:
     >>> interval_alpha([(1.0, 2.0), (3.0, 3.0)])             # 1 - (1/2) / (2 * 11/12 * 2), the values 1, 2, 3, 3
     0.7272727272727273
     """
-    values = [value for pair in pairs for value in pair]
-    middle = fsum(values) / len(values)
-    expected = 2 * fsum((value - middle) ** 2 for value in values) / (len(values) - 1)
-    seen = fsum((left - right) ** 2 for left, right in pairs) / len(pairs)
+    near, _ = _near_one([value for pair in pairs for value in pair])
+    middle = fsum(near) / len(near)
+    expected = 2 * fsum((value - middle) ** 2 for value in near) / (len(near) - 1)
+    seen = fsum((left - right) ** 2 for left, right in zip(near[::2], near[1::2], strict=True)) / len(pairs)
     return None if expected == 0 else 1 - seen / expected
+
+
+def _mean_difference(pairs: Sequence[tuple[float, float]]) -> float | None:
+    near, power = _near_one([value for pair in pairs for value in pair])
+    try:
+        return ldexp(fsum(near[::2] + [-right for right in near[1::2]]) / len(pairs), power)
+    except OverflowError:
+        return None
+
+
+def _near_one(values: Sequence[float]) -> tuple[list[float], int]:
+    """Return numbers over a power of two, which is exact, and its exponent: sums and squares of these overflow nowhere."""
+    power = frexp(max(map(abs, values)))[1]
+    return [ldexp(value, -power) for value in values], power
 
 
 def pearson(pairs: Sequence[tuple[float, float]]) -> float | None:
@@ -208,9 +223,10 @@ def pearson(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 def _scaled(values: Sequence[float]) -> list[float]:
     """Return how far values are from their mean, the farthest as 1: squares of these overflow nowhere."""
-    middle = fsum(values) / len(values)
-    farthest = max(abs(value - middle) for value in values)
-    return [(value - middle) / farthest if farthest else 0.0 for value in values]
+    near, _ = _near_one(values)
+    middle = fsum(near) / len(near)
+    farthest = max(abs(value - middle) for value in near)
+    return [(value - middle) / farthest if farthest else 0.0 for value in near]
 
 
 def spearman(pairs: Sequence[tuple[float, float]]) -> float | None:

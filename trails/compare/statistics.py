@@ -63,7 +63,9 @@ class Aggregate:
     @cached_property
     def median(self) -> int | float | None:
         """The number in the middle, or the mean of the two there."""
-        return _held(lambda: statistics.median(self.values))
+        return _held(
+            lambda: mean(middle) if (middle := self.values[(self.n - 1) // 2 : self.n // 2 + 1])[1:] else middle[0]
+        )
 
     @property
     def min(self) -> int | float:

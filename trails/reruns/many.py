@@ -45,8 +45,8 @@ def rerun_many(
     `workers` (1 to 64) threads run them; `run.number`, from 0, tells an agent which one it is. The forks are called
     `SESSION~NAME-NUMBER`. Those that are stored already and ended are not run again: a pool that was cut short goes on when it
     is called again with the same name. A rerun whose agent raises has the outcome `failed`, with its error; the others go
-    on, and the next call runs it again, as `SESSION~NAME-NUMBER.2`. `progress` is called in this thread with each rerun that
-    is done. The agent and what it calls must bear several threads.
+    on, and the next call runs it again, as `SESSION~NAME-NUMBER.2`, as it does one whose fork was deleted. `progress` is
+    called in this thread with each rerun that is done. The agent and what it calls must bear several threads.
 
     Raises `InvalidInput` before anything is run, also where a fork of that name is no rerun of the session; what keeps a
     fork from being stored, after the others are done.
@@ -64,8 +64,21 @@ def rerun_many(
     pool, places = planned(
         session, count, workers, name=name, ways=Ways(model, tools, on_miss), upto=upto, options=options
     )
+    return ran(pool, places, agent, workers, progress=progress)
+
+
+def ran(
+    pool: Pool,
+    places: list[Place],
+    agent: Agent,
+    workers: int,
+    *,
+    progress: Callable[[Rerun], object] | None,
+    stop: Callable[[], object] | None = None,
+) -> list[Rerun]:
+    """Run those that were not done before, and return all; `stop` is called where that is broken off: threads are waited for."""
     found = {each.number: each.done for each in places if each.done is not None}
-    for number, done in _results(pool, agent, [each for each in places if each.done is None], workers):
+    for number, done in _results(pool, agent, [each for each in places if each.done is None], workers, stop):
         found[number] = done
         if progress is not None:
             progress(done)
@@ -121,9 +134,10 @@ class Pool:
 
     def _place(self, number: int, first: str) -> Place:
         tried, fork_id = 1, first
-        while fork_id in self.workspace.reader.records([fork_id]):
-            act = self._act(fork_id)
-            if act.outcome != "failed":
+        reader = self.workspace.reader
+        while (is_there := fork_id in reader.records([fork_id])) or reader.is_deleted(fork_id):
+            act = self._act(fork_id) if is_there else None
+            if act is not None and act.outcome != "failed":
                 return Place(number, fork_id, rerun_of(load(self.workspace, fork_id, last=0), act))
             tried += 1
             fork_id = f"{first}.{tried}"
@@ -151,7 +165,9 @@ class Pool:
         return run(self.playing(place, here.source), agent, self.options["by"])
 
 
-def _results(pool: Pool, agent: Agent, todo: list[Place], threads: int) -> Iterator[tuple[int, Rerun]]:
+def _results(
+    pool: Pool, agent: Agent, todo: list[Place], threads: int, stop: Callable[[], object] | None
+) -> Iterator[tuple[int, Rerun]]:
     """Yield the reruns in the order in which they are done; raise in the end what kept one from being stored."""
     failure: BaseException | None = None
     here = threading.local()
@@ -163,6 +179,10 @@ def _results(pool: Pool, agent: Agent, todo: list[Place], threads: int) -> Itera
                     failure = failure or error
                 else:
                     yield given[future], future.result()
+        except BaseException:
+            if stop is not None:
+                stop()
+            raise
         finally:
             workers.shutdown(wait=True, cancel_futures=True)
     if failure is not None:

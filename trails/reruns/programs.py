@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Literal
@@ -48,6 +49,14 @@ class Program:
             on_miss,
         )
         """What the rerun is to be given: who answers."""
+        self._running: set[Pipes] = set()
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """End all that run, at once, and start no other: a run that is broken off fails, and is not stored."""
+        self._is_stopped = True
+        for pipes in list(self._running):
+            pipes.kill()
 
     def __call__(self, run: Playing) -> None:
         """Run the program once; raise `TrailsError` where it does not ask as it should, or ends with another code than 0."""
@@ -66,11 +75,19 @@ class Program:
 
     @contextmanager
     def _started(self, run: Playing) -> Iterator[Pipes]:
+        if self._is_stopped:
+            raise KeyboardInterrupt
         pipes = started(self._command, {"TRAILS_RERUN_SESSION": run.session_id, "TRAILS_RERUN_NUMBER": str(run.number)})
+        self._running.add(pipes)
         try:
             yield pipes
             pipes.end()
+        except Exception as error:
+            if self._is_stopped:  # it failed by being ended: nothing of it is stored, as of any that an interrupt meets
+                raise KeyboardInterrupt from error
+            raise
         finally:
+            self._running.discard(pipes)
             pipes.close()
 
     def _answer(self, run: Playing, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,10 +154,11 @@ class Pipes:
 
     def __init__(self, process: subprocess.Popen[bytes], name: str) -> None:
         assert process.stdout is not None  # noqa: S101 - a pipe
+        assert process.stdin is not None  # noqa: S101 - a pipe
         self._process, self._name = process, name
-        self._out, self._unread = process.stdout.fileno(), bytearray()
-        self._waiting = select.poll()
-        self._waiting.register(self._out, select.POLLIN)
+        self._out, self._unread, self._is_over = process.stdout.fileno(), bytearray(), False
+        self._in = process.stdin.fileno()
+        os.set_blocking(self._in, False)
 
     def receive(self) -> Mapping[str, Any] | None:
         """Return the next line's object; None where the program has nothing more to say."""
@@ -170,38 +188,84 @@ class Pipes:
         looked = 0
         while (end := self._unread.find(b"\n", looked)) < 0 and len(self._unread) <= MAX_LINE:
             looked, ended = len(self._unread), self._process.poll() is not None
-            if not self._waiting.poll(0 if ended else _LOOK):
-                if ended:
-                    break
-                continue
-            if not (more := os.read(self._out, 1 << 16)):
+            if self._is_over or (not self._read_on(0 if ended else _LOOK) and ended):
                 break
-            self._unread += more
         size = len(self._unread) if end < 0 else end + 1
         line = bytes(self._unread[:size])
         del self._unread[:size]
         return line
 
-    def send(self, said: Mapping[str, Any]) -> None:
-        """Write a line to the program; one that has ended needs none, and how it ended is seen by `end`."""
-        assert self._process.stdin is not None  # noqa: S101 - a pipe
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(said, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
-            self._process.stdin.flush()
+    def _read_on(self, patience: int) -> bool:
+        """Take in what the program has written, or writes within so many milliseconds; tell whether there was anything."""
+        if self._is_over or not _ready({self._out: select.POLLIN}, patience):
+            return False
+        self._unread += (more := os.read(self._out, 1 << 16))
+        self._is_over = not more
+        return True
 
-    def end(self) -> None:
-        """Wait for the program to end; raise `TrailsError` where its code is not 0."""
-        code = self._process.wait()
+    def has_more(self) -> bool:
+        """Tell whether the program has written anything that nobody has received."""
+        if not self._unread:
+            self._read_on(0)
+        return bool(self._unread)
+
+    def send(self, said: Mapping[str, Any]) -> None:
+        """Write a line to the program; one that has ended needs none, and how it ended is seen by `end`.
+
+        What it writes meanwhile is taken in: each would wait for the other, where both have more to say than a pipe holds.
+        """
+        rest = memoryview(json.dumps(said, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+        with suppress(BrokenPipeError):
+            while rest:
+                pipes = {self._in: select.POLLOUT} | ({} if self._is_over else {self._out: select.POLLIN})
+                ready = _ready(pipes, _LOOK)
+                if self._out in ready and self._read_on(0) and len(self._unread) > MAX_LINE:
+                    raise InvalidInput(f"{self._name} wrote more than {MAX_LINE} bytes before it read its input")
+                if self._in in ready:
+                    with suppress(BlockingIOError):
+                        rest = rest[os.write(self._in, rest[: 1 << 16]) :]
+                elif not ready and self._process.poll() is not None:
+                    break  # what it left running may hold its input open
+
+    def end(self, *, soon: bool = False) -> None:
+        """Close the program's input and wait for its end, or, `soon`, end it; raise `TrailsError` where its code is not 0."""
+        self.close_input()
+        try:
+            code = self._process.wait(_PATIENCE if soon else None)
+        except subprocess.TimeoutExpired as error:
+            self._process.kill()
+            raise TrailsError(f"{self._name} went on after its input and output were closed, and was ended") from error
         if code:
             ended = f"signal {-code}" if code < 0 else f"exit code {code}"
             raise TrailsError(f"{self._name} ended with {ended}")
 
+    def finish(self) -> None:
+        """Let the program end; raise `TrailsError` where it has more to say than it was asked for, or its code is not 0."""
+        self.close_input()
+        until = time.monotonic() + _PATIENCE
+        while not self._unread and not self._is_over and self._process.poll() is None and time.monotonic() < until:
+            self._read_on(_LOOK)
+        if self.has_more():
+            raise TrailsError(f"{self._name} wrote more than it was asked for: {bytes(self._unread[:80])!r}")
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, until - time.monotonic()))
+            self.end()
+
+    def kill(self) -> None:
+        """End the program at once."""
+        self._process.kill()
+
+    def close_input(self) -> None:
+        """Let the program see that nothing more comes."""
+        if self._process.stdin is not None:
+            with suppress(OSError, ValueError):
+                self._process.stdin.close()
+
     def close(self) -> None:
         """Let the program end, or end it."""
-        for pipe in (self._process.stdin, self._process.stdout):
-            with suppress(OSError, ValueError):
-                if pipe is not None:
-                    pipe.close()
+        self.close_input()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
         try:
             self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
@@ -210,6 +274,14 @@ class Pipes:
         except BaseException:  # an interrupt while waiting
             self._process.kill()
             raise
+
+
+def _ready(wanted: Mapping[int, int], patience: int) -> set[int]:
+    """Return which pipes can be read or written within so many milliseconds, or have their other end closed."""
+    waiting = select.poll()
+    for pipe, what in wanted.items():
+        waiting.register(pipe, what)
+    return {pipe for pipe, _ in waiting.poll(patience)}
 
 
 def plain_turn(turn: Turn) -> dict[str, Any]:

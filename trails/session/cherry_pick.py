@@ -25,6 +25,9 @@ def picked(turns: Sequence[Turn], indexes: int | Iterable[int], *, whole_calls: 
     With `whole_calls`, the turns that belong to the tool calls and answers among them are picked too; without, a call
     that would be parted from its answer is refused.
     """
+    given: object = indexes  # whoever calls may not check types
+    if not isinstance(given, Iterable | int):
+        raise InvalidInput(f"what is picked is one index or several, not {given!r:.80}")
     wanted = [indexes] if isinstance(indexes, int) else list(indexes)
     if not wanted:
         raise InvalidInput("a cherry-pick needs at least one turn")

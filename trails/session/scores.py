@@ -315,13 +315,15 @@ def remove(workspace: Workspace, score_id: str, by: str | None) -> Score:
 def parsed_value(text: str) -> ScoreValue:
     """Return what a text of a command line means as a score: a number or a truth value where it reads as one in JSON.
 
-    Raises `InvalidInput` for what is a number elsewhere, as `nan`, `.5` or `1_000`: it is taken for neither.
+    Raises `InvalidInput` for what is one elsewhere, as `nan`, `.5`, `1_000` or `True`: it is taken for neither.
 
     >>> parsed_value("0.5"), parsed_value("3"), parsed_value("true"), parsed_value("good")
     (0.5, 3, True, 'good')
     """
     if text in ("true", "false"):
         return text == "true"
+    if text.lower() in ("true", "false"):
+        raise InvalidInput(f"{text!r} may be a truth value or a text; write {text.lower()}, or say --text")
     if re.fullmatch(r"-?(0|[1-9][0-9]*)", text):
         return int(text) if len(text) < 20 else float(text)
     if re.fullmatch(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", text):

@@ -93,8 +93,9 @@ def score_all(
     workers: int,
     again: bool,
     progress: Progress | bool | None,
+    stop: Callable[[], object] | None = None,
 ) -> Scoring:
-    """Score sessions, as `Repository.score_all` says."""
+    """Score sessions, as `Repository.score_all` says; `stop` is called where that is broken off: threads are waited for."""
     if isinstance(sessions, str):
         raise InvalidInput(f"give several sessions, not one text: [{sessions!r}]")
     if validate.index(workers, "workers") < 1:
@@ -106,7 +107,7 @@ def score_all(
         return _one(workspace, session_id, scorer, by, again=again)
 
     with moving(progress, "scoring") as move:
-        for number, (session_id, outcome) in enumerate(_outcomes(ids, one, workers), 1):
+        for number, (session_id, outcome) in enumerate(_outcomes(ids, one, workers, stop), 1):
             done[session_id] = outcome
             if move:
                 move(number, len(ids), session_id)
@@ -124,7 +125,10 @@ def _summed(ids: list[str], done: Mapping[str, list[Score] | Failed | None]) -> 
 
 
 def _outcomes(
-    ids: Iterable[str], one: Callable[[str], list[Score] | Failed | None], workers: int
+    ids: Iterable[str],
+    one: Callable[[str], list[Score] | Failed | None],
+    workers: int,
+    stop: Callable[[], object] | None,
 ) -> Iterator[tuple[str, list[Score] | Failed | None]]:
     """Yield each session with its scores, None where it had them, or what went wrong; as they come."""
     pool = ThreadPoolExecutor(workers, thread_name_prefix="trails-scoring")
@@ -136,6 +140,10 @@ def _outcomes(
             going[pool.submit(one, session_id)] = session_id
         while going:
             yield from _ended(going)
+    except BaseException:
+        if stop is not None:
+            stop()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
