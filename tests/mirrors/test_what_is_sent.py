@@ -121,8 +121,9 @@ def test_what_virtuoso_cannot_hold_is_told_by_how_it_is_written(value: ox.Litera
 
 
 def test_a_node_without_a_name_gets_one() -> None:
-    assert written([["_:a1", "<urn:p>", "_:b2"]], SERVERS["oxigraph"]) == [
-        "<urn:trails:mirror:blank:a1> <urn:p> <urn:trails:mirror:blank:b2> ."
+    assert written([["_:a1", "<urn:p>", "_:b2"], ["_:a1", "<urn:p>", "<urn:x>"]], SERVERS["oxigraph"]) == [
+        "<urn:trails:mirror:blank:a1> <urn:p> <urn:trails:mirror:blank:b2> .",
+        "<urn:trails:mirror:blank:a1> <urn:p> <urn:x> .",
     ]
 
 

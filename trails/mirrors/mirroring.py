@@ -123,6 +123,8 @@ class Mirror:
         """Whether this process was found to feed the mirror since it last sent something."""
         self._is_unsure = False
         """Whether a round was cut short, so that the mirror itself must be asked what it has."""
+        self._has: object = None
+        """What the store said of where it was when the mirror got all of it; None where it may lack something."""
         self._pending_triples = self._pending_size = self._triples = self._references = 0
         self._state = self._read_state()
         if anew:
@@ -291,10 +293,17 @@ class Mirror:
         if self._is_unsure:
             self._state = self._read_state()
         self._is_unsure = True
+        has, self._has = self._has, None
         self._check_writer()
-        done = self._round(progress)
-        self._is_unsure = False
+        now = self._moment()  # before anything is read: what comes meanwhile may be missing
+        done = self._round(progress) if has != now else Mirrored(self._state.position, 0, 0, 0, 0)
+        self._is_unsure, self._has = False, now
         return done
+
+    def _moment(self) -> object:
+        """Return what stands for all that the store holds: it grows with each commit, and changes where something goes."""
+        store = self._store.store
+        return store.number, store.token, store.log.reached
 
     def _round(self, progress: Progress | None) -> Mirrored:
         self._pending, self._pending_triples, self._pending_size, self._sending = [], 0, 0, None

@@ -46,6 +46,6 @@ def _parts(rows: Sequence[Sequence[str]], turns: dict[str, int]) -> list[ox.Name
         other
         for subject, _, value in rows
         for turn, other in ((subject, value), (value, subject))
-        if turn in turns and other.startswith(turn[:-1]) and other[len(turn) - 1] == "/"
+        if turn in turns and other.startswith(f"{turn[:-1]}/")
     ]
     return [ox.NamedNode(tsv.iri(each)) for each in dict.fromkeys(linked)]
