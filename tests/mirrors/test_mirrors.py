@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+import pyoxigraph as ox
 import pytest
 
 import trails
 from tests.support.sparql_servers import StandIn
-from trails import InvalidInput, Mirror, MirrorFailed, MirrorReport, Repository, queries
+from trails import InvalidInput, Mirror, Mirrored, MirrorFailed, MirrorReport, Repository, queries
 from trails.mirrors.content import same
 from trails.mirrors.endpoint import Endpoint
 from trails.store.contract import Solutions
@@ -95,6 +96,58 @@ def test_what_is_there_is_not_sent_again(store: Repository, stand_in: Make) -> N
     done = Mirror(store, server.url).sync()
     assert (done.triples, done.sessions, done.dropped) == (0, 0, 0)
     assert len(server.updates) == before + 1  # who feeds it now
+
+
+def test_a_store_to_which_nothing_came_is_not_read_again(
+    memory: Repository, stand_in: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list(history(memory))
+    mirror = Mirror(memory, stand_in().url)
+    first = mirror.sync()
+
+    def refuse(*_: object, **__: object) -> Any:
+        pytest.fail("the store was read")
+
+    with monkeypatch.context() as reading:
+        for name in ("quads", "query", "table"):
+            reading.setattr(memory.store, name, refuse)
+        assert mirror.sync() == Mirrored(first.position, 0, 0, 0, 0)
+    memory.set_label("plan", "later")
+    assert mirror.sync().triples > 0
+    assert mirror.verify().ok
+
+
+def test_a_server_that_was_away_and_is_back_as_it_was_before_gets_what_it_lost(
+    memory: Repository, stand_in: Make
+) -> None:
+    server = stand_in()
+    with memory.session("chat") as chat:
+        chat.append("user", "Hello")
+        chat.persist()
+        mirror = Mirror(memory, server.url)
+        mirror.sync()
+        backup = list(server.store)
+        chat.append("user", "Hello again")
+    mirror.sync()
+    server.cut = True
+    with pytest.raises(MirrorFailed):
+        mirror.sync()
+    server.cut = False
+    server.store.clear()
+    server.store.extend(backup)
+    assert mirror.sync().triples >= 10
+    assert mirror.verify().ok
+
+
+def test_a_graph_that_goes_without_a_commit_goes_from_the_mirror_too(memory: Repository, stand_in: Make) -> None:
+    server = stand_in()
+    with memory.session("chat") as chat:
+        chat.append("user", "Hello")
+    mirror = Mirror(memory, server.url)
+    mirror.sync()
+    assert memory.store.drop_graph(ox.NamedNode("urn:trails:session:chat")) == 10
+    assert mirror.sync().dropped == 1
+    assert "Hello" not in {each.object.value for each in server.store if isinstance(each.object, ox.Literal)}
 
 
 def test_turns_that_came_are_sent_and_not_the_session(memory: Repository, stand_in: Make) -> None:

@@ -15,7 +15,7 @@ import trails
 from tests.support.commands import Run, ok
 from tests.support.sparql_servers import StandIn
 from trails import InvalidInput, Mirror, MirrorFailed, Repository
-from trails.mirrors.endpoint import Away
+from trails.mirrors.endpoint import Away, Endpoint
 
 Make = Callable[..., StandIn]
 
@@ -122,3 +122,42 @@ def test_a_server_that_is_busy_is_away_and_one_that_refuses_is_not(
     with answering(status) as url, pytest.raises(MirrorFailed) as raised:
         Mirror(memory, url, server="oxigraph")
     assert isinstance(raised.value, Away) is is_away
+
+
+def test_a_request_is_sent_once_where_a_server_goes_on_with_one_challenge_and_again_where_it_makes_another() -> None:
+    nonces = ["n1", "n1", "n1", "n2", "n2"]
+    seen: list[tuple[str, str | None]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            told, nonce = self.headers.get("Authorization"), nonces[len(done)]
+            is_known = told is not None and f'nonce="{nonce}"' in told
+            seen.append((nonce, None if told is None else "known" if is_known else "stale"))
+            self.send_response(204 if is_known else 401)
+            if is_known:
+                done.append(nonce)
+            else:
+                self.send_header("WWW-Authenticate", f'Digest realm="x", nonce="{nonce}", qop="auth"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    done: list[str] = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        there = Endpoint(f"http://ann:s3cret@127.0.0.1:{server.server_address[1]}", server="oxigraph")
+        for _ in range(5):
+            there.update("INSERT DATA { <urn:a> <urn:b> 1 }")
+        server.shutdown()
+    assert seen == [
+        ("n1", None),
+        ("n1", "known"),
+        ("n1", "known"),
+        ("n1", "known"),
+        ("n2", "stale"),
+        ("n2", "known"),
+        ("n2", "known"),
+    ]

@@ -17,7 +17,7 @@ from trails import Mirror, Repository, vocab
 from trails.mirrors import updates
 from trails.mirrors.content import REFERENCE, written
 from trails.mirrors.servers import SERVERS
-from trails.mirrors.turns import turns_from
+from trails.mirrors.turns import turns_between
 from trails.store import EmbeddedStore
 from trails.store.contract import Change
 
@@ -121,8 +121,9 @@ def test_what_virtuoso_cannot_hold_is_told_by_how_it_is_written(value: ox.Litera
 
 
 def test_a_node_without_a_name_gets_one() -> None:
-    assert written([["_:a1", "<urn:p>", "_:b2"]], SERVERS["oxigraph"]) == [
-        "<urn:trails:mirror:blank:a1> <urn:p> <urn:trails:mirror:blank:b2> ."
+    assert written([["_:a1", "<urn:p>", "_:b2"], ["_:a1", "<urn:p>", "<urn:x>"]], SERVERS["oxigraph"]) == [
+        "<urn:trails:mirror:blank:a1> <urn:p> <urn:trails:mirror:blank:b2> .",
+        "<urn:trails:mirror:blank:a1> <urn:p> <urn:x> .",
     ]
 
 
@@ -133,9 +134,18 @@ def test_turns_are_read_from_an_index_up_to_the_first_gap() -> None:
     store = EmbeddedStore(None)
     quads = [ox.Quad(ox.NamedNode(f"urn:t/{n}"), vocab.INDEX, vocab.integer(n), GRAPH) for n in (0, 1, 2, 4)]
     store.commit(Change(add=quads))
-    ((rows, following),) = turns_from(store, GRAPH, 1)
+    ((rows, following),) = turns_between(store, GRAPH, 1, 9)
     assert (following, {row[0] for row in rows} >= {"<urn:t/1>", "<urn:t/2>"}) == (3, True)
-    assert list(turns_from(store, GRAPH, 3)) == []
+    assert list(turns_between(store, GRAPH, 3, 9)) == []
+
+
+def test_no_turn_is_read_from_the_end_on() -> None:
+    store = EmbeddedStore(None)
+    quads = [ox.Quad(ox.NamedNode(f"urn:t/{n}"), vocab.INDEX, vocab.integer(n), GRAPH) for n in range(4)]
+    store.commit(Change(add=quads))
+    ((rows, following),) = turns_between(store, GRAPH, 1, 3)
+    assert ({row[0] for row in rows}, following) == ({"<urn:t/1>", "<urn:t/2>"}, 3)
+    assert list(turns_between(store, GRAPH, 2, 2)) == []
 
 
 def test_more_turns_than_are_read_at_once_all_come(memory: Repository, stand_in: Make) -> None:
@@ -156,7 +166,8 @@ def test_more_turns_than_are_read_at_once_all_come(memory: Repository, stand_in:
     assert next(found)["n"].value == "1004"
 
 
-def test_what_belongs_to_a_turn_comes_with_it(memory: Repository, stand_in: Make) -> None:
+@pytest.mark.parametrize("others", [0, 1, 7])
+def test_what_belongs_to_a_turn_comes_with_it(memory: Repository, stand_in: Make, others: int) -> None:
     server = stand_in()
     chat = memory.create(id="chat")
     chat.append("user", "Which train?")
@@ -166,6 +177,8 @@ def test_what_belongs_to_a_turn_comes_with_it(memory: Repository, stand_in: Make
     calls = [{"id": f"c{n}", "name": "search", "arguments": {"q": n}} for n in range(2)]
     chat.append("assistant", "I look.", model="m-1", usage={"input_tokens": 3}, tool_calls=calls)
     chat.append("tool", "found", tool_call_id="c0")
+    for number in range(others):
+        chat.append("user", f"And {number}?")
     chat.persist()
     mirror.sync()
     kept = {quad.subject.value.partition("/")[2].partition("/")[2] for quad in server.store if quad.graph_name == GRAPH}

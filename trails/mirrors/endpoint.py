@@ -42,6 +42,29 @@ class _Basic(urllib.request.HTTPBasicAuthHandler):
 
 
 class _Digest(urllib.request.HTTPDigestAuthHandler):
+    """Answers a challenge, and goes on with it at the same address: else each request would be sent twice."""
+
+    def __init__(self, known: urllib.request.HTTPPasswordMgr) -> None:
+        super().__init__(known)
+        self._challenges: dict[str, dict[str, str]] = {}
+
+    def retry_http_digest_auth(self, req: urllib.request.Request, auth: str) -> Any:
+        told = urllib.request.parse_keqv_list(
+            list(filter(None, urllib.request.parse_http_list(auth.partition(" ")[2])))
+        )
+        self._challenges[req.full_url] = told
+        return super().retry_http_digest_auth(req, auth)
+
+    def http_request(self, req: urllib.request.Request) -> urllib.request.Request:
+        told = self._challenges.get(req.full_url)
+        if told is not None and not req.has_header(self.auth_header):
+            answer = self.get_authorization(req, told)
+            if answer:  # none where no name is known
+                req.add_unredirected_header(self.auth_header, f"Digest {answer}")
+        return req
+
+    https_request = http_request
+
     def http_error_401(self, req: Any, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage) -> Any:
         return _closing(
             fp, lambda: urllib.request.HTTPDigestAuthHandler.http_error_401(self, req, fp, code, msg, headers)

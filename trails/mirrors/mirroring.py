@@ -26,7 +26,7 @@ from trails.mirrors.comparing import MirrorReport, compare, named_graphs, noted
 from trails.mirrors.content import CATALOGUE, HAS_CATALOGUE, REFERENCE, STATE, as_held, digest, statements, written
 from trails.mirrors.endpoint import Endpoint, pages
 from trails.mirrors.servers import Kind
-from trails.mirrors.turns import turns_from
+from trails.mirrors.turns import turns_between
 from trails.session.repository import Repository
 
 Catalogue = Literal["default", "named"]
@@ -40,7 +40,7 @@ _SAID: Final = ox.NamedNode(f"{STATE.value}:said")
 _REFERRING: Final = f"^^{REFERENCE} ."
 _OURS: Final = "urn:trails:"
 _UNKNOWN: Final = -1
-"""The position of a mirror that cannot be gone on with, and the next turn of a session that is written as a whole."""
+"""The position of a mirror that cannot be gone on with, and the next or last turn of a session that is written as a whole."""
 _MOST: Final = 8_000_000
 """Characters of a request from which on it is sent."""
 
@@ -123,6 +123,8 @@ class Mirror:
         """Whether this process was found to feed the mirror since it last sent something."""
         self._is_unsure = False
         """Whether a round was cut short, so that the mirror itself must be asked what it has."""
+        self._has: object = None
+        """What the store said of where it was when the mirror got all of it; None where it may lack something."""
         self._pending_triples = self._pending_size = self._triples = self._references = 0
         self._state = self._read_state()
         if anew:
@@ -291,10 +293,17 @@ class Mirror:
         if self._is_unsure:
             self._state = self._read_state()
         self._is_unsure = True
+        has, self._has = self._has, None
         self._check_writer()
-        done = self._round(progress)
-        self._is_unsure = False
+        now = self._moment()  # before anything is read: what comes meanwhile may be missing
+        done = self._round(progress) if has != now else Mirrored(self._state.position, 0, 0, 0, 0)
+        self._is_unsure, self._has = False, now
         return done
+
+    def _moment(self) -> object:
+        """Return what stands for all that the store holds: it grows with each commit, and changes where something goes."""
+        store = self._store.store
+        return store.number, store.token, store.log.reached
 
     def _round(self, progress: Progress | None) -> Mirrored:
         self._pending, self._pending_triples, self._pending_size, self._sending = [], 0, 0, None
@@ -321,19 +330,14 @@ class Mirror:
         sessions = sum(map(iris.is_session, behind))
         return Mirrored(len(lines), sessions, self._triples, len(gone), self._references)
 
-    def _is_behind(self, graph: str, touched: dict[str, bool] | None) -> bool:
+    def _is_behind(self, graph: str, touched: dict[str, int] | None) -> bool:
         return touched is None or graph not in self._state.written or _owner(graph) in touched
 
-    def _write(self, graph: str, touched: dict[str, bool] | None) -> None:
-        start = self._state.following.get(graph)
-        if (
-            touched is not None
-            and touched.get(_owner(graph), False)
-            and start is not None
-            and start >= 0
-            and graph in self._state.written
-        ):
-            self._grow(graph, start)
+    def _write(self, graph: str, touched: dict[str, int] | None) -> None:
+        start = self._state.following.get(graph, _UNKNOWN)
+        end = _UNKNOWN if touched is None else touched.get(_owner(graph), _UNKNOWN)
+        if start >= 0 and end >= 0 and graph in self._state.written:
+            self._grow(graph, start, end)
         else:
             self._write_whole(graph)
 
@@ -355,10 +359,10 @@ class Mirror:
             self._state.following[graph] = following
         self._state.written[graph] = mark
 
-    def _grow(self, graph: str, start: int) -> None:
-        """Add the turns of a session from an index on."""
+    def _grow(self, graph: str, start: int, end: int) -> None:
+        """Add the turns of a session from an index to another."""
         node, index = ox.NamedNode(graph), start
-        for rows, following in turns_from(self._store.store, node, start):
+        for rows, following in turns_between(self._store.store, node, start, end):
             self._add(node, written(rows, self._to.server))
             index = following
         if index == start:
@@ -418,9 +422,12 @@ def _owner(graph: str) -> str:
     return iris.session(iris.session_id(graph)) if graph.startswith("urn:trails:session:") else graph
 
 
-def _touched(lines: Sequence[str]) -> dict[str, bool] | None:
-    """Return what lines of a log tell of, by IRI, and whether that only got more turns; None where it may be anything."""
-    found: dict[str, bool] = {}
+def _touched(lines: Sequence[str]) -> dict[str, int] | None:
+    """Return what lines of a log tell of, by IRI; None where it may be anything.
+
+    Of what only got more turns, it is how many its transcript has then; of all else, `_UNKNOWN`.
+    """
+    found: dict[str, int] = {}
     for line in lines:
         try:
             leaf, _ = leaves.parse(line)
@@ -429,7 +436,8 @@ def _touched(lines: Sequence[str]) -> dict[str, bool] | None:
         if leaf.session_iri == "-":
             return None
         about = _owner(leaf.session_iri)
-        found[about] = found.get(about, True) and leaf.kind == "turns"
+        only_grew = leaf.kind == "turns" and found.get(about) != _UNKNOWN
+        found[about] = leaf.count if only_grew else _UNKNOWN
         if leaf.kind == "redact" and not iris.is_session(leaf.session_iri):
             return None
     return found
