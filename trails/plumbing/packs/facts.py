@@ -15,7 +15,7 @@ from trails.model import NO_FACTS, PLAIN_RESULT, Facts, ModelCall, ToolCall, Too
 
 _RARE: Final = {"compaction", "meta_withheld", "quoted_from", "derived_from", "withheld"}
 _NOTHING: Final = 0
-"""Stands for no facts, and is their number."""
+"""Stands for no facts, and is their number; among facts it stands for no calls, answers or source ids."""
 
 
 def encode(facts: Sequence[Facts]) -> tuple[bytes, str]:
@@ -24,7 +24,7 @@ def encode(facts: Sequence[Facts]) -> tuple[bytes, str]:
     >>> encode([NO_FACTS, NO_FACTS])
     (b'\\x00\\x00', '')
     >>> encode([Facts(source_ids=("a",)), NO_FACTS, Facts(source_ids=("a",))])
-    (b'\\x01\\x00\\x01', '[[],[0,[null,[],[],["a"],null]]]')
+    (b'\\x01\\x00\\x01', '[[],[0,[null,0,0,["a"],null]]]')
     """
     models: dict[Any, int] = {}
     said: dict[Any, int] = {_NOTHING: _NOTHING}
@@ -42,9 +42,9 @@ def _short(facts: Facts, models: dict[Any, int]) -> Any:
         return facts.model_dump_json(exclude_defaults=True)
     return (
         None if model is None else models.setdefault((model.model, model.usage_json, model.stop_reason), len(models)),
-        tuple([(call.id, call.name, call.arguments, call.withheld) for call in facts.tool_calls]),
-        tuple([(result.call_id, result.is_error) for result in facts.tool_results]),
-        facts.source_ids,
+        tuple([(call.id, call.name, call.arguments, call.withheld) for call in facts.tool_calls]) or _NOTHING,
+        tuple([(result.call_id, result.is_error) for result in facts.tool_results]) or _NOTHING,
+        facts.source_ids or _NOTHING,
         facts.meta_json,
     )
 
@@ -67,7 +67,7 @@ class Recorded:
     def of(self, numbers: bytes) -> list[Facts]:
         """Return the facts that some turns have by their numbers.
 
-        >>> Recorded('[[],[0,[null,[],[],["a"],null]]]').of(b"\\x01\\x00")[0].source_ids
+        >>> Recorded('[[],[0,[null,0,0,["a"],null]]]').of(b"\\x01\\x00")[0].source_ids
         ('a',)
         """
         made, said = self._made, self._said
@@ -90,9 +90,9 @@ class Recorded:
             values = _NONE.copy()
             if model is not None:
                 values["model_call"] = models[model]
-            for call_id, name, arguments, withheld in asked:
+            for call_id, name, arguments, withheld in asked or ():
                 calls.append({"id": call_id, "name": name, "arguments": arguments, "withheld": withheld})
-            for call_id, is_error in answered:
+            for call_id, is_error in answered or ():
                 result = _PLAIN.copy()
                 result["call_id"] = call_id
                 result["is_error"] = is_error
