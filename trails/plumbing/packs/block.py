@@ -193,11 +193,8 @@ class Block:
     def said(self, start: int, end: int) -> Iterator[tuple[int, str, str, str, bool]]:
         """Yield index, role, branch, text and whether that is JSON, of the turns from an index to another, exclusive."""
         within = slice(start - self.start, end - self.start)
-        kinds = [self._of_kinds[each] for each in self._kinds[within]]
-        for index, (role, branch, _, structured, _), text in zip(
-            range(start, end), kinds, self._texts_of(within), strict=True
-        ):
-            yield index, role, branch, text, structured
+        role, branch, _, structured, _ = self._kinds_of(within)
+        return zip(range(start, end), role, branch, self._texts_of(within), structured, strict=True)
 
     def spoken(self, start: int, end: int) -> Iterator[tuple[int, str, str, bool, bool, Facts]]:
         """Yield what a model may be shown of the turns from an index to another, exclusive: half the work of making them.
@@ -205,11 +202,15 @@ class Block:
         That is index, role, text, whether that is JSON, whether it was taken out, and what is recorded with the turn.
         """
         within = slice(start - self.start, end - self.start)
-        kinds = [self._of_kinds[each] for each in self._kinds[within]]
-        for index, (role, _, _, structured, redacted), text, recorded in zip(
-            range(start, end), kinds, self._texts_of(within), self._facts_of(within), strict=True
-        ):
-            yield index, role, text, structured, redacted, recorded
+        role, _, _, structured, redacted = self._kinds_of(within)
+        texts, recorded = self._texts_of(within), self._facts_of(within)
+        return zip(range(start, end), role, texts, structured, redacted, recorded, strict=True)
+
+    def _kinds_of(self, within: slice) -> Iterator[Iterator[Any]]:
+        """Yield what many turns have in common, each part of it for each turn."""
+        kinds = self._kinds[within]
+        for each in zip(*self._of_kinds, strict=True):
+            yield map(each.__getitem__, kinds)
 
     def _times_of(self, within: slice) -> list[datetime | None]:
         times = self._times[within.start * _TIME.size : within.stop * _TIME.size]
