@@ -229,20 +229,27 @@ class Reader:
         """Return what packs hold of a run, and the turns after it, where a pack holds the first of them; else None.
 
         Those that the packs hold are counted in the store, which looks through all of the session: once, until something
-        is removed from the store. Turns are only ever added behind the last one.
+        is removed from the store. Turns are only ever added behind the last one; whether there are any is asked again once
+        something was committed.
         """
         (packed,) = self._packed([run])
         if self._packs is None or not packed:
             return None
-        held = Segment(run.record, run.start, packed[-1].end)
-        token = self._store.token  # before the turns are counted: one that is taken out meanwhile shows next time
+        end = packed[-1].end
+        held = Segment(run.record, run.start, end)
+        token, number = (
+            self._store.token,
+            self._store.number,
+        )  # before the turns are counted: what comes or goes shows next time
         if self._packs.were_counted(held, token):
-            is_all = held.end == run.end or not self.goes_on(run.record.id, packed[-1].end)
-            return packed, [] if is_all else self._noted(Segment(run.record, packed[-1].end, run.end))
-        parts, rest = self._with_rest(run, packed)
-        if parts:
-            self._packs.note_count(held, token)
-        return parts, rest
+            if end == run.end or self._packs.were_all(held, number):
+                return packed, []
+            rest = self._noted(Segment(run.record, end, run.end)) if self.goes_on(run.record.id, end) else []
+        else:
+            packed, rest = self._with_rest(run, packed)
+        if packed:
+            self._packs.note_count(held, token, number if run.end is None and not rest else None)
+        return packed, rest
 
     def packed_turns(self, run: Segment) -> list[Turn] | None:
         """Return the turns of a run where a pack holds all of them; else None. That the store has the last one is enough."""

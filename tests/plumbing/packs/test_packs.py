@@ -221,6 +221,39 @@ def test_the_turns_of_contexts_are_counted_once_until_something_is_removed(place
         assert counted == [8]
 
 
+def test_turns_that_a_fork_does_not_inherit_are_shown_of_its_parent(place: Path) -> None:
+    compacted(place)
+    with trails.open(place) as store:
+        say(store.load("plan").fork(id="child"), "x")
+        store.workspace.packs._writes = False
+        say(store.load("plan"), "m", "n")
+        assert [part.text for part in store.context("child").parts] == ["S", *"ijkl", "x"]
+        assert [shown(store) for _ in range(2)] == [["S", *"ijklmn"]] * 2
+
+
+def test_whether_turns_came_is_asked_once_until_something_is_committed(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    goes_on = Reader.goes_on
+
+    def noted(reader: Reader, session_id: str, index: int) -> bool:
+        asked.append(index)
+        return goes_on(reader, session_id, index)
+
+    monkeypatch.setattr(Reader, "goes_on", noted)
+    compacted(place)
+    with trails.open(place) as store:
+        plan, other = store.load("plan"), store.create(id="other")
+        assert [shown(store) for _ in range(3)] == [["S", *"ijkl"]] * 3
+        assert asked == []
+        say(other, "hi")
+        assert [shown(store) for _ in range(3)] == [["S", *"ijkl"]] * 3
+        assert asked == [13]
+        say(plan, "m")
+        assert [shown(store) for _ in range(2)] == [["S", *"ijklm"]] * 2
+
+
 @pytest.mark.parametrize("index", [9, 11, 13])
 def test_a_turn_that_vanished_is_missed_by_a_context_that_was_counted_before(place: Path, index: int) -> None:
     compacted(place)

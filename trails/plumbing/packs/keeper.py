@@ -97,7 +97,7 @@ class Packs:
         self._lock = threading.RLock()
         self._waiting: dict[str, _Waiting] = {}
         self._held = self._held_bytes = 0
-        self._counted: dict[tuple[str, int, int | None], object] = {}
+        self._counted: dict[tuple[str, int, int | None], tuple[object, int | None]] = {}
         self._erasing = 0
         self._pid = os.getpid()
         self.epoch = 0
@@ -140,15 +140,25 @@ class Packs:
             return None
         return last if last is not None and _is_of(last, record) and self._is_true(last) else None
 
-    def note_count(self, run: Segment, token: object) -> None:
-        """Take note that the store, when it gave a token, had as many turns in a run as packs hold."""
+    def note_count(self, run: Segment, token: object, number: int | None) -> None:
+        """Take note that the store, when it gave a token, had as many turns in a run as packs hold.
+
+        `number` is that of its last commit then, where it had no turns behind them; else None.
+        """
         if len(self._counted) >= _COUNTED:
             self._counted = {}
-        self._counted[run.record.id, run.start, run.end] = token
+        self._counted[run.record.id, run.start, run.end] = token, number
 
     def were_counted(self, run: Segment, token: object) -> bool:
         """Tell whether that was noted of a run, and nothing was removed from the store since."""
-        return self._counted.get((run.record.id, run.start, run.end)) == token
+        return self._noted_of(run)[0] == token
+
+    def were_all(self, run: Segment, number: int) -> bool:
+        """Tell whether it was noted that no turns were behind a run, and nothing was committed since."""
+        return self._noted_of(run)[1] == number
+
+    def _noted_of(self, run: Segment) -> tuple[object, int | None]:
+        return self._counted.get((run.record.id, run.start, run.end), (None, None))
 
     @property
     def _usable(self) -> Path | None:
