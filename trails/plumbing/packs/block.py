@@ -180,17 +180,20 @@ class Block:
         """Whether it holds nothing of its turns beyond their texts, and nothing was taken out of those."""
         return not self._recorded and not any(each & _REDACTED for each in self._flags)
 
-    def columns(self) -> tuple[list[str], list[tuple[str, str, str]], list[int | None], list[str], list[bool]]:
-        """Return of all turns, but for what is recorded with them beyond their texts: the digest; role, branch and author;
-        the time in microseconds since 1970; the text; whether that is JSON.
+    def plain(self) -> list[tuple[str, tuple[str, str, str], int | None, str, bool]]:
+        """Return of each turn, but for what is recorded with it beyond its text: its digest; its role, branch and author; its
+        time in microseconds since 1970; its text; whether that is JSON.
         """
         digests, whole = self._digests.hex(), slice(0, self.count)
-        return (
-            [digests[at : at + 2 * _DIGEST] for at in range(0, len(digests), 2 * _DIGEST)],
-            list(zip(self._roles, self._branches, self._authors, strict=True)),
-            [None if time == _UNKNOWN else time for time in self._times],
-            self._texts_of(whole),
-            [each & _STRUCTURED != 0 for each in self._flags],
+        return list(
+            zip(
+                [digests[at : at + 2 * _DIGEST] for at in range(0, len(digests), 2 * _DIGEST)],
+                zip(self._roles, self._branches, self._authors, strict=True),
+                [None if time == _UNKNOWN else time for time in self._times],
+                self._texts_of(whole),
+                [each & _STRUCTURED != 0 for each in self._flags],
+                strict=True,
+            )
         )
 
     def said(self, start: int, end: int) -> Iterator[tuple[int, str, str, str, bool]]:
