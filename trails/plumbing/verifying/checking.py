@@ -125,11 +125,14 @@ class _Checking:
             if row.redacted and row.digest not in self._known.redacted:
                 what = f"turn {row.index} lost its content, and no redaction was logged"
                 self.found.add("unlogged", record.id, what, row.index)
-        quads = self._count(record)
+        quads = self._count(record) if self._basis.counts else as_written.quads_of(rows, beyond)
         seen = as_written.Seen(record, rows, beyond, quads)
         is_written = as_written.is_as_written(seen, lambda: self._inherited(record), self._is_said)
         if not is_written:
             self._walk(record, rows)
+            quads = self._count(record)
+        elif not self._basis.counts:
+            self.assumed[record.id] = quads
         if self._basis.derived is not None:
             self.told[record.id] = self._basis.derived.of(seen, is_written=is_written)
         self._beside(record, {row.iri for row in rows})
