@@ -57,11 +57,7 @@ def epoch_microseconds(time: datetime) -> int:
 
 
 def _hash(tag: bytes, *fields: bytes) -> str:
-    return _hash_framed(tag, *map(framed, fields))
-
-
-def _hash_framed(tag: bytes, *fields: bytes) -> str:
-    return hashlib.sha256(tag + b"".join(fields)).hexdigest()
+    return hashlib.sha256(tag + b"".join(map(framed, fields))).hexdigest()
 
 
 def framed(field: bytes) -> bytes:
@@ -80,7 +76,9 @@ def salted(kind: str, salt: str, text: str) -> str:
 
     `kind` says what the text is (`text`, `json`, `arguments`, `meta`, `request`, `prompt`), so that one can't stand for another.
     """
-    return _hash_framed(b"trails/salted/1", _name(kind), framed(salt.encode()), framed(text.encode()))
+    bits, said = salt.encode(), text.encode()
+    parts = (b"trails/salted/1", _name(kind), _LENGTH(len(bits)), bits, _LENGTH(len(said)), said)
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def score_digest(said: Iterable[tuple[str, str, str]]) -> str:
@@ -225,15 +223,21 @@ def names(branch: str, role: str, author: str) -> bytes:
 
 def chained(previous: str, index: str, named: bytes, time: int | None, content: str, *, facts: str = "") -> str:
     """Return `turn_digest` of parts as they are read: the index in digits, the `names`, the time in microseconds since 1970."""
-    return _hash_framed(
+    before, at, said = previous.encode(), index.encode(), content.encode()
+    when = b"" if time is None else b"%d" % time
+    parts = (
         b"trails/turn/1",
-        framed(previous.encode()),
-        framed(index.encode()),
+        *(_LENGTH(len(before)), before),
+        *(_LENGTH(len(at)), at),
         named,
-        framed(b"" if time is None else b"%d" % time),
-        framed(content.encode()),
-        framed(facts.encode()),
+        *(_LENGTH(len(when)), when),
+        *(_LENGTH(len(said)), said),
+        framed(facts.encode()) if facts else _NOTHING,
     )
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+_NOTHING: Final = framed(b"")
 
 
 def standing_digest(

@@ -140,3 +140,22 @@ def children() -> list[str]:
     if not tasks.exists():
         return []
     return [child for task in tasks.iterdir() for child in (task / "children").read_text().split()]
+
+
+def test_plain_turns_are_left_to_threads_until_there_are_far_more_of_them(
+    place: Path, many: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with trails.open(place, create=True, durability="process") as store:
+        session = store.create(id="plan")
+        for number in range(100):
+            session.append("user", f"{number}")
+        session.persist()
+        assert (store.verify().ok, many) == (True, [])
+        monkeypatch.setattr(beside, "MANY_PLAIN", 100)
+        assert (store.verify().ok, many) == (True, [1])
+
+
+def test_the_longest_sessions_are_begun_first_and_short_ones_share_a_piece() -> None:
+    turns = {"a": 100, "b": 700, "c": 499, "d": 0, "e": 500, "f": 1}
+    assert beside._pieces(turns) == [["b"], ["e"], ["c", "a"], ["f", "d"]]
+    assert beside._pieces({}) == []

@@ -195,20 +195,14 @@ class Block:
         """Whether it holds nothing of its turns beyond their texts, and nothing was taken out of those."""
         return not any(self._numbers) and not any(redacted for *_, redacted in self._of_kinds)
 
-    def columns(self) -> tuple[list[str], list[tuple[str, str, str]], list[datetime | None], list[str], list[bool]]:
-        """Return of all turns, but for what is recorded with them beyond their texts: the digest; role, branch and author;
-        the time; the text; whether that is JSON.
+    def plain(self) -> list[tuple[str, tuple[str, str, str], datetime | None, str, bool]]:
+        """Return of each turn, but for what is recorded with it beyond its text: its digest; its role, branch and author; its
+        time; its text; whether that is JSON.
         """
         whole = slice(0, self.count)
-        who = [(role, branch, author) for role, branch, author, _, _ in self._of_kinds]
-        structured = [each for _, _, _, each, _ in self._of_kinds]
-        return (
-            self._digests_of(whole),
-            [who[each] for each in self._kinds],
-            self._times_of(whole),
-            self._texts_of(whole),
-            [structured[each] for each in self._kinds],
-        )
+        role, branch, author, structured, _ = self._kinds_of(whole)
+        who, times, texts = zip(role, branch, author, strict=True), self._times_of(whole), self._texts_of(whole)
+        return list(zip(self._digests_of(whole), who, times, texts, structured, strict=True))
 
     def said(self, start: int, end: int) -> Iterator[tuple[int, str, str, str, bool]]:
         """Yield index, role, branch, text and whether that is JSON, of the turns from an index to another, exclusive."""

@@ -116,6 +116,11 @@ class Seen(NamedTuple):
     """How many there are in all."""
 
 
+def quads_of(rows: Sequence[StoredTurn], beyond: Sequence[Row]) -> int:
+    """Return how many quads a graph has that holds turns, and what was read beside what every turn has, and nothing else."""
+    return _OF_EVERY_TURN * len(rows) + sum(row.time is not None for row in rows) + len(beyond)
+
+
 def answered(seen: Seen) -> dict[str, str]:
     """Return by the IRI of a tool's answer that of the call which it answers."""
     return {tsv.iri(subject): tsv.iri(value) for subject, prop, value in seen.beyond if prop == _ANSWERED}
@@ -130,7 +135,7 @@ def is_as_written(seen: Seen, inherited: Callable[[], Sequence[Turn]], is_said: 
     rows, beyond = seen.rows, seen.beyond
     if len({row.iri for row in rows}) != len(rows):
         return False
-    if seen.quads != _OF_EVERY_TURN * len(rows) + sum(row.time is not None for row in rows) + len(beyond):
+    if seen.quads != quads_of(rows, beyond):
         return False
     if any(row.redacted and row.text for row in rows) or any(prop in _OF_COPIES for _, prop, _ in beyond):
         return False

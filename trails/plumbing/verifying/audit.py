@@ -135,10 +135,12 @@ class _Audit:
         Without `counts`, nobody looks yet for quads that are too many in the graphs of plain turns: see `_graphs`.
         """
         basis = self._basis(counts=counts)
-        wanted = [each for each in self._records if changed is None or each in changed]
-        total = sum(self._logged_turns(self._records[each]) for each in wanted)
-        rows = [check_rows(basis, self._records.keys() - set(wanted))]
-        for checked in chain_of(rows, beside.checked(basis, wanted, total)):
+        wanted = {
+            name: self._logged_turns(each) for name, each in self._records.items() if changed is None or name in changed
+        }
+        total = sum(wanted.values())
+        rows = [check_rows(basis, self._records.keys() - wanted.keys())]
+        for checked in chain_of(rows, beside.checked(basis, wanted)):
             self.sessions += checked.sessions
             self.turns += checked.turns
             self._quads += checked.quads

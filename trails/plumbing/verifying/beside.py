@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -15,12 +15,19 @@ from trails.plumbing.reader import Reader
 from trails.plumbing.verifying.checking import Basis, Checked, check
 from trails.plumbing.verifying.derived import Derived
 from trails.plumbing.verifying.known import known
+from trails.store.contract import QuadStore
 from trails.store.view import ViewStore, seen_at
 
 MANY: Final = 20_000
 """Turns from which on processes are started: that takes as long as some thousand turns."""
+MANY_PLAIN: Final = 400_000
+"""The same where turns are plain. The engine works for most of that time, and threads share what it has unpacked: so they keep
+two cores busy, and processes are for more of those.
+"""
+_PLAIN: Final = 12
+"""Quads a turn, of all that a store has, up to which most turns are plain: such a one has ten."""
 _PIECE: Final = 500
-"""Turns, by their sessions' average, that a process is given at a time."""
+"""Turns that a process is given at a time, at least."""
 
 
 class Given(NamedTuple):
@@ -34,13 +41,13 @@ class Given(NamedTuple):
     counts: bool
 
 
-def checked(basis: Basis, session_ids: Iterable[str], turns: int) -> Iterator[Checked]:
-    """Yield what comes of sessions, some at a time; `turns` is about how many they have."""
-    left = dict.fromkeys(session_ids)
+def checked(basis: Basis, turns: Mapping[str, int]) -> Iterator[Checked]:
+    """Yield what comes of sessions, some at a time; `turns` is by session about how many it has."""
+    left, total = dict(turns), sum(turns.values())
     place = seen_at(basis.store)
-    if left and place is not None and turns >= MANY and (processes := workers.count()):
+    if left and place is not None and total >= _least(basis.store, total) and (processes := workers.count()):
         with suppress(workers.WorkersFailed):  # what they did not come to is done here
-            for piece, done in workers.each(_BEGIN, _given(basis, place), _pieces(list(left), turns), processes):
+            for piece, done in workers.each(_BEGIN, _given(basis, place), _pieces(left), processes):
                 for session_id in piece:
                     del left[session_id]
                 yield done
@@ -49,9 +56,21 @@ def checked(basis: Basis, session_ids: Iterable[str], turns: int) -> Iterator[Ch
         yield from pool.map(lambda session_id: check(basis, [session_id]), left)
 
 
-def _pieces(session_ids: Sequence[str], turns: int) -> list[Sequence[str]]:
-    size = max(1, _PIECE * len(session_ids) // max(turns, 1))
-    return [session_ids[at : at + size] for at in range(0, len(session_ids), size)]
+def _least(store: QuadStore, turns: int) -> int:
+    """Return from how many turns on processes are worth it for a store that has so many."""
+    return MANY if turns < MANY or len(store) > _PLAIN * turns else MANY_PLAIN
+
+
+def _pieces(turns: Mapping[str, int]) -> list[Sequence[str]]:
+    """Return sessions as pieces of work, the longest first: else all might wait for one that is begun last."""
+    pieces, piece, size = list[Sequence[str]](), list[str](), 0
+    for session_id in sorted(turns, key=turns.__getitem__, reverse=True):
+        piece.append(session_id)
+        size += turns[session_id]
+        if size >= _PIECE:
+            pieces.append(piece)
+            piece, size = [], 0
+    return [*pieces, piece] if piece else pieces
 
 
 _BEGIN: Final = f"{__name__}:begin"

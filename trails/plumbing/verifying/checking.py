@@ -103,10 +103,10 @@ class _Checking:
         turns = plain.look(record, table, previous, self._known.stands_as)
         if turns is None or (self._basis.counts and self._count(record) != turns.quads):
             return self._any_turns(record, table, previous)
-        self._against_log(record, dict(enumerate(turns.digests, record.starts_at)))
+        self._against_log(record, turns.digests(record.starts_at))
         if self._basis.derived is not None:
             self.told[record.id] = self._basis.derived.of_plain(record, turns)
-        self._beside(record, {row[0][1:-1] for row in turns.rows})
+        self._beside(record, turns.iris())
         if not self._basis.counts:
             self.assumed[record.id] = turns.quads
         return len(turns.rows), turns.quads
@@ -125,11 +125,14 @@ class _Checking:
             if row.redacted and row.digest not in self._known.redacted:
                 what = f"turn {row.index} lost its content, and no redaction was logged"
                 self.found.add("unlogged", record.id, what, row.index)
-        quads = self._count(record)
+        quads = self._count(record) if self._basis.counts else as_written.quads_of(rows, beyond)
         seen = as_written.Seen(record, rows, beyond, quads)
         is_written = as_written.is_as_written(seen, lambda: self._inherited(record), self._is_said)
         if not is_written:
             self._walk(record, rows)
+            quads = self._count(record)
+        elif not self._basis.counts:
+            self.assumed[record.id] = quads
         if self._basis.derived is not None:
             self.told[record.id] = self._basis.derived.of(seen, is_written=is_written)
         self._beside(record, {row.iri for row in rows})
@@ -170,8 +173,9 @@ class _Checking:
                 what = "is gone" if count - 1 not in digest_at else "is another one"
                 self.found.add("rolled-back", record.id, f"turn {count - 1}, which was logged, {what}", count - 1)
                 return log
-        own = {index: digest for index, digest in digest_at.items() if index >= record.starts_at}
-        if log.came_back_with_others(own, record.starts_at):
+        if log.former and log.came_back_with_others(
+            {index: digest for index, digest in digest_at.items() if index >= record.starts_at}, record.starts_at
+        ):
             self.found.add("logged-twice", record.id, "was deleted and came back with other turns")
         known = log.heads[-1][0] if log.heads else record.starts_at
         if digest_at and max(digest_at) >= known:

@@ -28,30 +28,35 @@ _OF_EVERY_TURN: Final = 9
 """How many quads every plain turn has, beside its time, which may be unknown: `sealed_turns` asks for each of them."""
 
 
+Said = tuple[str, Who, int | None, str, bool]
+"""Of a turn: its digest, who said it, when (microseconds since 1970 in UTC), its text, and whether that is JSON."""
+
+
 class Plain(NamedTuple):
     """The turns of a session, from the first that it owns on: all that stand there, whole and as they were written."""
 
     rows: Sequence[Row]
-    digests: Sequence[str]
-    who: Sequence[Who]
-    times: Sequence[int | None]
-    """Microseconds since 1970 in UTC."""
-    texts: Sequence[str]
-    structured: Sequence[bool]
+    said: Sequence[Said]
 
     @property
     def quads(self) -> int:
         """How many quads a session has that holds these turns and nothing else."""
-        return (_OF_EVERY_TURN + 1) * len(self.rows) - self.times.count(None)
+        return (_OF_EVERY_TURN + 1) * len(self.said) - sum(each[2] is None for each in self.said)
+
+    def digests(self, start: int) -> dict[int, str]:
+        """Return the digests by index, from the first one's index on."""
+        return {index: each[0] for index, each in enumerate(self.said, start)}
+
+    def iris(self) -> frozenset[str]:
+        """Return the IRIs of the turns."""
+        return frozenset([row[0][1:-1] for row in self.rows])
 
     def is_said_by(self, blocks: Sequence[Block]) -> bool:
         """Tell whether blocks of a pack, which go on from one another from its first turn on, say the same of these turns."""
         at = 0
         for block in blocks:
-            within = slice(at, at + block.count)
-            own = tuple(each[within] for each in (self.digests, self.who, self.times, self.texts, self.structured))
-            told, who, times, texts, structured = block.columns()
-            if not block.is_plain or (told, who, [micros(time) for time in times], texts, structured) != own:
+            told = [(digest, who, micros(time), text, whether) for digest, who, time, text, whether in block.plain()]
+            if not block.is_plain or told != self.said[at : at + block.count]:
                 return False
             at += block.count
         return True
@@ -75,30 +80,24 @@ def _index(row: Row) -> int:
 
 
 def _looked(record: SessionRecord, rows: Sequence[Row], previous: str, named: Collection[str]) -> Plain | None:
-    found = Plain(rows, [], [], [], [], [])
-    iri, known, seconds = record.iri, dict[Who, tuple[Who, bytes] | None](), dict[str, int]()
+    said: list[Said] = []
+    start, known, seconds = f"<{record.iri}/", dict[Who, tuple[Who, bytes] | None](), dict[str, int]()
+    content, chained, noted = digests.content_digest, digests.chained, said.append
     for wanted, (turn, index, role, value, author, digest, salt, branch, time) in enumerate(rows, record.starts_at):
-        if index != f"{wanted}":
-            return None
         said_by = role, branch, author
         if said_by not in known:
             known[said_by] = _known(record, said_by)
-        if (who := known[said_by]) is None:
-            return None
+        who = known[said_by]
         text, structured, redacted = tsv.content(value)
-        if redacted:
+        if who is None or redacted or index != f"{wanted}":
             return None
         when = _micros(time, seconds) if time else None
-        content = digests.content_digest(text, tsv.string(salt), structured=structured)
-        previous = digests.chained(previous, index, who[1], when, content)
-        if digest != f'"{previous}"' or turn != f"<{iri}/{index}-{previous[:16]}>" or previous in named:
+        made = content(text, tsv.string(salt), structured=structured)
+        previous = chained(previous, index, who[1], when, made)
+        if digest != f'"{previous}"' or turn != f"{start}{index}-{previous[:16]}>" or previous in named:
             return None
-        found.digests.append(previous)  # type: ignore[attr-defined] # lists, as they were made above
-        found.who.append(who[0])  # type: ignore[attr-defined]
-        found.times.append(when)  # type: ignore[attr-defined]
-        found.texts.append(text)  # type: ignore[attr-defined]
-        found.structured.append(structured)  # type: ignore[attr-defined]
-    return found
+        noted((previous, who[0], when, text, structured))
+    return Plain(rows, said)
 
 
 def _known(record: SessionRecord, row: Who) -> tuple[Who, bytes] | None:
