@@ -38,7 +38,17 @@ NINE: list[Answer] = [
     ("first-difference", {"session": "solo", "other": "tail"}, "index session_turn other_turn other_owner", [
         (4, None, "tail#4", "tail"),
     ]),
-    ("first-difference", {"session": "recipes", "other": "plan"}, "index", [(0,)]),
+    # nothing is shared: the first turns differ, and of what has no turns there is none
+    ("first-difference", {"session": "recipes", "other": "plan"}, "index session_turn session_owner other_turn other_owner", [
+        (0, "recipes#0", "recipes", "plan#0", "plan"),
+    ]),
+    ("first-difference", {"session": "chat", "other": "dinner"}, "index session_turn session_owner other_turn other_owner", [
+        (0, None, None, "plan#0", "plan"),
+    ]),
+    # both inherit the turns 0 and 1 from plan, and dinner 2 as well
+    ("first-difference", {"session": "solo", "other": "dinner"}, "index session_turn session_owner other_turn other_owner", [
+        (2, "solo#2", "solo", "plan#2", "plan"),
+    ]),
     ("first-difference", {"session": "tail", "other": "tail"}, "index", []),
     # 23 + 7 + 4 characters are plan's first three turns, 7 and 21 solo's own two
     ("shared-turns", {}, "session parent at own shared characters", [

@@ -42,6 +42,7 @@ DAMAGED: list[Answer] = [
         ("holes", "doubled", 4, 4, 2),
         ("late", "gap", 2, 2, 1),
     ]),
+    ("index-gaps", {"session": ["holes", "stem"]}, "what index through turns", [("gap", 1, 2, 2), ("doubled", 4, 4, 2)]),
     ("index-gaps", {"session": "stem"}, "index", []),
     ("orphans", {}, "what subject missing by", [
         ("fork", "leaf", "lost", None),
