@@ -456,6 +456,71 @@ def test_what_is_redacted_is_in_no_pack_when_the_call_returns(place: Path) -> No
         assert store.verify().ok
 
 
+def put_index_back(place: Path, older: Path) -> None:
+    """Put an older folder of packs in the place of what is there, as somebody does who copies files."""
+    shutil.rmtree(place / maintenance.INDEX)
+    shutil.copytree(older, place / maintenance.INDEX)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_an_older_pack_that_was_put_back_gives_nothing_of_what_was_redacted_since(
+    place: Path, tmp_path: Path, read_only: bool
+) -> None:
+    fill(place)
+    older = shutil.copytree(place / maintenance.INDEX, tmp_path / "older")
+    with trails.open(place) as store:
+        store.redact("plan", 2)
+    put_index_back(place, older)
+    with trails.open(place, read_only=read_only) as store:
+        assert store.load("plan")[2].redacted
+        assert store.replay("plan")[2]["content"] != f"turn {MARKED} 2"
+        assert f"turn {MARKED} 2" not in str(store.context("plan").openai())
+        assert store.verify().ok
+
+
+def test_an_older_pack_that_was_put_back_names_no_author_whose_name_was_taken_out(place: Path, tmp_path: Path) -> None:
+    with trails.open(place, create=True) as store:
+        say(store.create(id="plan", principal=MARKED), "one", "two")
+    older = shutil.copytree(place / maintenance.INDEX, tmp_path / "older")
+    with trails.open(place) as store:
+        store.redact_matching(MARKED)
+    put_index_back(place, older)
+    with trails.open(place) as store:
+        assert [turn.author for turn in store.load("plan").turns] == ["redacted", "redacted"]
+
+
+def test_an_older_pack_of_a_session_of_which_nothing_was_taken_out_is_read(
+    place: Path, tmp_path: Path, read: list[Segment]
+) -> None:
+    turns = fill(place)
+    with trails.open(place) as store:
+        say(store.create(id="other"), "one", "two")
+    older = shutil.copytree(place / maintenance.INDEX, tmp_path / "older")
+    with trails.open(place) as store:
+        store.redact("other", 0)
+    put_index_back(place, older)
+    read.clear()
+    with trails.open(place) as store:
+        assert store.load("plan").turns == tuple(turns)
+        assert read == []
+        assert [turn.redacted for turn in store.load("other").turns] == [True, False]
+
+
+def test_an_older_pack_is_told_by_a_log_whose_newer_lines_were_read_before(place: Path, tmp_path: Path) -> None:
+    fill(place)
+    older = shutil.copytree(place / maintenance.INDEX, tmp_path / "older")
+    with trails.open(place) as store:
+        store.redact("plan", 2)
+        say(store.create(id="other"), "one", "two")
+    shutil.copytree(older / keeper.FOLDER, place / maintenance.INDEX / keeper.FOLDER, dirs_exist_ok=True)
+    with trails.open(place) as store:
+        assert len(store.load("other")) == 2, "its pack is of the log's last line"
+        assert store.load("plan")[2].redacted
+        store.redact("other", 1)
+        assert store.load("plan")[2].redacted
+        assert [turn.redacted for turn in store.load("other").turns] == [False, True]
+
+
 def test_what_waits_to_be_packed_is_not_once_it_is_taken_out(place: Path) -> None:
     with trails.open(place, create=True) as store:
         say(store.create(id="plan"), f"{MARKED} one", "two")
