@@ -156,7 +156,15 @@ class Packs:
     def _usable(self) -> Path | None:
         """The folder of the packs, where they can be believed just now."""
         folder = self._folder
-        return None if folder is None or self._erasing or (folder / _MARK).exists() else folder
+        return None if folder is None or self._erasing or self._may_be_marked(folder) else folder
+
+    @staticmethod
+    def _may_be_marked(folder: Path) -> bool:
+        """Tell whether the mark stands in the folder, or this process cannot tell, since it may not look into it."""
+        try:
+            return (folder / _MARK).exists()
+        except OSError:
+            return True
 
     @staticmethod
     def _read(folder: Path, run: Segment) -> list[Block]:
@@ -314,7 +322,7 @@ class Packs:
 
     def sweep(self) -> None:
         """Throw away all packs where a kill met somebody who took something out, or where the store is not as it was."""
-        if not self._writes or self._folder is None or not self._folder.exists():
+        if not self._writes or self._folder is None or not os.access(self._folder, os.X_OK):
             return
         if (self._folder / _MARK).exists():
             self.empty()
@@ -334,10 +342,11 @@ class Packs:
         """Throw away all packs; they are made again when sessions are written and read."""
         with self._lock:
             self._forget()
-            if self._folder is not None and self._folder.exists() and self._writes:
+            if self._folder is not None and self._writes:
                 with self._in_words():
-                    shutil.rmtree(self._folder)
-                    sync_folder(self._folder.parent)
+                    if self._folder.exists():
+                        shutil.rmtree(self._folder)
+                        sync_folder(self._folder.parent)
 
     def close(self) -> None:
         """Write what waits."""
