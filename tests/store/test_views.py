@@ -703,7 +703,7 @@ def test_a_store_of_which_nothing_says_how_far_it_was_written_must_be_opened_onc
     folder = Path(owner.location)
     file = folder / maintenance.POSITION
     file.write_bytes(left) if left else file.unlink()
-    with pytest.raises(look.NeedsOwner, match="'position'.*is missing or damaged; open it once to write"):
+    with pytest.raises(look.NeedsOwner, match=r"'position'.*is missing or damaged; open it once to write"):
         ViewStore(folder)
     EmbeddedStore(folder).close()
     view = ViewStore(folder)

@@ -212,7 +212,9 @@ def _exit_code(run: Callable[[], Any]) -> int:
         if sys.stdout is None:  # a shell closes it with `>&-`
             raise TrailsError("stdout is closed, so no answer could be seen; send it to a file or to /dev/null")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PendingTurnsWarning)  # it is for who writes Python; here the error says it all
+            warnings.simplefilter(
+                "ignore", PendingTurnsWarning
+            )  # it is for who writes Python; here the error says it all
             code = run()
         sys.stdout.flush()
     except BrokenPipeError:

@@ -159,7 +159,9 @@ def _refuse_dead(path: Path, told: Position | None, wanted: int) -> None:
 def _refuse_unplaced(path: Path, told: Position | None) -> None:
     """Raise `NeedsOwner` where nothing says how far the store was written, and nobody is there who will say it."""
     if told is None and not lockfile.is_held(path / maintenance.LOCK):
-        raise needs_owner(path, f"its file {maintenance.POSITION!r}, which says how far it was written, is missing or damaged")
+        raise needs_owner(
+            path, f"its file {maintenance.POSITION!r}, which says how far it was written, is missing or damaged"
+        )
 
 
 def _too_fast(path: Path) -> StoreFailed:

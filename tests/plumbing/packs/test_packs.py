@@ -18,6 +18,7 @@ from trails import Repository, Session, Turn, vocab
 from trails.errors import IndexGap, StoreFailed
 from trails.lineage import Segment
 from trails.model import Compaction
+from trails.plumbing import pack_upkeep
 from trails.plumbing.packs import block, files, keeper
 from trails.plumbing.reader import Reader
 from trails.store import maintenance
@@ -785,3 +786,54 @@ def test_packs_of_which_nobody_can_say_when_they_were_written_are_thrown_away(pl
     with trails.open(place) as store:
         assert packs(place) == []
         assert store.load("plan").turns == tuple(turns)
+
+
+# --- where nobody may look
+
+_AS_ANY_USER = """
+import ctypes, os, struct, sys
+from pathlib import Path
+import trails
+from trails.plumbing import pack_upkeep
+from trails.plumbing.index import checks
+if os.geteuid() == 0:  # root without the right to look into everything: no capability is left
+    assert ctypes.CDLL(None).capset(struct.pack("=Ii", 0x20080522, 0), bytes(24)) == 0
+place = sys.argv[1]
+for read_only in (True, False):
+    with trails.open(place, read_only=read_only) as store:
+        print(len(store.load("plan")), len(store.list()), len(store.search("turn")), store.verify().ok)
+with trails.open(place) as store:
+    with store.session("plan") as plan:
+        turn = plan.append("user", "more")
+    try:
+        store.redact("plan", 2)
+    except trails.StoreFailed as error:
+        print("would keep what is taken out" in str(error), store.load("plan")[2].redacted)
+print([look(Path(place)).ok for look in (checks.look, pack_upkeep.look)].count(False))
+"""
+
+
+@pytest.mark.parametrize(("folder", "wrong"), [("", "2"), (keeper.FOLDER, "1")])
+def test_folders_that_another_user_made_cost_no_answer_but_nothing_is_taken_out(
+    place: Path, folder: str, wrong: str
+) -> None:
+    fill(place)
+    closed = place / maintenance.INDEX / folder
+    closed.chmod(0)
+    try:
+        line = [sys.executable, "-c", _AS_ANY_USER, str(place)]
+        asked = subprocess.run(line, check=False, env=environment({}), capture_output=True, text=True)
+    finally:
+        closed.chmod(0o700)
+    assert asked.stderr == ""
+    assert asked.stdout.splitlines() == ["10 1 10 True", "10 1 10 True", "True False", wrong]
+
+
+def test_doctor_names_a_file_in_the_place_of_the_packs(place: Path) -> None:
+    fill(place)
+    folder = place / maintenance.INDEX / keeper.FOLDER
+    shutil.rmtree(folder)
+    folder.write_text("no folder")
+    found = pack_upkeep.look(place)
+    assert not found.ok
+    assert "remove it" in (found.remedy)
