@@ -16,13 +16,16 @@ import trails
 from tests.support.terminals import environment
 from trails import Repository, Session, Turn, vocab
 from trails.errors import IndexGap, StoreFailed
+from trails.integrity.leaves import Leaf
 from trails.lineage import Segment
 from trails.model import Compaction
 from trails.plumbing import pack_upkeep
 from trails.plumbing.packs import block, files, keeper
+from trails.plumbing.packs.erasures import Erasures
 from trails.plumbing.reader import Reader
 from trails.store import maintenance
 from trails.store.contract import Change, Solutions
+from trails.store.leaflog import LeafLog
 
 MARKED = "Qxzvkw"
 
@@ -520,6 +523,27 @@ def test_an_older_pack_is_told_by_a_log_whose_newer_lines_were_read_before(place
         store.redact("other", 1)
         assert store.load("plan")[2].redacted
         assert [turn.redacted for turn in store.load("other").turns] == [False, True]
+
+
+def test_an_older_pack_that_is_put_back_under_an_open_store_is_told_by_what_the_log_says_by_then(
+    place: Path, tmp_path: Path
+) -> None:
+    fill(place)
+    older = shutil.copytree(place / maintenance.INDEX / keeper.FOLDER, tmp_path / "older")
+    with trails.open(place) as store:
+        assert len(store.load("plan")) == 10
+        store.redact("plan", 2)
+        shutil.copytree(older, place / maintenance.INDEX / keeper.FOLDER, dirs_exist_ok=True)
+        assert store.load("plan")[2].redacted
+
+
+def test_what_was_taken_out_of_no_session_that_is_named_was_taken_out_of_all() -> None:
+    log, told = LeafLog(None), Erasures()
+    before = log.reached
+    lines, place = log.lines_for([Leaf("redact", "urn:trails:session:plan/redaction/e093e3920ca0860f", 0, "ab" * 32)])
+    log.append(lines, before, place)
+    assert told.are_after(before, "other", log)
+    assert not told.are_after(place, "other", log)
 
 
 def test_what_waits_to_be_packed_is_not_once_it_is_taken_out(place: Path) -> None:
