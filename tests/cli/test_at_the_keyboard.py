@@ -246,3 +246,20 @@ def ok_script(place: Path) -> str:
 
 def quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
+
+
+@pytest.mark.parametrize("width", ["0", "-3", "wide"])
+def test_a_width_that_is_none_is_that_of_a_terminal_and_hides_nothing(
+    run: Run, monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    assert "about" in ok(run("show", "plan"))
+
+
+def test_a_fork_that_is_refused_says_so_on_one_line(place: Path) -> None:
+    line = [sys.executable, "-m", "trails", "fork", "plan", "--id", "other"]
+    asked = subprocess.run(
+        line, check=False, env=environment({"TRAILS_STORE": str(place)}), capture_output=True, text=True
+    )
+    assert asked.returncode == 2
+    assert [words.split(";")[0] for words in asked.stderr.splitlines()] == ["error: there is a session 'other' already"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import sys
 from collections.abc import Iterator
@@ -181,3 +182,16 @@ def test_where_nobody_tells_which_files_are_open_closing_always_looks_for_garbag
     assert collections == [None]
     with trails.open(tmp_path / "s") as again:
         assert [turn.content for turn in again.load("a").turns] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError("IO error: No space left on device: While appending to file: quads/MANIFEST-000045"),
+    ],
+)
+def test_nobody_is_told_to_restore_a_backup_where_the_disk_is_full(error: OSError) -> None:
+    said = str(engines.unreadable(Path("store.trails"), error))
+    assert "its disk is full; make room there and open it again" in said
+    assert "backup" not in said

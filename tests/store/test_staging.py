@@ -204,10 +204,11 @@ def test_a_store_that_is_not_empty_any_more_is_not_replaced(place: Path, tmp_pat
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["backup", "dump.gz", "empty", "in"]
 
 
-def test_a_load_that_is_refused_leaves_the_empty_store_as_it_was(place: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["no quads", ""])
+def test_a_load_that_is_refused_leaves_the_empty_store_as_it_was(place: Path, tmp_path: Path, what: str) -> None:
     empty, bad = tmp_path / "out" / "empty", tmp_path / "bad"
     trails.open(empty, create=True).close()
-    bad.write_text("no quads")
+    bad.write_text(what)
     with pytest.raises(InvalidInput, match="no whole dump"):
         restore.load(bad, empty)
     assert [entry.name for entry in empty.parent.iterdir()] == ["empty"]

@@ -708,6 +708,24 @@ def test_a_store_that_an_older_version_had_open_must_be_opened_once(owner: Embed
     view.close()
 
 
+@pytest.mark.parametrize("left", [b"", b"TRAILSP\0 and no more"])
+def test_a_store_of_which_nothing_says_how_far_it_was_written_must_be_opened_once(
+    owner: EmbeddedStore, monkeypatch: pytest.MonkeyPatch, left: bytes
+) -> None:
+    monkeypatch.setattr(look, "_STALLED", 0.05)
+    commit(owner, 1)
+    owner.close()
+    folder = Path(owner.location)
+    file = folder / maintenance.POSITION
+    file.write_bytes(left) if left else file.unlink()
+    with pytest.raises(look.NeedsOwner, match=r"'position'.*is missing or damaged; open it once to write"):
+        ViewStore(folder)
+    EmbeddedStore(folder).close()
+    view = ViewStore(folder)
+    assert seen(view) == {quad(1)}
+    view.close()
+
+
 def test_a_damaged_commit_log_is_said_to_be_one(owner: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(look, "_STALLED", 0.05)
     commit(owner, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -14,7 +15,7 @@ import click
 
 from trails.cli import examples
 from trails.cli.terminal import is_utf8, one_line
-from trails.errors import InvalidInput, SessionNotFound, TrailsError
+from trails.errors import InvalidInput, PendingTurnsWarning, SessionNotFound, TrailsError
 from trails.nearest import did_you_mean
 
 _COMPLETING: Final = "_TRAILS_COMPLETE"
@@ -210,7 +211,11 @@ def _exit_code(run: Callable[[], Any]) -> int:
     try:
         if sys.stdout is None:  # a shell closes it with `>&-`
             raise TrailsError("stdout is closed, so no answer could be seen; send it to a file or to /dev/null")
-        code = run()
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", PendingTurnsWarning
+            )  # it is for who writes Python; here the error says it all
+            code = run()
         sys.stdout.flush()
     except BrokenPipeError:
         _silence_stdout()

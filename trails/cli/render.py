@@ -6,6 +6,7 @@ On a terminal, text is wrapped to its width; in a pipe every row stays one line,
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -53,7 +54,9 @@ def screen(*, stderr: bool = False) -> Screen:
     stream = sys.stderr if stderr else sys.stdout
     context = click.get_current_context(silent=True)
     width = context.meta.get(WIDTH) if context else None
-    if width is None and not stream.isatty() and "COLUMNS" not in os.environ:
+    if width is None and "COLUMNS" in os.environ:
+        width = shutil.get_terminal_size().columns  # COLUMNS=0 says nothing, and would leave room for nothing
+    elif width is None and not stream.isatty():
         width = _ENDLESS
     return Screen(file=stream, width=width, markup=False, highlight=False, emoji=False)
 

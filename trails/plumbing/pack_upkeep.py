@@ -9,6 +9,7 @@ from pathlib import Path
 from trails import lineage
 from trails.errors import TrailsError
 from trails.model import Finding
+from trails.plumbing.index import checks
 from trails.plumbing.packs import files
 from trails.plumbing.packs.keeper import FOLDER, Packs
 from trails.plumbing.reader import Reader
@@ -63,6 +64,8 @@ def rebuild(packs: Packs, reader: Reader) -> None:
 def look(folder: Path) -> Check:
     """Return what doctor says of the packs of the store in a folder; nothing is changed."""
     place = folder / maintenance.INDEX / FOLDER
+    if wrong := checks.closed("packs", place.parent) or checks.closed("packs", place):
+        return wrong
     there = files.all_of(place)
     damaged = sum(_is_damaged(path) for path in there)
     if damaged:

@@ -145,7 +145,10 @@ def _load_into(folder: Path, file: Path, raw: IO[bytes], progress: Progress | No
     store = EmbeddedStore(folder, create=True, durability="process")
     try:
         source = _Source(raw, file.stat().st_size, progress)
-        packed = raw.read(2) == b"\x1f\x8b"
+        first = raw.read(2)
+        if not first:  # also the dump of a store without a session has the head of its compression
+            raise EOFError("it is empty")
+        packed = first == b"\x1f\x8b"
         raw.seek(0)
         unpacked = gzip.GzipFile(fileobj=cast(IO[bytes], source), mode="rb") if packed else cast(IO[bytes], source)
         _load(store, unpacked, folder)

@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from errno import EMFILE, ENFILE
+from errno import EDQUOT, EMFILE, ENFILE, ENOSPC
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
@@ -144,5 +144,9 @@ def unreadable(path: Path, error: Exception) -> StoreFailed:
         return TooManyFiles(
             f"the store {path} cannot be opened: this process has too many files open; close stores that you read no more, "
             "or raise its limit (`ulimit -n`)"
+        )
+    if getattr(error, "errno", None) in (ENOSPC, EDQUOT) or "No space left on device" in f"{error}":
+        return StoreFailed(
+            f"the store {path} cannot be opened: its disk is full; make room there and open it again, nothing of it is lost"
         )
     return StoreFailed(f"the store {path} cannot be opened: {error}; restore a backup, or load its newest export")

@@ -139,6 +139,7 @@ def look(path: Path) -> Moment:
                 _refuse_dead(path, told_now, wanted or 0)
                 if trouble is not None:
                     raise trouble from None
+                _refuse_unplaced(path, told_now)
             if now - begun > LIMIT:
                 raise _too_fast(path) from moved
         time.sleep(random.uniform(*_WAIT))  # noqa: S311 - so that two readers do not stay in step
@@ -153,6 +154,14 @@ def _refuse_dead(path: Path, told: Position | None, wanted: int) -> None:
         and not lockfile.is_held(path / maintenance.LOCK)
     ):
         raise needs_owner(path, "the process that had it open was killed, and some of its commits are in its log alone")
+
+
+def _refuse_unplaced(path: Path, told: Position | None) -> None:
+    """Raise `NeedsOwner` where nothing says how far the store was written, and nobody is there who will say it."""
+    if told is None and not lockfile.is_held(path / maintenance.LOCK):
+        raise needs_owner(
+            path, f"its file {maintenance.POSITION!r}, which says how far it was written, is missing or damaged"
+        )
 
 
 def _too_fast(path: Path) -> StoreFailed:

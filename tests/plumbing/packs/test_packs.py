@@ -16,13 +16,16 @@ import trails
 from tests.support.terminals import environment
 from trails import Repository, Session, Turn, vocab
 from trails.errors import IndexGap, StoreFailed
+from trails.integrity.leaves import Leaf
 from trails.lineage import Segment
 from trails.model import Compaction
 from trails.plumbing import pack_upkeep
 from trails.plumbing.packs import block, files, keeper
+from trails.plumbing.packs.erasures import Erasures
 from trails.plumbing.reader import Reader
 from trails.store import maintenance
 from trails.store.contract import Change, Solutions
+from trails.store.leaflog import LeafLog
 
 MARKED = "Qxzvkw"
 
@@ -539,6 +542,92 @@ def test_what_is_redacted_is_in_no_pack_when_the_call_returns(place: Path) -> No
         assert store.verify().ok
 
 
+def put_index_back(place: Path, older: Path) -> None:
+    """Put an older folder of packs in the place of what is there, as somebody does who copies files."""
+    shutil.rmtree(place / maintenance.INDEX)
+    shutil.copytree(older, place / maintenance.INDEX)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_an_older_pack_that_was_put_back_gives_nothing_of_what_was_redacted_since(
+    place: Path, tmp_path: Path, read_only: bool
+) -> None:
+    fill(place)
+    older = shutil.copytree(place / maintenance.INDEX, tmp_path / "older")
+    with trails.open(place) as store:
+        store.redact("plan", 2)
+    put_index_back(place, older)
+    with trails.open(place, read_only=read_only) as store:
+        assert store.load("plan")[2].redacted
+        assert store.replay("plan")[2]["content"] != f"turn {MARKED} 2"
+        assert f"turn {MARKED} 2" not in str(store.context("plan").openai())
+        assert store.verify().ok
+
+
+def test_an_older_pack_that_was_put_back_names_no_author_whose_name_was_taken_out(place: Path, tmp_path: Path) -> None:
+    with trails.open(place, create=True) as store:
+        say(store.create(id="plan", principal=MARKED), "one", "two")
+    older = shutil.copytree(place / maintenance.INDEX, tmp_path / "older")
+    with trails.open(place) as store:
+        store.redact_matching(MARKED)
+    put_index_back(place, older)
+    with trails.open(place) as store:
+        assert [turn.author for turn in store.load("plan").turns] == ["redacted", "redacted"]
+
+
+def test_an_older_pack_of_a_session_of_which_nothing_was_taken_out_is_read(
+    place: Path, tmp_path: Path, read: list[Segment]
+) -> None:
+    turns = fill(place)
+    with trails.open(place) as store:
+        say(store.create(id="other"), "one", "two")
+    older = shutil.copytree(place / maintenance.INDEX, tmp_path / "older")
+    with trails.open(place) as store:
+        store.redact("other", 0)
+    put_index_back(place, older)
+    read.clear()
+    with trails.open(place) as store:
+        assert store.load("plan").turns == tuple(turns)
+        assert read == []
+        assert [turn.redacted for turn in store.load("other").turns] == [True, False]
+
+
+def test_an_older_pack_is_told_by_a_log_whose_newer_lines_were_read_before(place: Path, tmp_path: Path) -> None:
+    fill(place)
+    older = shutil.copytree(place / maintenance.INDEX, tmp_path / "older")
+    with trails.open(place) as store:
+        store.redact("plan", 2)
+        say(store.create(id="other"), "one", "two")
+    shutil.copytree(older / keeper.FOLDER, place / maintenance.INDEX / keeper.FOLDER, dirs_exist_ok=True)
+    with trails.open(place) as store:
+        assert len(store.load("other")) == 2, "its pack is of the log's last line"
+        assert store.load("plan")[2].redacted
+        store.redact("other", 1)
+        assert store.load("plan")[2].redacted
+        assert [turn.redacted for turn in store.load("other").turns] == [False, True]
+
+
+def test_an_older_pack_that_is_put_back_under_an_open_store_is_told_by_what_the_log_says_by_then(
+    place: Path, tmp_path: Path
+) -> None:
+    fill(place)
+    older = shutil.copytree(place / maintenance.INDEX / keeper.FOLDER, tmp_path / "older")
+    with trails.open(place) as store:
+        assert len(store.load("plan")) == 10
+        store.redact("plan", 2)
+        shutil.copytree(older, place / maintenance.INDEX / keeper.FOLDER, dirs_exist_ok=True)
+        assert store.load("plan")[2].redacted
+
+
+def test_what_was_taken_out_of_no_session_that_is_named_was_taken_out_of_all() -> None:
+    log, told = LeafLog(None), Erasures()
+    before = log.reached
+    lines, place = log.lines_for([Leaf("redact", "urn:trails:session:plan/redaction/e093e3920ca0860f", 0, "ab" * 32)])
+    log.append(lines, before, place)
+    assert told.are_after(before, "other", log)
+    assert not told.are_after(place, "other", log)
+
+
 def test_what_waits_to_be_packed_is_not_once_it_is_taken_out(place: Path) -> None:
     with trails.open(place, create=True) as store:
         say(store.create(id="plan"), f"{MARKED} one", "two")
@@ -803,3 +892,54 @@ def test_packs_of_which_nobody_can_say_when_they_were_written_are_thrown_away(pl
     with trails.open(place) as store:
         assert packs(place) == []
         assert store.load("plan").turns == tuple(turns)
+
+
+# --- where nobody may look
+
+_AS_ANY_USER = """
+import ctypes, os, struct, sys
+from pathlib import Path
+import trails
+from trails.plumbing import pack_upkeep
+from trails.plumbing.index import checks
+if os.geteuid() == 0:  # root without the right to look into everything: no capability is left
+    assert ctypes.CDLL(None).capset(struct.pack("=Ii", 0x20080522, 0), bytes(24)) == 0
+place = sys.argv[1]
+for read_only in (True, False):
+    with trails.open(place, read_only=read_only) as store:
+        print(len(store.load("plan")), len(store.list()), len(store.search("turn")), store.verify().ok)
+with trails.open(place) as store:
+    with store.session("plan") as plan:
+        turn = plan.append("user", "more")
+    try:
+        store.redact("plan", 2)
+    except trails.StoreFailed as error:
+        print("would keep what is taken out" in str(error), store.load("plan")[2].redacted)
+print([look(Path(place)).ok for look in (checks.look, pack_upkeep.look)].count(False))
+"""
+
+
+@pytest.mark.parametrize(("folder", "wrong"), [("", "2"), (keeper.FOLDER, "1")])
+def test_folders_that_another_user_made_cost_no_answer_but_nothing_is_taken_out(
+    place: Path, folder: str, wrong: str
+) -> None:
+    fill(place)
+    closed = place / maintenance.INDEX / folder
+    closed.chmod(0)
+    try:
+        line = [sys.executable, "-c", _AS_ANY_USER, str(place)]
+        asked = subprocess.run(line, check=False, env=environment({}), capture_output=True, text=True)
+    finally:
+        closed.chmod(0o700)
+    assert asked.stderr == ""
+    assert asked.stdout.splitlines() == ["10 1 10 True", "10 1 10 True", "True False", wrong]
+
+
+def test_doctor_names_a_file_in_the_place_of_the_packs(place: Path) -> None:
+    fill(place)
+    folder = place / maintenance.INDEX / keeper.FOLDER
+    shutil.rmtree(folder)
+    folder.write_text("no folder")
+    found = pack_upkeep.look(place)
+    assert not found.ok
+    assert "remove it" in (found.remedy)

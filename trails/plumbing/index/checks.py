@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import marshal
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -117,7 +118,7 @@ def findings(index: Index, store: QuadStore, told: Mapping[str, Numbers]) -> lis
     `told` is by session id what the files should say by what was read of the store; what differs is read again while nobody
     commits. Where there is no index, there is nothing to find.
     """
-    return [finding for part in index.there() for finding in _of_part(index, store, part, told)]
+    return [finding for part in index.readable() for finding in _of_part(index, store, part, told)]
 
 
 def _of_part(index: Index, store: QuadStore, part: Part, told: Mapping[str, Numbers]) -> Iterator[Finding]:
@@ -173,11 +174,22 @@ def _number(row: tuple[Any, ...]) -> int:
     return int.from_bytes(hashlib.blake2b(marshal.dumps(row, 0), digest_size=8).digest(), "little")
 
 
+def closed(name: str, place: Path) -> Check | None:
+    """Return what doctor says of something in a folder's place that is none, or that this user may not look into."""
+    if not os.path.lexists(place) or (place.is_dir() and os.access(place, os.R_OK | os.X_OK)):
+        return None
+    what = f"{place} is no folder that this user may look into, so that nothing can be redacted or deleted"
+    return Check(name, False, what, "remove it, as the user whose it is: it is made again")
+
+
 def look(folder: Path) -> Check:
     """Return what doctor says of the index of the store in a folder; nothing is changed."""
     told = []
+    place = folder / maintenance.INDEX
+    if wrong := closed("index", place):
+        return wrong
     for part in PARTS:
-        path = folder / maintenance.INDEX / part.name
+        path = place / part.name
         is_sealed = sidefile.is_sealed(path)
         if is_sealed is False:
             what = f"{part.name} of the index is not as it was sealed: damaged, or in use just now"

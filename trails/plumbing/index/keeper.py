@@ -417,6 +417,13 @@ class Index:
             part for part in PARTS if part in self._files or ((path := self._path(part)) is not None and path.exists())
         ]
 
+    def readable(self) -> list[Part]:
+        """Return which of these files this process may read: it is misled by no other."""
+        try:
+            return self.there()
+        except OSError:  # a folder that it may not look into
+            return list(self._files)
+
     def held(self, part: Part, ask: Callable[[SideFile], _Answer]) -> _Answer:
         """Return what a function finds in a file, brought up to date, while nobody commits."""
         self._store.quads(_NOTHING)

@@ -108,7 +108,7 @@ class SideFile:
                     made.deserialize(data)
                     made.execute("SELECT * FROM place").fetchone()
                     return made
-            if not path.exists():
+            if not os.access(path, os.R_OK):
                 break
             if left:
                 sleep(_PAUSE)

@@ -1,9 +1,9 @@
 """The packs of one open store: what is read of them, and when they are written and thrown away.
 
 A pack is believed where its session is the one that is asked for and begins at the same index, where the store's log once
-reached to the place at which it was written, and where the store has the last turn that is read, whose IRI holds the digest
-over all turns before it. What it lacks is read from the store. Only the owner of a store writes packs: once a while, of what
-was committed or read meanwhile.
+reached to the place at which it was written and tells of nothing since that was taken out of the session, and where the
+store has the last turn that is read, whose IRI holds the digest over all turns before it. What it lacks is read from the
+store. Only the owner of a store writes packs: once a while, of what was committed or read meanwhile.
 
 What is taken out of a store is taken out of its packs before that is acknowledged: a mark stands in the folder meanwhile, by
 which all packs are thrown away where a kill leaves it behind.
@@ -31,6 +31,7 @@ from trails.model import SessionRecord, Turn
 from trails.plumbing.index import changes
 from trails.plumbing.packs import files
 from trails.plumbing.packs.block import Block
+from trails.plumbing.packs.erasures import Erasures
 from trails.store import maintenance
 from trails.store.commitlog import Leaves
 from trails.store.contract import QuadStore
@@ -91,6 +92,7 @@ class Packs:
     ) -> None:
         """Nothing is read or written yet. Blocks from before the line of the log that `erased_at` gives are not believed."""
         self._erased_at = erased_at
+        self._erasures = Erasures()
         self._store = store
         self._folder = folder
         self._writes = writes
@@ -164,7 +166,15 @@ class Packs:
     def _usable(self) -> Path | None:
         """The folder of the packs, where they can be believed just now."""
         folder = self._folder
-        return None if folder is None or self._erasing or (folder / _MARK).exists() else folder
+        return None if folder is None or self._erasing or self._may_be_marked(folder) else folder
+
+    @staticmethod
+    def _may_be_marked(folder: Path) -> bool:
+        """Tell whether the mark stands in the folder, or this process cannot tell, since it may not look into it."""
+        try:
+            return (folder / _MARK).exists()
+        except OSError:
+            return True
 
     @staticmethod
     def _read(folder: Path, run: Segment) -> list[Block]:
@@ -183,10 +193,15 @@ class Packs:
         return true
 
     def _are_true(self, blocks: Sequence[Block]) -> list[bool]:
-        """Tell of each block whether the store has its last turn, and is where the block was written or beyond."""
+        """Tell of each block whether the store is where it was written or beyond, lost nothing of it, and has its last turn."""
         erased_at, log = self._erased_at(), self._store.log
         reached = {place: place.lines >= erased_at and log.holds(place) for place in {each.place for each in blocks}}
-        return [reached[each.place] and self._has_last(each) for each in blocks]
+        return [
+            reached[each.place]
+            and not self._erasures.are_after(each.place, each.session_id, log)
+            and self._has_last(each)
+            for each in blocks
+        ]
 
     def _has_last(self, block: Block) -> bool:
         graph, last = NamedNode(iris.session(block.session_id)), NamedNode(block.iri(block.end - 1))
@@ -317,7 +332,7 @@ class Packs:
 
     def sweep(self) -> None:
         """Throw away all packs where a kill met somebody who took something out, or where the store is not as it was."""
-        if not self._writes or self._folder is None or not self._folder.exists():
+        if not self._writes or self._folder is None or not os.access(self._folder, os.X_OK):
             return
         if (self._folder / _MARK).exists():
             self.empty()
@@ -337,10 +352,11 @@ class Packs:
         """Throw away all packs; they are made again when sessions are written and read."""
         with self._lock:
             self._forget()
-            if self._folder is not None and self._folder.exists() and self._writes:
+            if self._folder is not None and self._writes:
                 with self._in_words():
-                    shutil.rmtree(self._folder)
-                    sync_folder(self._folder.parent)
+                    if self._folder.exists():
+                        shutil.rmtree(self._folder)
+                        sync_folder(self._folder.parent)
 
     def close(self) -> None:
         """Write what waits."""

@@ -84,4 +84,4 @@ def _is_of(turn: Turn, row: StoredTurn) -> bool:
 
 def parts_of(index: Index) -> list[str]:
     """Return the names of the files of an index that are there."""
-    return [part.name for part in index.there()]
+    return [part.name for part in index.readable()]
