@@ -214,6 +214,22 @@ def test_the_page_forbids_every_script_and_style_but_its_own_two(memory: Reposit
     assert re.findall(r'(?:src|href)="(?!#)[^"]*"', text) == []
 
 
+def test_only_names_that_could_turn_what_stands_beside_them_stand_in_a_box_of_their_own(memory: Repository) -> None:
+    plan = memory.create(id="plan", principal="ann-1.b")
+    plan.append("user", "go")
+    plan.append("user", "go", author="\u05d0\u05dc")
+    plan.append("user", "go", author="(ann")
+    plan.append("assistant", "gone", author="2nd")
+    plan.persist()
+    heads = re.findall("</a> (<b>.*?) · ", page(memory)[0])
+    assert heads == [
+        "<b>user</b> ann-1.b",
+        "<b>user</b> <bdi>\u05d0\u05dc</bdi>",
+        "<b>user</b> <bdi>(ann</bdi>",
+        "<b>assistant</b> <bdi>2nd</bdi>",
+    ]
+
+
 def test_blank_lines_at_the_beginning_of_a_text_are_kept(memory: Repository) -> None:
     session = memory.create(id="plan")
     session.append("user", "\n\nspaced")
