@@ -259,6 +259,15 @@ def test_scores_stand_with_what_was_scored_and_those_of_sessions_in_the_table_to
     assert "Score <bdi>kind</bdi>: <b><bdi>short</bdi></b> by <bdi>alice</bdi>" in turn
 
 
+def test_a_truth_value_is_shown_as_it_is_written_everywhere(memory: Repository) -> None:
+    grown(memory)
+    memory.score("plan", "right", True, by="ann")
+    text, _ = page(memory)
+    assert "Score <bdi>right</bdi>: <b><bdi>true</bdi></b> by" in text
+    assert "<bdi>true</bdi></td>" in text
+    assert "True" not in text
+
+
 def test_the_same_sessions_give_the_same_bytes(memory: Repository) -> None:
     grown(memory)
     assert page(memory) == page(memory)

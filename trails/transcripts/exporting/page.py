@@ -65,7 +65,8 @@ def _own(name: str) -> tuple[str, str]:
 
 
 def _plain(value: object) -> str:
-    return f"<bdi>{escape(one_line(str(value)))}</bdi>"
+    text = str(value).lower() if isinstance(value, bool) else str(value)  # true, as a score is written and listed
+    return f"<bdi>{escape(one_line(text))}</bdi>"
 
 
 def _in_a_head(value: str) -> str:
