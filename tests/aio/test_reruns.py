@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import anyio
@@ -73,6 +74,18 @@ async def test_a_miss_stops_the_coroutine() -> None:
         done = await aio.rerun(await fill(store), agent, upto=5)
         assert (done.outcome, done.left_at) == ("stopped", 5)
         assert isinstance(done.error, RecordMiss)
+
+
+async def test_a_coroutine_that_calls_exit_has_its_fork_as_one_that_raises() -> None:
+    async def leaving(run: AsyncPlaying) -> None:
+        await run.append("user", "Other")
+        sys.exit(3)
+
+    async with aio.open(":memory:") as store:
+        plan = await fill(store)
+        with pytest.raises(SystemExit):
+            await aio.rerun(plan, leaving, id="left")
+        assert [turn.content for turn in await store.load("left")] == ["Other"]
 
 
 async def test_whoever_is_cancelled_stores_nothing() -> None:

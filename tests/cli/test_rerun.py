@@ -214,6 +214,8 @@ def test_what_a_program_appends_itself_is_held_against_the_record(run: Run, tmp_
     [
         (["rerun", "plan"], 2),
         (["rerun", "plan", "--times", "2", "--id", "x", "--", "true"], 2),
+        (["rerun", "plan", "--name", "x", "--", "true"], 2),
+        (["rerun", "plan", "--workers", "2", "--", "true"], 2),
         (["rerun", "plan", "--model", "guess", "--", "true"], 2),
         (["rerun", "nobody", "--", "true"], 2),
         (["rerun", "plan@9", "--", "true"], 2),

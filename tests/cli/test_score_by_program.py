@@ -13,6 +13,7 @@ import pytest
 
 import trails
 from tests.support.commands import Run, ok, ok_json
+from trails.reruns import programs
 
 SCORER = """
 import json, sys
@@ -143,6 +144,24 @@ def test_a_program_that_writes_before_it_reads_is_told_so_and_does_not_hang(plac
     writes = "import sys; sys.stdout.write('[' * 300_000 + chr(10)); sys.stdout.flush(); sys.stdin.read()"
     done = run("score", "--session", "big", "--by", "ann", "--json", *PYTHON, writes)
     assert "nested too deep" in json.loads(done.stdout)["failed"][0]["error"]
+
+
+def test_what_a_program_writes_and_nobody_can_use_is_not_kept_for_ever(
+    place: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    big(place)
+    monkeypatch.setattr(programs, "MAX_LINE", 10_000)
+    writes = "import sys\nwhile True: sys.stdout.write('{}' + chr(10))"  # it reads nothing
+    done = run("score", "--session", "big", "--by", "ann", "--json", *PYTHON, writes)
+    assert "before it read its input" in json.loads(done.stdout)["failed"][0]["error"]
+
+
+def test_a_program_that_goes_on_without_input_and_output_is_ended(
+    place: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "_PATIENCE", 0.01)
+    done = run("score", "--session", "a", "--by", "ann", "--json", "--", "sh", "-c", "exec >&-; exec sleep 3600")
+    assert "was ended" in json.loads(done.stdout)["failed"][0]["error"]
 
 
 @pytest.mark.parametrize("after", ["cat > {kept}", "cat > {kept}; exit 3"])

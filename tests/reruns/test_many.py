@@ -98,6 +98,18 @@ def test_what_was_done_is_not_run_again_and_more_are_added(memory: Repository) -
     assert [(each.agreed, each.left_at, each.played) for each in found] == [(4, None, 2)] * 5
 
 
+def test_one_whose_agent_calls_exit_fails_alone_too(memory: Repository) -> None:
+    def leaving(run: Playing) -> None:
+        run.input()
+        if run.number == 1:
+            sys.exit(3)
+
+    done = trails.rerun_many(fill(memory), leaving, 3)
+    assert [each.outcome for each in done] == ["finished", "failed", "finished"]
+    assert isinstance(done[1].error, SystemExit)
+    assert len(memory.load("plan~rerun-1")) == 1
+
+
 def test_one_that_was_deleted_is_run_again_under_a_name_that_is_free(memory: Repository) -> None:
     plan = fill(memory)
     trails.rerun_many(plan, agent, 3)

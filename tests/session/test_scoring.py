@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,16 @@ def test_several_scores_by_name_reasons_and_none(memory: Repository) -> None:
     ]  # fmt: skip
     assert memory.score_all(ids, judge).skipped == ("s1", "s2")
     assert [row["value"] for row in found.table().rows] == ["warm", True, 0.5]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_scorer_that_calls_exit_fails_on_that_session_alone(memory: Repository, workers: int) -> None:
+    def leaving(session: Session) -> int:
+        return len(session) if session.id != "s1" else sys.exit("no such file")
+
+    found = memory.score_all(fill(memory, 3), leaving, workers=workers)
+    assert [score.session_id for score in found.scores] == ["s0", "s2"]
+    assert [(each.session_id, each.error) for each in found.failed] == [("s1", "SystemExit: no such file")]
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), [1], (1, 2, 3), (1, 2), {"": 1}, {1: {}}, b"x", {"a": 1, "b": []}])

@@ -214,6 +214,22 @@ def test_the_page_forbids_every_script_and_style_but_its_own_two(memory: Reposit
     assert re.findall(r'(?:src|href)="(?!#)[^"]*"', text) == []
 
 
+def test_only_names_that_could_turn_what_stands_beside_them_stand_in_a_box_of_their_own(memory: Repository) -> None:
+    plan = memory.create(id="plan", principal="ann-1.b")
+    plan.append("user", "go")
+    plan.append("user", "go", author="\u05d0\u05dc")
+    plan.append("user", "go", author="(ann")
+    plan.append("assistant", "gone", author="2nd")
+    plan.persist()
+    heads = re.findall("</a> (<b>.*?) · ", page(memory)[0])
+    assert heads == [
+        "<b>user</b> ann-1.b",
+        "<b>user</b> <bdi>\u05d0\u05dc</bdi>",
+        "<b>user</b> <bdi>(ann</bdi>",
+        "<b>assistant</b> <bdi>2nd</bdi>",
+    ]
+
+
 def test_blank_lines_at_the_beginning_of_a_text_are_kept(memory: Repository) -> None:
     session = memory.create(id="plan")
     session.append("user", "\n\nspaced")
@@ -241,6 +257,15 @@ def test_scores_stand_with_what_was_scored_and_those_of_sessions_in_the_table_to
     assert "&lt;b&gt;better&lt;/b&gt;" in head
     turn = text.split('id="b1-2"')[1].split("</article>")[0]
     assert "Score <bdi>kind</bdi>: <b><bdi>short</bdi></b> by <bdi>alice</bdi>" in turn
+
+
+def test_a_truth_value_is_shown_as_it_is_written_everywhere(memory: Repository) -> None:
+    grown(memory)
+    memory.score("plan", "right", True, by="ann")
+    text, _ = page(memory)
+    assert "Score <bdi>right</bdi>: <b><bdi>true</bdi></b> by" in text
+    assert "<bdi>true</bdi></td>" in text
+    assert "True" not in text
 
 
 def test_the_same_sessions_give_the_same_bytes(memory: Repository) -> None:

@@ -57,7 +57,7 @@ def test_two_sessions_are_compared_from_where_they_part(memory: Repository, brow
     other.persist()
     browser.open(written(memory, tmp_path))
     browser.ask("document.getElementById('compare').click()")
-    assert browser.ask("document.querySelector('#diff p').textContent") == "1 turns in common, then:"
+    assert browser.ask("document.querySelector('#diff p').textContent") == "1 turn in common, then:"
     row = "r => [r.dataset.kind || '', r.textContent.replace(/\\s+/g, ' ')]"
     rows = f"[...document.querySelectorAll('#diff > div > *')].map({row})"
     assert browser.ask(rows) == [

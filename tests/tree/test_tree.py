@@ -510,6 +510,15 @@ def test_a_result_is_decided_on_once(tree: Tree, main: Node) -> None:
     assert tree.get("b2").result == second
 
 
+@pytest.mark.parametrize("decide", ["incorporate", "dismiss"])
+def test_what_is_no_result_is_refused_with_the_way_to_one(tree: Tree, main: Node, decide: str) -> None:
+    node = branch(main, "b")
+    for wrong in (None, "b", node):
+        with pytest.raises(InvalidInput, match=r"as complete.* gives it"):
+            getattr(tree, decide)(wrong)
+    assert node.state == "active"
+
+
 def test_a_message_loop_leaves_results_for_the_parent_to_decide(tree: Tree, main: Node) -> None:
     ledger = trails.Ledger(tree.store)
     branch(main, "b").complete("Take the 9:04.")

@@ -137,7 +137,7 @@ async def _run(twin: AsyncPlaying, agent: Callable[[AsyncPlaying], Any], by: str
     started, result, error = datetime.now(UTC), None, None
     try:
         result = await _awaited(agent(twin))
-    except Exception as raised:  # noqa: BLE001 - it is the rerun's to tell
+    except (Exception, SystemExit) as raised:  # noqa: BLE001 - it is the rerun's to tell; scripts call exit
         error = raised
     except BaseException:
         twin.sync.give_up()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -24,6 +24,7 @@ from trails.cli.terminal import count
 if TYPE_CHECKING:
     from trails.reruns.rerun import Rerun
 
+_WORKERS: Final = 4
 _from = click.Choice(["recorded", "live"])
 
 
@@ -42,12 +43,8 @@ _from = click.Choice(["recorded", "live"])
 @click.option(
     "--times", type=click.IntRange(1, 100_000), metavar="N", help="Run it N times, and go on where that was cut short."
 )
-@click.option(
-    "--name", default="rerun", show_default=True, metavar="NAME", help="What the forks of --times are called."
-)
-@click.option(
-    "--workers", type=click.IntRange(1, 64), default=4, show_default=True, metavar="N", help="So many at a time."
-)
+@click.option("--name", metavar="NAME", help="What the forks of --times are called; default: rerun.")
+@click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="So many of --times at a time; default: 4.")
 @click.option("--id", "id_", metavar="ID", help="The fork's id; made up unless given.")
 @click.option("--label", metavar="LABEL", help="A name for it that no other session has.")
 @meta_option
@@ -70,6 +67,8 @@ def rerun(*, ref: str, program: tuple[str, ...], meta: tuple[str, ...], as_json:
     times = given["times"]
     if times is not None and (given["id_"] or given["label"]):
         refuse("--times makes several forks, whose ids follow from --name; leave out --id and --label")
+    if times is None and (given["name"] or given["workers"]):
+        refuse("--name and --workers are of --times; one fork is named by --id or --label")
     agent = Program(program, model=given["model"], tools=given["tools"], on_miss=given["on_miss"])
     with open_store() as store:
         place = refs.place(store.workspace, ref)
@@ -78,9 +77,9 @@ def rerun(*, ref: str, program: tuple[str, ...], meta: tuple[str, ...], as_json:
             names = {"id": given["id_"], "label": given["label"], "meta": facts}
             found = [attempt(source, agent, ways=agent.ways, upto=place.end, **names)]
         else:
-            workers, options = given["workers"], {"meta": facts, "principal": None, "by": None}
+            workers, options = given["workers"] or _WORKERS, {"meta": facts, "principal": None, "by": None}
             pool, places = planned(
-                source, times, workers, name=given["name"], ways=agent.ways, upto=place.end, options=options
+                source, times, workers, name=given["name"] or "rerun", ways=agent.ways, upto=place.end, options=options
             )
             found = ran(pool, places, agent, workers, progress=_tell, stop=agent.stop)
         value: Any = [each.to_dict() for each in found]

@@ -157,7 +157,7 @@ def run(playing: Playing, agent: Agent, by: str | None) -> Rerun:
     try:
         result = agent(playing)
         refuse_awaitable(result)
-    except Exception as raised:  # noqa: BLE001 - it is the rerun's to tell
+    except (Exception, SystemExit) as raised:  # noqa: BLE001 - it is the rerun's to tell; scripts call exit
         error = raised
     except BaseException:
         playing.give_up()
@@ -165,7 +165,7 @@ def run(playing: Playing, agent: Agent, by: str | None) -> Rerun:
     return store(playing, result, error, started, by)
 
 
-def store(playing: Playing, result: Any, error: Exception | None, started: datetime, by: str | None) -> Rerun:
+def store(playing: Playing, result: Any, error: BaseException | None, started: datetime, by: str | None) -> Rerun:
     """Store what came of a run, in one commit."""
     miss = playing.miss
     outcome: Outcome = "stopped" if miss is not None and error in (None, miss) else "failed" if error else "finished"
@@ -204,7 +204,7 @@ def rerun_of(
     act: Rerunning,
     difference: Difference | None = None,
     result: Any = None,
-    error: Exception | None = None,
+    error: BaseException | None = None,
 ) -> Rerun:
     """Return the rerun that an act tells of."""
     return Rerun(

@@ -168,7 +168,7 @@ def _one(workspace: Workspace, session_id: str, scorer: Scorer, by: By, *, again
             keep(workspace, [(of, score) for score in given])
     except (StoreFailed, StoreReadOnly):
         raise  # no other session could be scored either
-    except Exception as error:  # noqa: BLE001 - a scorer may raise anything, and the other sessions go on
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a scorer may raise anything, or call exit; others go on
         return Failed(session_id=session_id, error=f"{type(error).__name__}: {error}")
     return given
 

@@ -30,6 +30,11 @@ def waiting(lifecycle: Lifecycle, parent_id: str) -> list[Event]:
 
 def _told_of(lifecycle: Lifecycle, result: SessionResult) -> Event:
     """Return the message that told of a result, or raise `InvalidInput` where it was decided on, or never told."""
+    given: object = result  # whoever calls may not check types
+    if not isinstance(given, SessionResult):
+        raise InvalidInput(
+            f"what is decided on is a result, as complete() or `node.results()` gives it, not {given!r:.80}"
+        )
     if result.parent_id is None:
         raise InvalidInput(f"session {result.session_id!r} is a main: its result has no parent to decide on it")
     found = lifecycle.runtime.book.where(result.parent_id, vocab.EVENT_ID, Literal(result.session_id))

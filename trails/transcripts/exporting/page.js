@@ -185,7 +185,7 @@
     const box = get("diff");
     box.hidden = false;
     box.querySelector("h2").textContent = `${named(ends[0])} and ${named(ends[1])}`;
-    box.querySelector("p").textContent = `${shared} turns in common, then:`;
+    box.querySelector("p").textContent = `${shared} ${shared === 1 ? "turn" : "turns"} in common, then:`;
     box.querySelector("div").replaceChildren(...(rows.length ? rows : [make("p", "no difference", "e")]));
     box.scrollIntoView();
     box.focus();

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ _MOST_PART: Final = 2000
 """Characters of a part that is no text (an image, say) that are shown."""
 _MOST_SCORES: Final = 12
 """Names of scores that are columns of the table; more stand with their sessions."""
+_LEFT_TO_RIGHT: Final = re.compile("[A-Za-z][A-Za-z0-9._-]*")
+"""Names that need neither an escape nor a box: nothing in them, or beside them, is put in another order."""
 _FEW_FORKS: Final = 12
 """More forks at one turn are folded."""
 _LEFT_OUT: Final = ("salts, proofs, signatures, and what stands in ledgers",)
@@ -62,7 +65,13 @@ def _own(name: str) -> tuple[str, str]:
 
 
 def _plain(value: object) -> str:
-    return f"<bdi>{escape(one_line(str(value)))}</bdi>"
+    text = str(value).lower() if isinstance(value, bool) else str(value)  # true, as a score is written and listed
+    return f"<bdi>{escape(one_line(text))}</bdi>"
+
+
+def _in_a_head(value: str) -> str:
+    """Return a name; one that only reads from left to right needs no box of its own, which each turn would pay for twice."""
+    return value if _LEFT_TO_RIGHT.fullmatch(value) else _plain(value)
 
 
 def _block(text: str, kind: str = "") -> str:
@@ -313,7 +322,7 @@ class _Page:
         anchor = f"{place}-{turn.index}"
         model = "" if turn.model is None else f" · {_plain(turn.model)}"
         when = "" if turn.time is None else f" · {turn.time:%Y-%m-%d %H:%M:%S}"
-        head = f'<a href="#{anchor}">{turn.index}</a> <b>{_plain(turn.role)}</b> {_plain(turn.author)}{model}{when}'
+        head = f'<a href="#{anchor}">{turn.index}</a> <b>{_in_a_head(turn.role)}</b> {_in_a_head(turn.author)}{model}{when}'
         notes = "".join(_note(note) for note in self.notes.get(turn.digest, ()))
         scored = "".join(map(_score, scores.newest(self.scores.get(turn.digest, ()))))
         beside = "".join(map(_tag, tags)) + scored + notes
