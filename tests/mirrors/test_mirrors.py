@@ -16,6 +16,7 @@ from trails import InvalidInput, Mirror, Mirrored, MirrorFailed, MirrorReport, R
 from trails.mirrors.content import same
 from trails.mirrors.endpoint import Endpoint
 from trails.store.contract import Solutions
+from trails.store.nearby import drop_graph
 
 Make = Callable[..., StandIn]
 
@@ -145,7 +146,7 @@ def test_a_graph_that_goes_without_a_commit_goes_from_the_mirror_too(memory: Rep
         chat.append("user", "Hello")
     mirror = Mirror(memory, server.url)
     mirror.sync()
-    assert memory.store.drop_graph(ox.NamedNode("urn:trails:session:chat")) == 10
+    assert drop_graph(memory.store, ox.NamedNode("urn:trails:session:chat")) == 10
     assert mirror.sync().dropped == 1
     assert "Hello" not in {each.object.value for each in server.store if isinstance(each.object, ox.Literal)}
 
