@@ -43,6 +43,7 @@ from trails.integrity.leaves import Leaf
 from trails.store import tsv
 from trails.store.contract import Change, PreconditionFailed, QuadStore, Solutions
 from trails.store.nearby import drop_graph
+from trails.store.pattern import Pattern
 
 _P = NamedNode("https://example.org/p")
 _Q = NamedNode("https://example.org/q")
@@ -212,6 +213,34 @@ class StoreConformance:
             store.commit(Change(add=[_quad(4)], require=[_quad(1)], seen=token))
         store.close()
 
+    def test_a_change_made_from_what_is_not_so_any_more_is_refused_and_nothing_is_written(
+        self, open_store: Callable[[], QuadStore]
+    ) -> None:
+        store = open_store()
+        store.commit(Change(add=[_quad(1)]))
+        patterns: list[Pattern] = [(_node(1), None, None, None), (_node(7), None, None, None)]
+        number, read = store.number, {pattern: store.quads(pattern) for pattern in patterns}
+        store.commit(Change(add=[_quad(2)]))
+        assert store.commit(Change(add=[_quad(3)], read=read, as_of=number)).written, "that is as it was"
+        for change in (Change(add=[_quad(1, "w")]), Change(remove=[_quad(1)]), Change(add=[_quad(1), _quad(7)])):
+            store.commit(change)
+            with pytest.raises(PreconditionFailed) as failed:
+                store.commit(Change(add=[_quad(4)], read=read, as_of=number))
+            assert failed.value.is_outdated
+        with pytest.raises(PreconditionFailed):
+            store.commit(Change(add=[_quad(4)], read=None, as_of=store.number - 1))
+        assert not store.quads((_node(4), None, None, None))
+        assert store.commit(Change(add=[_quad(4)], read=None, as_of=store.number)).written
+        store.close()
+
+    def test_a_repeat_is_told_without_what_is_made_anew_each_time(self, open_store: Callable[[], QuadStore]) -> None:
+        store = open_store()
+        for salt, written in (("first", True), ("second", False)):
+            change = Change(add=[_quad(1)], forbid=[(_node(1), None, None, None)], also_add=[_quad(2, salt)])
+            assert store.commit(change).written == written
+        assert set(store.quads((None, None, None, None))) == {_quad(1), _quad(2, "first")}
+        store.close()
+
     def test_of_many_writers_to_one_place_exactly_one_wins_each_round(
         self, open_store: Callable[[], QuadStore]
     ) -> None:
@@ -372,8 +401,8 @@ def _after(records: int) -> set[Quad]:
     return {_quad(number) for number in (records - 2, records - 1) if number >= 0}
 
 
-def _leaf(number: int) -> Callable[[object], list[Leaf]]:
-    return lambda _: [Leaf("turns", iris.session("conformance"), number, "00" * 32)]
+def _leaf(number: int) -> list[Leaf]:
+    return [Leaf("turns", iris.session("conformance"), number, "00" * 32)]
 
 
 # --- what other processes do

@@ -217,7 +217,7 @@ def _desk_and_till(store: Repository) -> None:
     now[0] = at(4)
     router.patch("agent:main:desk", {"model": None}, by="erin")
     run = Run(run_id="r9", agent="x", said=Said.of("Look"), model="tiny", created=at(0))
-    store.store.commit(run_rows.registered(run))
+    run_rows.registered(run).commit(store.store)
 
 
 @pytest.fixture(scope="module")

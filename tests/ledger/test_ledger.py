@@ -114,8 +114,8 @@ def test_the_turns_of_an_exchange_are_written_with_its_end_in_one_commit(memory:
     claim, begin, end = commits
     kinds = [line.split()[0] for line in memory.store.log.lines()[-5:]]
     assert kinds == ["streaming", "turns", "sent", "completed", "said"]
-    assert {len(claim.leaves(memory.store)), len(begin.leaves(memory.store))} == {1}
-    assert len(end.leaves(memory.store)) == 4
+    assert {len(claim.leaves), len(begin.leaves)} == {1}
+    assert len(end.leaves) == 4
 
 
 def test_a_second_thread_leaves_its_message_to_the_one_that_is_at_work(store: Repository) -> None:

@@ -31,7 +31,7 @@ def unproven(store: Repository, checkpoint: str) -> set[tuple[str, str | None, i
 
 
 def swap(store: Repository, old: Iterable[Quad], new: Iterable[Quad], *made: Leaf) -> None:
-    store.store.commit(Change(add=list(new), remove=list(old), leaves=lambda _: list(made)))
+    store.store.commit(Change(add=list(new), remove=list(old), leaves=list(made)))
 
 
 def forged(session: str, part: str, place: str, token: str) -> tuple[list[Quad], Leaf]:

@@ -14,6 +14,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 import trails
 from trails import Repository, vocab
 from trails.plumbing import former, leaves
+from trails.plumbing.transaction import Proposal
 from trails.store import Change
 from trails.store.embedded import EmbeddedStore
 
@@ -124,7 +125,7 @@ def test_a_deletion_that_was_logged_anew_with_another_log_is_found(memory: Repos
     memory.delete("s")
     [said] = memory.store.quads((None, vocab.DELETED_AT_LOG_SIZE, None, vocab.CATALOG))
     other = Quad(said.subject, said.predicate, Literal(value, datatype=vocab.INTEGER), vocab.CATALOG)
-    memory.store.commit(Change(add=[other], remove=[said], leaves=leaves.rows("delete", ["s"])))
+    Proposal(add=[other], remove=[said], makers=[leaves.rows("delete", ["s"])]).commit(memory.store)
     found = [finding.message for finding in memory.verify().findings]
     assert "session 's': its deletion says that the log before it was another one" in found
 
@@ -134,7 +135,7 @@ def test_a_deletion_that_was_logged_anew_with_another_end_is_found(memory: Repos
     memory.delete("s")
     [said] = memory.store.quads((None, vocab.DELETED_HEAD, None, vocab.CATALOG))
     other = Quad(said.subject, said.predicate, Literal("ab" * 32), vocab.CATALOG)
-    memory.store.commit(Change(add=[other], remove=[said], leaves=leaves.rows("delete", ["s"])))
+    Proposal(add=[other], remove=[said], makers=[leaves.rows("delete", ["s"])]).commit(memory.store)
     found = [finding.message for finding in memory.verify().findings]
     assert "session 's': its deletion says that it ended with another turn than was logged" in found
 

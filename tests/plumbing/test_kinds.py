@@ -14,6 +14,7 @@ from trails.integrity import digests
 from trails.model import Finding, SessionRecord
 from trails.plumbing import kinds, leaves
 from trails.plumbing.kind import Checks, Evidence, Growth, Kind, Leaving, Withheld
+from trails.plumbing.transaction import Proposal
 from trails.store.contract import Change, Matching, QuadStore
 from trails.transcripts.rdf import export_session, import_rdf
 
@@ -132,7 +133,7 @@ def marked(memory: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 
 def put(store: Repository, name: str) -> None:
-    store.store.commit(Change(add=written(name, "plan", f"see {TEXT}"), leaves=leaves.rows("change", ["plan"])))
+    Proposal(add=written(name, "plan", f"see {TEXT}"), makers=[leaves.rows("change", ["plan"])]).commit(store.store)
 
 
 def stored(store: Repository) -> list[Quad]:

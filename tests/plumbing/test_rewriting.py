@@ -69,7 +69,7 @@ def instead(quad: Quad, value: NamedNode | Literal) -> Quad:
 
 def rewrite(store: Repository, old: Iterable[Quad], new: Iterable[Quad], *made: Leaf) -> None:
     """Do what an owner of the disk does: take quads out, put others in, and append lines to the log."""
-    store.store.commit(Change(remove=list(old), add=list(new), leaves=lambda _: list(made)))
+    store.store.commit(Change(remove=list(old), add=list(new), leaves=list(made)))
 
 
 def lines_of(store: Repository, session_id: str, *kinds: str) -> list[Leaf]:
@@ -342,13 +342,13 @@ def test_the_turn_that_says_a_message_cannot_be_another_one_without_a_word(memor
 def test_a_run_s_task_cannot_be_rewritten(memory: Repository) -> None:
     run = Run(run_id="r1", child_session="plan", said=Said.of("buy milk"), created=datetime(2026, 3, 1, tzinfo=UTC))
     memory.create(id="plan").persist()
-    memory.store.commit(run_rows.registered(run))
+    run_rows.registered(run).commit(memory.store)
     kept = memory.proofs.checkpoint(SIGNER)
     stored = run_rows.read_one(memory.store, "r1")
     assert stored is not None
     fields = {"said": stored.said.with_error("no milk"), "ended": datetime(2026, 3, 2, tzinfo=UTC)}
     ended, change = run_rows.changed(stored, stored.model_copy(update=fields))
-    memory.store.commit(change)
+    change.commit(memory.store)
     assert history(memory, kept) == [("plan", "run", 1)]
     evil = ended.model_copy(update={"said": Said.of("buy wine", "no milk"), "revision": 3})
     sealed = evil.with_task_sealed()
@@ -364,10 +364,10 @@ def test_a_run_s_task_cannot_be_rewritten(memory: Repository) -> None:
 def test_a_run_that_was_taken_out_stays_so_and_when_cannot_be_rewritten(memory: Repository) -> None:
     run = Run(run_id="r1", child_session="plan", said=Said.of("buy milk"))
     memory.create(id="plan").persist()
-    memory.store.commit(run_rows.registered(run))
+    run_rows.registered(run).commit(memory.store)
     stored = run_rows.read_one(memory.store, "r1")
     assert stored is not None
-    memory.store.commit(run_rows.removed(stored, memory.workspace.deed("dave")))
+    run_rows.removed(stored, memory.workspace.deed("dave")).commit(memory.store)
     kept = memory.proofs.checkpoint(SIGNER)
     assert history(memory, kept) == []
     subject = NamedNode(iris.run_removal(run.iri))

@@ -349,5 +349,5 @@ def test_no_leaf_without_a_salt_is_believed_after_one_with_a_salt(old: Path) -> 
         store.set_label("plan", "journey")
         store.store.commit(Change(add=[mallory], remove=[principal]))
         whole = leaves.row_of(store.store, "flat").whole
-        store.store.commit(Change(leaves=lambda _: [Leaf("change", node.value, 0, whole)]))
+        store.store.commit(Change(leaves=[Leaf("change", node.value, 0, whole)]))
         assert ("logged-twice", "flat") in {(f.code, f.session_id) for f in store.verify().findings}

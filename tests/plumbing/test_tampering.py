@@ -325,7 +325,7 @@ def test_a_store_of_everything_holds_every_kind_and_property_that_is_written(mem
 
 
 def test_what_says_that_somebody_whom_only_a_run_names_is_an_agent_is_missed(memory: Repository) -> None:
-    memory.store.commit(run_rows.registered(Run(run_id="r1", agent="ops", said=Said.of("task"))))
+    run_rows.registered(Run(run_id="r1", agent="ops", said=Said.of("task"))).commit(memory.store)
     [kind] = memory.store.quads((NamedNode("urn:trails:agent:ops"), vocab.TYPE, None, vocab.CATALOG))
     assert memory.verify().ok
     memory.store.commit(Change(remove=[kind]))

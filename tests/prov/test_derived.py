@@ -102,7 +102,7 @@ def test_the_agent_of_a_run_acts_on_behalf_of_the_one_who_asked_in_that_run(stor
     asking.persist()
     store.create(id="doing", agent="clerk").persist()
     run = Run(run_id="r1", child_session="doing", requester_session="asking", said=Said.of("task"), agent="clerk")
-    store.store.commit(run_rows.registered(run))
+    run_rows.registered(run).commit(store.store)
     found = derived(store, "derived_child_for_requester")
     clerk, planner = "urn:trails:agent:clerk", "urn:trails:agent:planner"
     assert arguments(found, "actedOnBehalfOf") == [(clerk, planner, "urn:trails:session:doing/run/r1")]
@@ -114,7 +114,7 @@ def test_an_agent_does_not_act_on_its_own_behalf(store: Repository) -> None:
     store.create(id="asking", agent="clerk").persist()
     store.create(id="doing", agent="clerk", spawned_by="asking").persist()
     run = Run(run_id="r1", child_session="doing", requester_session="asking", said=Said.of("task"), agent="clerk")
-    store.store.commit(run_rows.registered(run))
+    run_rows.registered(run).commit(store.store)
     assert derived(store, "derived_child_for_requester") == []
 
 

@@ -219,7 +219,7 @@ def test_persisting_again_after_a_lost_reply_writes_nothing_twice(store: Reposit
     session = store.create(id="s")
     session.append("user", "once")
     change = session.worktree._transaction(0).change()
-    assert store.store.commit(change).written
+    assert change.commit(store.store).written
     assert session.persist() == 1
     assert [turn.content for turn in store.load("s").turns] == ["once"]
 

@@ -17,6 +17,7 @@ from trails import Repository, Session, vocab
 from trails.errors import HeadConflict, InvalidInput, TrailsError
 from trails.integrity.head_signatures import HeadSignature, new_principal_key, sign_head
 from trails.plumbing import leaves
+from trails.plumbing.transaction import Proposal
 from trails.records.signatures import signature_quads
 from trails.store.contract import Change
 from trails.transcripts.rdf import export_session, import_rdf
@@ -145,7 +146,9 @@ def test_what_an_exchange_will_store_is_not_signed_before(memory: Repository) ->
 def put(store: Repository, said: HeadSignature, instead_of: HeadSignature | None = None) -> None:
     """Store a signature as whoever owns the disk can who writes the log too."""
     old = [] if instead_of is None else signature_quads(instead_of)[:-1]
-    store.store.commit(Change(add=signature_quads(said), remove=old, leaves=leaves.rows("change", [said.session_id])))
+    Proposal(add=signature_quads(said), remove=old, makers=[leaves.rows("change", [said.session_id])]).commit(
+        store.store
+    )
 
 
 def swapped(store: Repository, predicate: NamedNode, value: NamedNode | Literal) -> None:

@@ -479,9 +479,9 @@ def test_a_turn_written_while_a_run_goes_on_is_in_that_run(store: Repository) ->
     other.append("user", "elsewhere", time=at(5))
     other.persist()
     run: dict[str, Any] = {"said": Said.of("task"), "child_session": "child"}
-    store.store.commit(run_rows.registered(Run(run_id="r1", started=at(4), ended=at(6), **run)))
-    store.store.commit(run_rows.registered(Run(run_id="r2", started=at(5), **run)))
-    store.store.commit(run_rows.registered(Run(run_id="r3", **run)))
+    run_rows.registered(Run(run_id="r1", started=at(4), ended=at(6), **run)).commit(store.store)
+    run_rows.registered(Run(run_id="r2", started=at(5), **run)).commit(store.store)
+    run_rows.registered(Run(run_id="r3", **run)).commit(store.store)
     _, middle, last = session.turns
     found = {each[1] for each in statements(store) if each[0] == "wasInfluencedBy"}
     assert {(turn, str(where).rpartition("/")[2]) for turn, where in found} == {

@@ -11,7 +11,8 @@ from typing import Any
 import pyoxigraph as ox
 import pytest
 
-from trails.store import committing, embedded, maintenance
+from trails.store import committing, maintenance, reading
+from trails.store.applying import Applier
 from trails.store.contract import Change, PreconditionFailed
 from trails.store.embedded import EmbeddedStore
 
@@ -146,7 +147,7 @@ def test_what_a_bulk_load_that_began_meanwhile_may_have_changed_is_read_again(
         return plain(engine, pattern)
 
     monkeypatch.setattr(committing, "BULK_FROM", 1)
-    monkeypatch.setattr(embedded, "matching", halved)
+    monkeypatch.setattr(reading, "matching", halved)
     found = store.quads((None, None, None, A))
     assert set(found) == {quad("old", A), quad("one", A), quad("other", A)}
     assert calls == 2
@@ -174,3 +175,18 @@ def test_while_the_engine_is_exchanged_a_pattern_is_waited_for(
     reader.join()
     vacuum.join()
     assert found == [[quad("old", B)]]
+
+
+def test_the_number_tells_of_a_commit_only_once_it_can_be_seen(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, told, put = store.number, [], Applier.put
+
+    def watched(self: Applier, batch: committing.Batch) -> None:
+        told.append(store.number)  # it is logged, and nobody who reads waits for it yet
+        put(self, batch)
+
+    monkeypatch.setattr(Applier, "put", watched)
+    assert store.commit(Change(add=[ox.Quad(ox.NamedNode("urn:s"), ox.NamedNode("urn:p"), ox.Literal("v"))])).written
+    assert told == [before]
+    assert store.number == before + 1

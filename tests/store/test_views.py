@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,10 +121,10 @@ def test_every_look_at_once_after_a_commit_sees_it(owner: EmbeddedStore, view: V
 
 
 def test_the_log_of_a_view_ends_where_its_quads_do(owner: EmbeddedStore, view: ViewStore) -> None:
-    owner.commit(Change(add=[quad(2)], leaves=lambda _: [Leaf("turns", "a", 1, "00" * 32)]))
+    owner.commit(Change(add=[quad(2)], leaves=[Leaf("turns", "a", 1, "00" * 32)]))
     assert view.log.lines() == []
     view.refresh()
-    owner.commit(Change(add=[quad(3)], leaves=lambda _: [Leaf("turns", "a", 2, "11" * 32)]))
+    owner.commit(Change(add=[quad(3)], leaves=[Leaf("turns", "a", 2, "11" * 32)]))
     assert len(view.log.lines()) == 1
     assert view.log.lines() == owner.log.lines()[:1]
     view.refresh()
@@ -307,9 +306,7 @@ class Play:
         gone = set(sorted(before, key=str)[:5]) if remove else set()
         self.states[self.owner.number + 1] = (before - gone) | add
         self.owner.commit(
-            Change(
-                add=list(add), remove=list(gone), leaves=lambda _: [Leaf("turns", "a", self.owner.number, "00" * 32)]
-            )
+            Change(add=list(add), remove=list(gone), leaves=[Leaf("turns", "a", self.owner.number, "00" * 32)])
         )
 
     def several(self) -> None:
@@ -521,7 +518,7 @@ def test_a_record_whose_lines_are_not_in_the_log_yet_is_waited_for(
         assert go.wait(20)
         real(*args)
 
-    only_leaves = Change(leaves=lambda _: [Leaf("turns", "a", 4, "00" * 32)])
+    only_leaves = Change(leaves=[Leaf("turns", "a", 4, "00" * 32)])
     writer = threading.Thread(target=play.owner.commit, args=(only_leaves,))
 
     def begin() -> None:
@@ -641,15 +638,11 @@ def test_a_lock_that_is_asked_about_is_still_had_by_whoever_takes_it_then(
     assert not lockfile.is_held(tmp_path / "lock")
 
 
-def _only(leaf: Leaf, _: object) -> list[Leaf]:
-    return [leaf]
-
-
 def test_a_store_that_another_took_the_place_of_is_new_also_with_as_many_commits(tmp_path: Path) -> None:
     for name, number in (("a", 1), ("b", 2)):
         store = EmbeddedStore(tmp_path / name, create=True)
         leaf = Leaf("turns", "urn:trails:session:s", number, "ab" * 32)
-        store.commit(Change(add=[quad(number)], leaves=partial(_only, leaf)))
+        store.commit(Change(add=[quad(number)], leaves=[leaf]))
         store.close()
     view = ViewStore(tmp_path / "a")
     (tmp_path / "a").rename(tmp_path / "old")

@@ -53,14 +53,14 @@ def everything(store: Repository) -> None:
     _copied_and_altered(store)
     store.load("asked").sign(new_principal_key("dave")[0])
     _told_of_calls(store)
-    store.store.commit(run_rows.registered(Run(run_id="r9", agent="clerk", said=Said.of("task"))))
+    run_rows.registered(Run(run_id="r9", agent="clerk", said=Said.of("task"))).commit(store.store)
     _scored(store)
     _brought_in(store)
     _pulled(store)
     _rerun(store)
     stored = run_rows.read_one(store.store, "r9")
     assert stored is not None
-    store.store.commit(run_rows.removed(stored, store.workspace.deed("dave")))
+    run_rows.removed(stored, store.workspace.deed("dave")).commit(store.store)
 
 
 def _scored(store: Repository) -> None:
@@ -165,7 +165,7 @@ def _every_field(store: Repository) -> None:
     more = {"requester_display_key": "main", "model": "m", "thinking": "high", "run_timeout_seconds": 5}
     when = datetime(2026, 3, 29, tzinfo=UTC)
     told = {"archive_at": when, "announced_as": "urn:trails:session:desk/ledger/1", "announced_how": "direct"}
-    store.store.commit(run_rows.registered(run.model_copy(update={**more, **told, "kept_because": "a fork needs it"})))
+    run_rows.registered(run.model_copy(update={**more, **told, "kept_because": "a fork needs it"})).commit(store.store)
     ledger = trails.Ledger(store)
     ledger.receive("full", "Hello", account="a")
     with pytest.raises(RuntimeError):

@@ -23,6 +23,7 @@ from trails import HeadConflict, IndexGap, Repository, Session, SessionNotFound,
 from trails.store import Change, EmbeddedStore
 from trails.store.applying import Applier
 from trails.store.commitlog import RecordFiles
+from trails.store.committing import Batch
 from trails.store.leaflog import LeafLog
 
 _WRITERS = 8
@@ -338,9 +339,9 @@ def test_a_store_misused_raises_or_works_and_never_aborts_or_loses_anything(risk
 
 
 def test_a_commit_that_is_interrupted_before_its_record_is_written_leaves_nothing_and_the_store_goes_on(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(_: object) -> list[object]:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     with trails.open(tmp_path / "s", create=True) as store:
@@ -349,8 +350,10 @@ def test_a_commit_that_is_interrupted_before_its_record_is_written_leaves_nothin
         session.persist()
         session.append("user", "two")
         change = session.worktree._transaction(1).change()
-        with pytest.raises(KeyboardInterrupt):
-            store.store.commit(Change(add=change.add, require=change.require, forbid=change.forbid, leaves=interrupt))  # type: ignore[arg-type] # that is the test
+        with monkeypatch.context() as patch:
+            patch.setattr(Batch, "decide", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                change.commit(store.store)
         assert [turn.content for turn in store.load("s").turns] == ["one"]
         assert session.persist() == 1
     with trails.open(tmp_path / "s") as again:

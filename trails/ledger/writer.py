@@ -15,12 +15,12 @@ from trails.errors import InvalidInput
 from trails.integrity.leaves import Leaf
 from trails.ledger.cache import Keeper
 from trails.plumbing import ledger_entries, redaction_records
-from trails.plumbing.transaction import Transaction, there
+from trails.plumbing.transaction import Proposal, Transaction, there
 from trails.records import entries
 from trails.records.deeds import Deed
 from trails.records.entries import Entry, Event, Exchange
 from trails.session import Repository
-from trails.store.contract import Change, PreconditionFailed
+from trails.store.contract import PreconditionFailed
 
 Plan = tuple[Sequence[Entry], Sequence[tuple[Entry, Entry]]]
 """Entries to make, and pairs of entries as they are and as they become."""
@@ -178,7 +178,7 @@ class Book:
         )
 
 
-def change(session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, Entry]] = ()) -> Change:
+def change(session_id: str, made: Sequence[Entry], moved: Sequence[tuple[Entry, Entry]] = ()) -> Proposal:
     """Return the commit that makes entries and moves others on, each only from the state that it was read in."""
     tx = Transaction()
     put(tx, session_id, made, moved)

@@ -312,7 +312,7 @@ def _fill(source: _Source, target: EmbeddedStore, beside: Path, progress: Progre
         removed = _reconcile(source, lines(), target, progress)
     for start in range(len(known), len(wanted), _BATCH):
         made = [leaves.parse(line)[0] for line in wanted[start : start + _BATCH]]
-        target.commit(Change(leaves=lambda _, made=made: made))  # type: ignore[misc] # a default binds it
+        target.commit(Change(leaves=made))
     if removed:  # what had been redacted or deleted at the source since must be in no file here
         target.vacuum()
 

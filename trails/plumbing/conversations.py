@@ -18,7 +18,7 @@ from trails.decoding import decodes
 from trails.errors import TrailsError
 from trails.model import Finding, SessionRecord
 from trails.plumbing.kind import Arriving, Checks, Evidence, Kind, Leaving
-from trails.plumbing.transaction import Refusal, Transaction
+from trails.plumbing.transaction import Proposal, Refusal, Transaction
 from trails.records.conversations import (
     REMOVAL,
     TYPES,
@@ -34,7 +34,7 @@ from trails.records.conversations import (
     move_of,
     quads_as_written,
 )
-from trails.store.contract import Change, Matching, QuadStore
+from trails.store.contract import Matching, QuadStore
 from trails.store.pattern import Pattern
 
 # --- finding
@@ -121,7 +121,7 @@ def begin(tx: Transaction, made: Conversation, refusal: Refusal | None = None) -
         tx.label(made.label, refusal)
 
 
-def handing_over(record: SessionRecord, key: str) -> Change:
+def handing_over(record: SessionRecord, key: str) -> Proposal:
     """Return the commit that hands the label of a session, which has it itself, to the conversation of its key."""
     tx = Transaction()
     if record.label is not None:

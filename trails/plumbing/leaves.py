@@ -17,7 +17,8 @@ from trails import iris, vocab
 from trails.integrity import digests, leaves
 from trails.integrity.leaves import SALTED, Kind, Leaf
 from trails.plumbing import copies, kinds
-from trails.store.contract import Change, Matching, QuadStore
+from trails.plumbing.transaction import Proposal
+from trails.store.contract import Matching, QuadStore
 from trails.store.preview import Preview
 
 LeafMaker = Callable[[Preview], Sequence[Leaf]]
@@ -257,7 +258,7 @@ def begin(store: QuadStore) -> None:
     Salts that are there stay. A store that has a log is left alone: what no commit wrote is not believed for being there.
     """
     if store.log.is_empty and len(store):
-        store.commit(Change(leaves=_all_leaves))
+        Proposal(makers=[_all_leaves], reads_all=True).commit(store)
 
 
 def _all_leaves(store: Preview) -> list[Leaf]:

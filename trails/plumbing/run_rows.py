@@ -20,12 +20,12 @@ from trails.integrity.leaves import Leaf
 from trails.model import Finding, SessionRecord
 from trails.plumbing.kind import Checks, Evidence, Kind, Leaving, Withheld
 from trails.plumbing.taking import LOGGED_IDS, Taking
-from trails.plumbing.transaction import Transaction
+from trails.plumbing.transaction import Proposal, Transaction
 from trails.records import run as runentry
 from trails.records.deeds import Deed, deed_quads
 from trails.records.run import Run
 from trails.records.terms import parse_time
-from trails.store.contract import Change, Matching, QuadStore
+from trails.store.contract import Matching, QuadStore
 
 REMOVAL: Final = frozenset(
     {vocab.TYPE, vocab.ENDED_AT, vocab.ASSOCIATED_WITH, vocab.RULE, vocab.REASON, vocab.REMOVED_RUN, vocab.LEAF_SALT}
@@ -128,7 +128,7 @@ def was_removed(store: QuadStore, run_id: str) -> bool:
 # --- writing
 
 
-def registered(run: Run) -> Change:
+def registered(run: Run) -> Proposal:
     """Return the commit that enters a run; its id must be new."""
     name = Literal(run.run_id)
     run = run.with_task_sealed().salted_anew()
@@ -140,7 +140,7 @@ def registered(run: Run) -> Change:
     return tx.change()
 
 
-def changed(old: Run, new: Run) -> tuple[Run, Change]:
+def changed(old: Run, new: Run) -> tuple[Run, Proposal]:
     """Return a run as it becomes, and the commit that changes it: only from the revision, and with the texts, that were read."""
     new = new.model_copy(update={"revision": old.revision + 1}).salted_anew()
     before, after = set(runentry.quads(old)), set(runentry.quads(new))
@@ -157,7 +157,7 @@ def _held(quads: Iterable[Quad]) -> list[Quad]:
     return [quad for quad in quads if quad.predicate in (vocab.REVISION, vocab.SALT, vocab.DIGEST)]
 
 
-def removed(run: Run, deed: Deed) -> Change:
+def removed(run: Run, deed: Deed) -> Proposal:
     """Return the commit that takes a run out of the registry, leaving word of who did it, when and by which rule."""
     node = NamedNode(iris.run_removal(run.iri))
     rows: list[tuple[NamedNode, NamedNode | Literal]] = [

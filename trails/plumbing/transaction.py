@@ -12,19 +12,22 @@ A precondition carries its own refusal; where one without any does not hold, `Pr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Final, Protocol
 
 from pyoxigraph import Literal, NamedNode, Quad
 
 from trails import iris, vocab
-from trails.errors import InvalidInput
+from trails.errors import InvalidInput, TrailsError
 from trails.integrity.leaves import Leaf
-from trails.store.contract import Change, PreconditionFailed, QuadStore
-from trails.store.pattern import Pattern, matches
+from trails.store.contract import Change, Committed, PreconditionFailed, QuadStore
+from trails.store.pattern import Found, Pattern, matches
 from trails.store.preview import Preview
 
-_LeafMaker = Callable[[Preview], Sequence[Leaf]]
+LeafMaker = Callable[[Preview], Sequence[Leaf]]
+"""Makes the leaves of a commit from the store as it will be, to which it may add what is only known then."""
+_TRIES: Final = 1_000
 Refusal = Callable[[PreconditionFailed], Exception]
 """Makes the error that a precondition means to the caller where it does not hold."""
 
@@ -51,6 +54,80 @@ def there(session_id: str) -> Quad:
     return Quad(NamedNode(iris.session(session_id)), vocab.TYPE, vocab.SESSION, vocab.CATALOG)
 
 
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A commit whose leaves are made when it is done, from the store as it then will be."""
+
+    add: Sequence[Quad] = ()
+    remove: Sequence[Quad] = ()
+    require: Sequence[Quad] = ()
+    forbid: Sequence[Pattern] = ()
+    makers: Sequence[LeafMaker] = ()
+    seen: object = None
+    writer: object = None
+    reads_all: bool = False
+    """Whether its leaves are made from all that the store holds: what was read is not kept in mind then."""
+
+    def joined(self, other: Proposal) -> Proposal:
+        """Return the one commit that does both."""
+        return Proposal(
+            add=[*self.add, *other.add],
+            remove=[*self.remove, *other.remove],
+            require=[*self.require, *other.require],
+            forbid=[*self.forbid, *other.forbid],
+            makers=[*self.makers, *other.makers],
+        )
+
+    def asked_for(self, failure: PreconditionFailed) -> bool:
+        """Tell whether a precondition that did not hold was one of this commit's own."""
+        if failure.present is None:
+            return failure.missing in self.require
+        return any(matches(failure.present, pattern) for pattern in self.forbid)
+
+    def commit(self, store: QuadStore) -> Committed:
+        """Do it; raise `PreconditionFailed` where a requirement does not hold.
+
+        Where another writer changes what the leaves are made from, they are made again: he got on, so that ends.
+        """
+        for _ in range(_TRIES):
+            try:
+                return store.commit(self._made_for(store))
+            except PreconditionFailed as failure:
+                if not failure.is_outdated:
+                    raise
+        raise TrailsError("other writers kept changing what was to be changed here; nothing was written, try again")
+
+    def _made_for(self, store: QuadStore) -> Change:
+        """Return the commit as a store takes it, with leaves for the store as it is now."""
+        number, after = store.number, Preview(store.quads, Found(self.add), self.remove)
+        try:
+            made = [leaf for maker in self.makers for leaf in maker(after)]
+        except Exception:
+            self._refuse_unmet(store)  # of a store in which it may not be done, there may be no leaves
+            raise
+        return Change(
+            add=self.add,
+            remove=self.remove,
+            require=self.require,
+            forbid=self.forbid,
+            seen=self.seen,
+            writer=self.writer,
+            leaves=made,
+            also_add=after.more_added,
+            also_remove=after.more_removed,
+            read=None if self.reads_all else after.read,
+            as_of=number,
+        )
+
+    def _refuse_unmet(self, store: QuadStore) -> None:
+        for quad in self.require:
+            if not store.quads((quad.subject, quad.predicate, quad.object, quad.graph_name)):  # type: ignore[arg-type] # no blank nodes
+                raise PreconditionFailed(missing=quad)
+        for pattern in self.forbid:
+            if found := store.quads(pattern):
+                raise PreconditionFailed(matched=found)
+
+
 class Transaction:
     """A commit in the making."""
 
@@ -65,7 +142,7 @@ class Transaction:
         self._forbid: list[Pattern] = []
         self._refusals: list[tuple[Quad | Pattern, Refusal]] = []
         """What preconditions mean that mean something: apart, for a commit is written far more often than refused."""
-        self._makers: list[_LeafMaker] = []
+        self._makers: list[LeafMaker] = []
 
     # --- what must hold meanwhile
 
@@ -137,8 +214,8 @@ class Transaction:
 
     # --- what is logged of it
 
-    def log(self, maker: _LeafMaker) -> None:
-        """Log what a maker gives for the store as it will be, under the write lock."""
+    def log(self, maker: LeafMaker) -> None:
+        """Log what a maker gives for the store as it will be: called anew where that becomes another before the commit."""
         self._makers.append(maker)
 
     def log_leaves(self, made: Sequence[Leaf]) -> None:
@@ -156,20 +233,9 @@ class Transaction:
         self._refusals += other._refusals
         self._makers += other._makers
 
-    def change(self, *, seen: object = None, writer: object = None) -> Change:
-        """Return the commit as a store takes it; `seen` and `writer` are explained there."""
-        return Change(
-            add=self._add,
-            remove=self._remove,
-            require=self._require,
-            forbid=self._forbid,
-            seen=seen,
-            writer=writer,
-            leaves=self._makers[0] if len(self._makers) == 1 else self._leaves if self._makers else None,
-        )
-
-    def _leaves(self, after: Preview) -> list[Leaf]:
-        return [leaf for maker in self._makers for leaf in maker(after)]
+    def change(self, *, seen: object = None, writer: object = None) -> Proposal:
+        """Return the commit, to be done or to be joined with another; `seen` and `writer` are those of a `Change`."""
+        return Proposal(self._add, self._remove, self._require, self._forbid, self._makers, seen, writer)
 
     def commit(self, store: QuadStore, otherwise: Refusal | None = None) -> bool:
         """Write it; return False where it had all happened before.
@@ -177,7 +243,7 @@ class Transaction:
         Raises what the precondition that does not hold means, or `otherwise` where that says nothing.
         """
         try:
-            return store.commit(self.change()).written
+            return self.change().commit(store).written
         except PreconditionFailed as failure:
             error = self.error(failure, otherwise)
             if error is failure:

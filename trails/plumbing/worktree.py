@@ -23,13 +23,13 @@ from trails.plumbing import copies, leaves, quotes, settling
 from trails.plumbing.draft import Draft
 from trails.plumbing.packed import Transcript, Turns
 from trails.plumbing.thread_guard import OneThread
-from trails.plumbing.transaction import Transaction, check_free_names, id_in_use, there
+from trails.plumbing.transaction import Proposal, Transaction, check_free_names, id_in_use, there
 from trails.plumbing.workspace import Workspace
 from trails.records.acts import Act, act_quads
 from trails.records.sessions import prompt_quads, session_quads
 from trails.records.tools import named_in
 from trails.records.turns import NO_LINKS, Links, turn_quads, turn_type
-from trails.store.contract import Change, PreconditionFailed
+from trails.store.contract import PreconditionFailed
 
 if TYPE_CHECKING:
     from trails.context import TokenWindow, Window
@@ -245,7 +245,7 @@ class Worktree(Handle):
 
     # --- the commit
 
-    def persist(self, also: Change | None = None) -> int:
+    def persist(self, also: Proposal | None = None) -> int:
         """Write what is new in one commit, all or nothing; return the number of turns written.
 
         `also` goes into the same commit, and its own preconditions are the caller's to explain.
@@ -265,7 +265,7 @@ class Worktree(Handle):
             change = tx.change(seen=None if quoted else self._seen, writer=self._writer)
             writer, self._writer = self._writer, object()  # an interrupted commit's outcome has to be looked up
             try:
-                self.workspace.store.commit(change if also is None else change.joined(also))
+                (change if also is None else change.joined(also)).commit(self.workspace.store)
             except PreconditionFailed as failure:
                 if also is not None and also.asked_for(failure):
                     raise

@@ -22,14 +22,14 @@ from trails.errors import InvalidInput, RequestRefused
 from trails.ledger import writer
 from trails.model import SessionRecord
 from trails.plumbing import conversations, leaves
-from trails.plumbing.transaction import Transaction, there
+from trails.plumbing.transaction import Proposal, Transaction, there
 from trails.records import overrides
 from trails.records.conversations import Conversation, belongs, current
 from trails.records.entries import Entry, Event
 from trails.records.overrides import SessionEntry
 from trails.records.terms import parse_time
 from trails.session import Repository, Session
-from trails.store.contract import Change, PreconditionFailed
+from trails.store.contract import PreconditionFailed
 
 OWN: Final = ("sessionId", "label")
 """The fields of an entry that are kept as what they are: the session's own id, the conversation's label."""
@@ -208,7 +208,7 @@ class Keyring:
         replaces: Conversation | None = None,
         made: Sequence[Entry] = (),
         stored: bool = False,
-        also: Change | None = None,
+        also: Proposal | None = None,
     ) -> bool:
         """Make a session the current one of a key, in one commit with its entry and its ledger's first entries.
 
@@ -227,7 +227,7 @@ class Keyring:
         change = tx.change() if also is None else tx.change().joined(also)
         try:
             if stored:
-                self.repository.store.commit(change)
+                change.commit(self.repository.store)
             else:
                 session.worktree.persist(change)
         except PreconditionFailed as failure:

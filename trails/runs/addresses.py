@@ -12,13 +12,13 @@ from trails import iris, keys, vocab
 from trails.errors import InvalidInput, RequestRefused
 from trails.keys import KeySettings
 from trails.model import SessionRecord
+from trails.plumbing.transaction import Proposal
 from trails.records.entries import Entry
 from trails.routing import Router
 from trails.routing.directory import Keyring
 from trails.routing.visibility import visible_sessions
 from trails.session import Repository
 from trails.session.session import Session
-from trails.store.contract import Change
 
 
 class Places:
@@ -128,7 +128,7 @@ class Places:
         fields: Mapping[str, Any],
         *,
         made: Sequence[Entry],
-        also: Change,
+        also: Proposal,
         label: str | None,
     ) -> bool:
         """Store a session as that of its key, with its entry, its ledger's first entries and what else there is."""

@@ -13,11 +13,11 @@ from pyoxigraph import NamedNode
 from trails import iris, validate, vocab
 from trails.errors import InvalidInput
 from trails.plumbing import redaction_records, run_rows
-from trails.plumbing.transaction import Transaction
+from trails.plumbing.transaction import Proposal, Transaction
 from trails.records.deeds import Deed
 from trails.records.run import Run
 from trails.session import Repository
-from trails.store.contract import Change, PreconditionFailed
+from trails.store.contract import PreconditionFailed
 
 _START: Final = datetime(1, 1, 1, tzinfo=UTC)
 Step = Callable[[Run], dict[str, Any] | None]
@@ -126,12 +126,12 @@ class Registry:
         """Enter a run, or raise `InvalidInput` where its id is known."""
         index = self._index
         try:
-            self._repository.store.commit(run_rows.registered(run))
+            run_rows.registered(run).commit(self._repository.store)
         except PreconditionFailed as failure:
             raise known(run.run_id) from failure
         index.note(run)
 
-    def change(self, run_id: str, step: Step, also: Callable[[Run], Change] | None = None) -> Run | None:
+    def change(self, run_id: str, step: Step, also: Callable[[Run], Proposal] | None = None) -> Run | None:
         """Change a run in one commit (with what `also` gives for the run as it becomes); return it as it became.
 
         The step is taken on the run as it stands; where another writer was quicker, again on what that left. None where
@@ -145,7 +145,7 @@ class Registry:
                 return None
             new, change = run_rows.changed(run, run.model_copy(update=fields))
             try:
-                self._repository.store.commit(change if also is None else change.joined(also(new)))
+                (change if also is None else change.joined(also(new))).commit(self._repository.store)
             except PreconditionFailed as failure:
                 if failure.missing in change.require:
                     continue
@@ -161,7 +161,7 @@ class Registry:
             if run is None:
                 return False
             try:
-                self._repository.store.commit(run_rows.removed(run, deed))
+                run_rows.removed(run, deed).commit(self._repository.store)
             except PreconditionFailed:
                 continue
             index.forget(run_id)

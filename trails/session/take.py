@@ -13,9 +13,10 @@ from trails.errors import HeadConflict, InvalidInput, TrailsError
 from trails.model import Derivation, SessionRecord, Turn
 from trails.plumbing import draft, names
 from trails.plumbing.names import Name
+from trails.plumbing.transaction import Proposal
 from trails.plumbing.worktree import Worktree
 from trails.records.turns import turn_type
-from trails.store.contract import Change, PreconditionFailed
+from trails.store.contract import PreconditionFailed
 
 Summary = str | Callable[[tuple[Turn, ...]], str]
 """What a taken outcome says: a text, or what makes one of the fork's own turns."""
@@ -110,10 +111,10 @@ def _said(summary: Summary | None, tail: tuple[Turn, ...], fork_id: str) -> str:
     return made
 
 
-def _unmoved(fork: SessionRecord, head: Turn) -> Change:
+def _unmoved(fork: SessionRecord, head: Turn) -> Proposal:
     """Return the condition that a fork's head is there, and no turn after it."""
     after = (None, vocab.INDEX, vocab.integer(head.index + 1), NamedNode(fork.iri))
-    return Change(require=[turn_type(head)], forbid=[after])
+    return Proposal(require=[turn_type(head)], forbid=[after])
 
 
 def _moved(target: Worktree, fork: SessionRecord, head: Turn, failure: PreconditionFailed) -> TrailsError:

@@ -64,6 +64,8 @@ class Batch:
     log: LeafLog
     token: object
     """What stands for all that was there before this batch."""
+    number: int
+    """The number of the last record before this batch."""
     writers: Mapping[object, object]
     """By graph, who wrote to it last."""
     logged: bool
@@ -109,7 +111,7 @@ class Batch:
         """Settle a commit, or note that it had happened, or why it may not."""
         change = waiting.change
         try:
-            unmet = self._unmet(change)
+            unmet = self._unmet(change) or self._outdated(change)
             if unmet is None:
                 self.settled.append(self._settle(waiting))
                 return
@@ -152,14 +154,11 @@ class Batch:
 
     def _settle(self, waiting: Waiting) -> Settled:
         change = waiting.change
-        add, remove, made = change.add, change.remove, list[Leaf]()
-        added = Found(add)
+        add, remove = change.add, change.remove
+        if change.also_add or change.also_remove:
+            add, remove = [*add, *change.also_add], [*remove, *change.also_remove]
+        added, made = Found(add), change.leaves
         dropped = self._drop(change.drop)
-        if change.leaves is not None:
-            after = Preview(self._matching, added, [*dropped, *remove])
-            made = list(change.leaves(after))
-            if after.more_added or after.more_removed:
-                add, remove = [*add, *after.more_added], [*remove, *after.more_removed]
         before = self.settled[-1].after if self.settled else self.log.reached
         lines, reached = self.log.lines_for(made, before)
         bulk = self.logged and len(add) >= BULK_FROM and not remove and not change.drop
@@ -189,9 +188,6 @@ class Batch:
             return True
         return quad not in self._remove and quad in self.look(_only(quad))
 
-    def _matching(self, pattern: Pattern) -> list[ox.Quad]:
-        return list(self._found(pattern))
-
     def _found(self, pattern: Pattern) -> Iterator[ox.Quad]:
         if not self._add and not self._remove:
             return matching(self.look(pattern), pattern)
@@ -210,6 +206,16 @@ class Batch:
             if matched:
                 return PreconditionFailed(matched=matched)
         return None
+
+    def _outdated(self, change: Change) -> PreconditionFailed | None:
+        """Return why a change is refused the leaves of which were made from what is not so any more."""
+        if change.read == {} or (change.as_of == self.number and not self.settled):
+            return None
+        if change.read is not None and all(
+            set(self._found(pattern)) == set(quads) for pattern, quads in change.read.items()
+        ):
+            return None
+        return PreconditionFailed(is_outdated=True)
 
     def _last_writer(self, graph: object) -> object:
         return self.wrote[graph] if graph in self.wrote else self.writers.get(graph)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, overload
@@ -16,8 +16,7 @@ from trails.errors import TrailsError
 from trails.integrity.leaves import Leaf
 from trails.legible import count
 from trails.store.leaflog import LeafLog
-from trails.store.pattern import Pattern, matches
-from trails.store.preview import Preview
+from trails.store.pattern import Pattern
 from trails.tables import Kind, PlainTable, Tabular
 
 Durability = Literal["disk", "process"]
@@ -32,8 +31,10 @@ class Change:
 
     `require` are quads that must exist and `forbid` patterns that must match nothing, both checked under the write lock.
     `drop` are graphs that go with all their quads, before anything is added.
-    `leaves` is called under the lock too, before the write, with the store as it will be (a `Preview`), and returns what
-    goes to the store's log with the commit; it may add to the change, through the preview, what only is known then.
+    `leaves` go to the store's log with the commit, and `also_add` and `also_remove` are quads that were made with them, new each
+    time: a repeat is told without them. `read` is what of the store they were made from, by pattern (None: all of it): the
+    commit happens only while that is as it was. `as_of` is the store's `number` from before it was read: while nobody has
+    committed since, nothing is looked up.
     `seen` says when `require` was last seen to hold: the store's `token` before that; while the store still gives the same
     one, it still holds and is not looked up. `writer` stands for whoever knows, from its own last commit, that nothing
     in the graphs of `forbid` matches: while nobody else writes to such a graph, it is not looked up either.
@@ -46,25 +47,11 @@ class Change:
     drop: Sequence[ox.NamedNode] = ()
     seen: object = None
     writer: object = None
-    leaves: Callable[[Preview], Sequence[Leaf]] | None = None
-
-    def joined(self, other: Change) -> Change:
-        """Return the one commit that does both changes."""
-        makers = [maker for maker in (self.leaves, other.leaves) if maker is not None]
-        return Change(
-            add=[*self.add, *other.add],
-            remove=[*self.remove, *other.remove],
-            require=[*self.require, *other.require],
-            forbid=[*self.forbid, *other.forbid],
-            drop=[*self.drop, *other.drop],
-            leaves=lambda after: [leaf for maker in makers for leaf in maker(after)],
-        )
-
-    def asked_for(self, failure: PreconditionFailed) -> bool:
-        """Tell whether a precondition that did not hold was one of this change's own."""
-        if failure.present is None:
-            return failure.missing in self.require
-        return any(matches(failure.present, pattern) for pattern in self.forbid)
+    leaves: Sequence[Leaf] = ()
+    also_add: Sequence[ox.Quad] = ()
+    also_remove: Sequence[ox.Quad] = ()
+    read: Mapping[Pattern, Sequence[ox.Quad]] | None = field(default_factory=dict)
+    as_of: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +72,19 @@ class PreconditionFailed(TrailsError):
     """A commit's precondition did not hold; nothing was written.
 
     `missing` is the required quad that does not exist, or `matched` the quads that matched a forbidden pattern (the
-    first 100 of them), of which `present` is the first.
+    first 100 of them), of which `present` is the first. `is_outdated` is True where all that held, and what the leaves of the
+    change were made from is not as it was read: read it again, and make them anew.
     """
 
-    def __init__(self, *, missing: ox.Quad | None = None, matched: Sequence[ox.Quad] = ()) -> None:
+    def __init__(
+        self, *, missing: ox.Quad | None = None, matched: Sequence[ox.Quad] = (), is_outdated: bool = False
+    ) -> None:
         self.missing = missing
         self.matched = tuple(matched)
         self.present = self.matched[0] if matched else None
-        super().__init__(f"required but missing: {missing}" if missing else f"forbidden but present: {self.present}")
+        self.is_outdated = is_outdated
+        said = f"required but missing: {missing}" if missing else f"forbidden but present: {self.present}"
+        super().__init__("what the change was made from is not as it was read" if is_outdated else said)
 
 
 class Solutions(Sequence[ox.QuerySolution], Tabular):

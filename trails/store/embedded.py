@@ -32,7 +32,7 @@ from trails.integrity.leaves import Leaf
 from trails.store import capture, engines, maintenance, manifest, marker
 from trails.store.applying import Applier
 from trails.store.commitlog import RecordFiles
-from trails.store.committing import Batch, Settled, Waiting, matching
+from trails.store.committing import Batch, Settled, Waiting
 from trails.store.contract import Change, Committed, Durability
 from trails.store.frames import BULK, RELAXED, CommitRecord
 from trails.store.gate import Gate
@@ -158,6 +158,7 @@ class EmbeddedStore(EngineReader):
         if self._log.went_on:
             self._flush(self._store, always=True)  # the records to come go on from those lines
         self._posted.applied(self._files.last)
+        self._committed = self._files.last
 
     def _open_engine(self, folder: Path) -> None:
         try:
@@ -218,7 +219,7 @@ class EmbeddedStore(EngineReader):
 
     @property
     def number(self) -> int:
-        return self._committed if self._files is None else self._files.last
+        return self._committed
 
     def _engine(self) -> ox.Store:
         if os.getpid() != self._pid:
@@ -264,12 +265,13 @@ class EmbeddedStore(EngineReader):
     @engines.let_go
     def quads(self, pattern: Pattern) -> list[ox.Quad]:
         if self._applier is None:
-            return super().quads(pattern)
+            with self._gate:
+                return self._matching(pattern)
         while True:
             loads = self._applier.loads
             self._settle(pattern)
-            with self._engine_gate, self._reading():
-                found = list(matching(self._engine(), pattern))
+            with self._engine_gate:
+                found = self._matching(pattern)
             if self._applier.loads == loads:  # else what was found may be the half of what is loaded just now
                 return found
 
@@ -313,7 +315,7 @@ class EmbeddedStore(EngineReader):
     def new_batch(self) -> Batch:
         """Return an empty batch, which judges commits over what is here. Under the write lock."""
         logged = self._files is not None or self._commits.is_shared
-        return Batch(self.settled_engine, self._log, self._removals, self._writers, logged=logged)
+        return Batch(self.settled_engine, self._log, self._removals, self.number, self._writers, logged=logged)
 
     def _withdraw(self, waiting: Waiting) -> None:
         """Take back a commit whose caller was interrupted, unless it is being written: then wait until it is."""
@@ -362,13 +364,13 @@ class EmbeddedStore(EngineReader):
         self._removals += any(bool(each.remove or each.record.drop) for each in batch.settled)
         if self._applier is None:
             self._write(batch)
-            self._committed = batch.last
         first_one, last_one = batch.settled[0], batch.settled[-1]
         lines = [line for each in batch.settled for line in each.lines]
         made = [leaf for each in batch.settled for leaf in each.leaves]
         self._log.append(lines, first_one.before, last_one.after)
         if self._applier is not None:  # after the last call of the system, at which its thread would take over
             self._applier.put(batch)
+        self._committed = batch.last  # not before: whoever reads this number sees what was committed until then
         if made:
             self._log.tell(made, last_one.after)
         for number, each in enumerate(batch.settled, first):
@@ -465,7 +467,7 @@ class EmbeddedStore(EngineReader):
             with self._writing():
                 self._record([CommitRecord.of(remove=doomed)])
                 engine.update(update_text((), doomed))
-            self._post_applied()
+            self._written_past_applier()
         self._flush_when_due(len(doomed))
         return len(doomed)
 
@@ -475,6 +477,10 @@ class EmbeddedStore(EngineReader):
         with self._writing():
             self._record([CommitRecord(drop=(graph.value,))])
             engine.remove_graph(graph)
+        self._written_past_applier()
+
+    def _written_past_applier(self) -> None:
+        self._committed = self._committed + 1 if self._files is None else self._files.last
         self._post_applied()
 
     @contextlib.contextmanager
@@ -488,7 +494,7 @@ class EmbeddedStore(EngineReader):
 
     def take_as_found(self, made: Sequence[Leaf]) -> None:
         """Write leaves for quads that no commit wrote: those of a dump that was loaded, or of a store of an older format."""
-        self.commit(Change(leaves=lambda _: made))
+        self.commit(Change(leaves=made))
 
     # --- the log that it is an index of
 

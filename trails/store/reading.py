@@ -96,8 +96,15 @@ class EngineReader(Handle):
     @engines.let_go
     def quads(self, pattern: Pattern) -> list[ox.Quad]:
         self._settle(pattern)
-        with self._gate, self._reading():
+        with self._gate:
+            return self._matching(pattern)
+
+    def _matching(self, pattern: Pattern) -> list[ox.Quad]:
+        """Return what the engine has; asked for inside a gate. It is asked very often, so that every call counts."""
+        try:
             return list(matching(self._engine(), pattern))
+        except (OSError, RuntimeError, MemoryError) as error:
+            raise self._unreadable(error) from error
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:

@@ -133,7 +133,7 @@ class Lifecycle:
         """Do a commit, with the turns of the session `flush` that are not stored, and take note of what it did."""
         session = None if flush is None else self.runtime.sessions.get(flush.id)
         if session is None or flush is None or flush.kind == "worker":
-            self.repository.store.commit(step.change())
+            step.change().commit(self.repository.store)
         else:
             self._flush(step, flush, session)
         for session_id, made in step.entries.items():
@@ -151,7 +151,7 @@ class Lifecycle:
             session.worktree.persist(step.change())
         except HeadConflict:  # another writer's turns stand where these were to go: they are kept beside
             step.kept_as(live.id, session.keep_as_fork().id)
-            self.repository.store.commit(step.change())
+            step.change().commit(self.repository.store)
 
     def _let_go(self, session_id: str) -> None:
         session = self.runtime.sessions.get(session_id)

@@ -15,7 +15,7 @@ from trails.integrity.leaves import Leaf
 from trails.ledger.writer import Book, enter, put
 from trails.model import SessionRecord, SystemPrompt
 from trails.plumbing import leaves, slots
-from trails.plumbing.transaction import Transaction
+from trails.plumbing.transaction import Proposal, Transaction
 from trails.policy.times import time_after
 from trails.records.deeds import Deed
 from trails.records.entries import Entry, Event
@@ -23,7 +23,7 @@ from trails.records.entry import Words
 from trails.records.sessions import prompt_quads, session_quads
 from trails.records.terms import time_literal
 from trails.records.tree_entries import ArtifactEntry, Brief, Cancellation, Result, Status, Transition, TreeState
-from trails.store.contract import Change, QuadStore
+from trails.store.contract import QuadStore
 from trails.store.pattern import Pattern
 from trails.store.preview import Preview
 from trails.tree import results
@@ -249,7 +249,7 @@ class TreeTransaction:
         self._tx.require(state(parent, each) for each in states)
         self._tx.forbid(asked_to_end(parent))
 
-    def change(self) -> Change:
+    def change(self) -> Proposal:
         """Return the whole as a commit, which happens only while all is as the index has it."""
         whole = Transaction()
         whole.join(self._tx)

@@ -230,7 +230,7 @@ def test_a_process_that_could_not_say_so_once_does_so_later(url: str, monkeypatc
         store.create(id="chat").persist()
         for patched, number in ((True, 0), (False, 1)):
             with monkeypatch.context() as patch:
-                patch.setattr(store.store, "_said_at", 0.0)
+                patch.setattr(log_of(store.store), "_said_at", 0.0)
                 patch.setattr(readers, "HEARD", 0.0)
                 if patched:
                     patch.setattr(Server, "register", away)
