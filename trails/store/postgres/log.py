@@ -52,10 +52,11 @@ class PostgresLog:
 
     is_shared = True
 
-    def __init__(self, log: Server, folder: Path) -> None:
+    def __init__(self, log: Server, folder: Path, *, is_read_only: bool = False) -> None:
         """`stands_at` says then up to where the index in the folder is known to be that of the log."""
         self._server = log
         self._folder = folder
+        self.is_read_only = is_read_only
         self._digest = START
         self._erased = 0
         self._erased_at = 0
@@ -321,6 +322,8 @@ class PostgresLog:
 
     def _keep_snapshots(self, index: LogIndex) -> None:
         """Keep a snapshot in the database, in the background, where the newest known one is old."""
+        if self.is_read_only:
+            return
         if index.number - self._snapshot_at < _SNAPSHOT_EVERY or (self._snapshots and self._snapshots.is_alive()):
             return
         self._snapshot_at = index.number
