@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -422,6 +423,16 @@ class PostgresLog:
         return number
 
     # --- the end
+
+    def remove_store(self, index: LogIndex) -> bool:
+        """Take the store out of its database, and its indexes here, unless somebody appended since; tell whether it is out."""
+        with index.writing():
+            if not self._server.remove(index.number, self._digest):
+                return False
+            self._is_in_doubt = True  # there is no log any more
+            index.give_up(StoreFailed(f"{self.location} was taken out of its database"))
+            self._discard_free(sys.maxsize)
+        return True
 
     def end(self, index: LogIndex) -> None:
         self._ended.set()
