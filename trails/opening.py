@@ -51,7 +51,8 @@ def open(  # noqa: A001 - trails.open, as io.open
     With `read_only`, the store is read as it is now, also while another process has it open, which notices nothing of it:
     what was acknowledged until now is seen, and what comes later after `refresh`. What writes raises `StoreReadOnly`. A store
     that its last owner did not close in good order may have to be opened once without. A store in memory cannot be read so,
-    and neither can reads be recorded, which takes the owner.
+    and neither can reads be recorded, which takes the owner. One in PostgreSQL needs no more than the right to read its
+    tables then; an erasure or a deletion that another process was cut short in is left for whoever opens it to write.
 
     Raises `InvalidInput` where there is no store (or a folder that is something else), `StoreLocked` when another
     process holds it (never with `read_only`), `StoreFailed` when it cannot be read.
@@ -73,18 +74,20 @@ def store_at(
     """Return the store of quads at a location, of which nothing is looked at or put right yet: for who copies a whole store."""
     place = as_location(location)
     if is_address(place):
-        from trails.store.postgres.store import open_store  # noqa: PLC0415 - only where it is asked for
-
-        return open_store(place, create=create)
+        return _of_address(place, create=create)
     return EmbeddedStore(absolute(place), create=create, durability=durability)
+
+
+def _of_address(place: str, *, create: bool = False, is_read_only: bool = False) -> EmbeddedStore:
+    from trails.store.postgres.store import open_store  # noqa: PLC0415 - only where it is asked for
+
+    return open_store(place, create=create, is_read_only=is_read_only)
 
 
 def _view(
     location: str | os.PathLike[str], actor: str | None, *, create: bool, record_reads: bool | None
 ) -> Repository:
     place = as_location(location)
-    if is_address(place):
-        raise InvalidInput("a store in PostgreSQL is open to any number of processes; open it without read_only=True")
     if create:
         raise InvalidInput("a store that is opened with read_only=True is not created; give one of the two")
     if place == ":memory:":
@@ -96,6 +99,8 @@ def _view(
             f"reads are to be recorded (record_reads, or {reads.ENVIRONMENT}=1), and a store opened with read_only=True "
             "cannot write that down; open it without, or say record_reads=False"
         )
+    if is_address(place):
+        return Repository(_of_address(place, is_read_only=True), actor=actor)
     return Repository(ViewStore(absolute(place)), actor=actor)
 
 

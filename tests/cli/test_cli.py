@@ -153,7 +153,7 @@ def test_every_command_and_every_option_has_help(name: str) -> None:
     "name",
     sorted(
         set(COMMANDS)
-        - {"audit", "completion", "copy", "guide", "help", "keys policy"}
+        - {"audit", "completion", "copy", "guide", "help", "keys policy", "store discard"}
         - {"proof check", "proof cosign", "proof timestamp"}
     ),
 )

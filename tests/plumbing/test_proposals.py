@@ -13,6 +13,7 @@ from trails.integrity.leaves import Leaf
 from trails.plumbing import transaction
 from trails.plumbing.transaction import Proposal
 from trails.store import Change, EmbeddedStore, PreconditionFailed
+from trails.store.committing import Waiting
 from trails.store.preview import Preview
 
 _GRAPH = NamedNode("urn:g")
@@ -136,3 +137,16 @@ def test_leaves_made_of_all_of_a_store_are_made_again_after_any_commit() -> None
     Proposal(makers=[overtaken], reads_all=True).commit(store)
     assert store.number == 2
     assert _counts(store) == ["1"]
+
+
+def test_of_two_commits_that_are_decided_together_the_second_is_held_to_what_the_first_leaves() -> None:
+    store = EmbeddedStore(None)
+    first = Waiting(Change(add=[_quad(1)]))
+    second = Waiting(Change(add=[_quad(2)], read={_of(1): []}, as_of=store.number))
+    third = Waiting(Change(add=[_quad(3)], read={_of(3): []}, as_of=store.number))
+    batch = store.new_batch()
+    for each in (first, second, third):
+        batch.decide(each)
+    assert [each.waiting for each in batch.settled] == [first, third]
+    assert isinstance(second.error, PreconditionFailed)
+    assert second.error.is_outdated

@@ -19,6 +19,7 @@ class SqliteLog:
     """Records in a table, each with a digest over the one before it; another table says where they end."""
 
     is_shared = True
+    is_read_only = False
     erased_at = 0
 
     def __init__(self, path: Path) -> None:

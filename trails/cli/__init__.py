@@ -127,6 +127,7 @@ _TOPICS: dict[str, dict[str, Place]] = {
             "load": "backup.load_dump",
             "upgrade": "store.upgrade_store",
             "vacuum": "store.vacuum",
+            "discard": "moving.discard_copy",
             "prune": "delete.prune",
         },
     },

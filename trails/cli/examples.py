@@ -174,6 +174,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "store upgrade": ("trails store upgrade", "trails store upgrade --backup ./before.backup"),
     "store vacuum": ("trails store vacuum", "trails --store ~/work.trails store vacuum"),
+    "store discard": (
+        "trails store discard 'postgresql://localhost/agents?store=team'",
+        "trails store discard 'postgresql://localhost/agents?store=team' --json",
+    ),
     "store prune": ("trails store prune --older-than 90d --dry-run", "trails store prune --keep-count 500 --yes"),
 }
 """Command lines by what is typed for a command."""

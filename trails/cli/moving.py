@@ -1,4 +1,4 @@
-"""Commands that bring sessions, and whole stores, from one place to another: push, pull, copy."""
+"""Commands that bring sessions, and whole stores, from one place to another: push, pull, copy, discard."""
 
 from __future__ import annotations
 
@@ -108,6 +108,22 @@ def copy(source: str, destination: str, *, as_json: bool) -> None:
         log = f"{count(done.log_lines, 'line')} of its log" if done.log_root else "no log, which a dump may lack"
         what = f"{done.source} was copied to {done.destination} with {log}"
         note(what if done.written else f"{done.destination} was there already, whole and equal")
+
+
+@click.command("discard")
+@click.argument("place", metavar="URL")
+@json_option
+def discard_copy(place: str, *, as_json: bool) -> None:
+    """Remove a copy in PostgreSQL that was not finished.
+
+    URL is what `trails copy` was given. A store of which the copy was finished, or that was made otherwise, is never removed.
+    """
+    from trails.moving.discarding import discard
+
+    done = discard(place)
+    answer(done, f"{done.commits:,} commits", click.echo, as_json=as_json)
+    if not as_json:
+        note(f"{done.location} was a copy that was not finished, and is there no more")
 
 
 _SAID: Final = {

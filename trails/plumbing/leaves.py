@@ -2,7 +2,7 @@
 
 A row has two parts. What a session was made with never changes and has one leaf; all else that is said of it may change,
 and every change has a leaf. Each part is covered together with random bits that stand beside it, which are put there by
-the commit itself, under the write lock.
+the same commit.
 """
 
 from __future__ import annotations

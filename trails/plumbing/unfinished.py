@@ -62,7 +62,7 @@ def refuse_half_copied(store: QuadStore) -> None:
     if is_half_copied(store):
         raise StoreFailed(
             f"{store.location} is a copy that was not finished, and no store yet; `trails copy` from the same place to it again "
-            "goes on with it, or remove it"
+            "goes on with it, or remove it (`trails store discard` does, in a database)"
         )
 
 

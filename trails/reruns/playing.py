@@ -20,7 +20,8 @@ from trails.session import cherry_pick
 from trails.session.player import missed, named_call, no_answer, turn_of, unanswered
 from trails.session.recorded import Difference, OpenCalls, Recording, SaidChain, ToolAnswer, difference, part_of
 from trails.session.session import Session
-from trails.store.view import ViewStore, read_only
+from trails.store.contract import read_only
+from trails.store.view import is_read_only
 
 if TYPE_CHECKING:
     from trails.context import Context
@@ -387,7 +388,7 @@ class Playing(Handle, public=True):
     def refuse_early(self) -> None:
         """Raise for a fork that could not be made later: a store that is read, names in use, a lineage too deep."""
         store = self._source.worktree.workspace.store
-        if isinstance(store, ViewStore):
+        if is_read_only(store):
             raise read_only(store.location)
         self._source.fork(at=len(self._chain), **self._options).discard_pending()
 

@@ -10,12 +10,12 @@ from trails.handles import Handle
 from trails.plumbing import deletion, pack_upkeep, sweep
 from trails.plumbing.workspace import Workspace
 from trails.progress import Progress, moving
-from trails.store import dumping, view
-from trails.store.contract import QuadStore
+from trails.store import dumping
+from trails.store.contract import QuadStore, read_only
 from trails.store.embedded import EmbeddedStore
 from trails.store.maintenance import Vacuumed
 from trails.store.reading import EngineReader
-from trails.store.view import ViewStore
+from trails.store.view import is_read_only
 
 
 class Maintenance(Handle, public=True):
@@ -69,8 +69,8 @@ class Maintenance(Handle, public=True):
 
 def embedded(store: QuadStore, what: str) -> EmbeddedStore:
     """Return a store that is kept by this process; raise `InvalidInput` for another, which cannot be `what` here."""
-    if isinstance(store, ViewStore):
-        raise view.read_only(store.location)
+    if is_read_only(store):
+        raise read_only(store.location)
     if not isinstance(store, EmbeddedStore):
         raise InvalidInput(f"{store.location} is no store of this process: {what} it where it is kept")
     return store

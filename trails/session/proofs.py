@@ -26,9 +26,10 @@ from trails.plumbing.verifying.derived import Derived, Told, parts_of
 from trails.plumbing.workspace import Workspace
 from trails.progress import Progress, moving
 from trails.store.contract import QuadStore
+from trails.store.embedded import EmbeddedStore
 from trails.store.nearby import at_one_moment
 from trails.store.past import PastStore
-from trails.store.view import ViewStore
+from trails.store.view import ViewStore, is_read_only
 
 _PATIENCE: Final = 10.0
 """Seconds that an owner's unfinished work is waited for,"""
@@ -167,9 +168,10 @@ def _verified(at: Workspace, asked: _Asked, move: Progress | None) -> tuple[Veri
     is_whole = asked.session_id is None and not asked.only_new
     beside = Derived(store, at.packs, parts_of(at.index)) if is_whole else None
     report, told = _looked(store, reader, asked, move, beside)
-    if isinstance(store, ViewStore):
+    if is_read_only(store):
         report = report if report.ok else _judged_beside(store, reader, asked, report)
-        return report.model_copy(update={"up_to": store.number}) if store.has_living_owner else report, told
+        has_owner = isinstance(store, ViewStore) and store.has_living_owner
+        return report.model_copy(update={"up_to": store.number}) if has_owner else report, told
     if isinstance(store, PastStore):
         return proven.judged(store, report), told
     if not report.ok:
@@ -185,7 +187,7 @@ def _looked(
     return audit.verify(store, reader, session_id, move, since=since, only_new=only_new, derived=beside)
 
 
-def _judged_beside(store: ViewStore, reader: Reader, asked: _Asked, report: VerifyReport) -> VerifyReport:
+def _judged_beside(store: QuadStore, reader: Reader, asked: _Asked, report: VerifyReport) -> VerifyReport:
     """Return what stays of a report once it is known which marks of unfinished work are the owner's own: those that go.
 
     Raises `StoreFailed` where all depends on marks that stay: no verdict is better than a wrong one.
@@ -203,12 +205,21 @@ def _judged_beside(store: ViewStore, reader: Reader, asked: _Asked, report: Veri
     )
 
 
-def _have_gone(marks: set[Quad], store: ViewStore) -> bool:
+def _have_gone(marks: set[Quad], store: QuadStore) -> bool:
     deadline = time.monotonic() + _PATIENCE
     while True:
-        with closing(ViewStore(Path(store.location))) as later:
-            if not marks & unfinished.marks(later):
-                return True
-            if not later.is_beside_owner or time.monotonic() > deadline:
-                return False
+        left, may_go = _left(store)
+        if not marks & left:
+            return True
+        if not may_go or time.monotonic() > deadline:
+            return False
         time.sleep(_LOOK)
+
+
+def _left(store: QuadStore) -> tuple[set[Quad], bool]:
+    """Return the marks that a store has by now, and whether there may be somebody who takes them away."""
+    if isinstance(store, EmbeddedStore):
+        store.sync()
+        return unfinished.marks(store), True
+    with closing(ViewStore(Path(store.location))) as later:
+        return unfinished.marks(later), later.is_beside_owner

@@ -65,7 +65,7 @@ from trails.store.contract import QuadStore, Result, Solutions
 from trails.store.embedded import EmbeddedStore
 from trails.store.nearby import at_one_moment
 from trails.store.past import PastStore
-from trails.store.view import ViewStore
+from trails.store.view import ViewStore, is_read_only
 
 if TYPE_CHECKING:
     from trails.compare.agreement import Agreement
@@ -182,7 +182,7 @@ class Repository(Handle, public=True):
 
         True also of a store that `at` shows as it was.
         """
-        return isinstance(self.store, ViewStore | PastStore)
+        return isinstance(self.store, PastStore) or is_read_only(self.store)
 
     @property
     def as_of(self) -> AsOf | None:

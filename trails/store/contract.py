@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol, overload
 import pyoxigraph as ox
 
 from trails import html, tables, vocab
-from trails.errors import TrailsError
+from trails.errors import StoreReadOnly, TrailsError
 from trails.integrity.leaves import Leaf
 from trails.legible import count
 from trails.store.leaflog import LeafLog
@@ -85,6 +85,13 @@ class PreconditionFailed(TrailsError):
         self.is_outdated = is_outdated
         said = f"required but missing: {missing}" if missing else f"forbidden but present: {self.present}"
         super().__init__("what the change was made from is not as it was read" if is_outdated else said)
+
+
+def read_only(location: str, remedy: str = "open it without") -> StoreReadOnly:
+    """Return the error for whatever would write to a store that was opened to be read."""
+    return StoreReadOnly(
+        f"the store {location} was opened with read_only=True, so nothing can be written through it; {remedy}"
+    )
 
 
 class Solutions(Sequence[ox.QuerySolution], Tabular):

@@ -33,7 +33,7 @@ from trails.store import capture, engines, maintenance, manifest, marker
 from trails.store.applying import Applier
 from trails.store.commitlog import RecordFiles
 from trails.store.committing import Batch, Settled, Waiting, steps
-from trails.store.contract import Change, Committed, Durability
+from trails.store.contract import Change, Committed, Durability, read_only
 from trails.store.frames import BULK, LOADED, RELAXED, CommitRecord
 from trails.store.gate import Gate
 from trails.store.leaflog import NOTHING, LeafLog
@@ -189,6 +189,16 @@ class EmbeddedStore(EngineReader):
         return self._commits
 
     @property
+    def is_read_only(self) -> bool:
+        """Whether the store was opened to be read: what writes raises `StoreReadOnly`."""
+        return self._commits.is_read_only
+
+    def _refuse_read_only(self) -> None:
+        if self._commits.is_read_only:
+            self._engine()
+            raise read_only(self.location)
+
+    @property
     def location(self) -> str:
         return self._commits.location or (":memory:" if self._path is None else str(self._path))
 
@@ -284,6 +294,7 @@ class EmbeddedStore(EngineReader):
 
     @engines.let_go
     def commit(self, change: Change) -> Committed:
+        self._refuse_read_only()
         waiting = Waiting(change)
         self._waiting.append(waiting)
         try:
@@ -539,6 +550,7 @@ class EmbeddedStore(EngineReader):
     @engines.let_go
     def snapshot(self) -> int:
         """Keep all that is here where it is quickly opened from; return the number of the last commit in it."""
+        self._refuse_read_only()
         return self._commits.snapshot(self)
 
     def writing(self) -> AbstractContextManager[object]:
@@ -655,6 +667,7 @@ class EmbeddedStore(EngineReader):
         (`Vacuumed.behind`). What PostgreSQL itself keeps of rows that were replaced, its own VACUUM FULL and the end of its
         backups take away.
         """
+        self._refuse_read_only()
         return self._commits.vacuum(self)
 
     @engines.let_go
@@ -684,6 +697,7 @@ class EmbeddedStore(EngineReader):
         not rid of it: whoever opens the store next does that. A user of the database who may not rewrite records is refused
         before anything is committed.
         """
+        self._refuse_read_only()
         return self._commits.erasing(self)
 
     def sweep_readers(self) -> None:

@@ -83,6 +83,11 @@ class CommitLog(Protocol):
         ...
 
     @property
+    def is_read_only(self) -> bool:
+        """Whether it was opened to be read, so that nothing is appended to it here."""
+        ...
+
+    @property
     def erased_at(self) -> int:
         """Up to which line others took out what copies that were made before may hold; 0 where nobody else can."""
         ...
@@ -134,6 +139,7 @@ class OwnLog:
 
     location: str | None = None
     is_shared = False
+    is_read_only = False
     erased_at = 0
 
     def append(self, waiting: Sequence[Waiting], index: LogIndex) -> Batch:

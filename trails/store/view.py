@@ -11,10 +11,10 @@ from typing import Any, Final, NoReturn
 
 import pyoxigraph as ox
 
-from trails.errors import StoreFailed, StoreReadOnly
+from trails.errors import StoreFailed
 from trails.store import embedded, engines, lockfile, maintenance, marker, position
 from trails.store.commitlog import NAMES
-from trails.store.contract import Change, Committed, QuadStore
+from trails.store.contract import Change, Committed, QuadStore, read_only
 from trails.store.gate import Gate
 from trails.store.leaflog import LeafLog
 from trails.store.look import Moment, look
@@ -166,7 +166,7 @@ class ViewStore(EngineReader):
 
     def _refuse(self) -> NoReturn:
         self._held()
-        raise read_only(self.location)
+        raise read_only(self.location, "open it without, in one process at a time")
 
 
 def seen_at(store: QuadStore) -> Path | None:
@@ -174,12 +174,9 @@ def seen_at(store: QuadStore) -> Path | None:
     return store.folder if isinstance(store, ViewStore) else getattr(store, "beside", None)
 
 
-def read_only(location: str) -> StoreReadOnly:
-    """Return the error for whatever would write to a store that was opened to be read."""
-    return StoreReadOnly(
-        f"the store {location} was opened with read_only=True, so nothing can be written through it; open it without, in one "
-        "process at a time"
-    )
+def is_read_only(store: QuadStore) -> bool:
+    """Tell whether a store was opened to be read."""
+    return isinstance(store, ViewStore) or (isinstance(store, embedded.EmbeddedStore) and store.is_read_only)
 
 
 _OPENED: Final[weakref.WeakSet[ViewStore]] = weakref.WeakSet()

@@ -5,14 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import trails
 from tests.support.clusters import Cluster
+from tests.support.commands import invoke
 from tests.support.everything import everything
 from trails import InvalidInput, StoreFailed
 from trails.moving import copying
 from trails.moving.copying import copy
+from trails.moving.discarding import discard
+from trails.plumbing import unfinished
+from trails.store import QuadStore
+from trails.store.postgres.store import open_store
 
 
 @pytest.fixture
@@ -97,3 +103,103 @@ def test_a_store_of_another_process_is_copied_as_it_is_now(tmp_path: Path, url: 
         copy(url, tmp_path / "there")
         with trails.open(tmp_path / "there") as there:
             assert [each.id for each in there.list()] == ["first"]
+
+
+def cut_short(source: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(copying, "_checked", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            copy(source, url)
+
+
+def rows_of(url: str, name: str) -> list[int]:
+    """Return how many rows a database has of all stores, by table; a name may stand for one store."""
+    with psycopg.connect(url.rpartition("&store=")[0]) as owner:
+        found = owner.execute("SELECT count(*) FROM trails_stores WHERE name = %s", (name,)).fetchone()
+        assert found is not None
+        counts = [int(found[0])]
+        for table in ("records", "snapshots", "readers"):
+            left = owner.execute(
+                f"SELECT count(*) FROM trails_{table} WHERE store NOT IN (SELECT id FROM trails_stores)".encode()  # noqa: S608 - three names
+            ).fetchone()
+            assert left is not None
+            counts.append(int(left[0]))
+    return counts
+
+
+def test_a_copy_that_was_cut_short_is_discarded_and_its_name_is_free(
+    source: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_short(source, url, monkeypatch)
+    name = url.rpartition("store=")[2]
+    with psycopg.connect(url.rpartition("&store=")[0]) as owner:
+        owner.execute(
+            """INSERT INTO trails_readers SELECT id, 'elsewhere', 'other:1', 1, 0, true, now() FROM trails_stores
+               WHERE name = %s""",
+            (name,),
+        )
+    assert rows_of(url, name) == [1, 0, 0, 0]
+    done = invoke("store", "discard", url)
+    assert (done.exit_code, "is there no more" in done.stderr) == (0, True)
+    assert rows_of(url, name) == [0, 0, 0, 0]
+    assert not list((tmp_path / "cache").glob("trails/*/*")), "no index of it is left here"
+    with pytest.raises(InvalidInput, match="no Trails store"):
+        trails.open(url)
+    copy(source, url)
+    assert held(url) == held(source)
+
+
+def test_a_whole_store_is_never_discarded(source: Path, url: str) -> None:
+    copy(source, url)
+    before = held(url)
+    for _ in range(2):
+        done = invoke("store", "discard", url)
+        assert (done.exit_code, "is a whole store" in done.stderr) == (2, True)
+    assert held(url) == before
+
+
+def test_a_store_beside_the_one_that_is_discarded_stays(
+    source: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with trails.open(f"{url}-2", create=True) as store:
+        store.create(id="mine").persist()
+    before = held(f"{url}-2")
+    cut_short(source, url, monkeypatch)
+    discard(url)
+    assert held(f"{url}-2") == before
+
+
+def test_a_copy_that_goes_on_just_then_is_not_discarded(
+    source: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_short(source, url, monkeypatch)
+    is_half_copied = unfinished.is_half_copied
+
+    def overtaken(store: QuadStore) -> bool:
+        found = is_half_copied(store)
+        with monkeypatch.context() as patch:
+            patch.setattr(unfinished, "is_half_copied", is_half_copied)
+            copy(source, url)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(unfinished, "is_half_copied", overtaken)
+        with pytest.raises(StoreFailed, match="nothing was removed"):
+            discard(url)
+    assert held(url) == held(source)
+
+
+def test_a_copy_that_was_cut_short_before_its_first_commit_is_discarded(url: str) -> None:
+    open_store(url, create=True).close()
+    assert discard(url).commits == 0
+    with pytest.raises(InvalidInput, match="no Trails store"):
+        trails.open(url)
+
+
+def test_what_is_in_no_database_is_not_discarded(source: Path) -> None:
+    with pytest.raises(InvalidInput, match="is in no database"):
+        discard(source)
+    assert source.is_dir()

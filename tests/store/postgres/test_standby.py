@@ -13,7 +13,7 @@ import pytest
 import trails
 from tests.support import clusters
 from tests.support.clusters import Cluster
-from trails import StoreFailed
+from trails import InvalidInput, StoreFailed
 from trails.store.postgres import connection, server
 
 
@@ -138,3 +138,23 @@ def test_reading_waits_for_no_standby_though_who_reads_says_so(cluster: Cluster,
             owner.execute("ALTER SYSTEM RESET synchronous_standby_names")
             owner.execute("SELECT pg_reload_conf()")
             _until(lambda: owner.execute("SHOW synchronous_standby_names").fetchone() == ("",))
+
+
+@pytest.mark.slow
+def test_a_standby_is_read_by_who_opens_it_to_read(pair: tuple[Cluster, Cluster]) -> None:
+    primary, standby = pair
+    with trails.open(primary.url("team"), create=True) as store:
+        store.create(id="plan").persist()
+
+        def is_there() -> bool:
+            try:
+                with trails.open(standby.url("team"), read_only=True) as view:
+                    return "plan" in view
+            except InvalidInput:  # its tables have not come there yet
+                return False
+
+        _until(is_there)
+        with trails.open(standby.url("team"), read_only=True) as view:
+            store.create(id="later").persist()
+            _until(lambda: view.refresh() or "later" in view)
+            assert view.verify().ok

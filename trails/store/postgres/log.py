@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -52,10 +53,11 @@ class PostgresLog:
 
     is_shared = True
 
-    def __init__(self, log: Server, folder: Path) -> None:
+    def __init__(self, log: Server, folder: Path, *, is_read_only: bool = False) -> None:
         """`stands_at` says then up to where the index in the folder is known to be that of the log."""
         self._server = log
         self._folder = folder
+        self.is_read_only = is_read_only
         self._digest = START
         self._erased = 0
         self._erased_at = 0
@@ -322,6 +324,8 @@ class PostgresLog:
 
     def _keep_snapshots(self, index: LogIndex) -> None:
         """Keep a snapshot in the database, in the background, where the newest known one is old."""
+        if self.is_read_only:
+            return
         if index.number - self._snapshot_at < self._patience or (self._snapshots and self._snapshots.is_alive()):
             return
         self._snapshot_at = index.number
@@ -424,6 +428,16 @@ class PostgresLog:
         return number
 
     # --- the end
+
+    def remove_store(self, index: LogIndex) -> bool:
+        """Take the store out of its database, and its indexes here, unless somebody appended since; tell whether it is out."""
+        with index.writing():
+            if not self._server.remove(index.number, self._digest):
+                return False
+            self._is_in_doubt = True  # there is no log any more
+            index.give_up(StoreFailed(f"{self.location} was taken out of its database"))
+            self._discard_free(sys.maxsize)
+        return True
 
     def end(self, index: LogIndex) -> None:
         self._ended.set()

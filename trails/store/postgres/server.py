@@ -222,6 +222,17 @@ class Server:
             self._refuse_doubts()
         return written
 
+    def remove(self, number: int, digest: bytes) -> bool:
+        """Take the whole store out of the database where its log ends as given; else do nothing and return False."""
+        has_readers = self.readers() is not None
+        with self._asked() as connection, connection.transaction():
+            head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
+            if (head.number, head.digest) != (number, digest):
+                return False
+            for statement in (*statements.REMOVE, *([statements.FORGET_ALL] if has_readers else ())):
+                connection.execute(statement, (self.id,))
+        return True
+
     def keep_snapshot(self, number: int, parts: Iterable[bytes]) -> None:
         """Keep a snapshot of the store as it was after a record, in place of those before it."""
         with self._asked() as connection, connection.transaction():

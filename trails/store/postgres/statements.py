@@ -63,6 +63,13 @@ def at_once(rows: int) -> str:
 
 SETTINGS: Final = """SELECT current_setting('server_version'), current_setting('fsync'),
     current_setting('synchronous_commit'), current_setting('full_page_writes'), now()"""
+REMOVE: Final = (
+    "DELETE FROM trails_records WHERE store = %s",
+    "DELETE FROM trails_snapshots WHERE store = %s",
+    "DELETE FROM trails_stores WHERE id = %s",
+)
+"""What takes a store out of the database, under the lock of its row."""
+FORGET_ALL: Final = "DELETE FROM trails_readers WHERE store = %s"
 TELL: Final = "SELECT pg_notify('trails', %s)"
 DIGEST: Final = "SELECT digest FROM trails_records WHERE store = %s AND number = %s"
 LEAVES: Final = "SELECT leaves FROM trails_records WHERE store = %s AND number <= %s ORDER BY number"

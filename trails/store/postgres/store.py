@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from trails.errors import StoreFailed, StoreLocked
 from trails.store.embedded import EmbeddedStore
@@ -22,8 +22,10 @@ _report: Final = logging.getLogger("trails")
 _Opened = tuple[EmbeddedStore, PostgresLog]
 
 
-def open_store(location: str, *, create: bool = False) -> EmbeddedStore:
+def open_store(location: str, *, create: bool = False, is_read_only: bool = False) -> EmbeddedStore:
     """Open the store that a URL names, with an index from the cache or a new one, and bring in what is in the log.
+
+    Where it `is_read_only`, nothing is written to the database but, where that may be, who has this index.
 
     Raises `InvalidInput` where there is no such store and `create` is False, `StoreFailed` where the server is away.
     """
@@ -32,7 +34,8 @@ def open_store(location: str, *, create: bool = False) -> EmbeddedStore:
         if create:
             server.make()
         head = server.find()
-        store, log = _of_cache(server, head) or _of_snapshot(server, head)
+        opening = _Opening(server, head, is_read_only)
+        store, log = _of_cache(opening) or _of_snapshot(opening)
     except BaseException:
         server.close()
         raise
@@ -40,7 +43,7 @@ def open_store(location: str, *, create: bool = False) -> EmbeddedStore:
         store.log.source = partial(log.trouble, store)
         log.register(store)
         store.sync()
-        if head.due:  # a process ended between an erasure and the end of it
+        if head.due and not is_read_only:  # a process ended between an erasure and the end of it
             with suppress(StoreFailed):  # whoever may only read, or append, cannot; `doctor` tells of it
                 log.finish_erasures(store)
     except BaseException:
@@ -49,11 +52,25 @@ def open_store(location: str, *, create: bool = False) -> EmbeddedStore:
     return store
 
 
-def _of_cache(server: Server, head: Head) -> _Opened | None:
+class _Opening(NamedTuple):
+    """A store that is just being opened."""
+
+    server: Server
+    head: Head
+    is_read_only: bool
+
+    def on(self, folder: Path) -> _Opened:
+        """Open the index in a folder."""
+        log = PostgresLog(self.server, folder, is_read_only=self.is_read_only)
+        return EmbeddedStore(folder, durability="process", commits=log), log
+
+
+def _of_cache(opening: _Opening) -> _Opened | None:
     """Return the store on an index that an earlier process left, where it says what the log says."""
+    server, head = opening.server, opening.head
     for folder in cache.found(server.id):
         try:
-            store, log = _on(folder, server)
+            store, log = opening.on(folder)
         except StoreLocked:
             continue  # another process has it
         except StoreFailed:
@@ -73,20 +90,21 @@ def _of_cache(server: Server, head: Head) -> _Opened | None:
     return None
 
 
-def _of_snapshot(server: Server, head: Head) -> _Opened:
-    number, parts = server.snapshot()
+def _of_snapshot(opening: _Opening) -> _Opened:
+    number, parts = opening.server.snapshot()
     try:
-        return _made_of(server, head, number, parts)
+        return _made_of(opening, number, parts)
     except (zlib.error, ValueError, SyntaxError):  # a snapshot only saves time: the records say all that it does
         _report.warning(
             "the snapshot of %s as of record %d was altered or is cut off; all records are read instead",
-            server.address.shown,
+            opening.server.address.shown,
             number,
         )
-        return _made_of(server, head, 0, [])
+        return _made_of(opening, 0, [])
 
 
-def _made_of(server: Server, head: Head, number: int, parts: Sequence[bytes]) -> _Opened:
+def _made_of(opening: _Opening, number: int, parts: Sequence[bytes]) -> _Opened:
+    server, head = opening.server, opening.head
     digest = server.digest(number)
     if digest is None:
         raise StoreFailed(
@@ -94,7 +112,7 @@ def _made_of(server: Server, head: Head, number: int, parts: Sequence[bytes]) ->
         )
     folder = cache.make(server.id, number, server.leaves(number))
     try:
-        store, log = _on(folder, server)
+        store, log = opening.on(folder)
         _fill(store, Unpacking(parts))
         store.flush()
         log.stands_at(store, digest, head.erased)
@@ -111,8 +129,3 @@ def _fill(store: EmbeddedStore, text: Unpacking) -> None:
         if text.damage is not None:  # the engine has an error of its own for what it cannot read
             raise text.damage from None
         raise
-
-
-def _on(folder: Path, server: Server) -> _Opened:
-    log = PostgresLog(server, folder)
-    return EmbeddedStore(folder, durability="process", commits=log), log
