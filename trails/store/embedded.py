@@ -402,14 +402,14 @@ class EmbeddedStore(EngineReader):
         engine = self._store
         if engine is None:
             return  # it was closed after a failure: the log has the commits
+        if self._posted is not None and any(batch.is_bulk for batch in batches):
+            self._posted.loading()  # few that waited are no load, but a view takes them for not begun
         for add, remove, record in steps(batches):
             for graph in record.drop:
                 engine.remove_graph(ox.NamedNode(graph))
             if remove:
                 engine.update(update_text(add, remove))
             elif record.flags & BULK:
-                if self._posted is not None:
-                    self._posted.loading()
                 load = partial(engine.bulk_load, record.add, ox.RdfFormat.N_QUADS)
                 with self._ingest_lock:
                     self._gate.alone(load)  # what the loader does is not seen by halves
