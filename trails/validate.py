@@ -101,6 +101,19 @@ def is_surely_short(value: object) -> bool:
     return room >= 0
 
 
+def is_surely_kept(value: object) -> bool:
+    """Tell whether a value that was read from a file's JSON is so short, and nested so little, that it can be kept; cheaply.
+
+    >>> is_surely_kept({"a": [1, "x"]}), is_surely_kept({"a": "x" * 16_000_000})
+    (True, False)
+    """
+    try:
+        data = marshal.dumps(value, _WITHOUT_REFERENCES)  # type: ignore[arg-type] # else it raises
+    except ValueError:
+        return False
+    return _MOST_TO_ONE * len(data) <= _SHORT and data.count(b"{") + data.count(b"[") <= MAX_JSON_DEPTH
+
+
 def fits(text: str) -> bool:
     """Tell whether a text that is to be written can be read again; see `MAX_TEXT`."""
     return len(text) <= _SHORT or written_size(text) <= MAX_TEXT
@@ -123,7 +136,13 @@ def source_ids(values: Iterable[object]) -> tuple[str, ...]:
     return tuple(found)
 
 
+_PLAIN_NAME: Final = {True: re.compile(r"[!-~](?:[ -~]*[!-~])?"), False: re.compile(r"[!-~]+")}
+"""What names of ASCII are: with spaces inside, and without."""
+
+
 def _plain_name(value: object, what: str, limit: int, *, spaces: bool) -> str:
+    if isinstance(value, str) and len(value) <= limit and _PLAIN_NAME[spaces].fullmatch(value):
+        return value
     name = text(value, what)
     if not 1 <= len(name) <= limit:
         raise InvalidInput(f"{what} must have 1 to {limit} characters, not {len(name)}: {_show(name)}")
@@ -219,6 +238,7 @@ def fork_index(value: object, length: int, session: str) -> int:
 
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _check_json(value: object, what: str, depth: int) -> None:
@@ -243,7 +263,7 @@ def _check_json(value: object, what: str, depth: int) -> None:
 def _plain_json(value: object) -> str | None:
     """Return the JSON text of what surely may be kept: short, and of nothing but Python's own plain types; else None."""
     try:
-        written = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        written = _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError):  # a value in a circle, too
         return None
     if len(written) > _SHORT or is_nested_too_deep(written):
@@ -320,12 +340,19 @@ def content(value: object) -> tuple[str, bool]:
     """
     if isinstance(value, str):
         return text(value), False
-    if isinstance(value, list | tuple):
-        for part in value:
-            if not isinstance(part, Mapping | str):
-                raise InvalidInput(f"a content part must be a mapping or a string, not {type(part).__name__}")
-        return to_json(value, "content"), True
-    raise InvalidInput(f"content must be a string or a list of parts, not {type(value).__name__}")
+    check_parts(value)
+    return to_json(value, "content"), True
+
+
+def check_parts(value: object) -> None:
+    """Accept content that is text, or a list of mappings and texts, whatever is in those."""
+    if isinstance(value, str):
+        return
+    if not isinstance(value, list | tuple):
+        raise InvalidInput(f"content must be a string or a list of parts, not {type(value).__name__}")
+    for part in value:
+        if not isinstance(part, dict) and not isinstance(part, Mapping | str):
+            raise InvalidInput(f"a content part must be a mapping or a string, not {type(part).__name__}")
 
 
 def usage(value: object) -> str | None:
@@ -364,9 +391,14 @@ def meta(value: object) -> str | None:
         return None
     if not isinstance(value, Mapping):
         raise InvalidInput(f"meta must be a mapping, not {type(value).__name__}")
-    for key in value:
-        _plain_name(key, "a meta key", MAX_META_KEY, spaces=True)
+    check_meta_keys(value)
     return to_json(value, "meta") if value else None
+
+
+def check_meta_keys(keys: Iterable[object]) -> None:
+    """Accept keys of 1 to 100 characters."""
+    for key in keys:
+        _plain_name(key, "a meta key", MAX_META_KEY, spaces=True)
 
 
 def decimal(value: int | float | Decimal) -> str:

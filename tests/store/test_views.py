@@ -527,6 +527,33 @@ def test_half_of_what_the_bulk_loader_brings_in_is_not_seen(
     play.owner.close()
 
 
+def test_what_waited_for_more_and_is_just_brought_in_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(applying, "_PATIENCE", 0.0)
+    play = Play(tmp_path / "store")
+    play.several()
+    play.owner._settle()
+    play.owner._loading = 1
+    there, go = threading.Event(), threading.Event()
+    real = play.owner._post_applied
+
+    def post_later(number: int | None = None) -> None:
+        there.set()
+        assert go.wait(20)
+        real(number)
+
+    def begin() -> None:
+        monkeypatch.setattr(play.owner, "_post_applied", post_later)
+        play.commit()
+        assert there.wait(20)
+
+    view = in_two_parts(play, monkeypatch, (look, "_engine_folder"), begin, go.set)
+    assert (view.number, seen(view)) == (5, play.states[5])
+    view.close()
+    play.owner.close()
+
+
 def test_a_record_whose_lines_are_not_in_the_log_yet_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

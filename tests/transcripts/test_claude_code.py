@@ -897,3 +897,19 @@ def test_a_call_that_the_user_refused_or_broke_off_says_so() -> None:
         ({"call_id": "t2", "outcome": "cancelled"},),
         (),
     ]
+
+
+def test_a_message_that_no_store_would_keep_is_a_problem_and_costs_no_other() -> None:
+    deep: Any = "x"
+    for _ in range(120):
+        deep = [deep]
+    transcript = parsed(
+        user("a", None, 0),
+        user("b", "a", 1, [{"type": "text", "text": "Hello", "deep": deep}]),
+        user("c", "b", 2, "x" * 17_000_000),
+        user("d", "c", 3, ["Hello", 3]),
+        user("e", "d", 4, **{"k" * 101: "Hello"}),
+        user("f", "e", 5),
+    )
+    assert [ids(path) for path in transcript.sessions[0].paths] == [["a", "f"]]
+    assert [problem.line for problem in transcript.problems] == [2, 3, 4, 5]

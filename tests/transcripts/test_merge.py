@@ -19,7 +19,7 @@ from trails import InvalidInput, Repository, validate
 from trails.model import Compaction
 from trails.transcripts.formats import import_path
 from trails.transcripts.merge import imported_id, merge
-from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
+from trails.transcripts.source import Piece, SourceScore, SourceSession, SourceTurn, Transcript
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -57,6 +57,24 @@ def test_importing_the_same_again_adds_nothing(store: Repository) -> None:
     assert (report.turns_added, report.sessions_created, report.forks_created, report.changed) == (0, [], [], [])
     assert len(report.unchanged) == 2
     assert sorted(map(str, store.store.quads((None, None, None, None)))) == before
+
+
+def test_scores_of_a_session_and_of_a_turn_are_of_the_transcript_as_it_is_then(store: Repository) -> None:
+    def scored(*ids: str) -> Transcript:
+        of_turn = SourceScore(id="one", name="tone", value=0.5, by="ada", of="b")
+        return _source(
+            _path(*ids), scores=(of_turn, SourceScore(id=f"all-{len(ids)}", name="whole", value=1, by="ada"))
+        )
+
+    merge(store, scored("a", "b"))
+    grown = merge(store, scored("a", "b", "c"))
+    assert (grown.scores_added, grown.problems) == (1, [])
+    found = {score.id: (score.session_id, score.start, score.end) for score in store.scores("t:S", history=True)}
+    assert found == {"one": ("t:S", 1, 2), "all-2": ("t:S", None, 2), "all-3": ("t:S", None, 3)}
+    heads = {score.id: score.turn_digest for score in store.scores("t:S", history=True)}
+    turns = store.load("t:S").turns
+    assert heads == {"one": turns[1].digest, "all-2": turns[1].digest, "all-3": turns[2].digest}
+    assert store.verify().ok
 
 
 def test_a_grown_source_goes_on_where_it_ended(store: Repository) -> None:

@@ -43,7 +43,7 @@ def builtin(text: str) -> tuple[Secret, ...]:
     >>> [each.kind for each in builtin("export GITHUB_TOKEN=ghp_16C7e42F292c6912E7710c838347Ae178B4a")]
     ['github-token']
     """
-    return joined(_found(text)) if len(text) >= SHORTEST else ()
+    return joined(found_in(text, folded(text))) if len(text) >= SHORTEST else ()
 
 
 def folded(text: str) -> str | None:
@@ -57,8 +57,8 @@ def folded(text: str) -> str | None:
     return text.lower()
 
 
-def _found(text: str) -> Iterator[Secret]:
-    low = folded(text)
+def found_in(text: str, low: str | None) -> Iterator[Secret]:
+    """Yield what `builtin` joins, of a text and what `folded` makes of it."""
     absent = "".join([sign for sign in _SIGNS if sign not in text])  # the base64 of an image has few of them
     for rule, starts in _possible(absent):
         if rule.words and not has_one(low, rule.words):

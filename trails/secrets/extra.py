@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from trails.secrets import rules
-from trails.secrets.detect import SHORTEST, Detector, Secret, builtin, folded, has_one, joined
+from trails.secrets.detect import SHORTEST, Detector, Secret, builtin, folded, found_in, has_one, joined
 
 _LEFT_OUT: Final = frozenset(
     {
@@ -51,6 +51,7 @@ _SIGNS: Final = {
     "249a8762e0826d79": ("softlayer", *(f"sl{end}" for end in "kpta_-")),
     "bf23d3bd436f7f47": ("softlayer",),
     "ef73f5dac6f5dd7a": ("sq0csp-",),
+    "fe064d6f9d325ed1": (".",),
 }
 """Of which every match of a pattern, given by the first digits of its SHA-256, holds one, case aside.
 
@@ -74,8 +75,9 @@ def detector() -> Detector:
         return builtin
 
     def both(text: str) -> tuple[Secret, ...]:
-        found = builtin(text)
-        more = list(_found(text, forms))
+        low = folded(text)
+        found = joined(found_in(text, low))
+        more = list(_found(text, low, forms))
         return joined([*found, *more]) if more else found
 
     known = lru_cache(maxsize=4096)(both)  # what JSON says again and again: its keys, types and names
@@ -108,10 +110,12 @@ def _kind(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _found(text: str, forms: Sequence[_Form]) -> Iterator[Secret]:
-    low = folded(text)
+def _found(text: str, low: str | None, forms: Sequence[_Form]) -> Iterator[Secret]:
+    absent: Sequence[str] = ()
+    """Signs that were looked for last: forms of one kind have the same ones."""
     for kind, pattern, signs in forms:
-        if signs and not has_one(low, signs):
+        if signs and (signs == absent or not has_one(low, signs)):
+            absent = signs
             continue
         for match in pattern.finditer(text):
             group = next((n for n in range(1, (pattern.groups or 0) + 1) if match[n]), 0)

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 
@@ -97,15 +98,23 @@ def is_assigned_secret(name: str, value: str) -> bool:
     >>> is_assigned_secret("OPENAI_API_KEY", "q8ZkT3vB1nXw7RpL2mYc"), is_assigned_secret("max_tokens", "4096")
     (True, False)
     """
-    found = _NAME.fullmatch(name[-_LONGEST_NAME:])
-    if found is None or _INNOCENT.search(name):
+    word = _secret_word(name)
+    if word is None:
         return False
     if len(value) > _LONGEST_VALUE or _UUID.fullmatch(value) or _NOT_A_VALUE.search(value):
         return False
-    word = (found["password"] or found["word"]).lower()
     if word.startswith("p") and "key" not in word:
         return len(value) >= _SHORTEST_PASSWORD and is_random(value, bits=2.5)
     return len(value) >= _SHORTEST_KEY and is_random(value)
+
+
+@lru_cache(maxsize=4096)
+def _secret_word(name: str) -> str | None:
+    """Return the word, in lower case, by which a name says that it is of a secret; None where it does not."""
+    found = _NAME.fullmatch(name[-_LONGEST_NAME:])
+    if found is None or _INNOCENT.search(name):
+        return None
+    return str(found["password"] or found["word"]).lower()
 
 
 _LONGEST_NAME: Final = 80

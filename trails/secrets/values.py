@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from trails.secrets import rules
-from trails.secrets.detect import Detector, Secret, mark, redact
+from trails.secrets.detect import SHORTEST, Detector, Secret, mark, redact
 
 
 def secrets_in(value: Any, detector: Detector, name: str = "") -> Iterator[tuple[str, Secret]]:
@@ -17,21 +17,29 @@ def secrets_in(value: Any, detector: Detector, name: str = "") -> Iterator[tuple
     >>> [secret.kind for _, secret in secrets_in({"env": {"API_KEY": "q8ZkT3vB1nXw7RpL2mYc"}}, builtin)]
     ['password']
     """
+    for key, text in _texts(name, value):
+        for secret in _of_text(key, text, detector):
+            yield text, secret
+
+
+def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the texts within a value that are long enough for a secret, each with its name; its keys too, which have none."""
     waiting = [(name, value)]
     while waiting:
         key, each = waiting.pop()
         if isinstance(each, str):
-            yield from ((each, secret) for secret in _of_text(key, each, detector))
-        elif isinstance(each, Mapping):
-            waiting += reversed([(str(inner), held) for inner, held in each.items()])
-            yield from ((str(inner), secret) for inner in each for secret in detector(str(inner)))
+            if len(each) >= SHORTEST:
+                yield key, each
+        elif type(each) is dict or isinstance(each, Mapping):
+            yield from [("", text) for inner in each if len(text := str(inner)) >= SHORTEST]
+            waiting += [(str(inner), each[inner]) for inner in reversed([*each])]
         elif isinstance(each, list | tuple):
             waiting += [(key, held) for held in reversed(each)]
 
 
-def _of_text(name: str, text: str, detector: Detector) -> tuple[Secret, ...]:
+def _of_text(name: str, text: str, detector: Detector) -> Sequence[Secret]:
     """Return the secrets of a text; one that is a secret by its name is one as a whole."""
-    found = tuple(detector(text))
+    found = detector(text)
     if not found and name and rules.is_assigned_secret(name, text):
         return (Secret(rules.ASSIGNED_KIND, 0, len(text)),)
     return found

@@ -19,8 +19,8 @@ from trails.store.pattern import Mentions, Pattern
 
 _MOST: Final = 64
 """Batches that may wait; whoever puts one more waits for them."""
-_ENOUGH: Final = 40_000
-"""Quads that are loaded together: each load costs as much as loading some five thousand more."""
+_ENOUGH: Final = 20_000
+"""Quads that are loaded together, some 10 MB of them: each load costs as much as loading five thousand more."""
 _PATIENCE: Final = 0.5
 """Seconds after which fewer are loaded: a view of the store waits for that."""
 _NOW: Final = object()
@@ -42,8 +42,8 @@ class Applier:
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self._last: Batch | None = None
         self._unapplied: deque[Batch] = deque()
-        self._held: deque[Batch] = deque()
-        """Those that may wait to be loaded together."""
+        self._held: deque[tuple[Batch, set[object]]] = deque()
+        """Those that may wait to be loaded together, each with what takes it out of `_mentions`."""
         self._held_size = 0
         self._mentions = Mentions()
         """What the quads of those that are held speak of."""
@@ -78,9 +78,8 @@ class Applier:
                     self._changed.wait()
             finally:
                 self._waiting -= 1
-            self._held.append(batch)
+            self._held.append((batch, self._mentions.add(batch.added)))
             self._held_size += batch.size
-            self._mentions.add(batch.added)
 
     @property
     def last(self) -> Batch | None:
@@ -114,7 +113,7 @@ class Applier:
                 return
 
     def _wait_for_held(self, pattern: Pattern) -> None:
-        for batch in reversed(tuple(self._held)):
+        for batch, _ in reversed(tuple(self._held)):
             if not batch.applied and (pattern[3] is not None or batch.touches(pattern)):
                 self.wait(batch)
                 return
@@ -178,9 +177,9 @@ class Applier:
         if held := [batch for batch in batches if batch.may_wait]:
             with self._changed:
                 for batch in held:
-                    self._held.popleft()
+                    _, keys = self._held.popleft()
                     self._held_size -= batch.size
-                    self._mentions.remove(batch.added)
+                    self._mentions.remove(keys)
         if self._waiting:
             with self._changed:
                 self._changed.notify_all()

@@ -53,7 +53,7 @@ _REST: Final = 2.0
 """Seconds without a commit after which what is unflushed is brought into the engine's files,"""
 _WORTH: Final = 1_000
 """where it is as many quads: below, a view opens as quickly, and the engine would have a file more for every pause."""
-_LOADED_AFTER: Final = 40_000
+_LOADED_AFTER: Final = 60_000
 _LOADED_BYTES: Final = 16 << 20
 """Quads, and bytes of their records, between flushes while much is loaded: each flush ends the waiting for more."""
 _WRITERS: Final = 10_000
@@ -98,7 +98,8 @@ class EmbeddedStore(EngineReader):
         self._waiting: deque[Waiting] = deque()
         self._failed: str | None = None
         self._removals = 0
-        self._unflushed = 0
+        self._unflushed = self._in_memory = 0
+        """Quads since the last flush, and those of them in the engine's memory: what its bulk loader gets is in files at once."""
         self._loading = 0
         """How many bring in much at once."""
         self._loaded = False
@@ -430,18 +431,19 @@ class EmbeddedStore(EngineReader):
         engine = self._store
         if engine is None:
             return  # it was closed after a failure: the log has the commits
+        if self._posted is not None and any(batch.is_bulk for batch in batches):
+            self._posted.loading()  # few that waited are no load, but a view takes them for not begun
         for add, remove, record in steps(batches):
             for graph in record.drop:
                 engine.remove_graph(ox.NamedNode(graph))
             if remove:
                 engine.update(update_text(add, remove))
             elif record.flags & BULK:
-                if self._posted is not None:
-                    self._posted.loading()
                 load = partial(engine.bulk_load, record.add, ox.RdfFormat.N_QUADS)
                 with self._ingest_lock:
                     self._gate.alone(load)  # what the loader does is not seen by halves
             else:
+                self._in_memory += len(add)
                 engine.extend(add)
 
     def _fail(self, error: Exception, settled: Sequence[Settled]) -> None:
@@ -579,13 +581,14 @@ class EmbeddedStore(EngineReader):
 
     def _is_flush_due(self, files: RecordFiles) -> bool:
         if self._loading:
-            return self._unflushed >= _LOADED_AFTER or files.used >= _LOADED_BYTES
+            much = self._unflushed >= _LOADED_AFTER or files.used >= _LOADED_BYTES
+            return much or self._in_memory >= _FLUSH_AFTER
         return self._unflushed >= _FLUSH_AFTER or files.is_filling
 
     def _flush_soon(self) -> None:
         if self._flusher is not None and self._flusher.is_alive():
             return
-        self._unflushed = 0
+        self._unflushed = self._in_memory = 0
         flusher = threading.Thread(target=self._flush_in_background, name="trails-flush", daemon=True)
         flusher.start()
         self._flusher = flusher  # not before: `close` on another thread waits for its end

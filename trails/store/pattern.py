@@ -33,13 +33,15 @@ class Mentions:
     def __init__(self) -> None:
         self._counts: Counter[object] = Counter()
 
-    def add(self, quads: Iterable[ox.Quad]) -> None:
-        """Put in quads."""
-        self._counts.update(self._keys(quads))
+    def add(self, quads: Iterable[ox.Quad]) -> set[object]:
+        """Put in quads; return what takes them out again."""
+        keys = self._keys(quads)
+        self._counts.update(keys)
+        return keys
 
-    def remove(self, quads: Iterable[ox.Quad]) -> None:
-        """Take out quads that were put in together."""
-        for key in self._keys(quads):
+    def remove(self, keys: Iterable[object]) -> None:
+        """Take out quads, given what putting them in returned."""
+        for key in keys:
             self._counts[key] -= 1
             if not self._counts[key]:
                 del self._counts[key]
@@ -59,8 +61,9 @@ class Mentions:
     def _keys(quads: Iterable[ox.Quad]) -> set[object]:
         keys: set[object] = set()
         for quad in quads:
-            keys.add(quad.graph_name)
-            if isinstance(quad.graph_name, ox.DefaultGraph):
+            graph = quad.graph_name
+            keys.add(graph)
+            if type(graph) is ox.DefaultGraph:
                 keys |= {(quad.subject, None), (None, quad.predicate), (quad.predicate, quad.object)}
         return keys
 

@@ -218,8 +218,7 @@ class _Merge:
         self._place(self._whole(main, family, start), family, start, main=True)
         for path in others:
             self._place(path, family, start, main=False)
-        if source.scores and self._id in self._repository:
-            scored = self._repository.load(self._id)
+        if source.scores and (scored := self._stored(family)) is not None:
             scoring.keep(
                 self._repository,
                 scored,
@@ -228,6 +227,11 @@ class _Merge:
                 report=self._report,
                 file=self._file,
             )
+
+    def _stored(self, family: list[Session]) -> Session | None:
+        """Return the session of its own id, as it is stored now: the handle that wrote it knows that without asking."""
+        mine = next((session for session in family if session.id == self._id), None)
+        return self._repository.load(self._id) if mine is None and self._id in self._repository else mine
 
     def _whole(self, path: _Path, family: list[Session], start: tuple[Session, int] | None) -> _Path:
         """Return a path without the turns that may not be whole, where its file is still growing; the report says so."""

@@ -43,7 +43,7 @@ def keep(
         ):
             continue
         try:
-            of = scores.target(workspace, _ref(session, each))
+            of = _target(session, each)
             made = scores.made(
                 workspace,
                 of,
@@ -66,13 +66,14 @@ def keep(
         report.scores_added += len(new)
 
 
-def _ref(session: Session, score: SourceScore) -> scores.ScoreRef:
+def _target(session: Session, score: SourceScore) -> scores.Target:
     """Return what a score is of: the turn that came from a record, where that is in the session, else the session."""
+    turns, chain = session.turns, session.worktree.chain
     if score.of is not None:
-        for turn in session.turns:
+        for turn in turns:
             if score.of in turn.source_ids:
-                return session.id, turn.index
-    return session.id
+                return scores.Target(chain, turn.index, turn.index + 1, turn)
+    return scores.Target(chain, None, len(turns), turns[-1] if len(turns) else None)
 
 
 def _secrets(withholding: Withholding, session: Session, score: SourceScore) -> Iterator[Found]:

@@ -295,6 +295,18 @@ def test_what_waits_beyond_all_bounds_is_packed_at_once(place: Path, monkeypatch
         assert len(packs(place)) == 1
 
 
+def test_metadata_counts_as_what_waits_to_be_packed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "_HELD_BYTES", 50)
+    with trails.open(place, create=True) as store:
+        plan = store.create(id="plan")
+        plan.append("user", "a" * 60, meta={"k": "x" * 32})  # {"k":"..."} has 8 more
+        plan.persist()
+        assert packs(place) == []
+        plan.append("user", "b")
+        plan.persist()
+        assert len(packs(place)) == 1
+
+
 def test_short_sessions_are_not_packed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "LEAST", 11)
     fill(place)

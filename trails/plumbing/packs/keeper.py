@@ -50,7 +50,7 @@ _FREE: Final = 64 << 20
 """Bytes that packs leave free on the disk: the store needs them more."""
 _HELD: Final = 4_000
 _HELD_BYTES: Final = 8 << 20
-"""Turns, and characters of their texts, that wait for the store to rest; twice as many never wait."""
+"""Turns, and characters of their texts and metadata, that wait for the store to rest; twice as many never wait."""
 
 
 _COUNTED: Final = 1_000
@@ -74,6 +74,11 @@ def _folder(place: Path) -> Path:
 def _is_of(block: Block, record: SessionRecord) -> bool:
     """Tell whether a block is of a session, and of one that begins where it does."""
     return (block.session_id, block.starts_at) == (record.id, record.starts_at)
+
+
+def _weight(turn: Turn) -> int:
+    """Return about how many characters a turn takes in memory."""
+    return len(turn.text) + len(turn.facts.meta_json or "")
 
 
 @dataclass(slots=True)
@@ -224,7 +229,7 @@ class Packs:
                 held = self._waiting.setdefault(record.id, _Waiting(record.starts_at))
             held.turns += turns
             self._held += len(turns)
-            self._held_bytes += sum([len(turn.text) for turn in turns])
+            self._held_bytes += sum(map(_weight, turns))
             if self._held > 2 * _HELD or self._held_bytes > 2 * _HELD_BYTES:
                 self.bring_up()
 
@@ -236,7 +241,7 @@ class Packs:
     def _drop(self, session_id: str) -> None:
         gone = self._waiting.pop(session_id).turns
         self._held -= len(gone)
-        self._held_bytes -= sum([len(turn.text) for turn in gone])
+        self._held_bytes -= sum(map(_weight, gone))
 
     def bring_up(self) -> None:
         """Write what waits to be packed."""

@@ -40,15 +40,8 @@ class Record:
     time: datetime | None
     defect: str | None
     """Why the record, which should be a message, cannot be a turn."""
-
-    @property
-    def kind(self) -> str:
-        """`user`, `assistant` and `compact_boundary` make turns; `link` only connects others."""
-        if self.defect is not None:
-            return "link"
-        if _is_boundary(self.raw):
-            return "compact_boundary"
-        return self.raw["type"] if self.raw["type"] in SPOKEN else "link"
+    kind: str
+    """`user`, `assistant` and `compact_boundary` make turns; `link` only connects others."""
 
     @property
     def parent(self) -> str | None:
@@ -140,6 +133,8 @@ def read(raw: Mapping[str, Any], file: str, line: int) -> Record | str | None:
             return f"has no {name}"
         return None if value is None else f"has an {name} that is no text"
     agent = raw.get("agentId")
+    is_turn = kind in SPOKEN or _is_boundary(raw)
+    defect = _defect(raw) if is_turn else None
     return Record(
         file=file,
         line=line,
@@ -148,7 +143,8 @@ def read(raw: Mapping[str, Any], file: str, line: int) -> Record | str | None:
         session=raw["sessionId"],
         agent=(agent if isinstance(agent, str) else "") if raw.get("isSidechain") is True else None,
         time=time_of(raw),
-        defect=_defect(raw) if kind in SPOKEN or _is_boundary(raw) else None,
+        defect=defect,
+        kind="link" if defect is not None or not is_turn else kind if kind in SPOKEN else "compact_boundary",
     )
 
 
@@ -192,18 +188,23 @@ def leftovers(record: Record, common: Mapping[str, Any]) -> dict[str, Any]:
 def _defect(raw: Mapping[str, Any]) -> str | None:
     """Return why a record cannot be a turn: everything that a store would refuse is found here."""
     try:
+        message = raw.get("message")
         if raw["type"] in SPOKEN:
-            message = raw.get("message")
             if message is None:
                 return "has no message"
             if not isinstance(message, dict):
                 return f"has a message that is no object but a {type(message).__name__}"
             if message.get("content") is None:
                 return "has no content"
-            validate.content(message["content"])
-            usage = message.get("usage")
-            validate.usage(usage if isinstance(usage, dict) else None)
+            validate.check_parts(message["content"])
         # Text that was read from UTF-8 can be kept anywhere; keys, and how deep values go, are what to look at.
+        if validate.is_surely_kept(raw):
+            validate.check_meta_keys(k for k, v in raw.items() if k not in _STRUCTURE)
+            return None
+        if raw["type"] in SPOKEN:
+            validate.content(_dict(message)["content"])
+            usage = _dict(message).get("usage")
+            validate.usage(usage if isinstance(usage, dict) else None)
         validate.meta({k: v for k, v in raw.items() if k not in _STRUCTURE or (k in COMMON and not isinstance(v, str))})
         nested = {k: v for k, v in _dict(raw.get("message")).items() if k != "content" and isinstance(v, dict | list)}
         validate.meta({"message": nested} if nested else None)
