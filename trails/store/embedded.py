@@ -98,10 +98,9 @@ class EmbeddedStore(EngineReader):
         self._waiting: deque[Waiting] = deque()
         self._failed: str | None = None
         self._removals = 0
-        self._unflushed = self._in_memory = 0
-        """Quads since the last flush, and those of them in the engine's memory: what its bulk loader gets is in files at once."""
-        self._loading = 0
-        """How many bring in much at once."""
+        self._unflushed = self._in_memory = self._loading = 0
+        """Quads since the last flush; those of them in the engine's memory: what its bulk loader gets is in files at once; and
+        how many bring in much at once."""
         self._loaded = False
         """Whether quads came in that no record has: those of a dump."""
         self._flusher: threading.Thread | None = None
