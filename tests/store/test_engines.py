@@ -70,7 +70,7 @@ def test_whoever_keeps_the_exception_of_an_interrupted_read_does_not_keep_the_en
 
     with filled(place) as store:
         with monkeypatch.context() as patch:
-            patch.setattr("trails.store.embedded.matching", interrupted)
+            patch.setattr("trails.store.reading.matching", interrupted)
             with pytest.raises(KeyboardInterrupt) as kept:
                 store.verify()
         store.maintenance.vacuum()
@@ -130,7 +130,7 @@ def open_files(folder: Path) -> int:
 
 def leave_an_iterator(store: trails.Repository) -> None:
     """Leave an iterator of the engine in a circle of objects, begun and not ended, to which nothing else refers."""
-    engine = store.store._settled_engine()  # type: ignore[attr-defined] # of the embedded store
+    engine = store.store.settled_engine()  # type: ignore[attr-defined] # of the embedded store
     iterator = engine.quads_for_pattern(None, None, None, None)
     next(iterator)
     circle: list[object] = [iterator]
