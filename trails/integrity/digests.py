@@ -11,14 +11,14 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
 from trails import iris
-from trails.model import Call, Compaction, Derivation, Facts, ModelCall, ToolResult
+from trails.model import Call, Compaction, Derivation, Facts, ToolResult
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -115,40 +115,63 @@ def facts_json(facts: Facts, salt: str) -> str:
     """
     if facts.is_empty():
         return ""
-    plain: dict[str, Any] = {}
-    if facts.model_call:
-        plain |= _model_call(facts.model_call)
-    if facts.tool_calls:
-        plain["calls"] = [
+    made_by = facts.model_call
+    plain = _common(
+        None if made_by is None else [made_by.model, made_by.usage_json, made_by.stop_reason],
+        [
             [call.id, call.name, call.withheld or salted("arguments", salt, call.arguments or "")]
             for call in facts.tool_calls
-        ]
-    if facts.tool_results:
-        plain["results"] = [_result(result) for result in facts.tool_results]
+        ],
+        [_result(result) for result in facts.tool_results],
+        facts.source_ids,
+        facts.meta_withheld or ("" if facts.meta_json is None else salted("meta", salt, facts.meta_json)),
+    )
+    if made_by is not None and made_by.call is not None and (told := _called(made_by.call)):
+        plain["called"] = told
     if facts.compaction:
         plain["compaction"] = _compaction(facts.compaction, salt)
-    if facts.source_ids:
-        plain["source"] = list(facts.source_ids)
     if facts.quoted_from:
         plain["quote"] = [facts.quoted_from.index, facts.quoted_from.digest]
     if facts.derived_from:
         plain |= _made_from(facts.derived_from)
-    if facts.meta_json is not None or facts.meta_withheld:
-        plain["meta"] = facts.meta_withheld or salted("meta", salt, facts.meta_json or "")
-    return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return _canonical(plain)
+
+
+_canonical: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+
+
+def _common(
+    model: Sequence[str | None] | None,
+    calls: Sequence[Sequence[str]],
+    results: Sequence[Sequence[Any]],
+    sources: Sequence[str],
+    meta: str,
+) -> dict[str, Any]:
+    """Return what the digest covers of what most turns have; the arguments are those of `recorded_digest`."""
+    parts = (("model", model), ("calls", calls), ("results", results), ("source", sources), ("meta", meta))
+    return {name: value for name, value in parts if value}
+
+
+def recorded_digest(
+    model: Sequence[str | None] | None,
+    calls: Sequence[Sequence[str]],
+    results: Sequence[Sequence[Any]],
+    sources: Sequence[str],
+    meta: str,
+) -> str:
+    """Return `facts_digest` of what most turns have, as it is read.
+
+    `model` is name, usage and reason to stop of the model call; each of the `calls` id, name and the salted digest of the
+    arguments, of the `results` call id and whether it failed; `sources` are in order, `meta` is the salted digest of the
+    metadata, "" where there are none.
+    """
+    return facts_json_digest(_canonical(_common(model, calls, results, sources, meta)))
 
 
 def _made_from(source: Derivation) -> dict[str, Any]:
     if source.index is None:
         return {"result": [source.number, source.digest]}
     return {"taken": [source.index, source.digest]}
-
-
-def _model_call(made_by: ModelCall) -> dict[str, Any]:
-    plain: dict[str, Any] = {"model": [made_by.model, made_by.usage_json, made_by.stop_reason]}
-    if made_by.call is not None and (told := _called(made_by.call)):
-        plain["called"] = told
-    return plain
 
 
 def _called(call: Call) -> dict[str, Any]:

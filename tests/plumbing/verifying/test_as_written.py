@@ -69,6 +69,11 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[as_written.Seen, b
         return derived.Told({}, pack_differs=False)
 
     monkeypatch.setattr(derived.Derived, "of", of)
+    monkeypatch.setattr(
+        derived.Derived,
+        "of_direct",
+        lambda self, record, turns: of(self, derived._seen(record, turns), is_written=True),
+    )
     return found
 
 

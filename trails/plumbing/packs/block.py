@@ -190,19 +190,17 @@ class Block:
             "facts": NO_FACTS,
         }
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it holds nothing of its turns beyond their texts, and nothing was taken out of those."""
-        return not any(self._numbers) and not any(redacted for *_, redacted in self._of_kinds)
+    def said_in_short(self) -> list[tuple[str, tuple[str, str, str], datetime | None, str, bool, bool, Any]]:
+        """Return all that it says of each turn, without a value of it.
 
-    def plain(self) -> list[tuple[str, tuple[str, str, str], datetime | None, str, bool]]:
-        """Return of each turn, but for what is recorded with it beyond its text: its digest; its role, branch and author; its
-        time; its text; whether that is JSON.
+        That is its digest; its role, branch and author; its time; its text; whether that is JSON; whether it was taken out; and
+        what is recorded with it, in short.
         """
         whole = slice(0, self.count)
-        role, branch, author, structured, _ = self._kinds_of(whole)
+        role, branch, author, structured, redacted = self._kinds_of(whole)
         who, times, texts = zip(role, branch, author, strict=True), self._times_of(whole), self._texts_of(whole)
-        return list(zip(self._digests_of(whole), who, times, texts, structured, strict=True))
+        recorded = self._said_of_facts().short(self._numbers)
+        return list(zip(self._digests_of(whole), who, times, texts, structured, redacted, recorded, strict=True))
 
     def said(self, start: int, end: int) -> Iterator[tuple[int, str, str, str, bool]]:
         """Yield index, role, branch, text and whether that is JSON, of the turns from an index to another, exclusive."""
@@ -245,9 +243,12 @@ class Block:
         return [texts[begin:end].decode() for begin, end in zip(begins, ends, strict=False)]
 
     def _facts_of(self, within: slice) -> list[Facts]:
+        return self._said_of_facts().of(self._numbers[within])
+
+    def _said_of_facts(self) -> facts.Recorded:
         if self._recorded is None:
             self._recorded = facts.Recorded(self._said.decode())
-        return self._recorded.of(self._numbers[within])
+        return self._recorded
 
     def iri(self, index: int) -> str:
         """Return the IRI of the turn at an index: it holds the turn's digest."""

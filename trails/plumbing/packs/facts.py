@@ -81,6 +81,22 @@ class Recorded:
                     made[number] = Facts.model_validate_json(said[number])
         return list(map(made.__getitem__, numbers))  # type: ignore[arg-type] # each of them is made
 
+    def short(self, numbers: bytes) -> list[Any]:
+        """Return by their numbers what some turns have, in short: 0 for nothing, JSON for what is rare, else a list.
+
+        That has name, usage and reason to stop of the model call, or None; calls and answers, each a list of lists, and source
+        ids, or 0; and the metadata, or None.
+
+        >>> Recorded('[[["m",null,null]],[0,[0,0,[["c",false]],0,null]]]').short(b"\\x01\\x00")
+        [[['m', None, None], 0, [['c', False]], 0, None], 0]
+        """
+        made = [[each.model, each.usage_json, each.stop_reason] for each in self._models]
+        said = [
+            [None if each[0] is None else made[each[0]], *each[1:]] if isinstance(each, list) else each
+            for each in self._said
+        ]
+        return list(map(said.__getitem__, numbers))
+
     def _common(self, said: Sequence[Any]) -> list[Facts]:
         """Return facts that are no rare ones; what many have in common is copied, in two thirds of the time of writing it."""
         models, made = self._models, []

@@ -6,8 +6,9 @@ else. Any other graph is walked quad by quad and held against what its own turns
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from pyoxigraph import NamedNode, Quad
@@ -22,7 +23,7 @@ from trails.model import Facts, Finding, SessionRecord, Turn
 from trails.plumbing import copies, logged, unfinished
 from trails.plumbing.leaves import Row, row_of
 from trails.plumbing.reader import Reader
-from trails.plumbing.verifying import as_written, plain
+from trails.plumbing.verifying import as_written, direct
 from trails.plumbing.verifying.derived import Derived, Told
 from trails.plumbing.verifying.findings import Findings
 from trails.plumbing.verifying.known import Known
@@ -100,20 +101,32 @@ class _Checking:
                 "fork-head", record.id, f"was forked from a turn {at} with another digest: the parent was altered", at
             )
         previous = before or record.fork_head or digests.GENESIS
-        turns = plain.look(record, table, previous, self._known.stands_as)
+        beyond = cache(lambda: self._reader.table("beyond_turns", session=record.id))
+        turns = direct.look(record, table, previous, self._around(record, beyond))
         if turns is None or (self._basis.counts and self._count(record) != turns.quads):
-            return self._any_turns(record, table, previous)
+            return self._any_turns(record, table, beyond(), previous)
         self._against_log(record, turns.digests(record.starts_at))
         if self._basis.derived is not None:
-            self.told[record.id] = self._basis.derived.of_plain(record, turns)
+            self.told[record.id] = self._basis.derived.of_direct(record, turns)
         self._beside(record, turns.iris())
         if not self._basis.counts:
             self.assumed[record.id] = turns.quads
         return len(turns.rows), turns.quads
 
-    def _any_turns(self, record: SessionRecord, table: Sequence[Sequence[str]], previous: str) -> tuple[int, int]:
-        """Check turns of any kind, given as `sealed_turns` has them, after the digest before the first own one."""
-        rows, beyond = self._rows(record.id, table)
+    def _around(self, record: SessionRecord, beyond: Callable[[], Sequence[direct.Row]]) -> direct.Around:
+        return direct.Around(
+            named=self._known.stands_as,
+            redacted=self._known.redacted,
+            is_said=self._is_said,
+            beyond=beyond,
+            inherited=lambda: self._inherited(record),
+        )
+
+    def _any_turns(
+        self, record: SessionRecord, table: Sequence[direct.Row], more: Sequence[direct.Row], previous: str
+    ) -> tuple[int, int]:
+        """Check turns of any kind, as `sealed_turns` and `beyond_turns` give them, after the digest before the first own one."""
+        rows, beyond = self._rows(record.id, table, more)
         own = [row for row in rows if row.index >= record.starts_at]
         below = [row for row in rows if row.index < record.starts_at]
         self.found.all += chain.check_run(record, own, previous, self._known.stands_as)
@@ -203,9 +216,11 @@ class _Checking:
         if log.redone and record.source_session is None and not self._known.was_renamed(record.id):
             self.found.add("logged-twice", record.id, "what it was made with was logged again, and it was not imported")
 
-    def _rows(self, session_id: str, table: Sequence[Sequence[str]]) -> tuple[list[StoredTurn], list[as_written.Row]]:
+    def _rows(
+        self, session_id: str, table: Sequence[direct.Row], more: Sequence[direct.Row]
+    ) -> tuple[list[StoredTurn], list[as_written.Row]]:
         """Return a session's turns in order of index, and what stands in its graph beside what every turn has."""
-        beyond = as_written.rows_of(self._reader.table("beyond_turns", session=session_id))
+        beyond = as_written.rows_of(more)
         try:
             facts = decode_facts(as_written.of_facts(beyond))
         except (TrailsError, ValueError, AttributeError) as error:

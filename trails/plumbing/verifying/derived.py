@@ -15,8 +15,9 @@ from trails.plumbing.index.keeper import PARTS, Index
 from trails.plumbing.index.rows import all_turns, session_row, written_turns
 from trails.plumbing.packs.block import Block
 from trails.plumbing.packs.keeper import Packs
-from trails.plumbing.verifying.as_written import Seen, answered, stored_turn
-from trails.plumbing.verifying.plain import Plain
+from trails.plumbing.verifying.as_written import Seen, answered, of_facts, rows_of, stored_turn
+from trails.plumbing.verifying.direct import Direct
+from trails.records.turns import decode_facts
 from trails.store.contract import QuadStore
 
 
@@ -42,13 +43,10 @@ class Derived:
         """Return what is found of a session; `is_written` tells whether its graph holds what its turns are written as."""
         return Told(self._numbers(seen, is_written=is_written), self._differs(seen))
 
-    def of_plain(self, record: SessionRecord, turns: Plain) -> Told:
-        """Return what is found of a session whose turns are plain, and whose graph holds nothing else."""
-        differs = not turns.is_said_by(self._blocks(record))
-        if not self._parts:
-            return Told({}, differs)
-        seen = Seen(record, [stored_turn(row, {}) for row in turns.rows], (), turns.quads)
-        return Told(self._numbers(seen, is_written=True), differs)
+    def of_direct(self, record: SessionRecord, turns: Direct) -> Told:
+        """Return what is found of a session whose turns were looked at directly, and whose graph holds nothing else."""
+        is_said = turns.is_said_by(self._blocks(record))
+        return Told({}, False) if is_said and not self._parts else self.of(_seen(record, turns), is_written=True)
 
     def _blocks(self, record: SessionRecord) -> Sequence[Block]:
         (blocks,) = self._packs.blocks([Segment(record, record.starts_at, None)])
@@ -72,6 +70,12 @@ class Derived:
         said = [turn for block in self._blocks(record) for turn in block.turns(block.start, block.end)]
         own = [row for row in seen.rows if row.index >= record.starts_at]
         return len(said) > len(own) or not all(map(_is_of, said, own))
+
+
+def _seen(record: SessionRecord, turns: Direct) -> Seen:
+    beyond = rows_of(turns.beyond)
+    facts = decode_facts(of_facts(beyond))
+    return Seen(record, [stored_turn(row, facts) for row in turns.rows], beyond, turns.quads)
 
 
 def _is_of(turn: Turn, row: StoredTurn) -> bool:
