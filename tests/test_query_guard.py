@@ -439,3 +439,33 @@ def test_a_panic_of_the_engine_is_an_error_of_ours() -> None:
 
     with pytest.raises(TrailsError, match="gave up on the query: index out of bounds"):
         query_guard.answer("ASK {}", panic)
+
+
+class Rows:
+    """An answer that is written piece by piece, and is as good as endless."""
+
+    def __init__(self, written: threading.Event) -> None:
+        self._written = written
+
+    def serialize(self, sink: Any, **_options: Any) -> None:
+        for _ in range(10_000_000):
+            sink.write(b"1\n")
+            self._written.set()
+
+
+def test_an_answer_that_is_being_written_ends_once_nobody_waits_for_it() -> None:
+    begun, left, raised = threading.Event(), threading.Event(), list[str]()
+    answer: Any = Rows(begun)
+
+    def ask() -> None:
+        query_guard.left.set(left)
+        with pytest.raises(TrailsError) as error:
+            query_guard.on_thread(lambda: query_guard.written(answer), 1)
+        raised.append(str(error.value))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert begun.wait(30)
+    left.set()
+    asking.join()
+    assert "nobody waits" in raised[0]

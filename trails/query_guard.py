@@ -29,6 +29,7 @@ of 20,000 nodes took 24 kB).
 
 from __future__ import annotations
 
+import io
 import re
 import threading
 import traceback
@@ -36,12 +37,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from itertools import product
 from string import ascii_lowercase
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyoxigraph as ox
 
 from trails import sparql, vocab
 from trails.errors import InvalidInput, TrailsError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 STACK_PER_BYTE: Final = 16 * 1024
 STACK_FOR_ALL: Final = 4 * 1024 * 1024
@@ -99,7 +103,7 @@ def on_thread(work: Callable[[], _Answer], size: int) -> _Answer:
     """Return what `work` gives, called on a thread of its own with the stack for a query of `size` bytes.
 
     Raises what it raises, without the values that its frames held: what belongs to the engine is freed where it was made.
-    Where whoever waits for this thread has `left`, the work ends with its next row.
+    Where whoever waits for this thread has `left`, the work ends with its next row, or next 8 kB of what is `written`.
     """
     outcome: list[_Answer] = []
     failure: list[BaseException] = []
@@ -136,9 +140,33 @@ def rows(result: Iterable[_Answer]) -> list[_Answer]:
     found: list[_Answer] = []
     for row in result:
         if given_up.is_set():
-            raise TrailsError("nobody waits for the query any more")
+            raise TrailsError(_NOBODY_WAITS)
         found.append(row)
     return found
+
+
+def written(result: ox.QuerySolutions) -> bytes:
+    """Return all rows of a SELECT as TSV; raise as `rows` does, where nobody waits once some 8 kB of them are there."""
+    given_up = _asked.given_up
+    sink = io.BytesIO() if given_up is None else _Sink(given_up)
+    result.serialize(sink, format=ox.QueryResultsFormat.TSV)
+    return sink.getvalue()
+
+
+class _Sink(io.BytesIO):
+    """What the engine writes rows to, until it is given up."""
+
+    def __init__(self, given_up: threading.Event) -> None:
+        super().__init__()
+        self._given_up = given_up
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        if self._given_up.is_set():
+            raise TrailsError(_NOBODY_WAITS)
+        return super().write(data)
+
+
+_NOBODY_WAITS: Final = "nobody waits for the query any more"
 
 
 def _start(thread: threading.Thread, stack: int) -> None:

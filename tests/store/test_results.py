@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from decimal import Decimal
+from typing import Any, cast
 
 import pyarrow  # it has no types
+import pyoxigraph as ox
 import pytest
 
-from trails import Repository
+from trails import Repository, queries, vocab
+from trails.session import forms
 from trails.store.contract import Solutions
 
 ROWS = """SELECT ?n ?x ?b ?t ?local ?j ?s ?mixed ?iri ?none { VALUES (?n ?x ?b ?t ?local ?j ?s ?mixed ?iri ?none) {
@@ -96,3 +99,90 @@ def test_no_rows_are_a_table_too(memory: Repository, way: str) -> None:
     empty: Any = getattr(rows(memory, "SELECT ?a ?b { ?a a ?b }"), way)()
     assert len(empty) == 0
     assert list(empty.columns if way == "to_pandas" else empty.schema.names) == ["a", "b"]
+
+
+# --- rows that are kept as the engine writes them
+
+
+TERMS: list[tuple[str, Any, Any]] = [
+    ("", None, None),
+    ("<urn:a>", ox.NamedNode("urn:a"), "urn:a"),
+    ("_:b", ox.BlankNode("b"), "b"),
+    ('"a\\tb\\\\\\"c\u2028"', ox.Literal('a\tb\\"c\u2028'), 'a\tb\\"c\u2028'),
+    ('"a"@en', ox.Literal("a", language="en"), "a"),
+    ("7", ox.Literal(7), 7),
+    ("0.1", ox.Literal("0.1", datatype=vocab.DECIMAL), Decimal("0.1")),
+    (f'"1000"^^{vocab.DOUBLE}', ox.Literal("1000", datatype=vocab.DOUBLE), 1000.0),
+    ("true", ox.Literal(True), True),
+    (f'"2026-03-01T12:00:00Z"^^{vocab.DATE_TIME}', ox.Literal("2026-03-01T12:00:00Z", datatype=vocab.DATE_TIME), NOON),
+    (f'"many"^^{vocab.INTEGER}', ox.Literal("many", datatype=vocab.INTEGER), "many"),
+    (f'"maybe"^^{vocab.BOOLEAN}', ox.Literal("maybe", datatype=vocab.BOOLEAN), "maybe"),
+    (f'"then"^^{vocab.DATE_TIME}', ox.Literal("then", datatype=vocab.DATE_TIME), "then"),
+    (f'"much"^^{vocab.DECIMAL}', ox.Literal("much", datatype=vocab.DECIMAL), "much"),
+    (f'"[1]"^^{vocab.JSON}', ox.Literal("[1]", datatype=vocab.JSON), [1]),
+    ('"x"^^<urn:t>', ox.Literal("x", datatype=ox.NamedNode("urn:t")), "x"),
+    (
+        "<<( <urn:a> <urn:b> 1 )>>",
+        ox.Triple(ox.NamedNode("urn:a"), ox.NamedNode("urn:b"), ox.Literal(1)),
+        '<urn:a> <urn:b> "1"^^<http://www.w3.org/2001/XMLSchema#integer>',
+    ),
+]
+"""Terms as the engine writes them, what they are, and the Python value of each."""
+
+
+@pytest.mark.parametrize(("written", "term", "value"), TERMS, ids=[each[0] or "nothing" for each in TERMS])
+def test_a_row_says_the_same_as_it_was_written_and_as_it_is_handed_out(written: str, term: Any, value: Any) -> None:
+    kept = Solutions(("one", "two"), written=[[written, "<urn:end>"]])
+    assert kept.to_dicts() == [{"one": value, "two": "urn:end"}]
+    assert [list(row) for row in kept] == [[term, ox.NamedNode("urn:end")]]
+    handed_out = Solutions(("one", "two"), list(kept))
+    assert handed_out.to_dicts() == [{"one": value, "two": "urn:end"}]
+
+
+def test_a_query_of_the_catalogue_gives_its_rows_by_name_and_as_values(memory: Repository) -> None:
+    session = memory.create(id="s", principal="alice")
+    session.append("user", 'a\t"b"\n')
+    session.append("assistant", [{"type": "text", "text": "c"}])
+    session.persist()
+    found = memory.select("transcript", session="s")
+    assert len(found) == 2
+    assert [row["content"].value for row in found] == ['a\t"b"\n', '[{"type":"text","text":"c"}]']
+    assert [(row["index"], row["content"]) for row in found.to_dicts()] == [
+        (0, 'a\t"b"\n'),
+        (1, [{"text": "c", "type": "text"}]),
+    ]
+
+
+def test_values_of_json_are_not_shared_between_rows() -> None:
+    first, second = Solutions(("a",), written=[[f'"[1]"^^{vocab.JSON}']] * 2).to_dicts()
+    first["a"].append(2)
+    assert second == {"a": [1]}
+
+
+def test_no_rows_have_no_values() -> None:
+    assert Solutions(("a", "b"), written=[]).to_dicts() == []
+    assert not Solutions(("a", "b"), written=[])
+
+
+def test_answers_are_joined_however_they_are_kept() -> None:
+    one, two = Solutions(("a",), written=[["1"]]), Solutions(("a",), list(Solutions(("a",), written=[["2"], [""]])))
+    assert Solutions.joined(("a",), [one, two]).to_dicts() == [{"a": 1}, {"a": 2}, {"a": None}]
+    assert Solutions.joined(("a",), [one, one]).to_dicts() == [{"a": 1}, {"a": 1}]
+
+
+class TwoLongTexts:
+    """A store whose only row has two texts that fill, together, more than the engine's parser takes of a line."""
+
+    def __init__(self) -> None:
+        self.row = '"' + "x" * (9 << 20) + '"'
+
+    def table(self, _: str) -> list[list[str]]:
+        return [[self.row, self.row]]
+
+    def query(self, _: str) -> Solutions:
+        return Solutions(("a", "b"), [])
+
+
+def test_texts_that_no_parser_of_the_engine_takes_are_asked_for_as_rows() -> None:
+    store: Any = TwoLongTexts()
+    assert list(cast("Solutions", forms.of_catalogue(store, queries.find("transcript"), ""))) == []

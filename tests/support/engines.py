@@ -11,7 +11,7 @@ import pytest
 import rdflib
 
 from trails import Repository, iris, queries, vocab
-from trails.store.contract import to_python
+from trails.store.plain import to_python
 
 ENGINES = ("pyoxigraph", pytest.param("rdflib", marks=pytest.mark.slow), "view")
 Rows = list[tuple[Any, ...]]

@@ -11,8 +11,8 @@ from rdflib.term import IdentifiedNode, Node
 
 from trails import vocab
 from trails.errors import InvalidInput
-from trails.store.contract import Term
 from trails.store.pattern import Pattern
+from trails.store.plain import Term
 
 GraphName = ox.NamedNode | ox.BlankNode | ox.DefaultGraph
 

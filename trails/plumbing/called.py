@@ -146,14 +146,8 @@ def is_near(workspace: Workspace) -> bool:
 
 
 def solutions(names: Sequence[str], rows: Iterable[Sequence[ox.NamedNode | ox.Literal | None]]) -> Solutions:
-    """Return rows as the engine gives them: it alone makes its rows."""
-    lines = [
-        "\t".join(f"?{name}" for name in names),
-        *("\t".join("" if each is None else str(each) for each in row) for row in rows),
-    ]
-    found = ox.parse_query_results("".join(f"{line}\n" for line in lines), format=ox.QueryResultsFormat.TSV)
-    assert isinstance(found, ox.QuerySolutions)  # noqa: S101 - a table is never a yes or no
-    return Solutions(tuple(names), list(found))
+    """Return rows as the engine gives them."""
+    return Solutions(tuple(names), written=[["" if each is None else str(each) for each in row] for row in rows])
 
 
 def _sums(file: SideFile, asked: _Question, only: Sequence[str] | None) -> dict[tuple[str, ...], _Sum] | None:

@@ -29,12 +29,12 @@ def narrowed(
     found = candidates(workspace)
     if found is None:
         return None
-    rows = []
+    parts = []
     for batch in queries.batches(sorted(found, key=iris.session)):
         part = ask(query.bind(**{**values, _SESSION: batch}))
         assert isinstance(part, Solutions)  # noqa: S101 - a SELECT
-        rows += list(part)
-    return Solutions(tuple(column.name for column in query.columns), rows)
+        parts.append(part)
+    return Solutions.joined(tuple(column.name for column in query.columns), parts)
 
 
 def _lacking(workspace: Workspace) -> set[str] | None:

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast, overload
@@ -1041,7 +1042,7 @@ class Repository(Handle, public=True):
 
         Raises `InvalidInput` for text over 64 KiB, nested deeper than 200, using SERVICE or LOAD, or not SPARQL (the
         message says where, and whether it is an update), and `TrailsError` where the query fails. It runs on a thread of
-        its own: Ctrl-C ends the waiting at once, and the query with its next row.
+        its own: Ctrl-C ends the waiting at once, and the query with its next row (of the catalogue: the next 8 kB).
 
         >>> import trails
         >>> with trails.open(":memory:") as store:
@@ -1053,8 +1054,9 @@ class Repository(Handle, public=True):
         if text in queries.load_all():
             asked = queries.find(text)
             bound = asked.bind(**parameters)
-            told = answered.answer(self.workspace, asked, parameters, self._asked)
-            return self._asked(bound) if told is None else told
+            ask = partial(self._asked, asked)
+            told = answered.answer(self.workspace, asked, parameters, ask)
+            return ask(bound) if told is None else told
         if text.replace("_", "").replace("-", "").isalnum():
             queries.find(text)  # raises, naming what there is
         if parameters:
@@ -1063,9 +1065,9 @@ class Repository(Handle, public=True):
             text, lambda: self.store.query(text, union=union and not query_guard.names_graphs(text))
         )
 
-    def _asked(self, bound: str) -> Result:
+    def _asked(self, query: queries.QueryFile, bound: str) -> Result:
         """Return the result of a text of the catalogue, asked on a thread of its own."""
-        return query_guard.on_thread(lambda: self.store.query(bound), len(bound))
+        return query_guard.on_thread(lambda: forms.of_catalogue(self.store, query, bound), len(bound))
 
     def select(self, text: str, /, *, union: bool = True, fresh: bool = False, **parameters: Any) -> Solutions:
         """Return the rows of a SELECT, as `query` does; raise `InvalidInput` for any other form, naming its method.

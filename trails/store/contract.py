@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, overload
+from typing import Any, Final, Literal, Protocol, TypeVar, overload
 
 import pyoxigraph as ox
 
@@ -15,14 +14,14 @@ from trails import html, tables, vocab
 from trails.errors import StoreReadOnly, TrailsError
 from trails.integrity.leaves import Leaf
 from trails.legible import count
+from trails.store import tsv
 from trails.store.leaflog import LeafLog
 from trails.store.pattern import Pattern
+from trails.store.plain import Term, Values, to_python
 from trails.tables import Kind, PlainTable, Tabular
 
 Durability = Literal["disk", "process"]
 """`disk`: a commit returns when it survives a power cut. `process`: when it survives the death of this process."""
-
-Term = ox.NamedNode | ox.Literal | ox.BlankNode | ox.Triple
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +67,9 @@ class Committed:
     link: str
 
 
+_Cell = TypeVar("_Cell")
+
+
 class PreconditionFailed(TrailsError):
     """A commit's precondition did not hold; nothing was written.
 
@@ -97,9 +99,34 @@ def read_only(location: str, remedy: str = "open it without") -> StoreReadOnly:
 class Solutions(Sequence[ox.QuerySolution], Tabular):
     """The materialised rows of a SELECT; each row gives its RDF terms by name (`row["turn"]`) or position (`row[0]`)."""
 
-    def __init__(self, variables: tuple[str, ...], rows: list[ox.QuerySolution]) -> None:
+    def __init__(
+        self,
+        variables: tuple[str, ...],
+        rows: list[ox.QuerySolution] | None = None,
+        *,
+        written: list[list[str]] | None = None,
+    ) -> None:
+        """Have rows, or the terms of each row as TSV has them (`store.tsv`): these become rows when one is asked for."""
         self.variables = variables
-        self._rows = rows
+        self._made = rows
+        self._written = written
+
+    @classmethod
+    def joined(cls, variables: tuple[str, ...], parts: Iterable[Solutions]) -> Solutions:
+        """Return the rows of several answers to queries with the same variables, one after the other."""
+        found = list(parts)
+        if all(part._written is not None for part in found):
+            return cls(variables, written=[line for part in found for line in part._written or ()])
+        return cls(variables, [row for part in found for row in part])
+
+    @property
+    def _rows(self) -> list[ox.QuerySolution]:
+        if self._made is None:
+            self._made = tsv.parsed(self.variables, self._written or [])
+        return self._made
+
+    def _columns(self) -> list[list[Term | None]]:
+        return _turned([tuple(row) for row in self._rows], len(self.variables))
 
     @overload
     def __getitem__(self, index: int) -> ox.QuerySolution: ...
@@ -109,7 +136,7 @@ class Solutions(Sequence[ox.QuerySolution], Tabular):
         return self._rows[index]
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows if self._written is None else self._written)
 
     def __iter__(self) -> Iterator[ox.QuerySolution]:
         return iter(self._rows)
@@ -119,7 +146,11 @@ class Solutions(Sequence[ox.QuerySolution], Tabular):
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return each row as a dict of Python values: numbers, booleans, times and strings; IRIs as strings; unbound None."""
-        return [{name: to_python(row[name]) for name in self.variables} for row in self._rows]
+        names = self.variables
+        if self._written is None:
+            return [dict(zip(names, map(to_python, row), strict=True)) for row in self._rows]
+        columns = [map(Values().__getitem__, column) for column in _turned(self._written, len(names))]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def table(self) -> PlainTable:
         """Return the rows as a table whose columns have the kinds of what stands in them; unbound is None.
@@ -127,7 +158,7 @@ class Solutions(Sequence[ox.QuerySolution], Tabular):
         Whole numbers, numbers (as floats), booleans and times with a zone are such where the whole column is; a column with
         rdf:JSON has what that says, and text beside it as text; all else is text, IRIs too.
         """
-        columns = {name: _column([row[name] for row in self._rows]) for name in self.variables}
+        columns = {name: _column(terms) for name, terms in zip(self.variables, self._columns(), strict=True)}
         cells = zip(*(values for _, values in columns.values()), strict=True)
         return PlainTable(
             {name: kind for name, (kind, _) in columns.items()},
@@ -159,21 +190,6 @@ Result = Solutions | bool | list[ox.Triple]
 """SELECT gives solutions, ASK a bool, CONSTRUCT and DESCRIBE a list of triples (`Triples`)."""
 
 
-def to_python(term: Term | None) -> Any:
-    """Return the Python value of an RDF term: JSON parsed, XSD values as rdflib maps them, text for all else."""
-    if not isinstance(term, ox.Literal):
-        return None if term is None else getattr(term, "value", str(term))
-    if term.datatype == vocab.STRING or term.language:
-        return term.value
-    if term.datatype == vocab.JSON:
-        return json.loads(term.value)
-    from rdflib import Literal as RdfLiteral  # noqa: PLC0415 - rdflib takes 150 ms to import and is needed only here
-    from rdflib import URIRef  # noqa: PLC0415
-
-    value = RdfLiteral(term.value, datatype=URIRef(term.datatype.value)).toPython()
-    return term.value if isinstance(value, RdfLiteral) else value
-
-
 _NUMBERS: Final = frozenset({vocab.INTEGER, vocab.DECIMAL, vocab.DOUBLE, ox.NamedNode(vocab.XSD + "float")})
 _KINDS: Final[dict[ox.NamedNode | None, Kind]] = {
     **dict.fromkeys(_NUMBERS, "number"),
@@ -181,6 +197,11 @@ _KINDS: Final[dict[ox.NamedNode | None, Kind]] = {
     vocab.BOOLEAN: "boolean",
     vocab.DATE_TIME: "time",
 }
+
+
+def _turned(rows: Sequence[Sequence[_Cell]], width: int) -> list[list[_Cell]]:
+    """Return the columns of rows that have so many cells."""
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
 
 
 def _column(terms: Sequence[Term | None]) -> tuple[Kind, list[Any]]:

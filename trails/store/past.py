@@ -149,7 +149,10 @@ class PastStore(EngineReader):
         return super().quads(pattern) if found is None else found
 
     def table(self, text: str) -> list[list[str]]:
-        self._have(graphs_of(text))
+        wanted = graphs_of(text)
+        if wanted is None and (answer := self._of_now(lambda now: now.table(text))) is not None:
+            return answer
+        self._have(wanted)
         return super().table(text)
 
     def rows(self, text: str) -> Iterator[list[str]]:

@@ -70,8 +70,8 @@ class EngineReader(Handle):
             with self._gate:
                 result = self._engine().query(text, prefixes=vocab.PREFIXES)
                 assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
-                data = result.serialize(format=ox.QueryResultsFormat.TSV)
-        return tsv.table(data or b"")
+                data = query_guard.written(result)
+        return tsv.table(data)
 
     def rows(self, text: str) -> Iterator[list[str]]:
         spool = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when the last row was read

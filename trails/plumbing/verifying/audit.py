@@ -31,7 +31,8 @@ from trails.progress import Progress
 from trails.records.deeds import author_type
 from trails.records.sessions import decode_records, prompt_quads, session_quads
 from trails.records.tools import tool_quads
-from trails.store.contract import QuadStore, Term
+from trails.store.contract import QuadStore
+from trails.store.plain import Term
 
 
 @decodes
