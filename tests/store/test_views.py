@@ -753,6 +753,22 @@ def test_a_store_of_which_nothing_says_how_far_it_was_written_must_be_opened_onc
     view.close()
 
 
+def test_a_store_whose_process_was_killed_while_it_was_made_must_be_opened_once(
+    owner: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look, "_STALLED", 0.05)
+    owner._release()
+    owner._drop_engine()
+    folder = Path(owner.location)
+    (folder / maintenance.LOG).unlink()  # made after the position, which says that it is open
+    with pytest.raises(look.NeedsOwner, match=r"was killed before it could be read; open it once to write"):
+        ViewStore(folder)
+    EmbeddedStore(folder).close()
+    view = ViewStore(folder)
+    assert seen(view) == set()
+    view.close()
+
+
 def test_a_damaged_commit_log_is_said_to_be_one(owner: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(look, "_STALLED", 0.05)
     commit(owner, 1)

@@ -139,7 +139,7 @@ def look(path: Path) -> Moment:
                 _refuse_dead(path, told_now, wanted or 0)
                 if trouble is not None:
                     raise trouble from None
-                _refuse_unplaced(path, told_now)
+                _refuse_left(path, told_now)
             if now - begun > LIMIT:
                 raise _too_fast(path) from moved
         time.sleep(random.uniform(*_WAIT))  # noqa: S311 - so that two readers do not stay in step
@@ -156,12 +156,15 @@ def _refuse_dead(path: Path, told: Position | None, wanted: int) -> None:
         raise needs_owner(path, "the process that had it open was killed, and some of its commits are in its log alone")
 
 
-def _refuse_unplaced(path: Path, told: Position | None) -> None:
-    """Raise `NeedsOwner` where nothing says how far the store was written, and nobody is there who will say it."""
-    if told is None and not lockfile.is_held(path / maintenance.LOCK):
+def _refuse_left(path: Path, told: Position | None) -> None:
+    """Raise `NeedsOwner` where nobody is there who will yet write what a reader needs: looks differ for no other reason."""
+    if (told is not None and told.is_closed) or lockfile.is_held(path / maintenance.LOCK):
+        return
+    if told is None:
         raise needs_owner(
             path, f"its file {maintenance.POSITION!r}, which says how far it was written, is missing or damaged"
         )
+    raise needs_owner(path, "the process that made or opened it was killed before it could be read")
 
 
 def _too_fast(path: Path) -> StoreFailed:
