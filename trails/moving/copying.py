@@ -13,6 +13,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final, cast
@@ -20,7 +21,7 @@ from typing import IO, Any, Final, cast
 import pyoxigraph as ox
 
 from trails import vocab
-from trails.errors import IntegrityError, InvalidInput
+from trails.errors import IntegrityError, InvalidInput, StoreFailed
 from trails.files import in_words
 from trails.integrity import leaves
 from trails.integrity.merkle import leaf_hash, root_of
@@ -32,7 +33,7 @@ from trails.plumbing.reader import Reader
 from trails.plumbing.verifying import audit
 from trails.progress import Progress, moving
 from trails.store import dumping, maintenance, marker
-from trails.store.contract import Change
+from trails.store.contract import Change, PreconditionFailed
 from trails.store.embedded import EmbeddedStore, absolute
 from trails.store.postgres.address import is_address, shown
 from trails.store.reading import EngineReader
@@ -266,11 +267,42 @@ def _to_store(source: _Source, location: str, beside: Path, progress: Progress |
             if len(target):
                 return _is_there(source, target, beside)
             target.commit(Change(add=[unfinished.STORE_COPY]))
-        _fill(source, target, beside, progress)
-        report = _checked(source, target, beside, progress)
-        target.commit(Change(remove=[unfinished.STORE_COPY]))
+        arriving = _Arriving(target)
+        _fill(source, arriving, beside, progress)
+        report = _checked(source, arriving, beside, progress)
+        arriving.commit(Change(remove=[unfinished.STORE_COPY]))
         target.flush()
         return _copied(source, target.location, written=True).model_copy(update={"report": report})
+
+
+class _Arriving:
+    """The store that a copy fills, as long as nobody else writes to it: of two copies into one store, one ends."""
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self.store = store
+        self.number = store.number
+        """Up to where its log is known here."""
+
+    def commit(self, change: Change) -> None:
+        """Commit a change where nobody has committed since; raise `StoreFailed`, and commit nothing, where somebody has."""
+        try:
+            done = self.store.commit(replace(change, read=None, as_of=self.number))
+        except PreconditionFailed as failure:
+            raise self._is_not_alone() from failure
+        if done.number != self.number + done.written:
+            raise self._is_not_alone()
+        self.number = done.number
+
+    def begin_log(self) -> None:
+        """Log what the store holds, where what was copied had no log."""
+        begin(self.store)
+        self.number = self.store.number
+
+    def _is_not_alone(self) -> StoreFailed:
+        return StoreFailed(
+            f"another process writes to {self.store.location} while it is copied to: another copy into it, say. Wait until that "
+            "has ended, and copy again: what has arrived stays"
+        )
 
 
 def _begun(location: str, place: Path) -> EmbeddedStore:
@@ -297,8 +329,9 @@ def _is_there(source: _Source, target: EmbeddedStore, beside: Path) -> Copied:
     return _copied(source, target.location, written=False).model_copy(update={"report": _verified(target, None)})
 
 
-def _fill(source: _Source, target: EmbeddedStore, beside: Path, progress: Progress | None) -> None:
+def _fill(source: _Source, arriving: _Arriving, beside: Path, progress: Progress | None) -> None:
     """Make a store hold a source's quads and log; what had arrived of them stays."""
+    target = arriving.store
     known = target.log.lines()
     wanted = source.log or []
     if source.log is None and known:
@@ -309,22 +342,22 @@ def _fill(source: _Source, target: EmbeddedStore, beside: Path, progress: Progre
             "was put back to an earlier state; remove it, and copy again"
         )
     with _lines_of(target, beside) as lines:
-        removed = _reconcile(source, lines(), target, progress)
+        removed = _reconcile(source, lines(), arriving, progress)
     for start in range(len(known), len(wanted), _BATCH):
         made = [leaves.parse(line)[0] for line in wanted[start : start + _BATCH]]
-        target.commit(Change(leaves=made))
+        arriving.commit(Change(leaves=made))
     if removed:  # what had been redacted or deleted at the source since must be in no file here
         target.vacuum()
 
 
-def _reconcile(source: _Source, there: Iterator[bytes], target: EmbeddedStore, progress: Progress | None) -> int:
+def _reconcile(source: _Source, there: Iterator[bytes], arriving: _Arriving, progress: Progress | None) -> int:
     """Add what a store lacks of a source's lines and remove what it has beside; return how many were removed."""
     removed = done = 0
     differing = _differing(source.lines(), there)
     while batch := list(islice(differing, _BATCH)):
         gone = [line for is_new, line in batch if not is_new]
         new = [line for is_new, line in batch if is_new]
-        target.commit(Change(add=_quads(new, source), remove=_quads(gone, source)))
+        arriving.commit(Change(add=_quads(new, source), remove=_quads(gone, source)))
         removed += len(gone)
         done += len(new)
         if progress:
@@ -373,8 +406,9 @@ def _lines_of(target: EmbeddedStore, beside: Path) -> Iterator[Callable[[], Iter
         yield lambda: (line for line in lines.merged() if line != _MARK)
 
 
-def _checked(source: _Source, target: EmbeddedStore, beside: Path, progress: Progress | None) -> VerifyReport:
+def _checked(source: _Source, arriving: _Arriving, beside: Path, progress: Progress | None) -> VerifyReport:
     """Hold what arrived against the source, then against its own digests and log; raise `IntegrityError` where it differs."""
+    target = arriving.store
     with _lines_of(target, beside) as lines:
         if any(
             source.log is not None or is_new or not _is_salt(line)
@@ -388,7 +422,7 @@ def _checked(source: _Source, target: EmbeddedStore, beside: Path, progress: Pro
             f"the log of {target.location} is not that of {source.location}; remove the copy, and copy again"
         )
     if source.log is None:
-        begin(target)
+        arriving.begin_log()
     report = _verified(target, progress)
     if not report.ok:
         shown = "; ".join(finding.message for finding in report.findings[:_SHOWN])

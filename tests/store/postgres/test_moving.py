@@ -65,6 +65,25 @@ def test_a_copy_to_postgresql_that_was_cut_short_is_no_store_and_goes_on(
     assert held(url) == held(source)
 
 
+@pytest.mark.parametrize("at", ["_reconcile", "_lines_of", "_verified"])
+def test_of_two_copies_into_one_store_one_ends_and_the_other_is_whole(
+    source: Path, url: str, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    real, entered = getattr(copying, at), list[bool]()
+
+    def beside(*given: Any) -> Any:
+        if not entered:
+            entered.append(True)
+            copy(source, url)
+        return real(*given)
+
+    monkeypatch.setattr(copying, at, beside)
+    with pytest.raises(StoreFailed, match=r"another process writes to .* while it is copied to"):
+        copy(source, url)
+    assert held(url) == held(source)
+    assert not copy(source, url).written
+
+
 def test_a_store_in_postgresql_is_not_copied_into_itself_nor_over_another(source: Path, url: str) -> None:
     with trails.open(url, create=True) as store:
         store.create(id="mine").persist()
