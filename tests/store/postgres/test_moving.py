@@ -69,17 +69,21 @@ def test_a_copy_to_postgresql_that_was_cut_short_is_no_store_and_goes_on(
 def test_of_two_copies_into_one_store_one_ends_and_the_other_is_whole(
     source: Path, url: str, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
-    real, entered = getattr(copying, at), list[bool]()
+    real, numbers = getattr(copying, at), list[int]()
 
     def beside(*given: Any) -> Any:
-        if not entered:
-            entered.append(True)
+        if not numbers:
+            numbers.append(0)
             copy(source, url)
+            with trails.open(url) as store:
+                numbers.append(store.store.number)
         return real(*given)
 
     monkeypatch.setattr(copying, at, beside)
     with pytest.raises(StoreFailed, match=r"another process writes to .* while it is copied to"):
         copy(source, url)
+    with trails.open(url) as store:
+        assert store.store.number == numbers[-1] > 0
     assert held(url) == held(source)
     assert not copy(source, url).written
 
