@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pyoxigraph as ox
@@ -438,3 +439,27 @@ def test_every_query_of_the_catalogue_gives_the_same_rows_in_oxigraph(memory: Re
     found = compared(memory, oxigraph)
     assert len(found) > 60
     assert [name for name, is_same in found.items() if not is_same] == []
+
+
+def test_a_follower_that_is_behind_goes_on_at_once_and_one_that_is_not_waits(
+    memory: Repository, stand_in: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, waited = [100.0], list[float]()
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        with memory.session("chat") as chat:  # so that the next round has something to give
+            chat.append("user", "and on")
+
+    monkeypatch.setattr("trails.mirrors.mirroring.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    with memory.session("chat") as chat:
+        chat.append("user", "Hello")
+    mirror = Mirror(memory, stand_in().url)
+    rounds = mirror.follow(5.0)
+    next(rounds)
+    next(rounds)  # no time has passed
+    now[0] += 2.0
+    next(rounds)
+    now[0] += 7.0
+    next(rounds)
+    assert waited == [5.0, 3.0, 0.0]

@@ -25,7 +25,7 @@ _LONGEST_WAIT: Final = 60.0
 @click.argument("url", metavar="URL")
 @click.option("-f", "--follow", is_flag=True, help="Go on until interrupted, with what comes then.")
 @click.option(
-    "--interval", type=click.FloatRange(min=0.05), default=0.5, show_default=True, help="Seconds between looks."
+    "--interval", type=click.FloatRange(min=0.05), default=0.5, show_default=True, help="Seconds from look to look."
 )
 @click.option(
     "--server", type=click.Choice(_KINDS), metavar="KIND", help="The kind of server; default: what it calls itself."

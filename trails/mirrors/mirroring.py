@@ -155,18 +155,20 @@ class Mirror:
         return self._state.position
 
     def follow(self, interval: float = 0.5) -> Iterator[Mirrored]:
-        """Bring the mirror up to date, give what was written, and go on so for ever, waiting `interval` seconds in between.
+        """Bring the mirror up to date, give what was written, and go on so for ever, `interval` seconds after each beginning.
 
-        Only rounds that wrote something are given. A store that is read only is refreshed first, one in PostgreSQL too.
+        A round that takes longer than that, since much came, is followed by the next one at once. Only rounds that wrote
+        something are given. A store that is read only is refreshed first, one in PostgreSQL too.
         Raises what `sync` does; another call goes on from there.
         """
         if not 0 < interval <= threading.TIMEOUT_MAX:
             raise InvalidInput(f"the interval is a number of seconds above 0 that can be waited, not {interval!r:.80}")
         while True:
+            begun = time.monotonic()
             self._store.refresh()
             if (done := self.sync()).triples or done.dropped:
                 yield done
-            time.sleep(interval)
+            time.sleep(max(0.0, begun + interval - time.monotonic()))
 
     def verify(self, progress: Progress | None = None) -> MirrorReport:
         """Hold every triple of the mirror against what the store holds now, and return where they differ, by graph."""

@@ -26,8 +26,8 @@ def discard(location: str | os.PathLike[str]) -> Discarded:
     """Remove a copy in PostgreSQL that was not finished, and all that its database holds of it; return what it was.
 
     A store of which the copy was finished, or that was made otherwise, is never removed: only one that is marked as the half of
-    a copy, or in which nothing was ever committed. Where something is written to it meanwhile, nothing is removed either; a copy that
-    goes on and writes nothing at that moment is not seen, and ends with an error.
+    a copy, or in which nothing was ever committed. Where something is written to it meanwhile, nothing is removed either; a copy
+    that goes on and writes nothing at that moment is not seen, and ends with an error.
 
     Raises `InvalidInput` where there is no such store, or it is a whole one, or in a folder, which is deleted as any other;
     `StoreFailed` where something is written to it meanwhile, or the user of the database may not delete.
