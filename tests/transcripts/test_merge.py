@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,8 @@ from tests.support.sessions import contents
 from trails import InvalidInput, Repository, validate
 from trails.model import Compaction
 from trails.transcripts.formats import import_path
-from trails.transcripts.merge import imported_id, merge
+from trails.transcripts.merge import _Merge, imported_id, merge
+from trails.transcripts.report import ImportReport
 from trails.transcripts.source import Piece, SourceScore, SourceSession, SourceTurn, Transcript
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -57,6 +60,30 @@ def test_importing_the_same_again_adds_nothing(store: Repository) -> None:
     assert (report.turns_added, report.sessions_created, report.forks_created, report.changed) == (0, [], [], [])
     assert len(report.unchanged) == 2
     assert sorted(map(str, store.store.quads((None, None, None, None)))) == before
+
+
+def test_two_imports_of_the_same_at_once_make_each_fork_once(
+    store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, both = _Merge._stored_family, threading.Barrier(2)
+
+    def slowly(self: _Merge) -> list[str]:
+        family = found(self)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.3)  # whoever comes to it meanwhile has read as little
+        return family
+
+    monkeypatch.setattr(_Merge, "_stored_family", slowly)
+    transcript, reports = _source(_path("a", "b", "c"), _path("a", "d"), _path("a", "b", "e")), list[ImportReport]()
+    threads = [threading.Thread(target=lambda: reports.append(merge(store, transcript))) for _ in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sorted(report.turns_added for report in reports) == [0, 5]
+    assert [problem for report in reports for problem in report.problems] == []
+    assert len(store.list()) == 3
+    assert store.verify().ok
 
 
 def test_scores_of_a_session_and_of_a_turn_are_of_the_transcript_as_it_is_then(store: Repository) -> None:

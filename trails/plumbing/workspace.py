@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -47,6 +48,8 @@ class Workspace(Handle):
         """Figures and texts, found quickly."""
         if isinstance(store, EmbeddedStore):
             store.follow(self._keep_up)
+        self.merging = threading.RLock()
+        """Held while one session of a file comes in: two that came in beside each other would each make its forks."""
         self.closed = False
         self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
         self.rewrites = 0
