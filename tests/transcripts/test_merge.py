@@ -6,6 +6,7 @@ import json
 import threading
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyoxigraph import NamedNode
 
 import trails
 from tests.support.machines import examples
 from tests.support.sessions import contents
-from trails import InvalidInput, Repository, validate
+from trails import InvalidInput, Repository, iris, validate
 from trails.model import Compaction
 from trails.transcripts.formats import import_path
 from trails.transcripts.merge import _Merge, imported_id, merge
@@ -60,6 +62,21 @@ def test_importing_the_same_again_adds_nothing(store: Repository) -> None:
     assert (report.turns_added, report.sessions_created, report.forks_created, report.changed) == (0, [], [], [])
     assert len(report.unchanged) == 2
     assert sorted(map(str, store.store.quads((None, None, None, None)))) == before
+
+
+@pytest.mark.parametrize(("part", "where"), [("model", "model"), ("stop_reason", "stop reason")])
+def test_a_key_in_the_name_of_a_model_or_in_a_reason_to_stop_is_named_and_taken_out(
+    memory: Repository, part: str, where: str
+) -> None:
+    key = "AKIAIOSFODNN7EXAMPL2"
+    told: dict[str, Any] = {"model": "m", part: f"x {key}"}
+    turn = replace(_turn("a", role="assistant"), **told)
+    report = merge(memory, _source((turn,), id="clear"))
+    assert [(found.session_id, found.index, found.where) for found in report.secrets] == [("t:clear", 0, where)]
+    assert key in str(list(memory.store.quads((None, None, None, NamedNode(iris.session("t:clear"))))))
+    merge(memory, _source((turn,), id="out"), redact_secrets=True)
+    assert key not in str(list(memory.store.quads((None, None, None, NamedNode(iris.session("t:out"))))))
+    assert memory.verify().ok
 
 
 def test_two_imports_of_the_same_at_once_make_each_fork_once(

@@ -79,6 +79,8 @@ class Withholding:
             yield from (found for text in _arguments(call) for found in place.json("arguments", text))
         yield from place.value("meta", turn.meta)
         yield from place.value("usage", turn.usage)
+        yield from place.text("model", turn.model)
+        yield from place.text("stop reason", turn.stop_reason)
         yield from place.text("request", turn.compaction.request if turn.compaction else None)
 
     def in_session(self, session: SourceSession, session_id: str) -> Iterator[Found]:
@@ -126,6 +128,8 @@ def without_secrets(turn: SourceTurn, detector: Detector) -> SourceTurn:
         tool_calls=tuple(_call_without(call, detector) for call in turn.tool_calls),
         meta=redact_value(turn.meta, detector),
         usage=redact_value(turn.usage, detector),
+        model=turn.model and redact(turn.model, detector),
+        stop_reason=turn.stop_reason and redact(turn.stop_reason, detector),
         compaction=summary,
     )
 
