@@ -172,8 +172,10 @@ def _results(
     failure: BaseException | None = None
     here = threading.local()
     with ThreadPoolExecutor(threads, thread_name_prefix="trails-rerun") as workers:
-        given: dict[Future[Rerun], int] = {workers.submit(pool.run, agent, each, here): each.number for each in todo}
+        given: dict[Future[Rerun], int] = {}
         try:
+            for each in todo:
+                given[workers.submit(pool.run, agent, each, here)] = each.number
             for future in as_completed(given):
                 if (error := future.exception()) is not None:
                     failure = failure or error

@@ -79,6 +79,8 @@ class Program:
             raise KeyboardInterrupt
         pipes = started(self._command, {"TRAILS_RERUN_SESSION": run.session_id, "TRAILS_RERUN_NUMBER": str(run.number)})
         self._running.add(pipes)
+        if self._is_stopped:  # meanwhile: `stop` did not see it
+            pipes.kill()
         try:
             yield pipes
             pipes.end()

@@ -81,6 +81,8 @@ class ProgramScorer:
         if pipes is None:
             self._here.pipes = pipes = started(self._command, {})
             self._running.add(pipes)
+            if self._is_stopped:  # meanwhile: `stop` did not see it
+                pipes.kill()
         return pipes
 
     def _drop(self, pipes: Pipes) -> None:
