@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from trails import validate
 from trails.calls import checked
 from trails.errors import InvalidInput
+from trails.interrupts import held_back
 from trails.plumbing import acts
 from trails.plumbing.workspace import Workspace
 from trails.records.acts import Rerunning
@@ -78,10 +79,13 @@ def ran(
 ) -> list[Rerun]:
     """Run those that were not done before, and return all; `stop` is called where that is broken off: threads are waited for."""
     found = {each.number: each.done for each in places if each.done is not None}
-    for number, done in _results(pool, agent, [each for each in places if each.done is None], workers, stop):
-        found[number] = done
-        if progress is not None:
-            progress(done)
+    todo = [each for each in places if each.done is None]
+    with held_back(stop) as give_way:
+        for number, done in _results(pool, agent, todo, workers, stop):
+            give_way()
+            found[number] = done
+            if progress is not None:
+                progress(done)
     return [found[each.number] for each in places]
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from trails import iris, tables, validate
 from trails.errors import InvalidInput, StoreFailed, StoreReadOnly
+from trails.interrupts import held_back
 from trails.model import Value
 from trails.plumbing import names, scores
 from trails.plumbing.names import Name
@@ -106,8 +107,9 @@ def score_all(
     def one(session_id: str) -> list[Score] | Failed | None:
         return _one(workspace, session_id, scorer, by, again=again)
 
-    with moving(progress, "scoring") as move:
+    with moving(progress, "scoring") as move, held_back(stop) as give_way:
         for number, (session_id, outcome) in enumerate(_outcomes(ids, one, workers, stop), 1):
+            give_way()
             done[session_id] = outcome
             if move:
                 move(number, len(ids), session_id)
