@@ -13,7 +13,8 @@ from trails.files import as_path
 from trails.plumbing import actors, reads, unfinished
 from trails.session.repository import Repository
 from trails.store.contract import Durability
-from trails.store.embedded import EmbeddedStore, absolute
+from trails.store.embedded import EmbeddedStore
+from trails.store.folders import absolute
 from trails.store.look import NeedsOwner
 from trails.store.postgres.address import is_address
 from trails.store.view import ViewStore

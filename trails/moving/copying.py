@@ -34,7 +34,8 @@ from trails.plumbing.verifying import audit
 from trails.progress import Progress, moving
 from trails.store import dumping, maintenance, marker
 from trails.store.contract import Change, PreconditionFailed
-from trails.store.embedded import EmbeddedStore, absolute
+from trails.store.embedded import EmbeddedStore
+from trails.store.folders import absolute
 from trails.store.postgres.address import is_address, shown
 from trails.store.reading import EngineReader
 from trails.store.staging import scratch

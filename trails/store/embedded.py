@@ -10,16 +10,13 @@ destroys the parent's data): every write goes through `commit` here, and each ru
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-import secrets
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -29,14 +26,14 @@ import pyoxigraph as ox
 
 from trails.errors import InvalidInput, StoreFailed
 from trails.integrity.leaves import Leaf
-from trails.store import capture, engines, maintenance, manifest, marker
+from trails.store import capture, engines, folders, forked, maintenance, manifest, marker
 from trails.store.applying import Applier
 from trails.store.commitlog import RecordFiles
 from trails.store.committing import Batch, Settled, Waiting, steps
 from trails.store.contract import Change, Committed, Durability, read_only
 from trails.store.frames import BULK, LOADED, RELAXED, CommitRecord
 from trails.store.gate import Gate
-from trails.store.leaflog import NOTHING, LeafLog
+from trails.store.leaflog import LeafLog
 from trails.store.lockfile import LockFile
 from trails.store.log import CommitLog, OwnLog
 from trails.store.maintenance import Vacuumed
@@ -45,7 +42,6 @@ from trails.store.pattern import Pattern
 from trails.store.position import Posted
 from trails.store.reading import EngineReader
 from trails.store.replay import drop_engine_log, replay, update_text
-from trails.store.syncing import sync_folder
 
 _FLUSH_AFTER: Final = 5_000
 """Quads between background flushes: what is unflushed is read again by whoever opens the store, or a view of it."""
@@ -82,7 +78,7 @@ class EmbeddedStore(EngineReader):
         """Open a store; `accept` says in which format a folder may be: an older one while it is upgraded, under its lock."""
         if durability not in ("disk", "process"):
             raise InvalidInput(f'durability is "disk" or "process", not {durability!r}')
-        path = None if path is None else absolute(path)
+        path = None if path is None else folders.absolute(path)
         self._path = path
         self._commits: CommitLog = OwnLog() if commits is None else commits
         self._durability = durability
@@ -119,7 +115,7 @@ class EmbeddedStore(EngineReader):
         if path is None:
             self._store = ox.Store()
             return
-        _OPENED.add(self)
+        forked.remember(self)
         try:
             self._open_folder(path, create=create, accept=accept)
         except BaseException as error:  # an interrupt too: the lock is let go
@@ -134,11 +130,11 @@ class EmbeddedStore(EngineReader):
             raise
 
     def _open_folder(self, path: Path, *, create: bool, accept: int) -> None:
-        prepare_folder(path, create=create, accept=accept)
+        folders.prepare(path, create=create, accept=accept)
         if accept == marker.FORMAT:
             self._lock_file = LockFile(path / maintenance.LOCK)
-        for folder in (path / maintenance.QUADS, *maintenance.left_over(path)):
-            engines.wait_until_gone(folder)
+        for left in (path / maintenance.QUADS, *maintenance.left_over(path)):
+            engines.wait_until_gone(left)
         maintenance.recover(path)
         self._id = marker.store_id(path)
         self._is_older = accept == marker.FORMAT and marker.read(path)["format"] < marker.FORMAT
@@ -810,65 +806,3 @@ class EmbeddedStore(EngineReader):
         if self._lock_file is not None:
             self._lock_file.release()
         self._commits.close()
-
-
-_OPENED: Final[weakref.WeakSet[EmbeddedStore]] = weakref.WeakSet()
-
-
-def absolute(path: str | Path) -> Path:
-    """Return a path that means the same after `os.chdir`: the engine follows a relative one into other folders.
-
-    `~` at its start is the home folder. Raises `InvalidInput` where no home folder, or no working folder, is there.
-    """
-    try:
-        return Path(os.path.abspath(Path(path).expanduser()))  # noqa: PTH100 - links are kept as they are
-    except (OSError, RuntimeError) as error:
-        raise InvalidInput(f"{path} cannot be made an absolute path: {error}") from error
-
-
-def _abandon_all() -> None:
-    """In a forked child: let go of all stores, and have it end without the engine's own clean-up.
-
-    That clean-up waits for, or trips over, threads that only the parent has: the child would hang or die of SIGSEGV after
-    all its work was done. A handler that ends the process with the status that it was given runs before it.
-    """
-    for store in (opened := list(_OPENED)):
-        store.abandon()
-    libc = ctypes.CDLL(None)
-    if opened and hasattr(libc, "on_exit"):  # the GNU C library has it
-        libc.on_exit(ctypes.cast(libc._exit, ctypes.c_void_p), None)
-
-
-os.register_at_fork(after_in_child=_abandon_all)
-
-
-def prepare_folder(path: Path, *, create: bool, accept: int = marker.FORMAT) -> None:
-    """Make sure that `path` is a store's folder, creating one only when asked to; nothing else is ever touched."""
-    if (path / marker.NAME).is_file():
-        marker.check(path, accept)
-        return
-    if path.exists() and not path.is_dir():
-        raise InvalidInput(f"{path} is a file, not a Trails store; name a folder")
-    if path.is_dir() and not _is_barely_begun(path):
-        raise InvalidInput(
-            f"the folder {path} is no Trails store ({marker.NAME} is missing) and is not empty; name another"
-        )
-    if not create:
-        raise InvalidInput(f"there is no Trails store at {path}; check the path, or create one (create=True)")
-    missing = [parent for parent in (path, *path.parents) if not parent.exists()]
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.chmod(0o700)
-    (path / maintenance.QUADS).mkdir(mode=0o700, exist_ok=True)
-    made = secrets.token_bytes(16)
-    RecordFiles.make(path / maintenance.COMMITS, made, NOTHING)
-    note = {"format": marker.FORMAT, "id": made.hex(), "created": datetime.now(UTC).isoformat(timespec="seconds")}
-    marker.write(path, note)  # last: a folder with it is a whole store
-    for folder in missing or [path]:
-        sync_folder(folder.parent)
-
-
-def _is_barely_begun(path: Path) -> bool:
-    """Tell whether a folder is empty, or all that it holds is what a killed process left of making a store in it."""
-    quads = path / maintenance.QUADS
-    others = {entry.name for entry in path.iterdir()} - {quads.name, maintenance.COMMITS, f"{marker.NAME}.new"}
-    return not others and (not quads.exists() or (quads.is_dir() and not any(quads.iterdir())))

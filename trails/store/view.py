@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 import pyoxigraph as ox
 
 from trails.errors import StoreFailed
-from trails.store import embedded, engines, lockfile, maintenance, marker, position
+from trails.store import embedded, engines, folders, lockfile, maintenance, marker, position
 from trails.store.commitlog import NAMES
 from trails.store.contract import Change, Committed, QuadStore, read_only
 from trails.store.gate import Gate
@@ -30,7 +30,7 @@ class ViewStore(EngineReader):
 
     def __init__(self, path: Path) -> None:
         """Look at a store. Raises `InvalidInput` where there is none, else what `trails.store.look.look` raises."""
-        self._path = embedded.absolute(path)
+        self._path = folders.absolute(path)
         self._pid = os.getpid()
         self._gate = Gate()
         self._refreshing = threading.RLock()
@@ -39,7 +39,7 @@ class ViewStore(EngineReader):
         _OPENED.add(self)
 
     def _look(self) -> Moment:
-        embedded.prepare_folder(self._path, create=False)
+        folders.prepare(self._path, create=False)
         try:
             return look(self._path)
         except OSError as error:
