@@ -54,11 +54,17 @@ def as_path(path: str | os.PathLike[str], what: str = "a path") -> Path:
 def open_plain(path: Path, flags: int) -> int:
     """Return a descriptor of a plain file; raises OSError for whatever else stands there: a link, or a pipe, which would be
     waited for without end."""
-    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, PRIVATE)
+    descriptor = open_only(path, flags)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "is no plain file", str(path))
     return descriptor
+
+
+def open_only(path: str | Path, flags: int) -> int:
+    """Return a descriptor as `open_plain` does, but of a pipe, a folder or a device, too: for who reads it by `os.pread`,
+    which raises OSError for the first two."""
+    return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, PRIVATE)
 
 
 def read_plain(path: Path) -> bytes:

@@ -13,7 +13,7 @@ from tests.support.everything import everything
 from tests.support.sessions import say
 from trails import InvalidInput, Repository, queries
 
-_LINEAGES: Final = {("own_turns", "sessions"), ("notes_in", "sessions")}
+_LINEAGES: Final = {("own_turns", "sessions"), ("notes_in", "sessions"), ("turns_of_all", "sessions")}
 """What is asked of a lineage alone, which has 33 sessions at most."""
 _STEPS: Final = {("places_owned", "indices")}
 """What is asked of places at doubling distances: as many as a number of a turn has bits."""

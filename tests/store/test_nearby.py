@@ -11,7 +11,8 @@ from tests.support.distant import Distant
 from trails import StoreFailed
 from trails.session.repository import Repository
 from trails.store import Change, EmbeddedStore
-from trails.store.nearby import at_one_moment, drop_graph
+from trails.store.contract import QuadStore
+from trails.store.nearby import at_one_moment, drop_graph, holds
 
 _GRAPH = NamedNode("urn:g")
 
@@ -76,3 +77,11 @@ def test_sessions_are_kept_forked_compared_deleted_and_verified_in_a_distant_sto
         assert [turn.content for turn in store.load("one").turns] == ["Plan a trip", "one"]
         report = store.verify()
         assert report.ok, report.findings
+
+
+@pytest.mark.parametrize("store", [Distant(), EmbeddedStore(None)])
+def test_a_store_tells_of_each_of_some_quads_whether_it_is_there(store: QuadStore) -> None:
+    store.commit(Change(add=[_quad(1), _quad(3)]))
+    elsewhere = Quad(NamedNode("urn:s1"), NamedNode("urn:p"), Literal("v"), NamedNode("urn:h"))
+    assert holds(store, [_quad(1), _quad(2), _quad(3), elsewhere]) == [True, False, True, False]
+    assert holds(store, []) == []

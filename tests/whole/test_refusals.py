@@ -323,6 +323,30 @@ def test_a_fork_of_a_fork_of_a_missing_parent_is_refused_and_writes_nothing(stor
         store.load("orphan")
 
 
+@pytest.mark.parametrize(("gone", "fork"), [("root", "child"), ("child", "grandchild")])
+def test_an_ancestor_whose_row_names_no_session_any_more_is_missing(store: Repository, gone: str, fork: str) -> None:
+    _fork_chain(store)
+    store.store.commit(Change(remove=[_row(gone, vocab.TYPE, vocab.SESSION)]))
+    with pytest.raises(ParentMissing, match=f"'{gone}', the parent of '{fork}', is not in the store"):
+        store.load("grandchild")
+
+
+def test_a_root_that_was_given_half_a_parent_is_an_error_for_its_forks_too(store: Repository) -> None:
+    _fork_chain(store)
+    store.store.commit(Change(add=[_row("root", vocab.FORKED_AT_INDEX, Literal(0))]))
+    with pytest.raises(IntegrityError, match="session 'root' has no parent and a fork index"):
+        store.load("grandchild")
+
+
+def test_a_handle_knows_the_rows_of_ancestors_that_were_read_later_or_are_gone(store: Repository) -> None:
+    _fork_chain(store)
+    held, detached = store.load("grandchild").worktree, store.load("child").worktree
+    assert held.chain == store.reader.lineage("grandchild")
+    assert held.depth == 2
+    store.delete("root", children="detach")
+    assert detached.chain[1:] == ()
+
+
 def test_a_cycle_made_by_hand_is_named_at_once(store: Repository) -> None:
     _fork_chain(store)
     store.store.commit(

@@ -18,13 +18,15 @@ no further look-up.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from heapq import nlargest
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 from pyoxigraph import NamedNode
 
 from trails import iris, validate
 from trails.errors import InvalidInput, SessionNotFound
+from trails.lineage import Owner
 from trails.model import SessionRecord
 from trails.nearest import nearest
 from trails.plumbing import marks
@@ -38,6 +40,9 @@ _ENOUGH: Final = 1_000
 _FEW: Final = 300
 _SIMILAR: Final = 0.7
 """Labels and tags are like a name from here on; of ids, those that begin alike are compared, from 0.6 on."""
+
+
+_Found = TypeVar("_Found")
 
 
 @runtime_checkable
@@ -82,15 +87,24 @@ def record(workspace: Workspace, name: Name) -> SessionRecord:
 
 def lineage(workspace: Workspace, name: Name) -> tuple[SessionRecord, ...]:
     """Return the session that a name stands for, and its ancestors by forks, itself first. An id is one query."""
+    return _by_name(workspace, name, workspace.reader.lineage)
+
+
+def ancestry(workspace: Workspace, name: Name) -> tuple[SessionRecord, tuple[Owner, ...]]:
+    """Return the session that a name stands for, and what its transcript needs of its ancestors: see `Reader.ancestry`."""
+    return _by_name(workspace, name, workspace.reader.ancestry)
+
+
+def _by_name(workspace: Workspace, name: Name, read: Callable[[str], _Found]) -> _Found:
     text = text_of(name)
     if text.startswith("urn:trails:") and iris.tag_name(text) is None:
-        return workspace.reader.lineage(workspace.session_id(text))
+        return read(workspace.session_id(text))
     if validate.is_session_id(text):
         try:
-            return workspace.reader.lineage(text)
+            return read(text)
         except SessionNotFound:
             pass
-    return workspace.reader.lineage(resolve(workspace, text))
+    return read(resolve(workspace, text))
 
 
 def resolve(workspace: Workspace, name: Name, *, exact: bool = False) -> str:

@@ -9,7 +9,7 @@ import secrets
 import warnings
 from collections.abc import Mapping, MutableSequence, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyoxigraph import NamedNode, Quad
 
@@ -18,6 +18,7 @@ from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning
 from trails.handles import Handle
 from trails.integrity import digests
 from trails.integrity.leaves import Kind
+from trails.lineage import Forebear, Owner
 from trails.model import NO_FACTS, SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.plumbing import copies, leaves, quotes, settling
 from trails.plumbing.draft import Draft
@@ -46,7 +47,7 @@ class Worktree(Handle):
         workspace: Workspace,
         record: SessionRecord,
         *,
-        ancestors: Sequence[SessionRecord] = (),
+        ancestors: Sequence[Owner] = (),
         turns: Sequence[Turn] = (),
         stored: bool,
         prompt: SystemPrompt | None = None,
@@ -55,7 +56,7 @@ class Worktree(Handle):
         self.workspace = workspace
         self.record = record
         """The session's row, as it is or will be stored."""
-        self.ancestors = tuple(ancestors)
+        self._ancestors = tuple(ancestors)
         self.turns: MutableSequence[Turn] = turns if isinstance(turns, MutableSequence) else Transcript(tail=turns)
         """All turns of the transcript, those inherited from ancestors first, pending ones last."""
         self.stored = stored
@@ -89,9 +90,23 @@ class Worktree(Handle):
         return self.record.id
 
     @property
+    def depth(self) -> int:
+        """How many ancestors by forks it has."""
+        return len(self._ancestors)
+
+    @property
+    def owners(self) -> tuple[Owner, ...]:
+        """The session's record, and its ancestors, the nearest first, as far as they were read."""
+        return (self.record, *self._ancestors)
+
+    @property
     def chain(self) -> tuple[SessionRecord, ...]:
-        """The session's record, and those of its ancestors, the nearest first."""
-        return (self.record, *self.ancestors)
+        """The session's record, and those of its ancestors, the nearest first; these are read once they are asked for."""
+        if any(isinstance(each, Forebear) for each in self._ancestors):
+            known = self.workspace.reader.known(self.id, self._ancestors)
+            self._ancestors = known
+            return (self.record, *known)
+        return (self.record, *cast("tuple[SessionRecord, ...]", self._ancestors))
 
     @property
     def pending(self) -> int:
@@ -235,7 +250,7 @@ class Worktree(Handle):
             return self._new_prompts[-1]
         if not self.stored and not self.record.system_version:
             return None
-        return self.workspace.reader.prompt(self.chain)
+        return self.workspace.reader.prompt(self.owners)
 
     @property
     def system(self) -> str | None:
@@ -402,8 +417,8 @@ class Worktree(Handle):
 
     def reload(self) -> None:
         """Take the session up anew as it is stored by now; nothing may be pending."""
-        chain = self.workspace.reader.lineage(self.id)
-        self.record, self.ancestors, self.turns = chain[0], chain[1:], self.workspace.reader.transcript(chain)
+        self.record, self._ancestors = self.workspace.reader.ancestry(self.id)
+        self.turns = self.workspace.reader.transcript(self.record, self._ancestors)
         self._as_turns = None
 
     # --- forks
@@ -443,7 +458,7 @@ class Worktree(Handle):
             kind=None if kind is None else validate.name(kind, "kind"),
             meta_json=validate.meta(meta),
         )
-        made = Worktree(self.workspace, record, ancestors=self.chain, turns=turns, stored=False)
+        made = Worktree(self.workspace, record, ancestors=self.owners, turns=turns, stored=False)
         made.give_window(None if self._window is None else self._window.limits)
         return made
 

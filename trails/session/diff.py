@@ -11,7 +11,7 @@ from trails.diff.values import Ancestor
 from trails.errors import IntegrityError, InvalidInput
 from trails.integrity import digests
 from trails.lineage import Segment
-from trails.model import Turn
+from trails.model import SessionRecord, Turn
 from trails.plumbing import refs, tails
 from trails.plumbing.workspace import Workspace
 from trails.plumbing.worktree import Worktree
@@ -162,6 +162,7 @@ def _check_fork_heads(left: Side, right: Side, shared: int) -> None:
     forks = [run.record for side in (left, right) for run in side.runs if run.record.forked_at_index == shared]
     for record in forks:
         digest = left.digest(shared - 1)
+        assert isinstance(record, SessionRecord)  # noqa: S101 - both sides have read the rows of all their sessions
         if record.fork_head and digest and digest != record.fork_head:
             raise IntegrityError(
                 f"session {record.id!r} was forked after turn {shared - 1} with digest {record.fork_head[:16]}..., but that "

@@ -519,7 +519,7 @@ class Session(Handle, Tabular, public=True):
         """
         tree, length = self.worktree, len(self)
         index = validate.fork_index(length if at is None else at, length, self.id)
-        if len(tree.ancestors) >= MAX_FORK_DEPTH:
+        if tree.depth >= MAX_FORK_DEPTH:
             raise lineage.depth_exceeded(f"a fork of {self.id}")
         made = tree.child(
             index,
@@ -538,7 +538,7 @@ class Session(Handle, Tabular, public=True):
         if id is not None or label is not None:
             made.check_names()
         self.persist()
-        prompt = tree.workspace.reader.prompt(tree.chain, at=index)
+        prompt = tree.workspace.reader.prompt(tree.owners, at=index)
         if prompt is not None:
             made.record = made.record.model_copy(update={"system_version": prompt.version})
         return Session(made)
@@ -839,10 +839,11 @@ def window(max_tokens: int | None, pinned_count: int, counter: Counter | None) -
 def load(workspace: Workspace, session: names.Name, limits: Window | None = None, last: int | None = None) -> Session:
     """Return a stored session with its transcript, and a window over it where limits are given; see `Repository.load`."""
     reader = workspace.reader
-    chain = names.lineage(workspace, session)
     if limits is None and last is None:
-        turns = reader.transcript(chain)
-        return Session(Worktree(workspace, chain[0], ancestors=chain[1:], turns=turns, stored=True))
+        own, ancestors = names.ancestry(workspace, session)
+        turns = reader.transcript(own, ancestors)
+        return Session(Worktree(workspace, own, ancestors=ancestors, turns=turns, stored=True))
+    chain = names.lineage(workspace, session)
     from trails.plumbing.transcript import LazyTurns, stored_end  # noqa: PLC0415 - only loads of a part need it
 
     length, newest = stored_end(reader, chain)
@@ -857,10 +858,10 @@ def load(workspace: Workspace, session: names.Name, limits: Window | None = None
 def replay(workspace: Workspace, session: names.Name, up_to_index: int | None) -> list[dict[str, Any]]:
     """Return what is stored of a session as plain dicts; see `Repository.replay`."""
     end = None if up_to_index is None else min(validate.index(up_to_index, "up_to_index"), validate.MAX_WHOLE)
-    chain = names.lineage(workspace, session)
+    own, ancestors = names.ancestry(workspace, session)
     return [
         {"role": role, "content": json_value(text) if structured else text, "index": index, "branch": branch}
-        for index, role, branch, text, structured in workspace.reader.transcript(chain, end).said()
+        for index, role, branch, text, structured in workspace.reader.transcript(own, ancestors, end).said()
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
@@ -35,6 +35,15 @@ class Stepwise(Protocol):
         ...
 
 
+@runtime_checkable
+class Containing(Protocol):
+    """A store that tells whether quads are there without returning them."""
+
+    def holds(self, quads: Sequence[ox.Quad]) -> list[bool]:
+        """Tell of each of some quads whether it is there."""
+        ...
+
+
 def at_one_moment(store: QuadStore, look: Callable[[], _Found]) -> _Found:
     """Return what a function finds in a store while nobody writes there.
 
@@ -52,6 +61,13 @@ def at_one_moment(store: QuadStore, look: Callable[[], _Found]) -> _Found:
     raise StoreFailed(
         f"the store {store.location} is written to without a pause, and was never seen at rest; try again later"
     )
+
+
+def holds(store: QuadStore, quads: Sequence[ox.Quad]) -> list[bool]:
+    """Tell of each of some quads whether a store has it."""
+    if isinstance(store, Containing):
+        return store.holds(quads)
+    return [bool(store.quads((each.subject, each.predicate, each.object, each.graph_name))) for each in quads]  # type: ignore[arg-type] # no triple is a subject here
 
 
 def drop_graph(store: QuadStore, graph: ox.NamedNode) -> int:

@@ -489,6 +489,42 @@ def test_a_turn_that_vanished_is_not_made_up_for_by_a_copy_before_the_fork(place
                 store.load(name)
 
 
+@pytest.mark.parametrize("index", [1, 7])
+def test_a_turn_that_vanished_is_not_made_up_for_by_one_of_another_session(place: Path, index: int) -> None:
+    fill(place, 8)
+    with trails.open(place) as store:
+        say(say(store.load("plan").fork(at=8, id="child"), "x", "y").fork(at=10, id="grandchild"), "z")
+    with trails.open(place) as store:
+        store.workspace.packs._writes = False
+        say(store.load("child"), "one more, which no pack holds")
+        turn = store.load("grandchild")[index]
+        store.store.commit(Change(remove=store.store.quads((NamedNode(turn.iri), None, None, graph_of(turn.iri)))))
+        with pytest.raises(IndexGap, match=f"turn {index}, which 'plan' owns"):
+            store.load("grandchild")
+
+
+def test_a_fork_of_a_fork_asks_no_more_questions_than_a_fork(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(place, 8)
+    with trails.open(place) as store:
+        fork = store.load("plan")
+        for depth in range(5):
+            fork = say(fork.fork(id=f"fork-{depth}"), "x", "y")
+    asked: list[str] = []
+    select = Reader.select
+
+    def noted(reader: Reader, name: str, **values: object) -> Solutions:
+        asked.append(name)
+        return select(reader, name, **values)
+
+    monkeypatch.setattr(Reader, "select", noted)
+    with trails.open(place) as store:
+        assert len(store.load("fork-4")) == 18
+        assert asked == ["records", "ancestors", "turns_of_all"]
+        asked.clear()
+        assert len(store.load("plan")) == 8
+        assert asked == ["records", "turns_owned"]
+
+
 def test_verify_names_a_pack_that_says_other_than_the_store_and_vacuum_makes_it_anew(place: Path) -> None:
     turns = fill(place)
     (pack,) = packs(place)
@@ -847,8 +883,7 @@ def test_a_pack_is_written_block_after_block(place: Path) -> None:
         for index in range(6):
             say(store.load("plan"), str(index))
             store.workspace.packs.bring_up()
-            (pack,) = packs(place)
-            found = files.read(pack, 0, 99)
+            found = files.read(place / maintenance.INDEX / keeper.FOLDER, "plan", 0, 99)
             sizes.append([each.count for each in found])
     assert sizes == [[4], [4, 1], [4, 2], [4, 3], [4, 4], [4, 4, 1]]
     assert block.MOST == 250

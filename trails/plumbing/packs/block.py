@@ -15,7 +15,6 @@ from datetime import UTC, datetime, tzinfo
 from itertools import accumulate, repeat
 from typing import Any, Final, NamedTuple
 
-from trails import iris
 from trails.model import NO_FACTS, Facts, Turn
 from trails.plumbing.packs import facts
 from trails.store.commitlog import Leaves
@@ -249,7 +248,3 @@ class Block:
         if self._recorded is None:
             self._recorded = facts.Recorded(self._said.decode())
         return self._recorded
-
-    def iri(self, index: int) -> str:
-        """Return the IRI of the turn at an index: it holds the turn's digest."""
-        return iris.turn(iris.session(self.session_id), index, self.digest(index))

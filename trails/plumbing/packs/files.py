@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from trails.files import open_plain
+from trails.files import open_only, open_plain
 from trails.model import Turn
 from trails.plumbing.packs import block
 from trails.plumbing.packs.block import MOST, Block, Damaged
@@ -17,6 +17,8 @@ from trails.store.commitlog import Leaves
 from trails.store.syncing import write_all
 
 SUFFIX = ".pack"
+_AT_ONCE: Final = 128 << 10
+"""Bytes of a pack that are read at once, without looking first where its blocks stand."""
 
 
 class Extent(NamedTuple):
@@ -30,8 +32,13 @@ class Extent(NamedTuple):
 
 def path_of(folder: Path, session_id: str) -> Path:
     """Return where a session's pack stands in the folder of packs: by a hash of its id, which may have any characters."""
-    name = hashlib.sha256(session_id.encode()).hexdigest()[:32]
-    return folder / name[:2] / f"{name[2:]}{SUFFIX}"
+    return folder / _name_of(session_id)
+
+
+def _name_of(session_id: str) -> str:
+    """Return the name of a session's pack within the folder of packs."""
+    name = hashlib.sha256(session_id.encode()).hexdigest()
+    return f"{name[:2]}/{name[2:32]}{SUFFIX}"
 
 
 def all_of(folder: Path) -> list[Path]:
@@ -65,10 +72,19 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 def _extents(descriptor: int) -> list[Extent]:
     """Return the blocks of a file by their heads, as far as they go on from one another; none of them is checked."""
+    return _walk(lambda at: os.pread(descriptor, block.HEAD_SIZE, at), os.fstat(descriptor).st_size)
+
+
+def _extents_of(data: bytes) -> list[Extent]:
+    """Return the blocks of a file that was read whole, as `_extents` does."""
+    return _walk(lambda at: data[at : at + block.HEAD_SIZE], len(data))
+
+
+def _walk(head_at: Callable[[int], bytes], end: int) -> list[Extent]:
     found: list[Extent] = []
-    at, end = 0, os.fstat(descriptor).st_size
+    at = 0
     while at < end:
-        head = block.head(os.pread(descriptor, block.HEAD_SIZE, at))
+        head = block.head(head_at(at))
         if head is None or at + head.size > end or (found and head.start != found[-1].end):
             break
         found.append(Extent(at, head.size, head.start, head.start + head.length))
@@ -80,19 +96,36 @@ def _block(descriptor: int, extent: Extent) -> Block:
     return Block(os.pread(descriptor, extent.size, extent.offset))
 
 
-def read(path: Path, start: int, end: int) -> list[Block]:
-    """Return the blocks of a pack that hold the turns between two indices, the latter exclusive, as far as they are whole.
+def read(folder: Path, session_id: str, start: int, end: int) -> list[Block]:
+    """Return the blocks of a session's pack that hold the turns between two indices, the latter exclusive, as far as they
+    are whole.
 
-    Raises OSError where the file cannot be read; there need be none.
+    A lineage has up to 33 packs, of which each is mostly small: that is one read. Raises OSError where the file cannot be
+    read; there need be none.
     """
-    found: list[Block] = []
-    with _opened(path, os.O_RDONLY) as descriptor:
-        wanted = [extent for extent in _extents(descriptor) if extent.end > start and extent.start < end]
+    descriptor = open_only(f"{folder}/{_name_of(session_id)}", os.O_RDONLY)
+    try:
+        data = os.pread(descriptor, _AT_ONCE, 0)
+        if len(data) < _AT_ONCE:
+            return _blocks(data, _within(_extents_of(data), start, end))
+        wanted = _within(_extents(descriptor), start, end)
         if not wanted:
-            return found
+            return []
         offset = wanted[0].offset
         data = os.pread(descriptor, wanted[-1].offset + wanted[-1].size - offset, offset)
-    for extent in wanted:
+    finally:
+        os.close(descriptor)
+    return _blocks(data, wanted, offset)
+
+
+def _within(extents: Sequence[Extent], start: int, end: int) -> list[Extent]:
+    return [extent for extent in extents if extent.end > start and extent.start < end]
+
+
+def _blocks(data: bytes, extents: Sequence[Extent], offset: int = 0) -> list[Block]:
+    """Return the blocks that stand in a part of a file, which begins at an offset, as far as they are whole."""
+    found: list[Block] = []
+    for extent in extents:
         try:
             found.append(Block(data, extent.offset - offset))
         except (Damaged, ValueError, TypeError, LookupError):

@@ -21,18 +21,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pyoxigraph import NamedNode
+from pyoxigraph import NamedNode, Quad
 
 from trails import iris, vocab
 from trails.errors import StoreFailed, TrailsError
 from trails.files import open_plain, read_plain
-from trails.lineage import Segment
-from trails.model import SessionRecord, Turn
+from trails.lineage import Owner, Segment
+from trails.model import Turn
 from trails.plumbing.index import changes
 from trails.plumbing.packs import files
 from trails.plumbing.packs.block import Block
 from trails.plumbing.packs.erasures import Erasures
-from trails.store import maintenance
+from trails.store import maintenance, nearby
 from trails.store.commitlog import Leaves
 from trails.store.contract import QuadStore
 from trails.store.embedded import EmbeddedStore
@@ -71,9 +71,16 @@ def _folder(place: Path) -> Path:
     return place / maintenance.INDEX / FOLDER
 
 
-def _is_of(block: Block, record: SessionRecord) -> bool:
+def _is_of(block: Block, record: Owner) -> bool:
     """Tell whether a block is of a session, and of one that begins where it does."""
     return (block.session_id, block.starts_at) == (record.id, record.starts_at)
+
+
+def _last_of(block: Block) -> Quad:
+    """Return the quad that says where the last turn of a block stands, which is named by its digest."""
+    last, session_iri = block.end - 1, iris.session(block.session_id)
+    turn = NamedNode(iris.turn(session_iri, last, block.digest(last)))
+    return Quad(turn, vocab.INDEX, vocab.integer(last), NamedNode(session_iri))
 
 
 def _weight(turn: Turn) -> int:
@@ -136,7 +143,7 @@ class Packs:
             doubted = [each for each in doubted if each]
         return [each if each and each[0].start <= run.start else [] for each, run in zip(found, runs, strict=True)]
 
-    def last(self, record: SessionRecord) -> Block | None:
+    def last(self, record: Owner) -> Block | None:
         """Return the last block that a pack holds of a session's own turns; None where there is doubt."""
         folder = self._usable
         if folder is None:
@@ -188,7 +195,7 @@ class Packs:
         if end <= run.start:
             return []
         try:
-            found = files.read(files.path_of(folder, run.record.id), run.start, end)
+            found = files.read(folder, run.record.id, run.start, end)
         except OSError:
             return []
         return found if all(_is_of(each, run.record) for each in found) else []
@@ -201,20 +208,15 @@ class Packs:
         """Tell of each block whether the store is where it was written or beyond, lost nothing of it, and has its last turn."""
         erased_at, log = self._erased_at(), self._store.log
         reached = {place: place.lines >= erased_at and log.holds(place) for place in {each.place for each in blocks}}
+        there = nearby.holds(self._store, [_last_of(each) for each in blocks])
         return [
-            reached[each.place]
-            and not self._erasures.are_after(each.place, each.session_id, log)
-            and self._has_last(each)
-            for each in blocks
+            has_last and reached[each.place] and not self._erasures.are_after(each.place, each.session_id, log)
+            for each, has_last in zip(blocks, there, strict=True)
         ]
-
-    def _has_last(self, block: Block) -> bool:
-        graph, last = NamedNode(iris.session(block.session_id)), NamedNode(block.iri(block.end - 1))
-        return bool(self._store.quads((last, vocab.INDEX, None, graph)))
 
     # --- writing
 
-    def note(self, record: SessionRecord, turns: Sequence[Turn], epoch: int) -> None:
+    def note(self, record: Owner, turns: Sequence[Turn], epoch: int) -> None:
         """Take note of turns of a session's own that are in the store since `epoch`, to be packed when there is time."""
         if not self._writes or not turns or turns[0].session_id != record.id:
             return
