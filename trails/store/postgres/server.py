@@ -19,6 +19,7 @@ from trails.errors import InvalidInput, StoreFailed
 from trails.store.frames import ERASES
 from trails.store.postgres import statements
 from trails.store.postgres.address import Address
+from trails.store.postgres.grants import Right
 from trails.store.postgres.readers import FORGOTTEN, Reader
 from trails.store.postgres.records import START, Row
 
@@ -126,6 +127,18 @@ class Server:
         assert found is not None  # noqa: S101 - one row, always
         version, fsync, synchronous, full, now = found
         return Settings(version, fsync != "off", synchronous != "off", full != "off", now)
+
+    def lacking(self, rights: Sequence[Right]) -> list[Right]:
+        """Return which rights this user lacks; on a table that is not there none is lacking."""
+        with self._asked() as connection:
+            with connection.pipeline():
+                asked = [
+                    connection.execute(statements.LACKS_COLUMN, (table, table, column, privilege))
+                    if column
+                    else connection.execute(statements.LACKS, (table, table, privilege))
+                    for privilege, table, column in rights
+                ]
+            return [right for right, each in zip(rights, asked, strict=True) if each.fetchone() == (True,)]
 
     # --- reading
 

@@ -63,6 +63,10 @@ def at_once(rows: int) -> str:
 
 SETTINGS: Final = """SELECT current_setting('server_version'), current_setting('fsync'),
     current_setting('synchronous_commit'), current_setting('full_page_writes'), now()"""
+LACKS: Final = """SELECT CASE WHEN to_regclass(CAST(%s AS text)) IS NULL THEN false
+    ELSE NOT has_table_privilege(CAST(%s AS text), CAST(%s AS text)) END"""
+LACKS_COLUMN: Final = """SELECT CASE WHEN to_regclass(CAST(%s AS text)) IS NULL THEN false
+    ELSE NOT has_column_privilege(CAST(%s AS text), CAST(%s AS text), CAST(%s AS text)) END"""
 REMOVE: Final = (
     "DELETE FROM trails_records WHERE store = %s",
     "DELETE FROM trails_snapshots WHERE store = %s",
