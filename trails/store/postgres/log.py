@@ -48,6 +48,10 @@ class StoreDiverged(StoreFailed):
     """The log has another history than this process has seen: a standby that lagged was promoted, or a backup restored."""
 
 
+class _Unwanted(Exception):
+    """The snapshot that is being made is to be given up."""
+
+
 class PostgresLog:
     """The log of a store as one index sees it, which is in a folder of the cache. `open_store` opens both."""
 
@@ -70,6 +74,8 @@ class PostgresLog:
         self._ended = threading.Event()
         self._follower: threading.Thread | None = None
         self._snapshots: threading.Thread | None = None
+        self._unwanted = threading.Event()
+        """Whether the engine is to be let go of, so that no snapshot of it is begun or gone on with."""
         self._snapshot_at = 0
         self._patience = _SNAPSHOT_EVERY + secrets.randbelow(_SPREAD)
         self._registers = True
@@ -324,7 +330,7 @@ class PostgresLog:
 
     def _keep_snapshots(self, index: LogIndex) -> None:
         """Keep a snapshot in the database, in the background, where the newest known one is old."""
-        if self.is_read_only:
+        if self.is_read_only or self._unwanted.is_set():
             return
         if index.number - self._snapshot_at < self._patience or (self._snapshots and self._snapshots.is_alive()):
             return
@@ -338,22 +344,49 @@ class PostgresLog:
         try:
             newest = keeping.newest_snapshot()
             if index.number - newest >= _SNAPSHOT_EVERY:
-                keeping.keep_snapshot(*_taken(index))
+                number, parts = self._taken(index)
+                keeping.keep_snapshot(number, self._while_wanted(parts))
             else:  # another process has kept one
                 self._snapshot_at = newest
+        except _Unwanted:
+            pass
         except StoreFailed as error:
             _report.warning("no snapshot was kept: %s", error.message)
         finally:
             keeping.close()
 
+    def _while_wanted(self, parts: Iterator[bytes]) -> Iterator[bytes]:
+        for part in parts:
+            if self._unwanted.is_set():
+                raise _Unwanted
+            yield part
+
+    @contextmanager
+    def _without_snapshots(self) -> Iterator[None]:
+        """Have no snapshot made meanwhile: one that is being made holds the engine, which cannot be exchanged then."""
+        self._unwanted.set()
+        try:
+            if self._snapshots is not None:
+                self._snapshots.join()
+            yield
+        finally:
+            self._unwanted.clear()
+
     def snapshot(self, index: LogIndex) -> int:
         """Keep a snapshot in the database now; return the number of its last record."""
         with index.writing():
             self._catch_up(index)
-            number, parts = _taken(index)
+            number, parts = self._taken(index)
             self._server.keep_snapshot(number, parts)
             self._snapshot_at = number
         return number
+
+    @engines.let_go
+    def _taken(self, index: LogIndex) -> tuple[int, Iterator[bytes]]:
+        """Return a snapshot: the number of its last record, and its parts. Others write on while they are made."""
+        with index.writing():
+            quads = index.settled_engine().quads_for_pattern(None, None, None, None)  # as they are now
+            return index.number, snapshots.packed(quads, server.PART, self._digest)
 
     # --- erasing
 
@@ -389,7 +422,8 @@ class PostgresLog:
         return replace(done, behind=readers.told(found))
 
     def _rebuild(self, index: LogIndex, erased: int) -> Vacuumed:
-        done = index.rebuild()
+        with self._without_snapshots():
+            done = index.rebuild()
         with index.writing():
             self._erased = erased
             self._note({index.number: self._digest})
@@ -418,7 +452,7 @@ class PostgresLog:
                 self._catch_up(index)
                 number = index.number
                 engine = index.settled_engine()
-                parts = _taken(index)[1] if gone is None or keeping.newest_snapshot() else None
+                parts = self._taken(index)[1] if gone is None or keeping.newest_snapshot() else None
                 changed = partial(erasing.without, gone=gone, left=lambda pattern: list(matching(engine, pattern)))
                 keeping.rewrite(number, changed, parts, vacuumed=gone is None)
                 if parts is not None:
@@ -444,6 +478,9 @@ class PostgresLog:
         for thread in (self._follower, self._snapshots):
             if thread is not None and thread is not threading.current_thread():
                 thread.join(5.0)
+        self._unwanted.set()
+        if self._snapshots is not None:
+            self._snapshots.join(5.0)
         if not self._is_in_doubt and not self._is_thrown_away and self._server.is_connected:
             with index.writing():
                 self.register(index, is_closed=True)
@@ -479,14 +516,6 @@ class PostgresLog:
             pass  # it is said again in time
         except StoreFailed:
             self._registers = False
-
-
-@engines.let_go
-def _taken(index: LogIndex) -> tuple[int, Iterator[bytes]]:
-    """Return a snapshot: the number of its last record, and its parts. Others write on while they are made."""
-    with index.writing():
-        quads = index.settled_engine().quads_for_pattern(None, None, None, None)  # as they are now
-        return index.number, snapshots.packed(quads, server.PART)
 
 
 def discard(log: Server, index: Path) -> None:

@@ -173,13 +173,19 @@ class Server:
         return (bytes(leaves) for (leaves,) in found)
 
     def snapshot(self) -> tuple[int, list[bytes]]:
-        """Return the number and the parts of the newest snapshot; 0 and nothing where there is none."""
+        """Return the number and the parts of the newest snapshot of what is in the log; 0 and nothing where there is none."""
         with self._asked() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            found = connection.execute(statements.NEWEST, (self.id,)).fetchone()
-            number = 0 if found is None or found[0] is None else int(found[0])
+            number = _first(connection.execute(statements.NEWEST, (self.id, self.id)))
             parts = connection.execute(statements.PARTS, (self.id, number)).fetchall()
         return number, [bytes(data) for (data,) in parts]
+
+    def snapshot_ahead(self) -> tuple[int, int]:
+        """Return the number of a snapshot that is ahead of the log's end, 0 where there is none, and where that is."""
+        with self._asked() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            head = self._of_row(connection.execute(statements.HEAD, (self.id,)).fetchone())
+            return _first(connection.execute(statements.AHEAD, (self.id, head.number))), head.number
 
     # --- writing
 
@@ -247,20 +253,31 @@ class Server:
         return True
 
     def keep_snapshot(self, number: int, parts: Iterable[bytes]) -> None:
-        """Keep a snapshot of the store as it was after a record, in place of those before it."""
+        """Keep a snapshot of the store as it was after a record, in place of those before it.
+
+        Where text was taken out since, none is kept: whoever took it out has taken out the snapshots that were there, and
+        did not see this one, which is looked at under the lock for that.
+        """
         with self._asked() as connection, connection.transaction():
             self._put_snapshot(connection, number, parts)
+            head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
+            if head.erased > number or connection.execute(statements.ERASED_SINCE, (self.id, number)).fetchone():
+                self._put_snapshot(connection, number, ())
 
     def _put_snapshot(self, connection: Any, number: int, parts: Iterable[bytes]) -> None:
+        connection.execute(statements.DROP_SNAPSHOTS, (self.id, number, self.id))
         for part, data in enumerate(parts):
             connection.execute(statements.ADD_PART, (self.id, number, part, data))
-        connection.execute(statements.DROP_SNAPSHOTS, (self.id, number))
+
+    def drop_snapshots_ahead(self) -> None:
+        """Drop the snapshots that are ahead of the log's end."""
+        with self._asked() as connection:
+            connection.execute(statements.DROP_AHEAD, (self.id, self.id))
 
     def newest_snapshot(self) -> int:
         """Return the number of the record up to which the newest snapshot tells; 0 where there is none."""
         with self._asked() as connection:
-            found = connection.execute(statements.NEWEST, (self.id,)).fetchone()
-        return 0 if found is None or found[0] is None else int(found[0])
+            return _first(connection.execute(statements.NEWEST, (self.id, self.id)))
 
     def try_rewriting(self) -> None:
         """Raise `StoreFailed` where this user of the database may not rewrite records. Nothing is changed: no record is 0."""
@@ -285,8 +302,7 @@ class Server:
                 after = rows[-1].number
                 if after >= until:
                     break
-            if parts is not None:
-                self._put_snapshot(connection, until, parts)
+            self._put_snapshot(connection, until, parts or ())
             connection.execute(statements.RID, (self.id, until))
             if vacuumed:
                 connection.execute(statements.ERASED, (until, self.id))
@@ -443,6 +459,12 @@ def driver() -> ModuleType:
 
 def _due(rows: Sequence[Row]) -> int:
     return max((row.number for row in rows if row.flags & ERASES), default=0)
+
+
+def _first(found: psycopg.Cursor[tuple[Any, ...]]) -> int:
+    """Return the one number that was asked for, 0 where there is none."""
+    row = found.fetchone()
+    return 0 if row is None or row[0] is None else int(row[0])
 
 
 def _head(found: Sequence[Any]) -> Head:

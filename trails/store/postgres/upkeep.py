@@ -1,4 +1,4 @@
-"""What is looked at and brought up to date of a store in PostgreSQL: the driver, the server, its user, the tables, the log, the cache."""
+"""What is looked at of a store in PostgreSQL, and brought up to date: server, rights, tables, log, readers, cache."""
 
 from __future__ import annotations
 
