@@ -15,8 +15,10 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from tests.support.clusters import Cluster, log_of
 from tests.support.machines import Size
-from trails import StoreFailed
+from trails import InvalidInput, StoreFailed
+from trails.integrity.leaves import Leaf
 from trails.store import Change
+from trails.store.leaflog import LeafLog
 from trails.store.postgres.log import StoreDiverged
 from trails.store.postgres.records import Row
 from trails.store.postgres.server import Server, Unreachable
@@ -190,6 +192,46 @@ def test_a_cache_that_cannot_be_written_is_named(url: str, tmp_path: Path, monke
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(StoreFailed, match="XDG_CACHE_HOME"):
+        open_store(url)
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        Leaf("turns", "urn:elsewhere", 1, "ab" * 32),
+        Leaf("turns", "urn:trails:session:a\nb", 1, "ab" * 32),
+        Leaf("turns", "urn:trails:session:a", 1, "no digest"),
+        Leaf("none", "urn:trails:session:a", 1, "ab" * 32),  # type: ignore[arg-type] # that is what is tried
+        Leaf("turns", "urn:trails:session:\ud800", 1, "ab" * 32),
+        Leaf("turns", "urn:trails:session:a", -1, "ab" * 32),
+        Leaf("turns", "urn:trails:session:a", 10**20, "ab" * 32),
+    ],
+)
+def test_a_leaf_that_no_log_may_hold_is_refused_and_the_store_opens_as_before(url: str, leaf: Leaf) -> None:
+    store = open_store(url, create=True)
+    store.commit(Change(add=[_quad(1)], leaves=[Leaf("turns", "urn:trails:session:a", 1, "ab" * 32)]))
+    with pytest.raises(InvalidInput, match="a leaf that no log may hold"):
+        store.commit(Change(add=[_quad(2)], leaves=[leaf]))
+    assert store.number == 1
+    other = open_store(url)
+    assert other.quads((None, None, None, None)) == store.quads((None, None, None, None)) == [_quad(1)]
+    other.close()
+    store.close()
+
+
+def test_a_record_with_a_leaf_that_no_log_may_hold_is_named(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(url, create=True)
+    store.commit(Change(add=[_quad(1)]))
+    with monkeypatch.context() as patch:
+        patch.setattr("trails.store.committing._lines", LeafLog.lines_for)
+        store.commit(Change(add=[_quad(2)], leaves=[Leaf("turns", "urn:elsewhere", 1, "ab" * 32)]))
+    store.close()
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(
+        StoreFailed, match=r"record 2 of the log .* no leaf: 'turns urn:elsewhere 1 .*of before that record"
+    ):
         open_store(url)
 
 

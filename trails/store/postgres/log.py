@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
+import struct
 import sys
 import threading
 import time
@@ -20,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trails.errors import StoreFailed, StoreLocked
+from trails.errors import IntegrityError, StoreFailed, StoreLocked
 from trails.store import engines, maintenance
 from trails.store.committing import Batch, Waiting, matching
 from trails.store.embedded import EmbeddedStore
@@ -196,7 +197,10 @@ class PostgresLog:
                     raise self._has_diverged(index, row.digest)
                 raise self._is_broken(index, at + 1)
             waiting = None if attempt is None else attempt.waiting_for(row.commit_id)
-            batch.take(row.record(), waiting)
+            try:
+                batch.take(row.record(), waiting)
+            except (IntegrityError, ValueError, SyntaxError, struct.error) as error:
+                raise self._is_unreadable(index, row, error) from error
             if row.flags & ERASES and waiting is None:
                 self._erased_elsewhere(batch.settled[-1].after.lines)
             digest = row.digest
@@ -286,6 +290,14 @@ class PostgresLog:
             "nothing of it was read. Restore the database from a backup"
         )
         return self._doubt(index, error)
+
+    def _is_unreadable(self, index: LogIndex, row: Row, error: Exception) -> StoreFailed:
+        failed = StoreFailed(
+            f"record {row.number} of the log of {self.location} is as it was written, and says what no version of Trails writes "
+            f"({error!s:.200}); nothing from there on was read. See who may write there, and restore the database from a backup "
+            "of before that record"
+        )
+        return self._doubt(index, failed)
 
     def _is_broken(self, index: LogIndex, number: int) -> StoreFailed:
         error = StoreFailed(
