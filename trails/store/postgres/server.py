@@ -80,6 +80,7 @@ class Server:
         self._driver = driver()
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         self._doubts = False
+        self._is_in_use = False
 
     def __repr__(self) -> str:
         return f"<Server {self.address.shown}>"
@@ -119,6 +120,21 @@ class Server:
                 f"{statements.FORMAT}; use the version of Trails that made them"
             )
         return _head(head)
+
+    def say_in_use(self) -> None:
+        """Let nobody remove the store (`remove`) while this connection, or one that takes its place, is there."""
+        self._is_in_use = True
+        with self._asked() as connection:
+            self._tell_in_use(connection)
+
+    def _tell_in_use(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        with contextlib.suppress(self._driver.Error):  # not every server that speaks this protocol has such locks
+            connection.execute(statements.IN_USE, (self._key,))
+
+    @property
+    def _key(self) -> int:
+        """The number that stands for the store among what locks may be of."""
+        return int.from_bytes(bytes.fromhex(self.id)[:8], signed=True)
 
     def settings(self) -> Settings:
         """Return what the server says of itself."""
@@ -242,15 +258,33 @@ class Server:
         return written
 
     def remove(self, number: int, digest: bytes) -> bool:
-        """Take the whole store out of the database where its log ends as given; else do nothing and return False."""
+        """Take the whole store out of the database where its log ends as given; else do nothing and return False.
+
+        Raises `StoreFailed` where another process has it open.
+        """
         has_readers = self.readers() is not None
         with self._asked() as connection, connection.transaction():
             head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
             if (head.number, head.digest) != (number, digest):
                 return False
+            self._refuse_in_use(connection)
             for statement in (*statements.REMOVE, *([statements.FORGET_ALL] if has_readers else ())):
                 connection.execute(statement, (self.id,))
         return True
+
+    def _refuse_in_use(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        patience, alone = statements.ALONE
+        try:
+            with connection.transaction():
+                connection.execute(patience)
+                connection.execute(alone, (self._key,))
+        except self._driver.errors.LockNotAvailable:
+            raise StoreFailed(
+                f"{self.address.shown} is open in another process: a copy into it goes on, or somebody begins to write there; "
+                "nothing was removed. End that first"
+            ) from None
+        except self._driver.ProgrammingError:
+            pass  # a server without such locks
 
     def keep_snapshot(self, number: int, parts: Iterable[bytes]) -> None:
         """Keep a snapshot of the store as it was after a record, in place of those before it.
@@ -409,6 +443,8 @@ class Server:
 
             self._connection = Connection.connect(self.address.conninfo, autocommit=True, **options)
             self._connection.add_notice_handler(self._noticed)
+            if self._is_in_use:
+                self._tell_in_use(self._connection)
         return self._connection
 
     def _noticed(self, notice: psycopg.errors.Diagnostic) -> None:

@@ -34,6 +34,7 @@ def open_store(location: str, *, create: bool = False, is_read_only: bool = Fals
         if create:
             server.make()
         head = server.find()
+        server.say_in_use()
         opening = _Opening(server, head, is_read_only)
         store, log = _of_cache(opening) or _of_snapshot(opening)
     except BaseException:
