@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,51 @@ def test_sync_goes_on_after_a_restart_of_the_server(cluster: Cluster, url: str) 
     assert store.sync()
     store.close()
     other.close()
+
+
+def _end_connections(url: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url.rpartition("&store=")[0]) as owner:
+        owner.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'trails'"
+        ).fetchall()
+
+
+@pytest.mark.parametrize("how", ["close", "commit", "commit under the lock", "sync", "snapshot"])
+def test_a_connection_that_the_server_ended_is_made_anew_and_nothing_is_printed(
+    url: str, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    store = open_store(url, create=True)
+    store.commit(Change(add=[_quad(1)]))
+    if how.endswith("lock"):
+        log_of(store)._alone = 0
+    _end_connections(url)
+    if how.startswith("commit"):
+        assert store.commit(Change(add=[_quad(2)])).written
+    elif how != "close":
+        getattr(store, how)()
+    store.close()
+    assert [record.getMessage() for record in caplog.records] == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_transaction_on_a_connection_that_the_server_ended_prints_nothing(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(url, create=True)
+    there = log_of(store).server
+
+    def parts() -> Iterator[bytes]:
+        yield b"begun"
+        _end_connections(url)
+        yield b"and lost"
+
+    with pytest.raises(Unreachable):
+        there.keep_snapshot(1, parts())
+    assert there.newest_snapshot() == 0
+    store.close()
+    assert [record.getMessage() for record in caplog.records] == []
 
 
 @pytest.mark.parametrize("how", ["append", "append_at_once"])

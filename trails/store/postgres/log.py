@@ -241,6 +241,9 @@ class PostgresLog:
             if reached >= head.number:
                 return news, head.erased
 
+    def _bring_in(self, index: LogIndex) -> None:
+        self._catch_up(index)
+
     def _goes_on(self, index: LogIndex, number: int, digest: bytes) -> None:
         """Note, before the index gets it, where the log is."""
         if number != index.number:
@@ -387,7 +390,7 @@ class PostgresLog:
     def snapshot(self, index: LogIndex) -> int:
         """Keep a snapshot in the database now; return the number of its last record."""
         with index.writing():
-            self._catch_up(index)
+            server.patiently(partial(self._bring_in, index))
             number, parts = self._taken(index)
             self._server.keep_snapshot(number, parts)
             self._snapshot_at = number
