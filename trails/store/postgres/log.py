@@ -44,6 +44,9 @@ _SNAPSHOT_EVERY: Final = 5_000
 _SPREAD: Final = 1_000
 """Records, at most, that a process lets pass beyond those, so that not all make one snapshot at the same time."""
 
+_HELD: Final = 120.0
+"""Seconds for which another process that does the same is waited for."""
+
 
 class StoreDiverged(StoreFailed):
     """The log has another history than this process has seen: a standby that lagged was promoted, or a backup restored."""
@@ -340,6 +343,37 @@ class PostgresLog:
                 self._ended.wait(1.0)  # the server is away: whoever writes is told
             finally:
                 listening.close()
+
+    # --- one process at a time
+
+    @contextmanager
+    def alone(self, index: LogIndex, name: str) -> Iterator[None]:
+        end, pause = time.monotonic() + _HELD, 0.01
+        while not self._hold(index, name):
+            if time.monotonic() > end:
+                raise StoreFailed(
+                    f"another process does the same ({name}) in {self.location}, for more than {_HELD:.0f} seconds; nothing was "
+                    "written here: let that end, and try again"
+                )
+            time.sleep(pause)
+            pause = min(0.2, pause * 2)
+        try:
+            index.sync()
+            yield
+        finally:
+            with index.writing():
+                self._server.let_go_of(name)
+
+    def _hold(self, index: LogIndex, name: str) -> bool:
+        held = False
+
+        def work() -> None:
+            nonlocal held
+            held = self._server.hold(name)
+
+        with index.writing():  # for a moment: other threads go on committing while this one waits
+            server.patiently(work)
+        return held
 
     # --- snapshots
 

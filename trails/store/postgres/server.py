@@ -7,6 +7,7 @@ anew at the next call; whether a commit that it carried was written is told by t
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple
@@ -135,6 +136,22 @@ class Server:
     def _key(self) -> int:
         """The number that stands for the store among what locks may be of."""
         return int.from_bytes(bytes.fromhex(self.id)[:8], signed=True)
+
+    def hold(self, name: str) -> bool:
+        """Hold a name within the store, until `let_go_of` or the end of this connection; False where another connection does."""
+        try:
+            with self._asked() as connection:
+                return connection.execute(statements.HOLD, (self._key_of(name),)).fetchone() == (True,)
+        except _NoFunction:
+            return True
+
+    def let_go_of(self, name: str) -> None:
+        """Let go of a name that is held."""
+        with contextlib.suppress(StoreFailed), self._asked() as connection:  # with the connection it is let go of, too
+            connection.execute(statements.LET_GO, (self._key_of(name),))
+
+    def _key_of(self, name: str) -> int:
+        return int.from_bytes(hashlib.sha256(f"{self.id} {name}".encode()).digest()[:8], signed=True)
 
     def settings(self) -> Settings:
         """Return what the server says of itself."""
@@ -415,6 +432,9 @@ class Server:
                 f"the database of {self.address.shown} lacks a table ({self.address.without_secrets(error)}); restore it from a "
                 "backup; where only trails_snapshots is gone, `trails init` makes it again"
             ) from None
+        except errors.UndefinedFunction as error:
+            self.close()
+            raise _NoFunction(self._said(error)) from None
         except errors.InsufficientPrivilege as error:
             self.close()
             raise StoreFailed(
@@ -462,6 +482,10 @@ class Server:
 
 class _NoTable(StoreFailed):
     """The tables are not there."""
+
+
+class _NoFunction(StoreFailed):
+    """Not every server that speaks this protocol has all of PostgreSQL's functions."""
 
 
 class Again(StoreFailed):

@@ -71,6 +71,8 @@ LACKS_COLUMN: Final = """SELECT CASE WHEN to_regclass(CAST(%s AS text)) IS NULL 
     ELSE NOT has_column_privilege(CAST(%s AS text), CAST(%s AS text), CAST(%s AS text)) END"""
 IN_USE: Final = "SELECT pg_try_advisory_lock_shared(CAST(%s AS bigint))"
 """Held by a connection for as long as it lives: the server lets go of it where a process is killed, which no row could tell."""
+HOLD: Final = "SELECT pg_try_advisory_lock(CAST(%s AS bigint))"
+LET_GO: Final = "SELECT pg_advisory_unlock(CAST(%s AS bigint))"
 ALONE: Final = ("SET LOCAL lock_timeout = 1000", "SELECT pg_advisory_xact_lock(CAST(%s AS bigint))")
 """What waits a moment for all who say so: a process that was just killed is there until the server has seen that."""
 REMOVE: Final = (
