@@ -346,6 +346,24 @@ def test_a_server_that_gives_few_rows_is_read_page_by_page(memory: Repository, s
     assert [each.beyond for each in mirror.verify().differences] == [1]
 
 
+@pytest.mark.parametrize("rows", [3, 8, 60])
+def test_a_server_that_sorts_few_rows_is_read_to_the_end(memory: Repository, stand_in: Make, rows: int) -> None:
+    """Virtuoso puts no more than 10,000 rows in order for one answer, those that an OFFSET passes over among them."""
+    server = stand_in(rows=rows, sorts=60)
+    list(history(memory))
+    with memory.session("long") as chat:
+        for number in range(20):
+            chat.append("user", f"Turn {number}")
+    mirror = Mirror(memory, server.url)
+    mirror.sync()
+    report = mirror.verify()
+    assert (report.ok, report.triples) == (True, len(memory.store))
+    assert Mirror(memory, server.url, anew=True).sync().triples >= len(memory.store)
+    server.store.update("DELETE WHERE { GRAPH <urn:trails:session:long> { ?t <https://w3id.org/trails#role> ?r } }")
+    server.store.update("INSERT DATA { GRAPH <urn:trails:session:long> { <urn:a> <urn:b> 1 . <urn:zz> <urn:b> 1, 2 } }")
+    assert [(each.missing, each.beyond) for each in mirror.verify().differences] == [(20, 3)]
+
+
 def test_an_answer_that_ends_halfway_is_no_answer(memory: Repository, stand_in: Make) -> None:
     server = stand_in()
     list(history(memory))

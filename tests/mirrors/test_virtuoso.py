@@ -61,6 +61,17 @@ def test_a_row_more_than_virtuoso_gives_at_a_time_is_not_lost(memory: Repository
     assert [each.missing for each in mirror.verify().differences] == [30]
 
 
+def test_a_session_of_more_rows_than_virtuoso_sorts_is_read_to_the_end(memory: Repository, virtuoso: str) -> None:
+    with memory.session("long") as chat:
+        for number in range(1_100):
+            chat.append("user", f"Turn {number}")
+    assert len(memory.store) > 10_000
+    mirror = Mirror(memory, virtuoso, anew=True)
+    mirror.sync()
+    report = mirror.verify()
+    assert (report.ok, report.triples) == (True, len(memory.store))
+
+
 def test_all_other_queries_of_the_catalogue_give_the_same_rows_in_virtuoso(memory: Repository, virtuoso: str) -> None:
     list(history(memory))
     Mirror(memory, virtuoso, anew=True).sync()

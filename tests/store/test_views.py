@@ -121,10 +121,10 @@ def test_every_look_at_once_after_a_commit_sees_it(owner: EmbeddedStore, view: V
 
 
 def test_the_log_of_a_view_ends_where_its_quads_do(owner: EmbeddedStore, view: ViewStore) -> None:
-    owner.commit(Change(add=[quad(2)], leaves=[Leaf("turns", "a", 1, "00" * 32)]))
+    owner.commit(Change(add=[quad(2)], leaves=[Leaf("turns", "urn:trails:session:a", 1, "00" * 32)]))
     assert view.log.lines() == []
     view.refresh()
-    owner.commit(Change(add=[quad(3)], leaves=[Leaf("turns", "a", 2, "11" * 32)]))
+    owner.commit(Change(add=[quad(3)], leaves=[Leaf("turns", "urn:trails:session:a", 2, "11" * 32)]))
     assert len(view.log.lines()) == 1
     assert view.log.lines() == owner.log.lines()[:1]
     view.refresh()
@@ -306,7 +306,11 @@ class Play:
         gone = set(sorted(before, key=str)[:5]) if remove else set()
         self.states[self.owner.number + 1] = (before - gone) | add
         self.owner.commit(
-            Change(add=list(add), remove=list(gone), leaves=[Leaf("turns", "a", self.owner.number, "00" * 32)])
+            Change(
+                add=list(add),
+                remove=list(gone),
+                leaves=[Leaf("turns", "urn:trails:session:a", self.owner.number, "00" * 32)],
+            )
         )
 
     def several(self) -> None:
@@ -567,7 +571,7 @@ def test_a_record_whose_lines_are_not_in_the_log_yet_is_waited_for(
         assert go.wait(20)
         real(*args)
 
-    only_leaves = Change(leaves=[Leaf("turns", "a", 4, "00" * 32)])
+    only_leaves = Change(leaves=[Leaf("turns", "urn:trails:session:a", 4, "00" * 32)])
     writer = threading.Thread(target=play.owner.commit, args=(only_leaves,))
 
     def begin() -> None:

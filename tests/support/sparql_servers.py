@@ -120,14 +120,17 @@ def wipe(url: str) -> None:
 class StandIn(ThreadingHTTPServer):
     """A server over the engine in memory, by the SPARQL Protocol, at a free port.
 
-    With `rows` it gives at most so many of a query, and says so as Virtuoso does; with `login` ("name:password") it wants to
+    With `rows` it gives at most so many of a query, and says so as Virtuoso does; with `sorts` it refuses, as that does, to
+    give rows in order beyond so many; with `login` ("name:password") it wants to
     be told that; while `cut` is set its answers end halfway. After `fail_after` updates all others end without an answer:
     before they are carried out or, where `lose_answers` is set, after it.
     """
 
-    def __init__(self, *, name: str = "oxigraph/0", rows: int | None = None, login: str | None = None) -> None:
+    def __init__(
+        self, *, name: str = "oxigraph/0", rows: int | None = None, sorts: int | None = None, login: str | None = None
+    ) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.name, self.rows, self.login = name, rows, login
+        self.name, self.rows, self.sorts, self.login = name, rows, sorts, login
         self.store = ox.Store()
         self.updates: list[str] = []
         self.cut = self.lose_answers = False
@@ -178,6 +181,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(204, b"")
 
     def _query(self, text: str) -> None:
+        wanted = sum(int(number) for number in re.findall(r"^(?:LIMIT|OFFSET) ([0-9]+)", text, re.MULTILINE))
+        if self.server.sorts is not None and "ORDER BY" in text and wanted > self.server.sorts:
+            self._answer(500, f"Virtuoso 22023 Error SR353: Only {self.server.sorts} are allowed".encode())
+            return
         with self.server.lock:
             found = self.server.store.query(text)
             assert isinstance(found, ox.QuerySolutions)

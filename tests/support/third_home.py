@@ -83,6 +83,10 @@ class SqliteLog:
         return index.number
 
     @contextmanager
+    def alone(self, index: LogIndex, name: str) -> Iterator[None]:
+        yield
+
+    @contextmanager
     def erasing(self, index: LogIndex) -> Iterator[None]:
         yield
 

@@ -72,7 +72,7 @@ SALTED: Final = "~"
 """What stands before the digest of a session's row that covers a salt."""
 _NOTHING: Final = "-"
 _LINE: Final = re.compile(
-    rf"({'|'.join(get_args(Kind))}) (urn:trails:(?:session|prov):[^ ]+|-) ([0-9]+) (~?[0-9a-f]{{64}}|-) ([0-9a-f]{{16}})"
+    rf"({'|'.join(get_args(Kind))}) (urn:trails:(?:session|prov):[^ \n]+|-) ([0-9]{{1,19}}) (~?[0-9a-f]{{64}}|-) ([0-9a-f]{{16}})"
 )
 START: Final = "0" * 16
 """What stands for the link of the line before the first one."""

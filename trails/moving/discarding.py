@@ -26,11 +26,11 @@ def discard(location: str | os.PathLike[str]) -> Discarded:
     """Remove a copy in PostgreSQL that was not finished, and all that its database holds of it; return what it was.
 
     A store of which the copy was finished, or that was made otherwise, is never removed: only one that is marked as the half of
-    a copy, or in which nothing was ever committed. Where something is written to it meanwhile, nothing is removed either; a copy
-    that goes on and writes nothing at that moment is not seen, and ends with an error.
+    a copy, or in which nothing was ever committed. Where a process has it open, as a copy that goes on has, nothing is removed
+    either.
 
     Raises `InvalidInput` where there is no such store, or it is a whole one, or in a folder, which is deleted as any other;
-    `StoreFailed` where something is written to it meanwhile, or the user of the database may not delete.
+    `StoreFailed` where another process has it open or writes to it meanwhile, or the user of the database may not delete.
     """
     place = os.fspath(location)
     if not is_address(place):

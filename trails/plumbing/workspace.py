@@ -48,8 +48,7 @@ class Workspace(Handle):
         """Figures and texts, found quickly."""
         if isinstance(store, EmbeddedStore):
             store.follow(self._keep_up)
-        self.merging = threading.RLock()
-        """Held while one session of a file comes in: two that came in beside each other would each make its forks."""
+        self._merging = threading.RLock()
         self.closed = False
         self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
         self.rewrites = 0
@@ -69,6 +68,16 @@ class Workspace(Handle):
             self.index.erasing(),
             self.packs.erasing(),
         ):
+            yield
+
+    @contextmanager
+    def merging(self, name: str) -> Iterator[None]:
+        """Let one session of a file come in, by its name: two that came in beside each other would each make its forks.
+
+        In this process one comes in at a time; one of the same name in another process comes in before or after it.
+        """
+        store = self.store
+        with self._merging, store.alone(f"import {name}") if isinstance(store, EmbeddedStore) else nullcontext():
             yield
 
     @contextmanager

@@ -14,7 +14,7 @@ from typing import Final
 import pyoxigraph as ox
 
 from trails import validate, vocab
-from trails.errors import InvalidInput
+from trails.errors import IntegrityError, InvalidInput
 from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
 from trails.store import frames
@@ -163,7 +163,7 @@ class Batch:
         added, made = Found(add), change.leaves
         dropped = self._drop(change.drop)
         before = self.settled[-1].after if self.settled else self.log.reached
-        lines, reached = self.log.lines_for(made, before)
+        lines, reached = _lines(self.log, made, before)
         flags = 0
         if self.logged and not remove and not change.drop:
             flags = frames.HELD if self.loading else frames.BULK if len(add) >= BULK_FROM else 0
@@ -284,6 +284,23 @@ def matching(engine: ox.Store, pattern: Pattern) -> Iterator[ox.Quad]:
     if pattern[1] is None or pattern[3] is None:
         return (quad for quad in found if quad.object == wanted)
     return takewhile(lambda quad: quad.object == wanted, found)  # those that match come first
+
+
+def _lines(log: LeafLog, made: Sequence[Leaf], before: Leaves) -> tuple[list[str], Leaves]:
+    """Return the lines that leaves have after a place, and how far these reach; raise `InvalidInput` for one that is no leaf.
+
+    Whoever reads a log in which one stands cannot go on from there.
+    """
+    try:
+        lines, reached = log.lines_for(made, before)
+        for line in lines:
+            leaves.parse(line)
+    except (IntegrityError, ValueError) as error:  # of text that has no bytes, or a number without end
+        raise InvalidInput(
+            f"a commit has a leaf that no log may hold ({error!s:.200}): a leaf has a kind, the IRI of a session or document, a "
+            "count and a digest in hex; nothing was written"
+        ) from error
+    return lines, reached
 
 
 def refuse_too_long(quads: Iterable[ox.Quad], record: CommitRecord) -> None:

@@ -698,6 +698,10 @@ class EmbeddedStore(EngineReader):
         self._refuse_read_only()
         return self._commits.erasing(self)
 
+    def alone(self, name: str) -> AbstractContextManager[None]:
+        """Return what no two processes hold for the same name, and with which all is here that an earlier one wrote."""
+        return self._commits.alone(self, name)
+
     def sweep_readers(self) -> None:
         """Remove the links and copies that readers who were killed have left beside the store."""
         if self._path is not None:

@@ -113,6 +113,13 @@ class CommitLog(Protocol):
         """Keep what the index has where an index can begin with it; return the number of its last record."""
         ...
 
+    def alone(self, index: LogIndex, name: str) -> AbstractContextManager[None]:
+        """Have nobody else, in any process, be within for the same name, and have here all that whoever was has written.
+
+        It keeps two that do the same from doing it twice; what commits within may still be refused, as anywhere.
+        """
+        ...
+
     def erasing(self, index: LogIndex) -> AbstractContextManager[None]:
         """Take out of the log, before this ends, what commits within take out of the store for good."""
         ...
@@ -158,6 +165,10 @@ class OwnLog:
     def snapshot(self, index: LogIndex) -> int:
         index.flush()
         return index.number
+
+    def alone(self, index: LogIndex, name: str) -> AbstractContextManager[None]:
+        """There is no other process."""
+        return contextlib.nullcontext()
 
     @contextlib.contextmanager
     def erasing(self, index: LogIndex) -> Iterator[None]:

@@ -71,7 +71,7 @@ def merge(
         try:
             withholding.check_id(session.id)
             own = read.for_one(session, lines)
-            with repository.workspace.merging:
+            with repository.workspace.merging(f"{session.source}:{session.id}"):
                 _Merge(repository, session, report, withholding, own, growing=growing, file=file).run()
         except TrailsError as error:
             report.problems.append(FileProblem(file=file, line=0, reason=f"session {session.id!r}: {error}", text=""))

@@ -12,6 +12,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.clusters import log_of
 from tests.support.machines import Size
 from trails import StoreFailed
 from trails.store import Change
@@ -108,6 +109,27 @@ def test_an_erasure_that_was_cut_short_is_ended_by_whoever_opens_the_store_next(
         assert again.verify().ok
     with trails.open(url) as third:
         assert third.verify().ok
+
+
+@pytest.mark.parametrize("take_out", ["redact", "vacuum"])
+def test_a_snapshot_that_was_begun_before_a_text_was_taken_out_is_not_kept_after_it(url: str, take_out: str) -> None:
+    with trails.open(url, create=True) as store:
+        talk(store, "Hello", _SAID)
+        log = log_of(store.store)
+        keeping = log.server.another()
+        number, left = log._taken(store.store)  # type: ignore[arg-type]
+        parts = list(left)
+        del left
+        if take_out == "redact":
+            store.redact("chat", 1)
+        else:
+            store.delete("chat")
+            store.maintenance.vacuum()
+        keeping.keep_snapshot(number, parts)
+        assert _SAID.encode() not in kept(url)
+        keeping.close()
+    with trails.open(url) as again:
+        assert again.verify().ok
 
 
 def packed(tmp_path: Path) -> bytes:

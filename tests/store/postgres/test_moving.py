@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +220,40 @@ def test_a_copy_that_goes_on_just_then_is_not_discarded(
 def test_a_copy_that_was_cut_short_before_its_first_commit_is_discarded(url: str) -> None:
     open_store(url, create=True).close()
     assert discard(url).commits == 0
+    with pytest.raises(InvalidInput, match="no Trails store"):
+        trails.open(url)
+
+
+_COPYING = """
+import sys, time
+from trails.moving.copying import copy
+def wait(done, of, what):
+    if done and what == "copying":
+        print(what, flush=True)
+        time.sleep(600)
+copy(sys.argv[1], sys.argv[2], progress=wait)
+"""
+_OPENING = """
+import sys, time
+from trails.store.postgres.store import open_store
+store = open_store(sys.argv[1], create=True)
+print("open", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("what", ["a copy that goes on", "a store in which nothing was committed yet"])
+def test_what_another_process_has_open_is_not_discarded_until_that_has_ended(source: Path, url: str, what: str) -> None:
+    given = ["-c", _COPYING, str(source), url] if "copy" in what else ["-c", _OPENING, url]
+    with subprocess.Popen([sys.executable, *given], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            with pytest.raises(StoreFailed, match=r"open in another process.*nothing was removed"):
+                discard(url)
+        finally:
+            process.kill()
+    assert discard(url).commits == (2 if "copy" in what else 0)
     with pytest.raises(InvalidInput, match="no Trails store"):
         trails.open(url)
 

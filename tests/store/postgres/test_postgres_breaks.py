@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from tests.support.clusters import Cluster, log_of
 from tests.support.machines import Size
-from trails import StoreFailed
+from trails import InvalidInput, StoreFailed
+from trails.integrity.leaves import Leaf
 from trails.store import Change
+from trails.store.leaflog import LeafLog
 from trails.store.postgres.log import StoreDiverged
 from trails.store.postgres.records import Row
 from trails.store.postgres.server import Server, Unreachable
@@ -60,6 +62,51 @@ def test_sync_goes_on_after_a_restart_of_the_server(cluster: Cluster, url: str) 
     assert store.sync()
     store.close()
     other.close()
+
+
+def _end_connections(url: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url.rpartition("&store=")[0]) as owner:
+        owner.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'trails'"
+        ).fetchall()
+
+
+@pytest.mark.parametrize("how", ["close", "commit", "commit under the lock", "sync", "snapshot"])
+def test_a_connection_that_the_server_ended_is_made_anew_and_nothing_is_printed(
+    url: str, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    store = open_store(url, create=True)
+    store.commit(Change(add=[_quad(1)]))
+    if how.endswith("lock"):
+        log_of(store)._alone = 0
+    _end_connections(url)
+    if how.startswith("commit"):
+        assert store.commit(Change(add=[_quad(2)])).written
+    elif how != "close":
+        getattr(store, how)()
+    store.close()
+    assert [record.getMessage() for record in caplog.records] == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_transaction_on_a_connection_that_the_server_ended_prints_nothing(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(url, create=True)
+    there = log_of(store).server
+
+    def parts() -> Iterator[bytes]:
+        yield b"begun"
+        _end_connections(url)
+        yield b"and lost"
+
+    with pytest.raises(Unreachable):
+        there.keep_snapshot(1, parts())
+    assert there.newest_snapshot() == 0
+    store.close()
+    assert [record.getMessage() for record in caplog.records] == []
 
 
 @pytest.mark.parametrize("how", ["append", "append_at_once"])
@@ -190,6 +237,46 @@ def test_a_cache_that_cannot_be_written_is_named(url: str, tmp_path: Path, monke
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(StoreFailed, match="XDG_CACHE_HOME"):
+        open_store(url)
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        Leaf("turns", "urn:elsewhere", 1, "ab" * 32),
+        Leaf("turns", "urn:trails:session:a\nb", 1, "ab" * 32),
+        Leaf("turns", "urn:trails:session:a", 1, "no digest"),
+        Leaf("none", "urn:trails:session:a", 1, "ab" * 32),  # type: ignore[arg-type] # that is what is tried
+        Leaf("turns", "urn:trails:session:\ud800", 1, "ab" * 32),
+        Leaf("turns", "urn:trails:session:a", -1, "ab" * 32),
+        Leaf("turns", "urn:trails:session:a", 10**20, "ab" * 32),
+    ],
+)
+def test_a_leaf_that_no_log_may_hold_is_refused_and_the_store_opens_as_before(url: str, leaf: Leaf) -> None:
+    store = open_store(url, create=True)
+    store.commit(Change(add=[_quad(1)], leaves=[Leaf("turns", "urn:trails:session:a", 1, "ab" * 32)]))
+    with pytest.raises(InvalidInput, match="a leaf that no log may hold"):
+        store.commit(Change(add=[_quad(2)], leaves=[leaf]))
+    assert store.number == 1
+    other = open_store(url)
+    assert other.quads((None, None, None, None)) == store.quads((None, None, None, None)) == [_quad(1)]
+    other.close()
+    store.close()
+
+
+def test_a_record_with_a_leaf_that_no_log_may_hold_is_named(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(url, create=True)
+    store.commit(Change(add=[_quad(1)]))
+    with monkeypatch.context() as patch:
+        patch.setattr("trails.store.committing._lines", LeafLog.lines_for)
+        store.commit(Change(add=[_quad(2)], leaves=[Leaf("turns", "urn:elsewhere", 1, "ab" * 32)]))
+    store.close()
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(
+        StoreFailed, match=r"record 2 of the log .* no leaf: 'turns urn:elsewhere 1 .*of before that record"
+    ):
         open_store(url)
 
 

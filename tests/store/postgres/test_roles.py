@@ -13,6 +13,7 @@ import trails
 from tests.support.clusters import Cluster
 from trails import StoreFailed
 from trails.cli.guide import read_page
+from trails.store.postgres import upkeep
 
 
 @pytest.fixture
@@ -93,3 +94,36 @@ def test_a_reader_without_that_grant_reads_on_and_is_not_named(url: str, as_role
         owner.create(id="other").persist()
         assert owner.maintenance.vacuum().behind == ()
         assert [record.id for record in reader.list(fresh=True)] == ["other", "plan"]
+
+
+@pytest.mark.parametrize(
+    ("role", "taken", "said"),
+    [
+        (
+            "reader",
+            "ALL ON trails_readers FROM trails_reader",
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON trails_readers TO ROLE",
+        ),
+        ("reader", "SELECT ON trails_stores FROM trails_reader", "GRANT SELECT ON trails_stores TO ROLE"),
+        ("writer", "UPDATE (due) ON trails_stores FROM trails_writer", "GRANT UPDATE (due) ON trails_stores TO ROLE"),
+    ],
+)
+def test_doctor_says_which_grant_a_role_lacks_and_shows_no_password(
+    url: str, as_role: dict[str, str], role: str, taken: str, said: str
+) -> None:
+    with psycopg.connect(url.rpartition("&store=")[0], autocommit=True) as owner:
+        owner.execute(f"REVOKE {taken}".encode())
+    found = upkeep.look(f"{as_role[role]}&password=hunter2")
+    (wrong,) = [each for each in found if not each.ok and each.name != "durability"]
+    assert f": {said};" in wrong.remedy
+    assert "hunter2" not in str(found)
+
+
+def test_doctor_finds_nothing_wrong_with_the_roles_of_the_guide(url: str, as_role: dict[str, str]) -> None:
+    found = [{each.name: each for each in upkeep.look(place)}["rights"] for place in (*as_role.values(), url)]
+    assert [each.message for each in found] == [
+        "this user may read",
+        "this user may read and append",
+        "this user may read, append and take out",
+    ]
+    assert all(each.ok for each in found)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import zlib
 from collections.abc import Iterator
+from contextlib import closing
 from random import Random
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
-from trails.store import Change
+from trails.store import Change, engines
 from trails.store.postgres import log as postgres_log
+from trails.store.postgres import server, snapshots
 from trails.store.postgres.server import Server
 from trails.store.postgres.snapshots import Unpacking, packed
 from trails.store.postgres.store import open_store
@@ -67,6 +71,35 @@ def test_no_parts_are_an_empty_text_and_cut_or_altered_ones_raise() -> None:
         with pytest.raises(zlib.error):
             text.read()
         assert text.damage is not None
+
+
+@pytest.mark.parametrize("whose", ["own", "another's"])
+def test_a_snapshot_that_is_being_made_is_given_up_for_a_vacuum(
+    url: str, monkeypatch: pytest.MonkeyPatch, whose: str
+) -> None:
+    """It holds the engine, which the vacuum exchanges for another: the store took no more work after that."""
+    monkeypatch.setattr(engines, "_LINGERING", 0.5)
+    monkeypatch.setattr(postgres_log, "_SNAPSHOT_EVERY", 2)
+    monkeypatch.setattr(postgres_log, "_SPREAD", 1)
+    monkeypatch.setattr(snapshots, "_PIECE", 1)
+    monkeypatch.setattr(server, "PART", 1)
+    begun = threading.Event()
+
+    def slowly(_: Server, __: int, parts: Iterator[bytes]) -> None:
+        for _part in parts:
+            begun.set()
+            time.sleep(1.5)
+
+    monkeypatch.setattr(Server, "keep_snapshot", slowly)
+    with closing(open_store(url, create=True)) as first, closing(open_store(url)) as second:
+        first.commit(Change(add=[_quad(number) for number in range(200)]))
+        for number in (200, 201):
+            first.commit(Change(add=[_quad(number)]))
+        assert begun.wait(10)
+        (first if whose == "own" else second).vacuum()
+        first.sync()
+        assert first.commit(Change(add=[_quad(202)])).written
+        assert len(first) == 203
 
 
 def test_a_process_keeps_no_snapshot_where_another_has_just_kept_one(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,14 @@
-"""A connection that is given up where the server neither answers nor ends it: one that is stopped, a network that swallows."""
+"""A connection that is given up where the server neither answers nor ends it: one that is stopped, a network that swallows.
+
+One on which a pipeline failed is closed: the driver would end the pipeline on one that is lost, too, and print what came of that
+(`error ignored terminating ...`) beside the error that is raised.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import psycopg
@@ -17,7 +22,24 @@ class Silent(psycopg.OperationalError):
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """psycopg's own, whose waiting ends after `SILENCE` seconds with `Silent`."""
+    """psycopg's own, whose waiting ends after `SILENCE` seconds with `Silent`, and which is closed where a pipeline fails."""
+
+    @contextmanager
+    def pipeline(self) -> Iterator[psycopg.Pipeline]:
+        """Do what the driver does; after an error the connection is closed."""
+        failed: BaseException | None = None
+        try:
+            with super().pipeline() as made:
+                try:
+                    yield made
+                except BaseException as error:  # noqa: BLE001 - raised below, once the driver has seen the end of it
+                    failed = error
+                    self.close()
+        except psycopg.Error:
+            if failed is None:
+                raise
+        if failed is not None:
+            raise failed
 
     def wait(self, gen: Generator[Any, Any, Any], *given: Any, **named: Any) -> Any:
         """Do what the driver does, while the server is heard."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
+import struct
 import sys
 import threading
 import time
@@ -20,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from trails.errors import StoreFailed, StoreLocked
+from trails.errors import IntegrityError, StoreFailed, StoreLocked
 from trails.store import engines, maintenance
 from trails.store.committing import Batch, Waiting, matching
 from trails.store.embedded import EmbeddedStore
@@ -43,9 +44,16 @@ _SNAPSHOT_EVERY: Final = 5_000
 _SPREAD: Final = 1_000
 """Records, at most, that a process lets pass beyond those, so that not all make one snapshot at the same time."""
 
+_HELD: Final = 120.0
+"""Seconds for which another process that does the same is waited for."""
+
 
 class StoreDiverged(StoreFailed):
     """The log has another history than this process has seen: a standby that lagged was promoted, or a backup restored."""
+
+
+class _Unwanted(Exception):
+    """The snapshot that is being made is to be given up."""
 
 
 class PostgresLog:
@@ -70,6 +78,8 @@ class PostgresLog:
         self._ended = threading.Event()
         self._follower: threading.Thread | None = None
         self._snapshots: threading.Thread | None = None
+        self._unwanted = threading.Event()
+        """Whether the engine is to be let go of, so that no snapshot of it is begun or gone on with."""
         self._snapshot_at = 0
         self._patience = _SNAPSHOT_EVERY + secrets.randbelow(_SPREAD)
         self._registers = True
@@ -190,7 +200,10 @@ class PostgresLog:
                     raise self._has_diverged(index, row.digest)
                 raise self._is_broken(index, at + 1)
             waiting = None if attempt is None else attempt.waiting_for(row.commit_id)
-            batch.take(row.record(), waiting)
+            try:
+                batch.take(row.record(), waiting)
+            except (IntegrityError, ValueError, SyntaxError, struct.error) as error:
+                raise self._is_unreadable(index, row, error) from error
             if row.flags & ERASES and waiting is None:
                 self._erased_elsewhere(batch.settled[-1].after.lines)
             digest = row.digest
@@ -230,6 +243,9 @@ class PostgresLog:
                 index.refuse_failed()
             if reached >= head.number:
                 return news, head.erased
+
+    def _bring_in(self, index: LogIndex) -> None:
+        self._catch_up(index)
 
     def _goes_on(self, index: LogIndex, number: int, digest: bytes) -> None:
         """Note, before the index gets it, where the log is."""
@@ -281,6 +297,14 @@ class PostgresLog:
         )
         return self._doubt(index, error)
 
+    def _is_unreadable(self, index: LogIndex, row: Row, error: Exception) -> StoreFailed:
+        failed = StoreFailed(
+            f"record {row.number} of the log of {self.location} is as it was written, and says what no version of Trails writes "
+            f"({error!s:.200}); nothing from there on was read. See who may write there, and restore the database from a backup "
+            "of before that record"
+        )
+        return self._doubt(index, failed)
+
     def _is_broken(self, index: LogIndex, number: int) -> StoreFailed:
         error = StoreFailed(
             f"the log of {self.location} is broken: record {number} is missing, or is not the one that was written there; "
@@ -320,11 +344,42 @@ class PostgresLog:
             finally:
                 listening.close()
 
+    # --- one process at a time
+
+    @contextmanager
+    def alone(self, index: LogIndex, name: str) -> Iterator[None]:
+        end, pause = time.monotonic() + _HELD, 0.01
+        while not self._hold(index, name):
+            if time.monotonic() > end:
+                raise StoreFailed(
+                    f"another process does the same ({name}) in {self.location}, for more than {_HELD:.0f} seconds; nothing was "
+                    "written here: let that end, and try again"
+                )
+            time.sleep(pause)
+            pause = min(0.2, pause * 2)
+        try:
+            index.sync()
+            yield
+        finally:
+            with index.writing():
+                self._server.let_go_of(name)
+
+    def _hold(self, index: LogIndex, name: str) -> bool:
+        held = False
+
+        def work() -> None:
+            nonlocal held
+            held = self._server.hold(name)
+
+        with index.writing():  # for a moment: other threads go on committing while this one waits
+            server.patiently(work)
+        return held
+
     # --- snapshots
 
     def _keep_snapshots(self, index: LogIndex) -> None:
         """Keep a snapshot in the database, in the background, where the newest known one is old."""
-        if self.is_read_only:
+        if self.is_read_only or self._unwanted.is_set():
             return
         if index.number - self._snapshot_at < self._patience or (self._snapshots and self._snapshots.is_alive()):
             return
@@ -338,22 +393,49 @@ class PostgresLog:
         try:
             newest = keeping.newest_snapshot()
             if index.number - newest >= _SNAPSHOT_EVERY:
-                keeping.keep_snapshot(*_taken(index))
+                number, parts = self._taken(index)
+                keeping.keep_snapshot(number, self._while_wanted(parts))
             else:  # another process has kept one
                 self._snapshot_at = newest
+        except _Unwanted:
+            pass
         except StoreFailed as error:
             _report.warning("no snapshot was kept: %s", error.message)
         finally:
             keeping.close()
 
+    def _while_wanted(self, parts: Iterator[bytes]) -> Iterator[bytes]:
+        for part in parts:
+            if self._unwanted.is_set():
+                raise _Unwanted
+            yield part
+
+    @contextmanager
+    def _without_snapshots(self) -> Iterator[None]:
+        """Have no snapshot made meanwhile: one that is being made holds the engine, which cannot be exchanged then."""
+        self._unwanted.set()
+        try:
+            if self._snapshots is not None:
+                self._snapshots.join()
+            yield
+        finally:
+            self._unwanted.clear()
+
     def snapshot(self, index: LogIndex) -> int:
         """Keep a snapshot in the database now; return the number of its last record."""
         with index.writing():
-            self._catch_up(index)
-            number, parts = _taken(index)
+            server.patiently(partial(self._bring_in, index))
+            number, parts = self._taken(index)
             self._server.keep_snapshot(number, parts)
             self._snapshot_at = number
         return number
+
+    @engines.let_go
+    def _taken(self, index: LogIndex) -> tuple[int, Iterator[bytes]]:
+        """Return a snapshot: the number of its last record, and its parts. Others write on while they are made."""
+        with index.writing():
+            quads = index.settled_engine().quads_for_pattern(None, None, None, None)  # as they are now
+            return index.number, snapshots.packed(quads, server.PART, self._digest)
 
     # --- erasing
 
@@ -389,7 +471,8 @@ class PostgresLog:
         return replace(done, behind=readers.told(found))
 
     def _rebuild(self, index: LogIndex, erased: int) -> Vacuumed:
-        done = index.rebuild()
+        with self._without_snapshots():
+            done = index.rebuild()
         with index.writing():
             self._erased = erased
             self._note({index.number: self._digest})
@@ -418,7 +501,7 @@ class PostgresLog:
                 self._catch_up(index)
                 number = index.number
                 engine = index.settled_engine()
-                parts = _taken(index)[1] if gone is None or keeping.newest_snapshot() else None
+                parts = self._taken(index)[1] if gone is None or keeping.newest_snapshot() else None
                 changed = partial(erasing.without, gone=gone, left=lambda pattern: list(matching(engine, pattern)))
                 keeping.rewrite(number, changed, parts, vacuumed=gone is None)
                 if parts is not None:
@@ -444,6 +527,9 @@ class PostgresLog:
         for thread in (self._follower, self._snapshots):
             if thread is not None and thread is not threading.current_thread():
                 thread.join(5.0)
+        self._unwanted.set()
+        if self._snapshots is not None:
+            self._snapshots.join(5.0)
         if not self._is_in_doubt and not self._is_thrown_away and self._server.is_connected:
             with index.writing():
                 self.register(index, is_closed=True)
@@ -479,14 +565,6 @@ class PostgresLog:
             pass  # it is said again in time
         except StoreFailed:
             self._registers = False
-
-
-@engines.let_go
-def _taken(index: LogIndex) -> tuple[int, Iterator[bytes]]:
-    """Return a snapshot: the number of its last record, and its parts. Others write on while they are made."""
-    with index.writing():
-        quads = index.settled_engine().quads_for_pattern(None, None, None, None)  # as they are now
-        return index.number, snapshots.packed(quads, server.PART)
 
 
 def discard(log: Server, index: Path) -> None:

@@ -7,6 +7,7 @@ anew at the next call; whether a commit that it carried was written is told by t
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple
@@ -19,6 +20,7 @@ from trails.errors import InvalidInput, StoreFailed
 from trails.store.frames import ERASES
 from trails.store.postgres import statements
 from trails.store.postgres.address import Address
+from trails.store.postgres.grants import Right
 from trails.store.postgres.readers import FORGOTTEN, Reader
 from trails.store.postgres.records import START, Row
 
@@ -79,6 +81,7 @@ class Server:
         self._driver = driver()
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         self._doubts = False
+        self._is_in_use = False
 
     def __repr__(self) -> str:
         return f"<Server {self.address.shown}>"
@@ -119,6 +122,37 @@ class Server:
             )
         return _head(head)
 
+    def say_in_use(self) -> None:
+        """Let nobody remove the store (`remove`) while this connection, or one that takes its place, is there."""
+        self._is_in_use = True
+        with self._asked() as connection:
+            self._tell_in_use(connection)
+
+    def _tell_in_use(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        with contextlib.suppress(self._driver.Error):  # not every server that speaks this protocol has such locks
+            connection.execute(statements.IN_USE, (self._key,))
+
+    @property
+    def _key(self) -> int:
+        """The number that stands for the store among what locks may be of."""
+        return int.from_bytes(bytes.fromhex(self.id)[:8], signed=True)
+
+    def hold(self, name: str) -> bool:
+        """Hold a name within the store, until `let_go_of` or the end of this connection; False where another connection does."""
+        try:
+            with self._asked() as connection:
+                return connection.execute(statements.HOLD, (self._key_of(name),)).fetchone() == (True,)
+        except _NoFunction:
+            return True
+
+    def let_go_of(self, name: str) -> None:
+        """Let go of a name that is held."""
+        with contextlib.suppress(StoreFailed), self._asked() as connection:  # with the connection it is let go of, too
+            connection.execute(statements.LET_GO, (self._key_of(name),))
+
+    def _key_of(self, name: str) -> int:
+        return int.from_bytes(hashlib.sha256(f"{self.id} {name}".encode()).digest()[:8], signed=True)
+
     def settings(self) -> Settings:
         """Return what the server says of itself."""
         with self._asked() as connection:
@@ -126,6 +160,18 @@ class Server:
         assert found is not None  # noqa: S101 - one row, always
         version, fsync, synchronous, full, now = found
         return Settings(version, fsync != "off", synchronous != "off", full != "off", now)
+
+    def lacking(self, rights: Sequence[Right]) -> list[Right]:
+        """Return which rights this user lacks; on a table that is not there none is lacking."""
+        with self._asked() as connection:
+            with connection.pipeline():
+                asked = [
+                    connection.execute(statements.LACKS_COLUMN, (table, table, column, privilege))
+                    if column
+                    else connection.execute(statements.LACKS, (table, table, privilege))
+                    for privilege, table, column in rights
+                ]
+            return [right for right, each in zip(rights, asked, strict=True) if each.fetchone() == (True,)]
 
     # --- reading
 
@@ -160,13 +206,19 @@ class Server:
         return (bytes(leaves) for (leaves,) in found)
 
     def snapshot(self) -> tuple[int, list[bytes]]:
-        """Return the number and the parts of the newest snapshot; 0 and nothing where there is none."""
+        """Return the number and the parts of the newest snapshot of what is in the log; 0 and nothing where there is none."""
         with self._asked() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            found = connection.execute(statements.NEWEST, (self.id,)).fetchone()
-            number = 0 if found is None or found[0] is None else int(found[0])
+            number = _first(connection.execute(statements.NEWEST, (self.id, self.id)))
             parts = connection.execute(statements.PARTS, (self.id, number)).fetchall()
         return number, [bytes(data) for (data,) in parts]
+
+    def snapshot_ahead(self) -> tuple[int, int]:
+        """Return the number of a snapshot that is ahead of the log's end, 0 where there is none, and where that is."""
+        with self._asked() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            head = self._of_row(connection.execute(statements.HEAD, (self.id,)).fetchone())
+            return _first(connection.execute(statements.AHEAD, (self.id, head.number))), head.number
 
     # --- writing
 
@@ -223,31 +275,60 @@ class Server:
         return written
 
     def remove(self, number: int, digest: bytes) -> bool:
-        """Take the whole store out of the database where its log ends as given; else do nothing and return False."""
+        """Take the whole store out of the database where its log ends as given; else do nothing and return False.
+
+        Raises `StoreFailed` where another process has it open.
+        """
         has_readers = self.readers() is not None
         with self._asked() as connection, connection.transaction():
             head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
             if (head.number, head.digest) != (number, digest):
                 return False
+            self._refuse_in_use(connection)
             for statement in (*statements.REMOVE, *([statements.FORGET_ALL] if has_readers else ())):
                 connection.execute(statement, (self.id,))
         return True
 
+    def _refuse_in_use(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        patience, alone = statements.ALONE
+        try:
+            with connection.transaction():
+                connection.execute(patience)
+                connection.execute(alone, (self._key,))
+        except self._driver.errors.LockNotAvailable:
+            raise StoreFailed(
+                f"{self.address.shown} is open in another process: a copy into it goes on, or somebody begins to write there; "
+                "nothing was removed. End that first"
+            ) from None
+        except self._driver.ProgrammingError:
+            pass  # a server without such locks
+
     def keep_snapshot(self, number: int, parts: Iterable[bytes]) -> None:
-        """Keep a snapshot of the store as it was after a record, in place of those before it."""
+        """Keep a snapshot of the store as it was after a record, in place of those before it.
+
+        Where text was taken out since, none is kept: whoever took it out has taken out the snapshots that were there, and
+        did not see this one, which is looked at under the lock for that.
+        """
         with self._asked() as connection, connection.transaction():
             self._put_snapshot(connection, number, parts)
+            head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
+            if head.erased > number or connection.execute(statements.ERASED_SINCE, (self.id, number)).fetchone():
+                self._put_snapshot(connection, number, ())
 
     def _put_snapshot(self, connection: Any, number: int, parts: Iterable[bytes]) -> None:
+        connection.execute(statements.DROP_SNAPSHOTS, (self.id, number, self.id))
         for part, data in enumerate(parts):
             connection.execute(statements.ADD_PART, (self.id, number, part, data))
-        connection.execute(statements.DROP_SNAPSHOTS, (self.id, number))
+
+    def drop_snapshots_ahead(self) -> None:
+        """Drop the snapshots that are ahead of the log's end."""
+        with self._asked() as connection:
+            connection.execute(statements.DROP_AHEAD, (self.id, self.id))
 
     def newest_snapshot(self) -> int:
         """Return the number of the record up to which the newest snapshot tells; 0 where there is none."""
         with self._asked() as connection:
-            found = connection.execute(statements.NEWEST, (self.id,)).fetchone()
-        return 0 if found is None or found[0] is None else int(found[0])
+            return _first(connection.execute(statements.NEWEST, (self.id, self.id)))
 
     def try_rewriting(self) -> None:
         """Raise `StoreFailed` where this user of the database may not rewrite records. Nothing is changed: no record is 0."""
@@ -272,8 +353,7 @@ class Server:
                 after = rows[-1].number
                 if after >= until:
                     break
-            if parts is not None:
-                self._put_snapshot(connection, until, parts)
+            self._put_snapshot(connection, until, parts or ())
             connection.execute(statements.RID, (self.id, until))
             if vacuumed:
                 connection.execute(statements.ERASED, (until, self.id))
@@ -352,6 +432,9 @@ class Server:
                 f"the database of {self.address.shown} lacks a table ({self.address.without_secrets(error)}); restore it from a "
                 "backup; where only trails_snapshots is gone, `trails init` makes it again"
             ) from None
+        except errors.UndefinedFunction as error:
+            self.close()
+            raise _NoFunction(self._said(error)) from None
         except errors.InsufficientPrivilege as error:
             self.close()
             raise StoreFailed(
@@ -380,6 +463,8 @@ class Server:
 
             self._connection = Connection.connect(self.address.conninfo, autocommit=True, **options)
             self._connection.add_notice_handler(self._noticed)
+            if self._is_in_use:
+                self._tell_in_use(self._connection)
         return self._connection
 
     def _noticed(self, notice: psycopg.errors.Diagnostic) -> None:
@@ -397,6 +482,10 @@ class Server:
 
 class _NoTable(StoreFailed):
     """The tables are not there."""
+
+
+class _NoFunction(StoreFailed):
+    """Not every server that speaks this protocol has all of PostgreSQL's functions."""
 
 
 class Again(StoreFailed):
@@ -430,6 +519,12 @@ def driver() -> ModuleType:
 
 def _due(rows: Sequence[Row]) -> int:
     return max((row.number for row in rows if row.flags & ERASES), default=0)
+
+
+def _first(found: psycopg.Cursor[tuple[Any, ...]]) -> int:
+    """Return the one number that was asked for, 0 where there is none."""
+    row = found.fetchone()
+    return 0 if row is None or row[0] is None else int(row[0])
 
 
 def _head(found: Sequence[Any]) -> Head:

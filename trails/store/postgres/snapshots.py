@@ -18,22 +18,40 @@ from trails.store import frames
 _PIECE: Final = 2_000
 """Quads that are made text at once: some milliseconds, in which no other thread of this process goes on."""
 
+_AFTER: Final = b"# after "
 
-def packed(quads: Iterable[ox.Quad], size: int) -> Iterator[bytes]:
+
+def packed(quads: Iterable[ox.Quad], size: int, digest: bytes = b"") -> Iterator[bytes]:
     """Yield a snapshot of quads, in parts of at least `size` bytes but for the last.
+
+    A comment in its first line says the digest of the record after which they were so, where one is given.
 
     >>> quad = ox.Quad(ox.NamedNode("urn:a"), ox.NamedNode("urn:b"), ox.Literal("c"))
     >>> Unpacking(packed([quad], 100)).read()
     b'<urn:a> <urn:b> "c" .\\n'
     """
     packing, left = zlib.compressobj(1), iter(quads)
-    part: list[bytes] = []
+    part = [packing.compress(_AFTER + digest.hex().encode() + b"\n")] if digest else []
     while piece := list(islice(left, _PIECE)):
         part.append(packing.compress(frames.n_quads(piece)))
         if sum(map(len, part)) >= size:
             yield b"".join(part)
             part = []
     yield b"".join([*part, packing.flush()])
+
+
+def digest_of(text: io.BufferedReader[Unpacking]) -> bytes | None:
+    """Return the digest that a snapshot's first line says, after which `text` stands; None where it says none.
+
+    Raises `ValueError` for a line that cannot be read.
+
+    >>> text = io.BufferedReader(Unpacking(packed([], 100, bytes(2))))
+    >>> digest_of(text), text.read()
+    (b'\\x00\\x00', b'')
+    """
+    if not text.peek(len(_AFTER)).startswith(_AFTER):
+        return None
+    return bytes.fromhex(text.readline().removeprefix(_AFTER).decode())
 
 
 class Unpacking(io.RawIOBase):

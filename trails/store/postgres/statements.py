@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from trails.store.frames import ERASES
+
 FORMAT: Final = 1
 """The format of the tables that this version reads and writes."""
 
@@ -63,6 +65,16 @@ def at_once(rows: int) -> str:
 
 SETTINGS: Final = """SELECT current_setting('server_version'), current_setting('fsync'),
     current_setting('synchronous_commit'), current_setting('full_page_writes'), now()"""
+LACKS: Final = """SELECT CASE WHEN to_regclass(CAST(%s AS text)) IS NULL THEN false
+    ELSE NOT has_table_privilege(CAST(%s AS text), CAST(%s AS text)) END"""
+LACKS_COLUMN: Final = """SELECT CASE WHEN to_regclass(CAST(%s AS text)) IS NULL THEN false
+    ELSE NOT has_column_privilege(CAST(%s AS text), CAST(%s AS text), CAST(%s AS text)) END"""
+IN_USE: Final = "SELECT pg_try_advisory_lock_shared(CAST(%s AS bigint))"
+"""Held by a connection for as long as it lives: the server lets go of it where a process is killed, which no row could tell."""
+HOLD: Final = "SELECT pg_try_advisory_lock(CAST(%s AS bigint))"
+LET_GO: Final = "SELECT pg_advisory_unlock(CAST(%s AS bigint))"
+ALONE: Final = ("SET LOCAL lock_timeout = 1000", "SELECT pg_advisory_xact_lock(CAST(%s AS bigint))")
+"""What waits a moment for all who say so: a process that was just killed is there until the server has seen that."""
 REMOVE: Final = (
     "DELETE FROM trails_records WHERE store = %s",
     "DELETE FROM trails_snapshots WHERE store = %s",
@@ -73,11 +85,19 @@ FORGET_ALL: Final = "DELETE FROM trails_readers WHERE store = %s"
 TELL: Final = "SELECT pg_notify('trails', %s)"
 DIGEST: Final = "SELECT digest FROM trails_records WHERE store = %s AND number = %s"
 LEAVES: Final = "SELECT leaves FROM trails_records WHERE store = %s AND number <= %s ORDER BY number"
-NEWEST: Final = "SELECT max(number) FROM trails_snapshots WHERE store = %s"
+NEWEST: Final = """SELECT max(number) FROM trails_snapshots
+    WHERE store = %s AND number <= (SELECT head FROM trails_stores WHERE id = %s)"""
+AHEAD: Final = "SELECT max(number) FROM trails_snapshots WHERE store = %s AND number > %s"
+"""Snapshots are kept of what is in the log: one that is ahead of its end is of another log, as after a restore of some tables."""
+DROP_AHEAD: Final = """DELETE FROM trails_snapshots
+    WHERE store = %s AND number > (SELECT head FROM trails_stores WHERE id = %s)"""
 PARTS: Final = "SELECT data FROM trails_snapshots WHERE store = %s AND number = %s ORDER BY part"
 ADD_PART: Final = """INSERT INTO trails_snapshots (store, number, part, data) VALUES (%s, %s, %s, %s)
     ON CONFLICT (store, number, part) DO NOTHING"""
-DROP_SNAPSHOTS: Final = "DELETE FROM trails_snapshots WHERE store = %s AND number < %s"
+DROP_SNAPSHOTS: Final = """DELETE FROM trails_snapshots
+    WHERE store = %s AND (number <= %s OR number > (SELECT head FROM trails_stores WHERE id = %s))"""
+ERASED_SINCE: Final = f"""SELECT 1 FROM trails_records
+    WHERE store = %s AND number > %s AND flags & {ERASES} <> 0 LIMIT 1"""  # noqa: S608 - a constant
 REWRITE: Final = "UPDATE trails_records SET body = %s, rewritten = %s WHERE store = %s AND number = %s"
 TRY_REWRITING: Final = "UPDATE trails_records SET body = body, rewritten = rewritten WHERE store = %s AND number = 0"
 RID: Final = "UPDATE trails_stores SET due = 0 WHERE id = %s AND due <= %s"

@@ -16,7 +16,7 @@ from trails.store.embedded import EmbeddedStore
 from trails.store.postgres import address, cache
 from trails.store.postgres.log import PostgresLog, discard, diverged
 from trails.store.postgres.server import Head, Server
-from trails.store.postgres.snapshots import Unpacking
+from trails.store.postgres.snapshots import Unpacking, digest_of
 
 _report: Final = logging.getLogger("trails")
 _Opened = tuple[EmbeddedStore, PostgresLog]
@@ -34,6 +34,7 @@ def open_store(location: str, *, create: bool = False, is_read_only: bool = Fals
         if create:
             server.make()
         head = server.find()
+        server.say_in_use()
         opening = _Opening(server, head, is_read_only)
         store, log = _of_cache(opening) or _of_snapshot(opening)
     except BaseException:
@@ -91,16 +92,34 @@ def _of_cache(opening: _Opening) -> _Opened | None:
 
 
 def _of_snapshot(opening: _Opening) -> _Opened:
+    _pass_over_ahead(opening)
     number, parts = opening.server.snapshot()
     try:
         return _made_of(opening, number, parts)
     except (zlib.error, ValueError, SyntaxError):  # a snapshot only saves time: the records say all that it does
         _report.warning(
-            "the snapshot of %s as of record %d was altered or is cut off; all records are read instead",
+            "the snapshot of %s as of record %d is of another log, was altered or is cut off; all records are read instead",
             opening.server.address.shown,
             number,
         )
         return _made_of(opening, 0, [])
+
+
+def _pass_over_ahead(opening: _Opening) -> None:
+    """Say that a snapshot is ahead of the log's end, and take it out where that may be: else the log would grow up to it."""
+    server = opening.server
+    ahead, end = server.snapshot_ahead()
+    if ahead:
+        _report.warning(
+            "the database has a snapshot of %s as of record %d, and the log ends with record %d: it is of another log (tables "
+            "were restored from different moments?); it is passed over, and what the log says holds",
+            server.address.shown,
+            ahead,
+            end,
+        )
+        if not opening.is_read_only:
+            with suppress(StoreFailed):  # whoever may only read cannot
+                server.drop_snapshots_ahead()
 
 
 def _made_of(opening: _Opening, number: int, parts: Sequence[bytes]) -> _Opened:
@@ -110,10 +129,14 @@ def _made_of(opening: _Opening, number: int, parts: Sequence[bytes]) -> _Opened:
         raise StoreFailed(
             f"the log of {server.address.shown} lacks record {number}, of which it has a snapshot; restore it"
         )
+    text = Unpacking(parts)
+    reading = io.BufferedReader(text)
+    if parts and digest_of(reading) not in (digest, None):  # those of earlier versions say none
+        raise ValueError("a snapshot of another log")
     folder = cache.make(server.id, number, server.leaves(number))
     try:
         store, log = opening.on(folder)
-        _fill(store, Unpacking(parts))
+        _fill(store, text, reading)
         store.flush()
         log.stands_at(store, digest, head.erased)
     except BaseException:
@@ -122,9 +145,9 @@ def _made_of(opening: _Opening, number: int, parts: Sequence[bytes]) -> _Opened:
     return store, log
 
 
-def _fill(store: EmbeddedStore, text: Unpacking) -> None:
+def _fill(store: EmbeddedStore, text: Unpacking, reading: io.BufferedReader[Unpacking]) -> None:
     try:
-        store.fill(io.BufferedReader(text))
+        store.fill(reading)
     except Exception:
         if text.damage is not None:  # the engine has an error of its own for what it cannot read
             raise text.damage from None

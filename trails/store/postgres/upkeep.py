@@ -1,4 +1,4 @@
-"""What is looked at and brought up to date of a store in PostgreSQL: the driver, the server, the tables, the log, the cache."""
+"""What is looked at of a store in PostgreSQL, and brought up to date: server, rights, tables, log, readers, cache."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from trails.errors import TrailsError
 from trails.store.doctor import Check
-from trails.store.postgres import address, cache, readers, statements
+from trails.store.postgres import address, cache, grants, readers, statements
 from trails.store.postgres.server import Head, Server, Settings
 from trails.store.upgrade import Upgraded
 
@@ -29,6 +29,10 @@ def look(location: str) -> list[Check]:
         return [Check("server", False, error.message, "start the server, or check the URL, its user and its password")]
     try:
         checks = [_server(settings), _durability(settings), _clock(settings.now)]
+        lacking = log.lacking(grants.ALL)
+        rights = grants.look(lacking)
+        if grants.may_not_read(lacking):
+            return [*checks, rights]
         try:
             head = log.find()
         except TrailsError as error:
@@ -36,8 +40,9 @@ def look(location: str) -> list[Check]:
         return [
             *checks,
             Check("tables", True, f"format {statements.FORMAT}"),
+            rights,
             _log(head),
-            _readers(log, head),
+            grants.registering(lacking) or _readers(log, head),
             _cache(log.id),
         ]
     finally:
