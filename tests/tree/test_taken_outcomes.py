@@ -151,3 +151,27 @@ def fill(store: Repository) -> None:
 def test_what_a_fork_was_influenced_by_comes_with_its_outcome(engines: Engines, engine: str, answer: Answer) -> None:
     found, expected = answered(engines, engine, answer)
     assert found == expected
+
+
+def test_a_tool_that_was_used_in_a_taken_fork_is_told_also_where_its_call_is_not_known(memory: Repository) -> None:
+    root = memory.create(id="root", principal="alice", agent="planner")
+    root.append("user", "Go")
+    root.persist()
+    side = root.fork(id="side")
+    side.append("tool", "So", tool_results=[{"call_id": "lost"}])  # 1
+    side.persist()
+    inner = side.fork(id="inner")
+    inner.append("assistant", "I look.", tool_calls=WEB)  # 2
+    inner.append("tool", "Six hours", tool_results=[{"call_id": "c"}])  # 3
+    inner.append("tool", "So", tool_results=[{"call_id": "gone"}])  # 4
+    inner.persist()
+    side.take("inner", "Six hours")
+    side.persist()
+    root.take("side", "Six hours")
+    root.persist()
+    rows = memory.select("influences", session="root", index=1).to_dicts()
+    assert [(row["influence"], row["path"].rpartition(":")[2]) for row in rows if row["kind"] == "tool"] == [
+        ("", "inner"),
+        ("", "side"),
+        ("web", "inner"),
+    ]

@@ -32,6 +32,7 @@ from trails.cli.times import ago
 
 if TYPE_CHECKING:
     from trails import Repository
+    from trails.plumbing.index.sidefile import SideFile
     from trails.plumbing.summaries import SessionSummary
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -165,11 +166,15 @@ def _at_once(asked: Mapping[str, Any], page: int, cursor: str | None) -> _Lines 
     given = {name for name, value in asked.items() if value is not None}
     if given - {"sort", "limit", "active_since", "active_until"}:
         return None
-    from trails.plumbing.index import alone, figures
+    from trails.plumbing.index import alone
 
     file = alone.figures_of(Path(store_location() or ""))
-    if file is None:
-        return None
+    return None if file is None else alone.asked(file, lambda told: _lines_in(told, asked, page, cursor))
+
+
+def _lines_in(file: SideFile, asked: Mapping[str, Any], page: int, cursor: str | None) -> _Lines | None:
+    from trails.plumbing.index import alone, figures
+
     times = {name: asked[name] for name in ("active_since", "active_until")}
     for number in range(page):
         found = alone.page(file, asked["sort"], asked["limit"], cursor, **times)

@@ -117,7 +117,8 @@ def _at_once(
     if text is None and tool is None and role is None:
         return None
     file = alone.texts_of(Path(store_location() or ""))
-    return None if file is None else alone.hits(file, alone.Wanted(text, tool, role), limit, None)
+    wanted = alone.Wanted(text, tool, role)
+    return None if file is None else alone.asked(file, lambda told: alone.hits(told, wanted, limit, None))
 
 
 def _plain(hit: Hit) -> dict[str, Any]:

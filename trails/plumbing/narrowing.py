@@ -68,8 +68,15 @@ def _asked_for_a_model(workspace: Workspace) -> set[str]:
     return {iris.session_id(row[0].value) for row in workspace.reader.select("asked_models")}
 
 
+def _broken(workspace: Workspace) -> set[str] | None:
+    """Return the sessions whose own turns are not at one place after the other: of few the query looks at each turn."""
+    found = {row[0].value for row in workspace.reader.select("broken_places")}
+    return set(map(iris.session_id, found)) if all(map(iris.is_session, found)) else None
+
+
 _CANDIDATES: Final[Mapping[str, Callable[[Workspace], set[str] | None]]] = {
     "another-model-answered": _asked_for_a_model,
     "incomplete-turns": _lacking,
+    "index-gaps": _broken,
     "undelegated-turns": _of_other_agents,
 }

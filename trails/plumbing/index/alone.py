@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from trails import iris
 from trails.errors import TrailsError
@@ -21,7 +22,7 @@ from trails.plumbing import pages
 from trails.plumbing.index import figures, moments, texts
 from trails.plumbing.index.figures import SORTS, Sort
 from trails.plumbing.index.said import Said
-from trails.plumbing.index.sidefile import SideFile
+from trails.plumbing.index.sidefile import SideFile, sealed_place
 from trails.store import marker, position
 from trails.store.commitlog import Leaves
 
@@ -30,6 +31,7 @@ _ENGINE: Final = ("quads", "CURRENT")
 _LOG: Final = "log"
 _POSITION: Final = "position"
 _TAIL: Final = 4096
+_Answer = TypeVar("_Answer")
 
 
 def figures_of(store: Path) -> SideFile | None:
@@ -46,8 +48,12 @@ def _whole(store: Path, name: str, schema: str) -> SideFile | None:
     with suppress(OSError, ValueError, sqlite3.Error, TrailsError):
         if not _is_whole(store):
             return None
-        found = SideFile(store / _INDEX / name, schema, borrowed=True)
-        if _ends_at(store / _LOG, found.place) and _is_whole(store):
+        path = store / _INDEX / name
+        at = sealed_place(path)
+        if not _ends_at(store / _LOG, at):
+            return None
+        found = SideFile(path, schema, borrowed=True, at=at)
+        if found.place == at and _ends_at(store / _LOG, at) and _is_whole(store):
             return found
     return None
 
@@ -67,6 +73,15 @@ def _ends_at(log: Path, place: Leaves) -> bool:
         file.seek(max(0, size - _TAIL))
         last = file.read()[:-1].rpartition(b"\n")[2].decode("utf-8", "replace")
         return leaves.link(last) == place.link
+
+
+def asked(file: SideFile, ask: Callable[[SideFile], _Answer | None]) -> _Answer | None:
+    """Return what a function finds in a file, or None where somebody wrote to that meanwhile: the store is opened then."""
+    with suppress(sqlite3.Error):
+        found = ask(file)
+        if file.is_as_left:
+            return found
+    return None
 
 
 def page(

@@ -106,6 +106,8 @@ class Index:
         self._erasing = 0
         """How many are taking something out of the store just now: nothing is sealed meanwhile."""
         self._files: dict[Part, SideFile] = {}
+        self._copies = False
+        """Whether files of another process are copied: one was changed while it was read."""
         self._began = store.log.reached
         self._keeper: threading.Thread | None = None
         self.progress: Progress | bool | None = None
@@ -140,8 +142,16 @@ class Index:
             answer = ask(file := self._up_to_date(part))
             if file.is_as_left:
                 return answer
-        self._opened(part).empty()
+        if self._opened(part).is_in_place:
+            self._copy(part)
+        else:
+            self._opened(part).empty()
         return ask(self._up_to_date(part))
+
+    def _copy(self, part: Part) -> None:
+        """Let go of another process's file that is read in its place: from now on such files are copied."""
+        self._copies = True
+        self._files.pop(part).close()
 
     def figures(self, ask: Callable[[SideFile], _Answer]) -> _Answer:
         """Return what a function finds in the figures; it must not hand out anything that is read later."""
@@ -163,11 +173,16 @@ class Index:
 
     def _opened(self, part: Part) -> SideFile:
         if part not in self._files:
-            waits = self._borrowed and isinstance(self._store, ViewStore) and self._store.has_living_owner
-            self._files[part] = SideFile(self._path(part), part.schema, borrowed=self._borrowed, waits=waits)
+            waits = self._has_living_owner()
+            at = self._store.log.reached if self._borrowed and not (waits or self._copies) else None
+            self._files[part] = SideFile(self._path(part), part.schema, borrowed=self._borrowed, waits=waits, at=at)
             if self._now is not None:
                 self._take_over(part, self._now)
         return self._files[part]
+
+    def _has_living_owner(self) -> bool:
+        """Whether another process may change the files just now."""
+        return self._borrowed and isinstance(self._store, ViewStore) and self._store.has_living_owner
 
     def _take_over(self, part: Part, now: Index) -> None:
         """Copy a file of the store as it is, and read what the log tells of since; where that is much, begin with nothing."""
@@ -185,8 +200,11 @@ class Index:
             file.empty()
 
     def _up_to_date(self, part: Part) -> SideFile:
-        file = self._opened(part)
-        log = self._store.log
+        file, log = self._opened(part), self._store.log
+        if file.is_in_place and (not file.is_as_left or file.place != log.reached or self._has_living_owner()):
+            # An owner will change it: what is copied before that need not be read anew.
+            self._files.pop(part).close()
+            file = self._opened(part)
         if not file.is_as_left:
             file.empty()
         if not log.holds(file.place) and not (self._borrowed and self._turned_back(part, file)):
@@ -428,6 +446,8 @@ class Index:
         """Return what a function finds in a file, brought up to date, while nobody commits."""
         self._store.quads(_NOTHING)
         with self._lock:
+            if self._opened(part).is_in_place:
+                self._copy(part)  # its owner may commit all the same
             return at_one_moment(self._store, lambda: ask(self._up_to_date(part)))
 
     @contextmanager

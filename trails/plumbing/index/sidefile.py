@@ -6,6 +6,9 @@ journal is kept on disk and nothing is synced: what a power cut leaves is not wh
 erasure, which is synced before it is acknowledged.
 
 While a file is open, what others do to it shows in its size and times: it is then begun anew, too.
+
+Another process's file is read where it is, and no lock is taken for which that would have to wait: the seal is broken before
+anything is written, so an answer was found in the right bytes where the seal and the file are the same after it as before.
 """
 
 from __future__ import annotations
@@ -42,20 +45,34 @@ _SETTINGS: Final = (
     "PRAGMA temp_store = MEMORY",
     "PRAGMA cache_size = -16384",
 )
+_LOOKING: Final = ("PRAGMA mmap_size = 0", "PRAGMA temp_store = MEMORY", "PRAGMA cache_size = -16384")
+"""Nothing is mapped: a file that gets shorter would end the process."""
 _PLACE: Final = "CREATE TABLE IF NOT EXISTS place (lines INTEGER, size INTEGER, link TEXT)"
 
 
 class SideFile:
     """A SQLite file of the index, open; in memory where there is no `path`, or where that must not be written to."""
 
-    def __init__(self, path: Path | None, schema: str, *, borrowed: bool = False, waits: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        schema: str,
+        *,
+        borrowed: bool = False,
+        waits: bool = False,
+        at: Leaves | None = None,
+    ) -> None:
         """Open a file where it is as it was sealed, else begin it anew.
 
-        `borrowed` is another process's: it is copied. With `waits` that may be writing it now: it is waited for a while.
+        `borrowed` is another process's: it is read where it is if it was sealed `at` that place of the log, and else copied.
+        With `waits` that may be writing it now: it is waited for a while.
         """
         self._path = None if borrowed else path
         self._schema = schema
         self._sealed = False
+        self._at = at
+        self._seen: _Seen | None = None
+        """Another process's file, where that is read in its place."""
         self._stamp: _Stamp | None = None
         """How the file was after this process wrote it last."""
         self._database = self._opened(path, borrowed=borrowed, waits=waits)
@@ -66,7 +83,7 @@ class SideFile:
         if path is None:
             return self._made(":memory:")
         if borrowed:
-            return self._copied(path, _TRIES if waits else 1)
+            return self._borrowed(path, _TRIES if waits else 1)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             self._stamp = _stamp_of(path)
@@ -90,29 +107,51 @@ class SideFile:
 
     def _of_its_own(self) -> sqlite3.Connection:
         """Return an index of this process alone, in memory, for a folder that cannot be written to."""
-        self._path, self._sealed, self._stamp = None, False, None
+        self._path, self._sealed, self._stamp, self._seen = None, False, None, None
         return self._made(":memory:")
 
     @property
     def is_as_left(self) -> bool:
         """Whether nobody else has written to the file since this process did, and it still stands in its place."""
+        if self._seen is not None:
+            return self._seen.is_so
         return self._path is None or _stamp_of(self._path) == self._stamp
 
-    def _copied(self, path: Path, tries: int) -> sqlite3.Connection:
-        """Return a copy in memory of a file that somebody else may be writing to: whole by its seal, or begun anew."""
+    @property
+    def is_in_place(self) -> bool:
+        """Whether it is another process's file itself, which may be changed at any time and not be written to."""
+        return self._seen is not None
+
+    def _borrowed(self, path: Path, tries: int) -> sqlite3.Connection:
+        """Return a file that somebody else may be writing to, whole by its seal: itself, or a copy in memory; or one anew."""
         for left in reversed(range(tries)):
             with suppress(OSError, ValueError, sqlite3.Error):
-                data = read_plain(path)
-                if _seal_of(path)[:_SUMS] == _sums(len(data), zlib.crc32(data)):
-                    made = _opened(":memory:")
-                    made.deserialize(data)
-                    made.execute("SELECT * FROM place").fetchone()
+                made = self._in_place(path) or _copied(path)
+                if made is not None:
                     return made
             if not os.access(path, os.R_OK):
                 break
             if left:
                 sleep(_PAUSE)
         return self._made(":memory:")
+
+    def _in_place(self, path: Path) -> sqlite3.Connection | None:
+        """Return a file of somebody else's to read; None where it is not as it was sealed, or not at the place asked for."""
+        if self._at is None or sealed_place(path) != self._at:
+            return None
+        stamp = _stamp_of(path)
+        if stamp is None or not _is_as_sealed(path):
+            return None
+        seen = _Seen(path, stamp, read_plain(_seal_name(path)))
+        made = _opened(f"{path.absolute().as_uri()}?immutable=1", uri=True)
+        for each in _LOOKING:
+            made.execute(each)
+        made.execute("SELECT * FROM place").fetchone()
+        if not seen.is_so:
+            made.close()
+            return None
+        self._seen = seen
+        return made
 
     def _made(self, name: str) -> sqlite3.Connection:
         if name != ":memory:":
@@ -199,7 +238,7 @@ class SideFile:
     def empty(self) -> None:
         """Throw away all that is in the file, and the file; nothing of it is left on disk by any name."""
         self._database.close()
-        self._sealed = False
+        self._sealed, self._seen = False, None
         self.place = NOTHING
         if self._path is not None:
             _thrown_away(self._path)
@@ -234,8 +273,19 @@ class _Database(sqlite3.Connection):
             self.close()
 
 
-def _opened(name: str) -> sqlite3.Connection:
-    return sqlite3.connect(name, check_same_thread=False, isolation_level=None, factory=_Database)
+def _opened(name: str, *, uri: bool = False) -> sqlite3.Connection:
+    return sqlite3.connect(name, uri=uri, check_same_thread=False, isolation_level=None, factory=_Database)
+
+
+def _copied(path: Path) -> sqlite3.Connection | None:
+    """Return a copy of a file in memory; None where it is not as it was sealed."""
+    data = read_plain(path)
+    if _seal_of(path)[:_SUMS] != _sums(len(data), zlib.crc32(data)):
+        return None
+    made = _opened(":memory:")
+    made.deserialize(data)
+    made.execute("SELECT * FROM place").fetchone()
+    return made
 
 
 def _connected(name: str) -> sqlite3.Connection:
@@ -264,6 +314,21 @@ def _stamp_of(path: Path) -> _Stamp | None:
     if not stat.S_ISREG(found.st_mode):
         return None
     return _Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+class _Seen(NamedTuple):
+    """A file of somebody else's with its seal, as they were when its bytes were right."""
+
+    path: Path
+    stamp: _Stamp
+    seal: bytes
+
+    @property
+    def is_so(self) -> bool:
+        """Whether nobody has written to it since: the seal is broken before that, and a later one tells of another place."""
+        with suppress(OSError):
+            return _stamp_of(self.path) == self.stamp and read_plain(_seal_name(self.path)) == self.seal
+        return False
 
 
 def _seal_name(path: Path) -> Path:
