@@ -50,6 +50,23 @@ def test_a_key_is_found_wherever_it_stands(named: str, around: str) -> None:
         assert redact(text) == _AROUND[around].format(f"[redacted: {kind}]")
 
 
+@pytest.mark.parametrize("levels", [1, 2, 3])
+@pytest.mark.parametrize("every", [1, 3, 100])
+@pytest.mark.parametrize("named", MADE)
+def test_a_key_is_found_where_json_within_json_writes_its_letters_as_escapes(
+    named: str, every: int, levels: int
+) -> None:
+    key = MADE[named](4)
+    written = "".join(rf"\u{ord(each):04x}" if not at % every else each for at, each in enumerate(key))
+    text = f'{{"key": "caf\u00e9 {written}", "n": 1}}'
+    for _ in range(levels - 1):
+        text = json.dumps({"body": text})
+    made = redact(text)
+    for _ in range(levels - 1):
+        made = json.loads(made)["body"]
+    assert json.loads(made) == {"key": f"caf\u00e9 [redacted: {named.partition(',')[0]}]", "n": 1}
+
+
 @pytest.mark.parametrize(
     ("kind", "key"),
     [

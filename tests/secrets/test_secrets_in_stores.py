@@ -76,6 +76,23 @@ _PLACES = [
 ]
 
 
+def test_a_key_in_escapes_in_the_arguments_of_a_call_does_not_get_into_the_store(
+    memory: Repository, tmp_path: Path
+) -> None:
+    escaped = "".join(rf"\u{ord(each):04x}" for each in _GITHUB)
+    inner = f'{{"token": "{escaped}"}}'
+    call = {"id": "t", "type": "function", "function": {"name": "post", "arguments": json.dumps({"body": inner})}}
+    said = [{"role": "user", "content": "go"}, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    path = tmp_path / "m.jsonl"
+    path.write_text(json.dumps({"messages": said}) + "\n")
+    report = import_path(memory, path, redact_secrets=True)
+    assert [(each.kind, each.index, each.where, each.redacted, each.hint) for each in report.secrets] == [
+        ("github-token", 1, "arguments", True, "ghp_… (40 characters)")
+    ]
+    (call_stored,) = next(iter(memory.load(str(report.secrets[0].session_id)).turns[1:])).tool_calls
+    assert call_stored.input == {"body": '{"token": "[redacted: github-token]"}'}
+
+
 def test_an_import_names_each_secret_and_says_nothing_of_it(memory: Repository, file: Path) -> None:
     report = import_path(memory, file, final=True)
     assert _where(report.secrets) == _PLACES

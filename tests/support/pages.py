@@ -7,7 +7,7 @@ from trails import Repository
 HOSTILE = (
     "</script><script>document.title='owned'</script>",
     "<img src=https://evil.example/x onerror=alert(1)>",
-    "-->]]></pre></article><h1>not a heading</h1>",
+    "-->]]></pre></p></li></ol></article><h1>not a heading</h1>",
     '" onmouseover="alert(1)',
     "\u202eright to left\u2066 and more",
     "a\x00b\x1b[31m",

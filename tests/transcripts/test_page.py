@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import random
 import re
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
+from string import ascii_lowercase
 
 import pytest
 from hypothesis import given
@@ -24,7 +27,7 @@ from trails.transcripts.formats import export_session, import_path
 
 
 class Read(HTMLParser):
-    """What a parser finds: the elements, and the texts of each turn's `pre` by the turn's anchor."""
+    """What a parser finds: the elements, and the texts of each turn by its anchor; the next tag ends a text, as in a browser."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -37,17 +40,17 @@ class Read(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         told = dict(attrs)
         self.tags.append((tag, told))
-        if tag == "article":
+        self.inside = False
+        if tag == "li" and "id" in told:
             self.turn = told["id"] or ""
             self.said[self.turn] = []
-        if tag == "pre" and self.turn:
+        if tag == "p" and self.turn:
             self.inside = True
             self.said[self.turn].append("")
 
     def handle_endtag(self, tag: str) -> None:
-        if tag == "pre":
-            self.inside = False
-        if tag == "article":
+        self.inside = False
+        if tag == "ol":
             self.turn = ""
 
     def handle_data(self, data: str) -> None:
@@ -81,7 +84,7 @@ def test_a_fork_is_named_at_the_last_turn_that_it_shares_whoever_owns_that(memor
     grown(memory)
     text, _ = page(memory)
     after = {
-        anchor: text.split(f'id="{anchor}"')[1].split("<article")[0] for anchor in ("b0-0", "b0-1", "b0-2", "b1-2")
+        anchor: text.split(f"<li\nid={anchor}")[1].split("<li\n")[0] for anchor in ("b0-0", "b0-1", "b0-2", "b1-2")
     }
     assert "1 fork from here" in after["b0-0"]
     assert 'href="#b2"' in after["b0-0"]
@@ -110,7 +113,7 @@ def test_what_a_session_spawned_stands_below_it_with_its_forks(memory: Repositor
     memory.load("child").fork(id="again").persist()
     text, report = page(memory, main.id)
     assert report.sessions == (main.id, "child", "again")
-    assert (text.count("looking</pre>"), report.turns) == (
+    assert (text.count("<p>looking"), report.turns) == (
         1,
         memory.record("child").starts_at + len(memory.load("child")) + 1,
     )
@@ -123,7 +126,7 @@ def test_a_fork_at_the_first_turn_that_its_parent_owns_is_named_where_that_one_l
     grown(memory)
     memory.load("other").fork(at=2, id="twin").persist()
     text, _ = page(memory)
-    after = text.split('id="b0-1"')[1].split("<article")[0]
+    after = text.split("<li\nid=b0-1")[1].split("<li\n")[0]
     assert "2 forks from here" in after
 
 
@@ -221,13 +224,46 @@ def test_only_names_that_could_turn_what_stands_beside_them_stand_in_a_box_of_th
     plan.append("user", "go", author="(ann")
     plan.append("assistant", "gone", author="2nd")
     plan.persist()
-    heads = re.findall("</a> (<b>.*?) · ", page(memory)[0])
+    heads = re.findall("<li\n.*?>(?=<a).*?>(.*?), ", page(memory)[0])
     assert heads == [
-        "<b>user</b> ann-1.b",
-        "<b>user</b> <bdi>\u05d0\u05dc</bdi>",
-        "<b>user</b> <bdi>(ann</bdi>",
-        "<b>assistant</b> <bdi>2nd</bdi>",
+        "0 user</a> ann-1.b",
+        "1 user</a> <bdi>\u05d0\u05dc</bdi>",
+        "2 user</a> <bdi>(ann</bdi>",
+        "3 assistant</a> <bdi>2nd</bdi>",
     ]
+
+
+def test_a_turn_has_little_beside_its_text_and_its_day_only_where_that_is_another(memory: Repository) -> None:
+    day = datetime(2026, 3, 1, 23, 59, 58, tzinfo=UTC)
+    plan = memory.create(id="plan", principal="ann", agent="bot")
+    for number, (role, text) in enumerate((("user", "go"), ("assistant", "where?"), ("tool", "sea"), ("user", "on"))):
+        plan.append(role, text, time=day + timedelta(seconds=number), model="m-1" if number == 1 else None)
+    plan.persist()
+    text, _ = page(memory)
+    assert text.split("<ol start=0>")[1].split("</ol>")[0].split("<li\n") == [
+        "",
+        "id=b0-0 class=u><a href=#b0-0>0 user</a> ann, 2026-03-01 23:59:58<p>go",
+        "id=b0-1><a href=#b0-1>1 assistant</a> bot, m-1, 23:59:59<p>where?",
+        "id=b0-2 class=t><a href=#b0-2>2 tool</a> bot, 2026-03-02 00:00:00<p>sea",
+        "id=b0-3 class=u><a href=#b0-3>3 user</a> ann, 00:00:01<p>on",
+    ]
+
+
+@pytest.mark.slow
+def test_fifty_branches_of_two_hundred_turns_that_share_nothing_are_less_than_five_megabytes(
+    memory: Repository,
+) -> None:
+    draw = random.Random(5)
+    words = ["".join(draw.choices(ascii_lowercase, k=7)) for _ in range(2000)]
+    plan = memory.create(id="plan", principal="alice", agent="planner")
+    plan.persist()
+    for branch in (plan, *(plan.fork(at=0, id=f"fork-{number}") for number in range(49))):
+        for index in range(200):
+            branch.append(("user", "assistant")[index % 2], " ".join(draw.choices(words, k=50)) + "!")
+        branch.persist()
+    text, report = page(memory)
+    assert report.turns == 10_000
+    assert 10_000 * 400 < len(text.encode()) < 5_000_000
 
 
 def test_blank_lines_at_the_beginning_of_a_text_are_kept(memory: Repository) -> None:
@@ -235,7 +271,7 @@ def test_blank_lines_at_the_beginning_of_a_text_are_kept(memory: Repository) -> 
     session.append("user", "\n\nspaced")
     session.persist()
     text, _ = page(memory)
-    assert '<pre dir="auto">\n\n\nspaced</pre>' in text  # a browser drops the first one
+    assert "<p>\n\nspaced</ol>" in text
 
 
 def test_a_redacted_turn_shows_nothing_of_its_text(memory: Repository) -> None:
@@ -252,10 +288,10 @@ def test_scores_stand_with_what_was_scored_and_those_of_sessions_in_the_table_to
     memory.score("other#2", "kind", "short", by="alice")
     text, _ = page(memory)
     assert "<th><bdi>accuracy</bdi></th>" in text
-    head = text.split('<section id="b0"')[1].split("<article")[0]
+    head = text.split('<section id="b0"')[1].split("<li\n")[0]
     assert "Score <bdi>accuracy</bdi>: <b><bdi>0.75</bdi></b> by <bdi>judge</bdi> <bdi>2</bdi>" in head
     assert "&lt;b&gt;better&lt;/b&gt;" in head
-    turn = text.split('id="b1-2"')[1].split("</article>")[0]
+    turn = text.split("<li\nid=b1-2")[1].split("</ol>")[0]
     assert "Score <bdi>kind</bdi>: <b><bdi>short</bdi></b> by <bdi>alice</bdi>" in turn
 
 
@@ -305,7 +341,7 @@ def test_five_hundred_forks_of_one_turn_are_folded(memory: Repository) -> None:
         plan.fork(at=1, id=f"f{number}").persist()
     text, report = page(memory)
     assert len(report.sessions) == 501
-    assert '<details class="k"><summary>500 forks from here</summary>' in text
+    assert "<details class=k><summary>500 forks from here</summary>" in text
     assert text.count('<section id="b') == 501
 
 
@@ -337,7 +373,7 @@ def test_what_is_left_out_is_named_on_stderr_for_stdout_too(run: Run, place: Pat
 
 def told(text: str) -> list[str]:
     """The rows of all comparisons of a page, as they stand there."""
-    return re.findall(r'<div class="d (.*?)</div></div>', text)
+    return re.findall("<div class=((?:changed|left|right)>.*?)</div>", text)
 
 
 def grow_apart(store: Repository) -> None:
@@ -362,26 +398,23 @@ def test_a_fork_says_where_it_differs_from_its_parent_with_links_and_marked_word
     assert "<summary>Where it differs from <bdi>&lt;The plan&gt;</bdi></summary>" in text
     assert told(text) == [
         (
-            'changed"><div><b><a href="#b0-1">1</a> assistant</b> <bdi>by the &lt;<del>fast</del>&gt; train</bdi></div>'
-            '<div><b><a href="#b1-1">1</a> assistant</b> <bdi>by the &lt;<ins>slow</ins>&gt; train</bdi>'
+            "changed><p><a href=#b0-1>1 assistant</a> by the &lt;<del>fast</del>&gt; train"
+            "<p><a href=#b1-1>1 assistant</a> by the &lt;<ins>slow</ins>&gt; train"
         ),
-        'right"><div></div><div><b><a href="#b1-3">3</a> assistant</b> <bdi>→ book {"seat":"&lt;4&gt;"}</bdi>',
-        (
-            'changed"><div><b><a href="#b1-2">2</a> user</b> <bdi><del>yes</del></bdi></div>'
-            '<div><b><a href="#b2-2">2</a> user</b> <bdi><ins>no</ins></bdi>'
-        ),
-        'left"><div><b><a href="#b1-3">3</a> assistant</b> <bdi>→ book {"seat":"&lt;4&gt;"}</bdi></div><div>',
+        'right><p><p><a href=#b1-3>3 assistant</a> → book {"seat":"&lt;4&gt;"}',
+        ("changed><p><a href=#b1-2>2 user</a> <del>yes</del><p><a href=#b2-2>2 user</a> <ins>no</ins>"),
+        'left><p><a href=#b1-3>3 assistant</a> → book {"seat":"&lt;4&gt;"}<p>',
     ]
-    assert text.count('<p class="e">1 turn equal</p>') == 1
+    assert text.count('<div class="e">1 turn equal</div>') == 1
 
 
 def test_what_a_parent_inherits_is_compared_where_its_owner_has_it(memory: Repository) -> None:
     grown(memory)
     text, _ = page(memory)
-    assert [row.partition('"')[0] for row in told(text)] == ["left", "right", "changed", "left"]
+    assert [row.partition(">")[0] for row in told(text)] == ["left", "right", "changed", "left"]
     # deep leaves other at 1: other has b of plan there, and then its own x
-    assert 'href="#b0-1">1</a> user</b> <bdi><del>b</del>' in told(text)[2]
-    assert 'href="#b1-2">2</a> assistant</b> <bdi>x</bdi>' in told(text)[3]
+    assert "href=#b0-1>1 user</a> <del>b</del>" in told(text)[2]
+    assert "href=#b1-2>2 assistant</a> x" in told(text)[3]
 
 
 def test_a_fork_that_differs_in_much_shows_the_beginning_of_that_and_counts_the_rest(memory: Repository) -> None:
@@ -396,7 +429,7 @@ def test_a_fork_that_differs_in_much_shows_the_beginning_of_that_and_counts_the_
     other.persist()
     text, _ = page(memory)
     assert len(told(text)) == 10
-    assert '<p class="e">70 turns more that differ, 15 turns not compared here</p>' in text
+    assert '<div class="e">70 turns more that differ, 15 turns not compared here</div>' in text
     assert max(map(len, told(text))) < 300
 
 

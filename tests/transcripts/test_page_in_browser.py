@@ -12,7 +12,7 @@ from tests.support.pages import HOSTILE, grown
 from trails import Repository
 from trails.transcripts.formats import export_session
 
-SHOWN = "[...document.querySelectorAll('article')].filter(a => a.checkVisibility()).map(a => a.id)"
+SHOWN = "[...document.querySelectorAll('main li[id]')].filter(a => a.checkVisibility()).map(a => a.id)"
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,7 @@ def test_a_link_to_a_session_shows_it_from_its_first_turn_and_nothing_else(
     grown(memory)
     browser.open(written(memory, tmp_path), part="#b2")
     assert browser.ask(SHOWN) == ["b0-0", "b2-1"]
-    forks = (
-        "[...document.querySelectorAll('main .k')].filter(e => e.offsetParent).map(e => e.previousElementSibling.id)"
-    )
+    forks = "[...document.querySelectorAll('main .k')].filter(e => e.offsetParent).map(e => e.closest('li').id)"
     assert browser.ask(forks) == ["b0-0"]
     browser.ask("document.getElementById('all').click()")
     assert browser.ask(forks) == ["b0-0", "b0-1"]
@@ -69,6 +67,31 @@ def test_two_sessions_are_compared_from_where_they_part(memory: Repository, brow
     assert browser.ask(marked) == [["fast"], ["slow"]]
 
 
+def test_a_long_comparison_begins_at_once_and_goes_on_while_the_page_answers(
+    memory: Repository, browser: Browser, tmp_path: Path
+) -> None:
+    plan = memory.create(id="plan")
+    for number in range(60):
+        plan.append("user", f"left {number}")
+    plan.persist()
+    for name in ("other", "third"):
+        fork = plan.fork(at=0, id=name)
+        for number in range(50):
+            fork.append("user", f"{name} {number}")
+        fork.persist()
+    browser.open(written(memory, tmp_path))
+    rows = "document.querySelectorAll('#diff > div > *').length"
+    busy = "document.querySelector('#diff > div').ariaBusy"
+    compare = "document.getElementById('compare').click()"
+    begun, told = browser.ask(f"(() => {{ {compare}; return [{rows}, {busy}]; }})()")
+    assert (0 < begun <= 20, told) == (True, "true")
+    wait = f"while ({busy} === 'true') await new Promise(done => setTimeout(done, 5))"
+    assert browser.ask(f"(async () => {{ {wait}; return {rows}; }})()") == 60
+    third = f"{compare}; document.getElementById('right').value = 'b2'; {compare}"  # the first of both ends
+    said = "[...document.querySelectorAll('#diff ins')].map(e => e.textContent.split(' ')[0])"
+    assert browser.ask(f"(async () => {{ {third}; {wait}; return {said}; }})()") == ["third"] * 50
+
+
 def test_a_search_lists_the_turns_that_say_it_in_any_case(memory: Repository, browser: Browser, tmp_path: Path) -> None:
     session = memory.create(id="plan")
     for text in ("a Train", "a bus", "trains <b>"):
@@ -86,7 +109,7 @@ def test_a_search_lists_the_turns_that_say_it_in_any_case(memory: Repository, br
 def test_keys_walk_through_turns_and_sessions(memory: Repository, browser: Browser, tmp_path: Path) -> None:
     grown(memory)
     browser.open(written(memory, tmp_path))
-    on = "document.querySelector('article.on').id"
+    on = "document.querySelector('li.on').id"
     browser.press("j", "j", "j", "k")
     assert browser.ask(on) == "b0-1"
     browser.press("n", "n")
@@ -113,9 +136,9 @@ def test_hostile_texts_run_nothing_fetch_nothing_and_are_shown_as_they_are(
     browser.ask("document.getElementById('compare').click()")
     browser.press("/", *"<img")
     assert browser.ask("document.querySelectorAll('#found li').length") == 2
-    assert browser.ask("document.querySelectorAll('img, article h1').length") == 0
+    assert browser.ask("document.querySelectorAll('img, li h1').length") == 0
     assert str(browser.ask("document.title")).startswith("</script><script>")
-    said = browser.ask("[...document.querySelectorAll('#b0 pre')].map(p => p.textContent)")
+    said = browser.ask("[...document.querySelectorAll('#b0 details > p, #b0 li > p')].map(p => p.textContent)")
     assert (said[1:5], said[7]) == ([*HOSTILE[:4]], HOSTILE[6])
     assert browser.requests() == [page.as_uri()]
     assert browser.complaints() == []
@@ -146,7 +169,7 @@ def test_without_its_script_a_fork_says_where_it_differs(memory: Repository, bro
     grown(memory)
     browser.open(written(memory, tmp_path), script=False)
     assert browser.ask("[...document.querySelectorAll('details.v')].map(e => e.parentElement.id)") == ["b1", "b2"]
-    rows = "[...document.querySelectorAll('#b1 .d')]"
+    rows = "[...document.querySelectorAll('#b1 .v > div')]"
     assert browser.ask(f"{rows}.filter(e => e.checkVisibility()).length") == 0
     browser.ask("document.querySelectorAll('details.v').forEach(e => { e.open = true; })")
     # Chromium lays a section out once it is about to be seen (content-visibility); until then it has no innerText.
@@ -155,7 +178,7 @@ def test_without_its_script_a_fork_says_where_it_differs(memory: Repository, bro
         "2 user c",
         "2 assistant x",
     ]
-    assert browser.ask("[...document.querySelectorAll('#b1 .d a')].map(a => a.hash)") == ["#b0-2", "#b1-2"]
+    assert browser.ask("[...document.querySelectorAll('#b1 .v a')].map(a => a.hash)") == ["#b0-2", "#b1-2"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -165,9 +188,8 @@ def test_texts_stand_out_from_the_paper_in_light_and_dark(
     grown(memory)
     browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     browser.open(written(memory, tmp_path))
-    colours = (
-        "[getComputedStyle(document.body).backgroundColor, ...['h1', 'h3', 'h3 b', 'nav a', 'small', 'pre'].map(s => "
-    )
+    seen = "['h1', 'main li', 'main li > a', 'nav a', 'small', 'li > p']"
+    colours = f"[getComputedStyle(document.body).backgroundColor, ...{seen}.map(s => "
     paper, *inks = browser.ask(colours + "getComputedStyle(document.querySelector(s)).color)]")
     assert all(contrast(ink, paper) >= 4.5 for ink in inks), (paper, inks)  # WCAG 2.1, 1.4.3
     assert (luminance(paper) > 0.5) is (scheme == "light")
@@ -183,7 +205,7 @@ def test_a_narrow_page_is_never_wider_than_its_window(memory: Repository, browse
     try:
         browser.open(written(memory, tmp_path))
         assert browser.ask("document.documentElement.scrollWidth") <= 360
-        cut = "[...document.querySelectorAll('pre, h2, h3, nav a')].filter(e => e.scrollWidth > e.clientWidth && e.clientWidth)"
+        cut = "[...document.querySelectorAll('li, li > p, h2, a')].filter(e => e.scrollWidth > e.clientWidth && e.clientWidth)"
         assert browser.ask(f"{cut}.map(e => e.tagName)") == []
     finally:
         browser.call("Emulation.clearDeviceMetricsOverride")

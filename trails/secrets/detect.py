@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
@@ -19,6 +19,8 @@ _ROUNDS: Final = 8
 _SIGNS: Final = "-_.:=&/?"
 _UNLIKE: Final = "\u0131\u0130\u017f\u212a"
 """Letters that a pattern takes for an i, an s or a k where case is left aside, and that are others in lower case."""
+_ESCAPE: Final = re.compile(r"(?<!\\)\\+u(?P<code>00[0-7][0-9a-fA-F])")
+"""An ASCII character as JSON may write it: secrets have no others."""
 _MARK: Final = re.compile(r"\[redacted: [a-z0-9-]+\]")
 
 
@@ -43,7 +45,49 @@ def builtin(text: str) -> tuple[Secret, ...]:
     >>> [each.kind for each in builtin("export GITHUB_TOKEN=ghp_16C7e42F292c6912E7710c838347Ae178B4a")]
     ['github-token']
     """
-    return joined(found_in(text, folded(text))) if len(text) >= SHORTEST else ()
+    return through_escapes(text, _builtin) if len(text) >= SHORTEST else ()
+
+
+def _builtin(text: str) -> tuple[Secret, ...]:
+    return joined(found_in(text, folded(text)))
+
+
+def through_escapes(text: str, detector: Detector) -> tuple[Secret, ...]:
+    """Return what a detector finds in a text, and in what it says once JSON's escapes in it are read, where they stand.
+
+    JSON within JSON has its backslashes doubled, and doubled again: any number of them begins an escape. Where a text has
+    none of an ASCII character, it is looked through once.
+
+    >>> text = '{"key": "\\\\u006epm_q8ZkT3vB1nXw7RpL2mYcD5sG9hJ4kF6aE0tU"}'
+    >>> [text[each.start : each.start + 9] for each in through_escapes(text, builtin)]
+    ['\\\\u006epm_']
+    """
+    found = tuple(detector(text))
+    if "\\u00" not in text:
+        return found
+    pieces: list[str] = []
+    places: list[int] = []
+    """Where each character of the pieces begins in the text, and at last where that ends."""
+    end = 0
+    for escape in _ESCAPE.finditer(text):
+        pieces += [text[end : escape.start()], chr(int(escape["code"], 16))]
+        places += [*range(end, escape.start()), escape.start()]
+        end = escape.end()
+    if not pieces:
+        return found
+    said = "".join([*pieces, text[end:]])
+    places += range(end, len(text) + 1)
+    more = [replace(each, start=places[each.start], end=places[each.end]) for each in detector(said)]
+    return joined([*found, *more]) if more else found
+
+
+def unescaped(text: str) -> str:
+    r"""Return a text with the ASCII characters that JSON's escapes in it stand for.
+
+    >>> unescaped(r"\u0073k-\\u0031"), unescaped("\\n")
+    ('sk-1', '\\n')
+    """
+    return _ESCAPE.sub(lambda escape: chr(int(escape["code"], 16)), text) if "\\u00" in text else text
 
 
 def folded(text: str) -> str | None:
@@ -156,9 +200,9 @@ def hint(text: str, secret: Secret) -> str:
     >>> hint(key, builtin(key)[0])
     'ghp_… (40 characters)'
     """
-    length = secret.end - secret.start
-    shown = text[secret.start : secret.start + _SHOWN] if secret.public and length >= _SHOWN * 5 else ""
-    return f"{shown}… ({length} characters)"
+    said = unescaped(text[secret.start : secret.end])
+    shown = said[:_SHOWN] if secret.public and len(said) >= _SHOWN * 5 else ""
+    return f"{shown}… ({len(said)} characters)"
 
 
 def is_redaction_of(text: str, other: str) -> bool:

@@ -14,7 +14,17 @@ from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from trails.secrets import rules
-from trails.secrets.detect import SHORTEST, Detector, Secret, builtin, folded, found_in, has_one, joined
+from trails.secrets.detect import (
+    SHORTEST,
+    Detector,
+    Secret,
+    builtin,
+    folded,
+    found_in,
+    has_one,
+    joined,
+    through_escapes,
+)
 
 _LEFT_OUT: Final = frozenset(
     {
@@ -80,9 +90,12 @@ def detector() -> Detector:
         more = list(_found(text, low, forms))
         return joined([*found, *more]) if more else found
 
-    known = lru_cache(maxsize=4096)(both)  # what JSON says again and again: its keys, types and names
+    def whole(text: str) -> tuple[Secret, ...]:
+        return through_escapes(text, both)
 
-    return lambda text: () if len(text) < SHORTEST else known(text) if len(text) <= _SHORT else both(text)
+    known = lru_cache(maxsize=4096)(whole)  # what JSON says again and again: its keys, types and names
+
+    return lambda text: () if len(text) < SHORTEST else known(text) if len(text) <= _SHORT else whole(text)
 
 
 def _forms() -> Sequence[_Form]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from trails.model import Value
-from trails.secrets.detect import Detector, Secret, hint, redact
+from trails.secrets.detect import Detector, Secret, hint, redact, unescaped
 from trails.secrets.extra import detector
 from trails.secrets.values import secrets_in, secrets_in_json
 
@@ -68,7 +68,7 @@ class ScannedPlace:
 
     def _new(self, where: str, found: Iterable[tuple[str, Secret]]) -> Iterator[Found]:
         for text, secret in found:
-            what = text[secret.start : secret.end]
+            what = unescaped(text[secret.start : secret.end])
             if what not in self._seen:
                 self._seen.add(what)
                 yield Found(

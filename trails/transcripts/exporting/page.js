@@ -10,7 +10,7 @@
   const sections = [...document.querySelectorAll("main > section[data-n]")];
   const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.hash.slice(1), a]));
   const named = (section) => section.dataset.n;
-  const MOST_FOUND = 200, MOST_CELLS = 4e6, MOST_WORD_CELLS = 1e6;
+  const MOST_FOUND = 200, MOST_CELLS = 4e6, MOST_WORD_CELLS = 1e6, AT_ONCE = 20, MOST_MS = 12;
 
   // A branch is its own section and, of its ancestors' sections, the turns below where it leaves them.
   const chain = (section) => {
@@ -23,18 +23,19 @@
     }
     return parts;
   };
-  const articles = (section) => [...section.querySelectorAll(":scope > article")];
+  const articles = (section) => [...section.querySelectorAll(":scope > ol > li")];
   const index = (article) => Number(article.id.slice(article.id.indexOf("-") + 1));
   const transcript = (section) =>
     chain(section).flatMap(([part, end]) => articles(part).filter((article) => index(article) < end));
-  const role = (article) => article.querySelector("b").textContent;
-  const said = (article) => [...article.querySelectorAll("pre")].map((pre) => pre.textContent).join("\n");
+  const head = (article) => article.firstElementChild.textContent;
+  const role = (article) => head(article).slice(head(article).indexOf(" ") + 1);
+  const said = (article) => [...article.querySelectorAll(":scope > p")].map((text) => text.textContent).join("\n");
 
   // --- one branch, or all
 
   const all = () => {
     for (const section of sections) section.hidden = false;
-    for (const article of document.querySelectorAll("article.x")) article.classList.remove("x");
+    for (const article of document.querySelectorAll("li.x")) article.classList.remove("x");
     for (const link of links.values()) link.removeAttribute("aria-current");
     get("all").hidden = true;
   };
@@ -51,8 +52,8 @@
   const follow = () => {
     const target = get(location.hash.slice(1));
     if (target && target.matches("section[data-n]")) only(target);
-    else if (target && target.matches("article")) {
-      if (target.classList.contains("x") || target.parentElement.hidden) all();
+    else if (target && target.matches("li")) {
+      if (target.classList.contains("x") || target.closest("section").hidden) all();
     } else return;
     target.scrollIntoView();
   };
@@ -71,7 +72,7 @@
       if (place < 0) continue;
       count += 1;
       if (count > MOST_FOUND) continue;
-      const item = make("li"), link = make("a", `${named(section)}, ${index(article)} ${role(article)}`);
+      const item = make("li"), link = make("a", `${named(section)}, ${head(article)}`);
       link.href = `#${article.id}`;
       const line = make("div", text.slice(Math.max(0, place - 60), place));
       line.dir = "auto";
@@ -103,15 +104,20 @@
       ends[low] = pair;
     }
     const pairs = [];
-    for (let pair = ends.at(-1); pair; pair = before.get(pair)) pairs.unshift(pair);
-    return pairs;
+    for (let pair = ends.at(-1); pair; pair = before.get(pair)) pairs.push(pair);
+    return pairs.reverse();
   };
   // Pairs of places at which two lists agree, in order: as many as can be, or where they are long by what stands once in each.
-  const agreeing = (left, right, most) => {
-    const pairs = [], ends = [];
+  const agreeing = (one, other, most) => {
+    const numbers = new Map(), pairs = [], ends = [];  // numbers are compared quicker than texts
+    const [left, right] = [one, other].map((list) => list.map((each) => {
+      if (!numbers.has(each)) numbers.set(each, numbers.size);
+      return numbers.get(each);
+    }));
     let start = 0, a = left.length, b = right.length;
     while (start < a && start < b && left[start] === right[start]) { pairs.push([start, start]); start += 1; }
-    while (a > start && b > start && left[a - 1] === right[b - 1]) { a -= 1; b -= 1; ends.unshift([a, b]); }
+    while (a > start && b > start && left[a - 1] === right[b - 1]) { a -= 1; b -= 1; ends.push([a, b]); }
+    ends.reverse();
     const rows = a - start, columns = b - start;
     if (rows && columns && rows * columns <= most) {
       const width = columns + 1, best = new Uint32Array((rows + 1) * width);
@@ -157,14 +163,37 @@
   };
   const gap = (left, right, rows) => {
     let j = 0;
+    const places = new Map();  // the places of each role, the last one first
+    for (let at = right.length - 1; at >= 0; at -= 1) {
+      const same = places.get(role(right[at]));
+      if (same) same.push(at); else places.set(role(right[at]), [at]);
+    }
     for (const article of left) {
-      const ahead = right.slice(j).findIndex((each) => role(each) === role(article));
-      if (ahead < 0) { rows.push(row("left", article, null)); continue; }
-      for (const end = j + ahead; j < end; j += 1) rows.push(row("right", null, right[j]));
-      rows.push(row("changed", article, right[j]));
+      const same = places.get(role(article)) || [];
+      while (same.length && same.at(-1) < j) same.pop();
+      if (!same.length) { rows.push(() => row("left", article, null)); continue; }
+      for (const end = same.pop(); j < end; j += 1) { const only = right[j]; rows.push(() => row("right", null, only)); }
+      const other = right[j];
+      rows.push(() => row("changed", article, other));
       j += 1;
     }
-    for (; j < right.length; j += 1) rows.push(row("right", null, right[j]));
+    for (; j < right.length; j += 1) { const only = right[j]; rows.push(() => row("right", null, only)); }
+  };
+  // Rows are made while there is time for them, so that the page answers in between; another comparison ends this one.
+  let comparison = 0;
+  const fill = (box, rows) => {
+    const mine = comparison += 1;
+    const some = (start, most) => {
+      if (mine !== comparison) return;
+      const until = performance.now() + MOST_MS, made = [];
+      let at = start;
+      while (at < rows.length && at < start + most && performance.now() < until) made.push(rows[at++]());
+      box.append(...made);
+      box.setAttribute("aria-busy", String(at < rows.length));
+      if (at < rows.length) setTimeout(some, 0, at, Infinity);
+    };
+    box.replaceChildren();
+    some(0, AT_ONCE);
   };
   const diff = () => {
     const ends = [get("left"), get("right")].map((select) => get(select.value));
@@ -175,7 +204,7 @@
     const keys = tails.map((tail) => tail.map((article) => `${role(article)}\n${said(article)}`));
     const rows = [];
     let i = 0, j = 0, equal = 0;
-    const told = () => { if (equal) rows.push(make("p", `${equal} equal`, "e")); equal = 0; };
+    const told = () => { if (equal) { const said = `${equal} equal`; rows.push(() => make("p", said, "e")); } equal = 0; };
     for (const [a, b] of [...agreeing(keys[0], keys[1], MOST_CELLS), [tails[0].length, tails[1].length]]) {
       if (a > i || b > j) { told(); gap(tails[0].slice(i, a), tails[1].slice(j, b), rows); }
       if (a < tails[0].length) equal += 1;
@@ -186,7 +215,7 @@
     box.hidden = false;
     box.querySelector("h2").textContent = `${named(ends[0])} and ${named(ends[1])}`;
     box.querySelector("p").textContent = `${shared} ${shared === 1 ? "turn" : "turns"} in common, then:`;
-    box.querySelector("div").replaceChildren(...(rows.length ? rows : [make("p", "no difference", "e")]));
+    fill(box.querySelector("div"), rows.length ? rows : [() => make("p", "no difference", "e")]);
     box.scrollIntoView();
     box.focus();
   };

@@ -3,6 +3,8 @@
 Every text is escaped, and what would turn or hide its neighbours is shown as signs (`trails.legible`). The page forbids, by a
 Content-Security-Policy, all scripts and styles but its own two, told by their digests, and everything that is fetched.
 Each turn stands once, in the section of the session that owns it: a branch is read with the turns of its ancestors.
+Most of a page are turns, so that what each has beside its text is short: an end tag that a parser puts in itself, quotes that
+are not needed, a direction that the style gives, and a day that is that of the turn before it are left out.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -29,7 +32,8 @@ from trails.transcripts.exporting.page_differences import Placed, differences
 from trails.transcripts.exporting.report import SessionExport
 
 FORMAT: Final = "html"
-_CLASSES: Final = {"user": "u", "human": "u", "assistant": "a", "tool": "t", "summary": "m"}
+_CLASSES: Final = {"user": "u", "human": "u", "assistant": "", "tool": "t", "summary": "m"}
+"""The class of a turn by its role; the one that says most needs none."""
 _LONG: Final = 3000
 """A text of more characters scrolls in a box of its own."""
 _MOST_PART: Final = 2000
@@ -75,12 +79,12 @@ def _in_a_head(value: str) -> str:
 
 
 def _block(text: str, kind: str = "") -> str:
-    """Return a text with its line ends; a parser drops the first one after the tag, so that is written twice."""
+    """Return a text with its line ends, which the style shows; a parser ends it where the next block begins."""
     shown = escape(clean(text), quote=False)
     classes = " ".join(filter(None, (kind, "l" if len(text) > _LONG else "")))
     named = f' class="{classes}"' if classes else ""
     scrolls = ' tabindex="0"' if len(text) > _LONG else ""
-    return f'<pre dir="auto"{named}{scrolls}>{chr(10) if shown.startswith(chr(10)) else ""}{shown}</pre>'
+    return f"<p{named}{scrolls}>{shown}"
 
 
 def _name(record: SessionRecord) -> str:
@@ -253,10 +257,21 @@ class _Page:
         yield from (_tag(tag) for tag in tags.pop(-1, ()))
         own = {turn.index for turn in member.turns}
         yield from (_tag(tag) for index in sorted(tags.keys() - own) for tag in tags[index])
-        for turn in member.turns:
-            yield self._turn(place, turn, tags.get(turn.index, ()))
-            yield from self._forked_here(record.id, turn.index)
+        yield from self._turns(record.id, place, member.turns, tags)
         yield "</section>\n"
+
+    def _turns(
+        self, session_id: str, place: str, turns: Sequence[Turn], tags: Mapping[int, Sequence[Tag]]
+    ) -> Iterator[str]:
+        if not turns:
+            return
+        yield f"<ol start={turns[0].index}>"
+        day: date | None = None
+        for turn in turns:
+            yield self._turn(place, turn, tags.get(turn.index, ()), day)
+            yield from self._forked_here(session_id, turn.index)
+            day = day if turn.time is None else turn.time.date()
+        yield "</ol>\n"
 
     def _differences(self, member: Member, parent: str, at: int) -> Iterator[str]:
         """Yield where a fork differs from its parent, which stands on the page as a whole."""
@@ -312,24 +327,24 @@ class _Page:
             f'<a href="#{self._place(fork)}">{_plain(fork.record.label or fork.record.id)}</a>' for fork in forks
         )
         if len(forks) > _FEW_FORKS:
-            yield f'<details class="k"><summary>{said}</summary>{links}</details>\n'
+            yield f"<details class=k><summary>{said}</summary>{links}</details>"
         else:
-            yield f'<p class="k">{said}: {links}</p>\n'
+            yield f"<div class=k>{said}: {links}</div>"
 
     # --- a turn
 
-    def _turn(self, place: str, turn: Turn, tags: Sequence[Tag]) -> str:
+    def _turn(self, place: str, turn: Turn, tags: Sequence[Tag], day: date | None) -> str:
+        """Return a turn as an item of its session's list; `day` is that of the turn before it, which is not said again."""
         anchor = f"{place}-{turn.index}"
-        model = "" if turn.model is None else f" · {_plain(turn.model)}"
-        when = "" if turn.time is None else f" · {turn.time:%Y-%m-%d %H:%M:%S}"
-        head = f'<a href="#{anchor}">{turn.index}</a> <b>{_in_a_head(turn.role)}</b> {_in_a_head(turn.author)}{model}{when}'
+        kind = _CLASSES.get(turn.role, "o")
+        named = f" class={kind}" if kind else ""
+        model = "" if turn.model is None else f", {_in_a_head(turn.model)}"
+        head = f"<a href=#{anchor}>{turn.index} {_in_a_head(turn.role)}</a> {_in_a_head(turn.author)}{model}{_when(turn, day)}"
         notes = "".join(_note(note) for note in self.notes.get(turn.digest, ()))
         scored = "".join(map(_score, scores.newest(self.scores.get(turn.digest, ()))))
         beside = "".join(map(_tag, tags)) + scored + notes
         body = "".join(self._body(turn))
-        return (
-            f'<article id="{anchor}" class="{_CLASSES.get(turn.role, "o")}"><h3>{head}</h3>{body}{beside}</article>\n'
-        )
+        return f"<li\nid={anchor}{named}>{head}{body}{beside}"  # a line a turn, at no cost
 
     def _body(self, turn: Turn) -> Iterator[str]:
         if turn.redacted:
@@ -341,17 +356,17 @@ class _Page:
         for call in turn.tool_calls:
             yield _block(f"→ {call.name} {'(redacted)' if call.arguments is None else call.arguments}", "c")
         if failed := [f"{result.call_id}: {result.came_out}" for result in turn.tool_results if result.came_out]:
-            yield f'<p class="f">{_plain("; ".join(failed))}</p>'
+            yield f'<div class="f">{_plain("; ".join(failed))}</div>'
         if made := turn.compaction:
             through = (
                 "what came before" if made.summarised_through is None else f"turns up to {made.summarised_through}"
             )
-            yield f'<p class="f">Stands for {through}.</p>'
+            yield f'<div class="f">Stands for {through}.</div>'
         if turn.quoted_from:
-            yield f'<p class="f">Picked from {_plain(f"{turn.quoted_from.session_id}, turn {turn.quoted_from.index}")}.</p>'
+            yield f'<div class="f">Picked from {_plain(f"{turn.quoted_from.session_id}, turn {turn.quoted_from.index}")}.</div>'
         if turn.derived_from:
             what = "The result of" if turn.derived_from.index is None else "Taken from"
-            yield f'<p class="f">{what} {self._link(turn.derived_from.session_id)}.</p>'
+            yield f'<div class="f">{what} {self._link(turn.derived_from.session_id)}.</div>'
 
     def _part(self, part: Any) -> str:
         """Return a part of structured content; calls stand below the turn, so they are none here."""
@@ -368,6 +383,12 @@ class _Page:
 
 _THOUGHTS: Final = frozenset({"thinking", "reasoning"})
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", *_THOUGHTS})
+
+
+def _when(turn: Turn, day: date | None) -> str:
+    if turn.time is None:
+        return ""
+    return f", {turn.time:%H:%M:%S}" if turn.time.date() == day else f", {turn.time:%Y-%m-%d %H:%M:%S}"
 
 
 def _note(note: Note) -> str:
@@ -388,7 +409,7 @@ def _score(score: Score) -> str:
 
 
 def _tag(tag: Tag) -> str:
-    return f'<p class="n">Tag {_plain(iris.tag_name(tag.name) or tag.name)} at {count(tag.length, "turn")}</p>'
+    return f'<div class="n">Tag {_plain(iris.tag_name(tag.name) or tag.name)} at {count(tag.length, "turn")}</div>'
 
 
 _TOOLS: Final = """<noscript>

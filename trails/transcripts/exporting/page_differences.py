@@ -42,7 +42,7 @@ def differences(above: Sequence[Placed], own: Sequence[Placed], name: str) -> It
     sides = [[each.turn for each in side[:_MOST_COMPARED]] for side in (above, own)]
     entries = align(sides[0], sides[1])
     rows = [entry for entry in entries if entry.kind != "equal"]
-    yield f'<details class="v"><summary>Where it differs from {name}</summary>'
+    yield f"<details class=v><summary>Where it differs from {name}</summary>"
     for entry in rows[:_MOST_ROWS]:
         yield _row(entry, anchors)
     later = sum(max(0, len(side) - _MOST_COMPARED) for side in (above, own))
@@ -50,21 +50,21 @@ def differences(above: Sequence[Placed], own: Sequence[Placed], name: str) -> It
         "equal": len(entries) - len(rows), "more that differ": max(0, len(rows) - _MOST_ROWS), "not compared here": later
     }  # fmt: skip
     said = ", ".join(f"{count(number, 'turn')} {what}" for what, number in told.items() if number)
-    yield f'<p class="e">{said}</p></details>\n' if said else "</details>\n"
+    yield f'<div class="e">{said}</div></details>\n' if said else "</details>\n"
 
 
 def _row(entry: Entry, anchors: dict[str, str]) -> str:
     left, right = ("" if turn is None else _said(turn) for turn in (entry.left, entry.right))
     cells = _changed(left, right) if entry.kind == "changed" else (_short(left), _short(right))
     shown = "".join(
-        f"<div>{'' if turn is None else _cell(turn, anchors[turn.iri], cell)}</div>"
+        f"<p>{'' if turn is None else _cell(turn, anchors[turn.iri], cell)}"
         for turn, cell in zip((entry.left, entry.right), cells, strict=True)
     )
-    return f'<div class="d {entry.kind}">{shown}</div>'
+    return f"<div class={entry.kind}>{shown}</div>"
 
 
 def _cell(turn: Turn, anchor: str, text: str) -> str:
-    return f'<b><a href="#{anchor}">{turn.index}</a> {_safe(turn.role)}</b> <bdi>{text}</bdi>'
+    return f"<a href=#{anchor}>{turn.index} {_safe(turn.role)}</a> {text}"
 
 
 def _said(turn: Turn) -> str:
