@@ -269,7 +269,33 @@ def test_a_huge_record_makes_its_segment_grow_and_the_wipe_shrinks_it_to_4_mib(f
     log.close()
 
 
+def test_segments_that_grew_shrink_where_nothing_waits_in_them(folder: Path) -> None:
+    log = RecordFiles(folder, ID)
+    log.append([CommitRecord(leaves=("x" * SEGMENT,))], sync=True)
+    log.switch(Leaves(1, 9, "0" * 16))
+    grown = [(folder / name).stat().st_size for name in "01"]
+    log.shrink()
+    assert [(folder / name).stat().st_size for name in "01"] == grown, "a record waits"
+    log.wipe()
+    log.shrink()
+    assert [(folder / name).stat().st_size for name in "01"] == [SEGMENT, SEGMENT]
+    log.append([CommitRecord(leaves=("next",))], sync=True)
+    log.close()
+    assert found(folder) == ["next"]
+
+
 # --- what a store makes of it
+
+
+def test_a_store_that_was_closed_takes_the_least_for_its_log_and_goes_on(place: Path) -> None:
+    for number in range(2):
+        with trails.open(place, create=True, durability="process") as store:
+            session = store.load("s") if number else store.create(id="s")
+            session.append("user", f"{number}" * 3 * SEGMENT)
+            session.persist()
+        assert [(place / "commits" / name).stat().st_size for name in "01"] == [SEGMENT, SEGMENT]
+    with trails.open(place) as store:
+        assert [turn.content[0] for turn in store.load("s")] == ["0", "1"]
 
 
 def contents(store: Repository, name: str = "s") -> list[str]:

@@ -211,13 +211,15 @@ class Reader:
         """Return the conversation whose current session it is: that has its label, too."""
         return conversations.of_session(self._store, NamedNode(iris.session(session_id)))
 
-    def turns(self, chain: Sequence[SessionRecord], up_to: int | None = None) -> list[Turn]:
+    def turns(self, chain: Sequence[Owner], up_to: int | None = None) -> list[Turn]:
         """Return a session's whole transcript, in order of index, or raise where anything is missing or doubled.
 
         `chain` is the session's lineage; `up_to` (exclusive) cuts the transcript. Raises `SessionNotFound` for a session
         that was deleted while it was read: turns at its end may have been gone already.
         """
-        session_id = chain[0].id
+        own = chain[0]
+        assert isinstance(own, SessionRecord)  # noqa: S101 - of the session itself, the row was read
+        session_id = own.id
         runs = lineage.segments(chain, up_to)
         turns: list[Turn] = []
         for run in runs:
@@ -226,7 +228,7 @@ class Reader:
             raise self.not_found(session_id)
         try:
             lineage.check_dense(session_id, turns, runs)
-            lineage.check_fork_head(chain[0], turns)
+            lineage.check_fork_head(own, turns)
         except TrailsError:
             if not any(self.is_deleted(record.id) for record in chain[1:]):
                 raise
@@ -396,7 +398,7 @@ class Reader:
             self._packs.note(run.record, turns, epoch)
         return turns
 
-    def last_packed(self, record: SessionRecord) -> Block | None:
+    def last_packed(self, record: Owner) -> Block | None:
         """Return the block with the last turns that a session owns and a pack holds; None where there is none."""
         return None if self._packs is None else self._packs.last(record)
 

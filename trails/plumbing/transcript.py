@@ -8,7 +8,7 @@ from typing import Final, overload
 
 from trails import lineage
 from trails.decoding import decodes
-from trails.lineage import Segment
+from trails.lineage import Owner, Segment
 from trails.model import SessionRecord, Turn
 from trails.plumbing.packed import OnlyTheEnd
 from trails.plumbing.packs.block import Block
@@ -21,13 +21,13 @@ _BLOCK: Final = 64
 _OPEN_END: Final = 2**53
 
 
-def stored_length(reader: Reader, chain: Sequence[SessionRecord]) -> int:
+def stored_length(reader: Reader, chain: Sequence[Owner]) -> int:
     """Return how many turns a session's stored transcript has; one query at most, and no turn is read."""
     return stored_end(reader, chain)[0]
 
 
 @decodes
-def stored_end(reader: Reader, chain: Sequence[SessionRecord]) -> tuple[int, Block | None]:
+def stored_end(reader: Reader, chain: Sequence[Owner]) -> tuple[int, Block | None]:
     """Return how many turns a session's stored transcript has, and the block that holds its last ones, where a pack does."""
     record = chain[0]
     newest = reader.last_packed(record)
@@ -72,7 +72,7 @@ class LazyTurns(OnlyTheEnd):
     def __init__(
         self,
         reader: Reader,
-        chain: Sequence[SessionRecord],
+        chain: Sequence[Owner],
         length: int,
         *,
         opening: Iterable[Turn] = (),
@@ -155,7 +155,9 @@ class LazyTurns(OnlyTheEnd):
         self._tail[:0] = self._turns(start, self._start)
         self._start, self._block = start, self._block * 2
         if start == 0:
-            lineage.check_fork_head(self._chain[0], self._tail)
+            own = self._chain[0]
+            assert isinstance(own, SessionRecord)  # noqa: S101 - of the session itself, the row was read
+            lineage.check_fork_head(own, self._tail)
 
     def _turns(self, start: int, end: int, newest: Block | None = None) -> list[Turn]:
         runs = lineage.segments(self._chain, end)

@@ -839,18 +839,18 @@ def window(max_tokens: int | None, pinned_count: int, counter: Counter | None) -
 def load(workspace: Workspace, session: names.Name, limits: Window | None = None, last: int | None = None) -> Session:
     """Return a stored session with its transcript, and a window over it where limits are given; see `Repository.load`."""
     reader = workspace.reader
+    own, ancestors = names.ancestry(workspace, session)
     if limits is None and last is None:
-        own, ancestors = names.ancestry(workspace, session)
         turns = reader.transcript(own, ancestors)
         return Session(Worktree(workspace, own, ancestors=ancestors, turns=turns, stored=True))
-    chain = names.lineage(workspace, session)
     from trails.plumbing.transcript import LazyTurns, stored_end  # noqa: PLC0415 - only loads of a part need it
 
+    chain = (own, *ancestors)
     length, newest = stored_end(reader, chain)
     lazy = LazyTurns(reader, chain, length)
     if last is not None:
         lazy.read_last(validate.index(last, "last"), newest)
-    made = Worktree(workspace, chain[0], ancestors=chain[1:], turns=lazy, stored=True)
+    made = Worktree(workspace, own, ancestors=ancestors, turns=lazy, stored=True)
     made.give_window(limits)
     return Session(made)
 

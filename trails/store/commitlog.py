@@ -182,6 +182,13 @@ class RecordFiles:
             _wipe(self._old)
             self._in_use = None, self._active
 
+    def shrink(self) -> None:
+        """Give the disk back what segments that grew take, where no record waits; they grow again with what is written."""
+        if self.is_empty:
+            for segment in self._segments:
+                if segment.size > _SMALLEST:
+                    _resize(segment, _SMALLEST)
+
     def close(self) -> None:
         """Close the files; twice is allowed."""
         for segment in self._segments:

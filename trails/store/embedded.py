@@ -784,6 +784,9 @@ class EmbeddedStore(EngineReader):
                 if self._failed is None and self._has_unflushed():
                     self._flush(self._store)
                 ended_well = self._failed is None
+                if ended_well and self._files is not None:
+                    with contextlib.suppress(OSError):  # all is on disk already
+                        self._files.shrink()
             finally:
                 if self._applier is not None:
                     self._applier.end()

@@ -523,6 +523,10 @@ def test_a_fork_of_a_fork_asks_no_more_questions_than_a_fork(place: Path, monkey
         asked.clear()
         assert len(store.load("plan")) == 8
         assert asked == ["records", "turns_owned"]
+        asked.clear()
+        assert [turn.content for turn in store.load("fork-4", last=3).tail(3)] == ["y", "x", "y"]
+        assert asked[:2] == ["records", "ancestors"]
+        assert "lineage" not in asked
 
 
 def test_verify_names_a_pack_that_says_other_than_the_store_and_vacuum_makes_it_anew(place: Path) -> None:
