@@ -786,7 +786,7 @@ class EmbeddedStore(EngineReader):
                 if self._applier is not None:
                     self._applier.wait()
                 if self._failed is None and self._has_unflushed():
-                    self._flush(self._store)
+                    self._flush_at_end(self._store)
                 ended_well = self._failed is None
             finally:
                 if self._applier is not None:
@@ -795,6 +795,14 @@ class EmbeddedStore(EngineReader):
                 if ended_well and self._posted is not None:
                     self._posted.closed()
                 self._release()
+
+    def _flush_at_end(self, engine: ox.Store) -> None:
+        """Flush, or, where the log is elsewhere, let it be where these files are gone or their disk is full: all is in the log."""
+        try:
+            self._flush(engine)
+        except StoreFailed:
+            if not self._commits.is_shared:
+                raise
 
     def _drop_engine(self) -> None:
         if self._path is None:
