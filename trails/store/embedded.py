@@ -797,7 +797,7 @@ class EmbeddedStore(EngineReader):
                 self._release()
 
     def _flush_at_end(self, engine: ox.Store) -> None:
-        """Flush, or, where the log is elsewhere, let it be where these files are gone or their disk is full: all is in the log."""
+        """Flush, or, where the log is elsewhere and has all, let it be where these files are gone or their disk is full."""
         try:
             self._flush(engine)
         except StoreFailed:
