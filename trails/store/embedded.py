@@ -782,7 +782,7 @@ class EmbeddedStore(EngineReader):
                 if self._applier is not None:
                     self._applier.wait()
                 if self._failed is None and self._has_unflushed():
-                    self._flush(self._store)
+                    self._flush_at_end(self._store)
                 ended_well = self._failed is None
                 if ended_well and self._files is not None:
                     with contextlib.suppress(OSError):  # all is on disk already
@@ -794,6 +794,14 @@ class EmbeddedStore(EngineReader):
                 if ended_well and self._posted is not None:
                     self._posted.closed()
                 self._release()
+
+    def _flush_at_end(self, engine: ox.Store) -> None:
+        """Flush, or, where the log is elsewhere and has all, let it be where these files are gone or their disk is full."""
+        try:
+            self._flush(engine)
+        except StoreFailed:
+            if not self._commits.is_shared:
+                raise
 
     def _drop_engine(self) -> None:
         if self._path is None:

@@ -232,6 +232,21 @@ def test_an_index_that_is_removed_while_the_store_is_open_is_said_and_made_anew(
     again.close()
 
 
+def test_a_store_whose_index_was_removed_closes_without_a_word_since_all_is_in_the_log(
+    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(url, create=True)
+    store.commit(Change(add=[_quad(1)]))
+    other = open_store(url)
+    shutil.rmtree(tmp_path / "cache")
+    store.close()
+    other.close()
+    again = open_store(url)
+    assert again.quads((None, None, None, None)) == [_quad(1)]
+    again.close()
+    assert not caplog.text
+
+
 def test_a_cache_that_cannot_be_written_is_named(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_store(url, create=True).close()
     (tmp_path / "file").touch()
