@@ -197,6 +197,45 @@ def test_a_second_answer_is_never_given_to_the_next_session(place: Path, run: Ru
     assert all("more than the one line" in each["error"] for each in made["failed"])
 
 
+LATE = """
+import json, sys, time
+for line in sys.stdin:
+    asked = json.loads(line)
+    time.sleep(0.05)
+    print(json.dumps({"name": "turns", "value": len(asked["turns"])}), flush=True)
+    time.sleep(0.05)
+    print(json.dumps({"name": "turns", "value": 99}), flush=True)
+"""
+
+
+def test_a_line_that_comes_late_is_an_error_and_never_the_next_session_s_answer(place: Path, run: Run) -> None:
+    done = run("score", "--all", "--by", "ann", "--json", *PYTHON, LATE)
+    assert done.exit_code == 1
+    made = json.loads(done.stdout)
+    assert [(each["session"], each["value"]) for each in made["scores"]] == [("c", 1), ("a", 1)]
+    (failed,) = made["failed"]
+    assert failed["session_id"] == "b"
+    assert "more than the one line" in failed["error"]
+
+
+def test_a_program_that_reads_its_questions_late_or_without_line_ends_is_waited_for(place: Path, run: Run) -> None:
+    reads = """
+import json, os, time
+said = b""
+while more := os.read(0, 7):
+    said += more
+    try:
+        asked = json.loads(said)
+    except ValueError:
+        continue
+    os.write(1, json.dumps({"name": "turns", "value": len(asked["turns"])}).encode() + bytes([10]))
+    said = b""
+    time.sleep(0.1)
+"""
+    made = ok_json(run("score", "--all", "--by", "ann", "--json", *PYTHON, reads))
+    assert [(each["session"], each["value"]) for each in made["scores"]] == [("c", 1), ("b", 2), ("a", 1)]
+
+
 NAMING = """
 import json, sys
 late = sys.argv[1:]

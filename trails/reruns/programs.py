@@ -6,12 +6,16 @@ the first such call that is not answered yet), `{"ask": "append", "role": ..., "
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
 import shlex
 import shutil
+import struct
 import subprocess
+import sys
+import termios
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +32,7 @@ MAX_LINE: Final = 64 * 1024 * 1024
 """Bytes of a line of the program; a longer one fails the run."""
 _LOOK: Final = 100
 """Milliseconds after which a program that says nothing is looked at: it may have ended."""
+_END: Final = len(b"}\n")
 _PATIENCE: Final = 5.0
 """Seconds that a program has to end once its standard input was closed."""
 
@@ -159,7 +164,7 @@ class Pipes:
         assert process.stdin is not None  # noqa: S101 - a pipe
         self._process, self._name = process, name
         self._out, self._unread, self._is_over = process.stdout.fileno(), bytearray(), False
-        self._in = process.stdin.fileno()
+        self._in, self._was_heard = process.stdin.fileno(), False
         os.set_blocking(self._in, False)
 
     def receive(self) -> Mapping[str, Any] | None:
@@ -193,6 +198,7 @@ class Pipes:
             if self._is_over or (not self._read_on(0 if ended else _LOOK) and ended):
                 break
         size = len(self._unread) if end < 0 else end + 1
+        self._was_heard = True
         line = bytes(self._unread[:size])
         del self._unread[:size]
         return line
@@ -216,7 +222,30 @@ class Pipes:
 
         What it writes meanwhile is taken in: each would wait for the other, where both have more to say than a pipe holds.
         """
-        rest = memoryview(json.dumps(said, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+        self._write(_line(said))
+
+    def offer(self, said: Mapping[str, Any]) -> bytes:
+        """Write a line but for its end, and return that, for `conclude`, once the program has come to read the line.
+
+        What it has written by then is no answer to it: nobody can answer an object before its end. A program that was not
+        heard yet is not waited for, nor one whose system does not tell what it has read.
+        """
+        line = _line(said)
+        if not self._was_heard:
+            return line
+        self._write(line[:-_END])
+        patience = 1
+        while not self.has_more() and not self._is_over and self._process.poll() is None and _waiting(self._in):
+            self._read_on(patience)
+            patience = min(2 * patience, _LOOK)
+        return line[-_END:]
+
+    def conclude(self, end: bytes) -> None:
+        """Write the end of a line that was offered."""
+        self._write(end)
+
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(line)
         with suppress(BrokenPipeError):
             while rest:
                 pipes = {self._in: select.POLLOUT} | ({} if self._is_over else {self._out: select.POLLIN})
@@ -276,6 +305,17 @@ class Pipes:
         except BaseException:  # an interrupt while waiting
             self._process.kill()
             raise
+
+
+def _line(said: Mapping[str, Any]) -> bytes:
+    return json.dumps(said, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def _waiting(pipe: int) -> bool:
+    """Tell whether what was written to a pipe waits to be read, where the system tells it of the end that writes."""
+    if sys.platform != "linux":
+        return False
+    return bool(struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0])
 
 
 def _ready(wanted: Mapping[int, int], patience: int) -> set[int]:

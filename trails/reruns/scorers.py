@@ -1,7 +1,8 @@
 """A program as a scorer: for each session it is given a line of JSON, and answers with one, {} for no score.
 
-Answers come in the order of what was asked, so a line too many would be taken for the next session's score. Where one is
-seen, the program has failed, and is started anew.
+Answers come in the order of what was asked, so a line too many would be taken for the next session's score. So the end of a
+question is held back until the program has come to read it: what it wrote before is no answer. Then, or where two lines come
+at once, the program has failed, and is started anew.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ class ProgramScorer:
         pipes = self._pipes()
         try:
             _refuse_more(pipes)
-            pipes.send({"session": session.id, "label": session.label, "turns": [plain_turn(turn) for turn in session]})
+            turns = [plain_turn(turn) for turn in session]
+            end = pipes.offer({"session": session.id, "label": session.label, "turns": turns})
+            _refuse_more(pipes)
+            pipes.conclude(end)
             said = pipes.receive()
             if said is None:
                 pipes.end(soon=True)
