@@ -155,7 +155,8 @@ def _sums(file: SideFile, asked: _Question, only: Sequence[str] | None) -> dict[
     scope, values = "", list[str]()
     if only is not None:
         scope, values = f" AND {asked.by[0]} IN ({', '.join('?' * len(only))})", list(only)
-    again = file.ask(_AGAIN.format(scope=scope), values)
+    within = "" if only is None else _OF_SOME.format(scope=scope)
+    again = file.ask(_AGAIN.format(within=within), values)
     told_again = [dict(zip(_COLUMNS, row, strict=True)) for row in again]
     if file.ask(_MUCH.format(scope=scope), (MOST_TOKENS, *values)) or any(map(_is_much, told_again)):
         return None
@@ -178,9 +179,9 @@ _ONCE: Final = (
 _AGAIN: Final = (
     "SELECT digest, rank, home, principal, author, model, input, output, cache_read, cache_write, cost, provider, began, ended"
     " FROM calls"
-    " WHERE digest IN (SELECT digest FROM calls WHERE NOT counts)"
-    " AND digest IN (SELECT digest FROM calls WHERE 1{scope}) ORDER BY digest, rank"
+    " WHERE digest IN (SELECT digest FROM calls WHERE NOT counts){within} ORDER BY digest, rank"
 )
+_OF_SOME: Final = " AND digest IN (SELECT digest FROM calls WHERE 1{scope})"
 _COLUMNS: Final = (
     "digest", "rank", "home", "principal", "author", "model", "input", "output", "cache_read", "cache_write", "cost",
     "provider", "began", "ended",
