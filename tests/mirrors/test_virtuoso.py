@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
 import pytest
 
 from tests.mirrors.test_mirrors import compared, history
-from trails import Mirror, Repository
+from tests.support.sparql_servers import VIRTUOSO_MISSING, check_there
+from tests.support.sparql_servers import virtuoso as virtuoso_in
+from trails import Mirror, MirrorFailed, Repository
 from trails.mirrors.endpoint import Endpoint
 
 pytestmark = pytest.mark.slow
@@ -70,6 +77,31 @@ def test_a_session_of_more_rows_than_virtuoso_sorts_is_read_to_the_end(memory: R
     mirror.sync()
     report = mirror.verify()
     assert (report.ok, report.triples) == (True, len(memory.store))
+
+
+def test_virtuoso_that_is_killed_while_it_is_fed_has_all_once_it_is_fed_again(
+    memory: Repository, tmp_path: Path
+) -> None:
+    check_there("virtuoso-t", VIRTUOSO_MISSING)
+    for number in range(24):
+        with memory.session(f"s{number}") as chat:
+            for turn in range(10):
+                chat.append("user", f"Turn {turn} of {number}, the secret is 4711")
+    for moment in (0.3, 1.0):
+        with ThreadPoolExecutor(1) as pool, virtuoso_in(tmp_path / "db") as url:
+            feeding = pool.submit(Mirror(memory, url).sync)
+            time.sleep(moment)
+        with suppress(MirrorFailed):
+            feeding.result()
+    with virtuoso_in(tmp_path / "db") as url:
+        mirror = Mirror(memory, url)
+        mirror.sync()
+        assert (mirror.position, mirror.verify().ok) == (len(memory.store.log.lines()), True)
+        memory.redact_matching("secret is 4711")
+        mirror.sync()
+        assert mirror.verify().ok
+        asked = 'SELECT ?o WHERE { GRAPH ?g { ?s ?p ?o } FILTER (CONTAINS(STR(?o), "secret is")) }'
+        assert Endpoint(url).select(asked) == []
 
 
 def test_all_other_queries_of_the_catalogue_give_the_same_rows_in_virtuoso(memory: Repository, virtuoso: str) -> None:

@@ -81,8 +81,12 @@ def oxigraph(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def virtuoso(folder: Path, rows: int = 10_000) -> Iterator[str]:
-    """Run Virtuoso in a folder to be made, giving at most some rows a query; give its address, with name and password."""
-    folder.mkdir(parents=True)
+    """Run Virtuoso in a folder, giving at most some rows a query; give its address, with name and password.
+
+    It is killed at the end. In the folder of an earlier run it goes on with what that has brought to disk.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "virtuoso.lck").unlink(missing_ok=True)
     port = free_port()
     (folder / "virtuoso.ini").write_text(_VIRTUOSO.format(place=folder, sql=free_port(), port=port, rows=rows))
     command = [str(program("virtuoso-t")), "+foreground", "+configfile", str(folder / "virtuoso.ini")]
