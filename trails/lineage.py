@@ -118,16 +118,17 @@ def check_dense(session_id: str, turns: Sequence[Turn], runs: Sequence[Segment],
                 f"session {session_id!r} has two turns at index {turn.index} ({twin.iri} and {turn.iri}): two writers "
                 "raced, or the store was altered; `trails verify` names the true one, or restore from a backup"
             )
-        raise _gap(session_id, position, runs)
+        raise gap(session_id, position, runs)
     if not runs:
         return
     last = runs[-1]  # the session's own run may end early; an ancestor's may not
     expected = last.start if last.end is None or last.record.id == session_id else last.end
     if start + len(turns) < expected:
-        raise _gap(session_id, start + len(turns), runs)
+        raise gap(session_id, start + len(turns), runs)
 
 
-def _gap(session_id: str, missing: int, runs: Sequence[Segment]) -> IndexGap:
+def gap(session_id: str, missing: int, runs: Sequence[Segment]) -> IndexGap:
+    """Return the error for a turn that is missing from a transcript, which says who owns it."""
     owner = next((r.record.id for r in runs if r.start <= missing and (r.end is None or missing < r.end)), session_id)
     return IndexGap(
         f"session {session_id!r} cannot be read: turn {missing}, which {owner!r} owns, is missing; "

@@ -415,6 +415,57 @@ def test_a_missing_turn_is_a_gap_that_names_index_and_owner_and_no_shorter_trans
     assert "index-gap" in {finding.code for finding in store.verify().findings}
 
 
+def _gaps(store: Repository) -> None:
+    """Make a session of five turns without that at 2, and a fork at 3 of one of four turns that was given to one of one."""
+    for name, turns in (("holed", 5), ("long", 4), ("short", 1)):
+        session = store.create(id=name)
+        for number in range(turns):
+            session.append("user", f"{name} {number}")
+        session.persist()
+    fork = store.load("long").fork(at=3, id="fork")
+    fork.append("user", "fork 3")
+    fork.persist()
+    node = NamedNode(iris.session("fork"))
+    moved = Quad(node, vocab.PARENT_SESSION, NamedNode(iris.session("short")), vocab.CATALOG)
+    was = store.store.quads((node, vocab.PARENT_SESSION, None, vocab.CATALOG))
+    store.store.commit(Change(add=[moved], remove=[*was, *_turn_quads(store, "holed", 2)]))
+
+
+def test_a_gap_below_the_last_turns_is_an_error_as_soon_as_turns_there_are_asked_for(store: Repository) -> None:
+    _gaps(store)
+    ends = store.load("holed", last=2)
+    assert [turn.index for turn in ends.tail(2)] == [3, 4]
+    for ask in (lambda: list(ends.turns), lambda: ends.turns[2], lambda: ends.turns[0], lambda: ends.tail(4)):
+        with pytest.raises(IndexGap, match="turn 2, which 'holed' owns, is missing"):
+            ask()
+
+
+@pytest.mark.parametrize("end", [1, 2, 3])
+def test_the_beginning_of_a_session_that_lost_its_beginning_is_an_error(store: Repository, end: int) -> None:
+    _fork_chain(store)
+    node = NamedNode(iris.session("child"))
+    rows = [
+        quad
+        for each in (vocab.PARENT_SESSION, vocab.FORKED_AT_INDEX, vocab.FORK_HEAD)
+        for quad in store.store.quads((node, each, None, vocab.CATALOG))
+    ]
+    store.store.commit(Change(remove=rows))
+    with pytest.raises(IndexGap, match="turn 0, which 'child' owns, is missing"):
+        store.replay("child", up_to_index=end)
+
+
+def test_a_transcript_is_replayed_up_to_an_index_beyond_its_end(store: Repository) -> None:
+    _fork_chain(store)
+    assert [turn["content"] for turn in store.replay("child", up_to_index=9)] == ["a", "b", "d"]
+
+
+def test_branches_that_share_turns_which_are_not_there_have_no_diff(store: Repository) -> None:
+    _gaps(store)
+    for pair in (("short", "fork"), ("fork", "short")):
+        with pytest.raises(IndexGap, match=r"session 'fork' cannot be read: turn [12], which 'short' owns"):
+            store.diff(*pair)
+
+
 def test_two_turns_at_one_index_are_an_error_that_names_both(store: Repository) -> None:
     _fork_chain(store)
     graph = NamedNode(iris.session("root"))

@@ -228,6 +228,7 @@ class Reader:
             raise self.not_found(session_id)
         try:
             lineage.check_dense(session_id, turns, runs)
+            self._refuse_cut(own, len(turns), runs, up_to)
             lineage.check_fork_head(own, turns)
         except TrailsError:
             if not any(self.is_deleted(record.id) for record in chain[1:]):
@@ -255,12 +256,23 @@ class Reader:
         try:
             lineage.check_dense(session_id, tail, runs, parts[-1].end if parts else 0)
             made = Transcript(Prefix(parts), tail)
+            self._refuse_cut(own, len(made), runs, up_to)
             at = own.forked_at_index
             if at and own.fork_head and len(made) >= at and made.digest_at(at - 1) != own.fork_head:
                 lineage.check_fork_head(own, made)
         except TrailsError:  # the store says why, or that it is not so: an ancestor may have been deleted meanwhile
             return Transcript(tail=self.unpacked.turns(self.lineage(session_id), up_to))
         return made
+
+    def _refuse_cut(self, own: SessionRecord, length: int, runs: Sequence[Segment], up_to: int | None) -> None:
+        """Raise `IndexGap` where a transcript is shorter than it was asked for, and its session owns turns further on."""
+        if (
+            up_to is None
+            or length >= up_to
+            or not self.select("last_index", session=own.id, start=length, end=_OPEN_END)
+        ):
+            return
+        raise lineage.gap(own.id, length, runs)
 
     def _packed(self, runs: Sequence[Segment]) -> list[list[Part]]:
         """Return the parts of blocks that each of some runs of sessions' own begins with, as far as packs hold it."""

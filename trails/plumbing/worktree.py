@@ -20,7 +20,7 @@ from trails.integrity import digests
 from trails.integrity.leaves import Kind
 from trails.lineage import Forebear, Owner
 from trails.model import NO_FACTS, SealedTurn, SessionRecord, SystemPrompt, Turn
-from trails.plumbing import copies, leaves, quotes, settling
+from trails.plumbing import copies, leaves, quotes, settling, tails
 from trails.plumbing.draft import Draft
 from trails.plumbing.packed import Transcript, Turns
 from trails.plumbing.thread_guard import OneThread
@@ -404,11 +404,12 @@ class Worktree(Handle):
     def _moved_on(self, first: int) -> HeadConflict:
         """Return the error for a session to which another writer has added since this handle read it."""
         reader = self.workspace.reader
-        stored = reader.turns(reader.lineage(self.id)) if self.stored else []
+        runs = lineage.segments(reader.lineage(self.id)) if self.stored else []
+        length = tails.length(reader, runs)
         expected = self.turns[first - 1].digest if first else digests.GENESIS
-        actual = stored[-1].digest if stored else digests.GENESIS
+        actual = (tails.digest_at(reader, runs, length - 1) if length else None) or digests.GENESIS
         return HeadConflict(
-            f"session {self.id!r} moved on while this handle held it: its head is {actual[:16]} after {len(stored)} turns, "
+            f"session {self.id!r} moved on while this handle held it: its head is {actual[:16]} after {length} turns, "
             f"expected {expected[:16]} after {first}; nothing was written. Load it again and append there, or keep this "
             "tail with keep_as_fork()",
             expected=expected,

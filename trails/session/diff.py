@@ -131,6 +131,7 @@ def _ancestor(left: Side, right: Side) -> Ancestor | None:
     """Return where two sides last agree: as far as lineage says, then as far as digests do."""
     by_lineage = _shared_by_lineage(left, right) if left.workspace is right.workspace else 0
     if by_lineage:
+        _refuse_missing(left, right, by_lineage - 1)
         _check_fork_heads(left, right, by_lineage)
     common = _shared_by_digests(left, right, by_lineage)
     if not common:
@@ -155,6 +156,16 @@ def _shared_by_lineage(left: Side, right: Side) -> int:
         if mine.end != other.end:
             break
     return shared
+
+
+def _refuse_missing(left: Side, right: Side, index: int) -> None:
+    """Raise `IndexGap` where the last turn that two lineages share by their records is not there."""
+    if left.digest(index) is not None:
+        return
+    for side in (left, right):
+        owner = tails.owner_at(side.runs, index)
+        if owner not in (None, side.session_id) and not side.workspace.reader.owns(owner, index):
+            raise lineage.gap(side.session_id, index, side.runs)
 
 
 def _check_fork_heads(left: Side, right: Side, shared: int) -> None:

@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from errno import EDQUOT, EMFILE, ENFILE, ENOSPC
+from errno import EDQUOT, EFBIG, EMFILE, ENFILE, ENOSPC
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
@@ -145,7 +145,7 @@ def unreadable(path: Path, error: Exception) -> StoreFailed:
             f"the store {path} cannot be opened: this process has too many files open; close stores that you read no more, "
             "or raise its limit (`ulimit -n`)"
         )
-    if getattr(error, "errno", None) in (ENOSPC, EDQUOT) or "No space left on device" in f"{error}":
+    if getattr(error, "errno", None) in (ENOSPC, EDQUOT, EFBIG) or "No space left on device" in f"{error}":
         return StoreFailed(
             f"the store {path} cannot be opened: its disk is full; make room there and open it again, nothing of it is lost"
         )
