@@ -32,6 +32,7 @@ def test_every_public_class_says_itself_how_it_looks(kind: type[object]) -> None
         assert inspect.getsourcefile(inspect.unwrap(made)), "made by dataclasses"
 
 
+@pytest.mark.slow
 def test_what_stands_in_a_full_store_looks_short(memory: Repository) -> None:
     everything(memory)
     seen = 0

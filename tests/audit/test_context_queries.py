@@ -344,6 +344,7 @@ def test_a_fork_sees_nothing_of_its_parent_from_its_fork_index_on(drawn: list[Pl
         assert len(rows) == len(expected) > 0
 
 
+@pytest.mark.slow
 def test_answers_after_an_author_or_a_tool_are_those_that_reading_on_meets(drawn: list[PlainQuads]) -> None:
     ways = set()
     for plain in drawn:

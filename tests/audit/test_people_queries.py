@@ -232,6 +232,7 @@ def test_what_a_fork_inherits_and_a_summary_covers_is_a_persons_data_too(stores:
     ]
 
 
+@pytest.mark.slow
 def test_who_is_behind_what_a_run_came_to_is_behind_the_turn_that_says_it() -> None:
     with trails.open(":memory:") as store:
         store.create(id="hut", principal="ann", agent="main").persist()

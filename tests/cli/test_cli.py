@@ -870,6 +870,7 @@ def test_a_progress_bar_is_drawn_on_a_terminal_only(place: Path, run: Run) -> No
     assert (piped.returncode, piped.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 def test_a_terminal_is_told_how_far_the_first_index_of_a_large_store_is(place: Path) -> None:
     with trails.open(place, durability="process") as store:
         for number in range(1_100):

@@ -167,6 +167,7 @@ def test_a_program_that_closes_its_output_has_ended_once_its_input_does(run: Run
     assert (told["outcome"], told["agreed"]) == ("finished", 1)
 
 
+@pytest.mark.slow
 def test_a_program_may_ask_on_before_it_reads_its_answers(run: Run, place: Path, tmp_path: Path) -> None:
     with trails.open(place) as store, store.session("long") as session:
         session.append("user", "x" * 400_000)

@@ -163,7 +163,7 @@ def test_a_load_by_id_asks_no_more_than_before(memory: Repository, monkeypatch: 
 
     monkeypatch.setattr(Reader, "select", noted)
     memory.load("plan")
-    assert asked == ["lineage", "turns_wide", "facts"]
+    assert asked == ["records", "turns_wide", "facts"]
     del asked[:]
     names.record(memory.workspace, "plan")
     assert asked == ["records"]

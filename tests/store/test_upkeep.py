@@ -814,6 +814,7 @@ def test_a_store_of_format_1_that_was_killed_is_taken_as_it_is_found_which_the_u
     holds_what_was_put_in(stored, deleted=2)
 
 
+@pytest.mark.slow
 def test_an_upgrade_from_format_1_that_is_killed_anywhere_leaves_the_store_as_it_was_or_brought_up(
     tmp_path: Path, size: Size
 ) -> None:

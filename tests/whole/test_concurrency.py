@@ -153,7 +153,7 @@ class Traffic:
         return count
 
 
-def test_verifying_and_reading_while_others_write_raises_no_false_alarm(tmp_path: Path) -> None:
+def test_verifying_and_reading_while_others_write_raises_no_false_alarm(tmp_path: Path, size: Size) -> None:
     with trails.open(tmp_path / "s", create=True) as store, ThreadPoolExecutor(3) as pool:
         root = store.create(id="root")
         root.append("user", "start")
@@ -161,7 +161,7 @@ def test_verifying_and_reading_while_others_write_raises_no_false_alarm(tmp_path
         traffic = Traffic(store)
         others = [pool.submit(traffic.write, 0), pool.submit(traffic.write, 1), pool.submit(traffic.read)]
         try:
-            for _ in range(15):
+            for _ in range({"quick": 4, "all": 15, "long": 15}[size]):
                 report = store.verify()
                 assert report.ok, report.findings
         finally:

@@ -205,6 +205,7 @@ def test_vacuum_takes_removed_text_out_of_the_log_and_every_other_index_goes_on(
     third.close()
 
 
+@pytest.mark.slow
 def test_of_eight_processes_one_wins_each_round(url: str, size: Size) -> None:
     open_store(url, create=True).close()
     rounds = 2_000 if size == "long" else 100
