@@ -28,8 +28,8 @@ EXAMPLES = build/examples
 
 help:
 	@echo "make demo        install into $(VENV) and show in a minute what Trails does"
-	@echo "make test        install into $(VENV) and run the tests: a few minutes, with small figures and without the slow ones"
-	@echo "make test-all    all tests with their usual figures (some ten minutes)"
+	@echo "make test        install into $(VENV) and run the tests: with small figures and without the slow ones (five to fifteen minutes)"
+	@echo "make test-all    all tests with their usual figures (ten to thirty minutes)"
 	@echo "make long        the tests with their long figures"
 	@echo "make state-machines   10,000 random steps against a model (some minutes)"
 	@echo "make lint        style (ruff), types (mypy), layers (import-linter)"

@@ -104,10 +104,11 @@ def segments(chain: Sequence[Owner], up_to: int | None = None) -> list[Segment]:
     return runs[::-1]
 
 
-def check_dense(session_id: str, turns: Sequence[Turn], runs: Sequence[Segment], start: int = 0) -> None:
+def check_dense(session_id: str, turns: Sequence[Turn], runs: Sequence[Segment], start: int = 0, end: int = 0) -> None:
     """Accept turns in order of index if they are the whole transcript, or raise `IndexGap` at the first wrong place.
 
-    `start` is the index that they begin with, where only the end of a transcript was read.
+    `start` is the index that they begin with, where only the end of a transcript was read, and `end` the one (exclusive)
+    up to which the session is known to go.
     """
     for position, turn in enumerate(turns, start):
         if turn.index == position:
@@ -123,7 +124,7 @@ def check_dense(session_id: str, turns: Sequence[Turn], runs: Sequence[Segment],
         return
     last = runs[-1]  # the session's own run may end early; an ancestor's may not
     expected = last.start if last.end is None or last.record.id == session_id else last.end
-    if start + len(turns) < expected:
+    if start + len(turns) < max(expected, end):
         raise gap(session_id, start + len(turns), runs)
 
 

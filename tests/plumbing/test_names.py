@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from tests.support.asked import asked_from_now_on
 from tests.support.sessions import say
 from trails import InvalidInput, Repository, SessionNotFound, queries
 from trails.plumbing import names, refs
-from trails.plumbing.reader import Reader
-from trails.store.contract import Solutions
 
 MADE = "7f3a9c1e5b2d48f6a0c4e8d2b6f1a3c5"
 UUID = "9c1e5b2d-48f6-4a0c-8e8d-2b6f1a3c5d7f"
@@ -154,14 +151,7 @@ def test_a_reference_may_end_with_the_turn_whose_digest_begins_so(trips: Reposit
 
 def test_a_load_by_id_asks_no_more_than_before(memory: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     say(memory.create(id="plan"), "a")
-    asked: list[str] = []
-    select = Reader.select
-
-    def noted(self: Reader, name: str, **values: Any) -> Solutions:
-        asked.append(name)
-        return select(self, name, **values)
-
-    monkeypatch.setattr(Reader, "select", noted)
+    asked = asked_from_now_on(monkeypatch)
     memory.load("plan")
     assert asked == ["records", "turns_wide", "facts"]
     del asked[:]

@@ -188,6 +188,7 @@ def test_where_nobody_tells_which_files_are_open_closing_always_looks_for_garbag
     "error",
     [
         OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EFBIG, "File too large"),
         OSError("IO error: No space left on device: While appending to file: quads/MANIFEST-000045"),
     ],
 )

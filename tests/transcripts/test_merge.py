@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,13 +15,13 @@ from hypothesis import strategies as st
 from pyoxigraph import NamedNode
 
 import trails
+from tests.support.importing import merged_at_once
 from tests.support.machines import examples
 from tests.support.sessions import contents
 from trails import InvalidInput, Repository, iris, validate
 from trails.model import Compaction
 from trails.transcripts.formats import import_path
-from trails.transcripts.merge import _Merge, imported_id, merge
-from trails.transcripts.report import ImportReport
+from trails.transcripts.merge import imported_id, merge
 from trails.transcripts.source import Piece, SourceScore, SourceSession, SourceTurn, Transcript
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -82,21 +80,8 @@ def test_a_key_in_the_name_of_a_model_or_in_a_reason_to_stop_is_named_and_taken_
 def test_two_imports_of_the_same_at_once_make_each_fork_once(
     store: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found, both = _Merge._stored_family, threading.Barrier(2)
-
-    def slowly(self: _Merge) -> list[str]:
-        family = found(self)
-        with suppress(threading.BrokenBarrierError):
-            both.wait(0.3)  # whoever comes to it meanwhile has read as little
-        return family
-
-    monkeypatch.setattr(_Merge, "_stored_family", slowly)
-    transcript, reports = _source(_path("a", "b", "c"), _path("a", "d"), _path("a", "b", "e")), list[ImportReport]()
-    threads = [threading.Thread(target=lambda: reports.append(merge(store, transcript))) for _ in range(2)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    transcript = _source(_path("a", "b", "c"), _path("a", "d"), _path("a", "b", "e"))
+    reports = merged_at_once(monkeypatch, (store, store), transcript)
     assert sorted(report.turns_added for report in reports) == [0, 5]
     assert [problem for report in reports for problem in report.problems] == []
     assert len(store.list()) == 3

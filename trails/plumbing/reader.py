@@ -157,7 +157,7 @@ class Reader:
     def known(self, session_id: str, ancestors: Sequence[Owner]) -> tuple[SessionRecord, ...]:
         """Return the rows of a session's ancestors, read by now where they were not; as they are by now where one is gone."""
         wanted = [each.id for each in ancestors if isinstance(each, Forebear)]
-        records = self.records(wanted)
+        records = self.records(wanted)  # no question where there are none
         if len(records) < len(wanted):  # the session was detached, and an ancestor deleted
             return self.lineage(session_id)[1:]
         return tuple(records[each.id] if isinstance(each, Forebear) else each for each in ancestors)
@@ -266,13 +266,10 @@ class Reader:
 
     def _refuse_cut(self, own: SessionRecord, length: int, runs: Sequence[Segment], up_to: int | None) -> None:
         """Raise `IndexGap` where a transcript is shorter than it was asked for, and its session owns turns further on."""
-        if (
-            up_to is None
-            or length >= up_to
-            or not self.select("last_index", session=own.id, start=length, end=_OPEN_END)
-        ):
+        if up_to is None or length >= up_to:
             return
-        raise lineage.gap(own.id, length, runs)
+        if self.select("last_index", session=own.id, start=length, end=_OPEN_END):
+            raise lineage.gap(own.id, length, runs)
 
     def _packed(self, runs: Sequence[Segment]) -> list[list[Part]]:
         """Return the parts of blocks that each of some runs of sessions' own begins with, as far as packs hold it."""

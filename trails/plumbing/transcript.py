@@ -167,17 +167,11 @@ class LazyTurns(OnlyTheEnd):
                 turns += self._of(Segment(run.record, max(run.start, start), run.end), newest)
         if any(turn.old_iri for turn in turns):  # from before digests: theirs are made up from the beginning on
             return self._reader.turns(self._chain, end)[start:]
-        self._check_whole(turns, runs, start, end)
-        return turns
-
-    def _check_whole(self, turns: Sequence[Turn], runs: Sequence[Segment], start: int, end: int) -> None:
-        """Raise where one of the turns between two indices is not there: others come after, in any session's run."""
         session_id = self._chain[0].id
         if len(turns) < end - start and self._reader.is_deleted(session_id):
             raise self._reader.not_found(session_id)
-        lineage.check_dense(session_id, turns, runs, start)
-        if len(turns) < end - start:
-            raise lineage.gap(session_id, start + len(turns), runs)
+        lineage.check_dense(session_id, turns, runs, start, end)
+        return turns
 
     def _of(self, run: Segment, newest: Block | None) -> list[Turn]:
         """Return the turns of a run of one session: looked up one by one unless they are most of what it owns."""

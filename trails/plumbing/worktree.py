@@ -9,7 +9,7 @@ import secrets
 import warnings
 from collections.abc import Mapping, MutableSequence, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode, Quad
 
@@ -18,7 +18,7 @@ from trails.errors import HeadConflict, InvalidInput, PendingTurnsWarning
 from trails.handles import Handle
 from trails.integrity import digests
 from trails.integrity.leaves import Kind
-from trails.lineage import Forebear, Owner
+from trails.lineage import Owner
 from trails.model import NO_FACTS, SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.plumbing import copies, leaves, quotes, settling, tails
 from trails.plumbing.draft import Draft
@@ -102,11 +102,8 @@ class Worktree(Handle):
     @property
     def chain(self) -> tuple[SessionRecord, ...]:
         """The session's record, and those of its ancestors, the nearest first; these are read once they are asked for."""
-        if any(isinstance(each, Forebear) for each in self._ancestors):
-            known = self.workspace.reader.known(self.id, self._ancestors)
-            self._ancestors = known
-            return (self.record, *known)
-        return (self.record, *cast("tuple[SessionRecord, ...]", self._ancestors))
+        known = self._ancestors = self.workspace.reader.known(self.id, self._ancestors)
+        return (self.record, *known)
 
     @property
     def pending(self) -> int:
@@ -407,7 +404,7 @@ class Worktree(Handle):
         runs = lineage.segments(reader.lineage(self.id)) if self.stored else []
         length = tails.length(reader, runs)
         expected = self.turns[first - 1].digest if first else digests.GENESIS
-        actual = (tails.digest_at(reader, runs, length - 1) if length else None) or digests.GENESIS
+        actual = tails.digest_at(reader, runs, length - 1) or digests.GENESIS  # that of none where there is none
         return HeadConflict(
             f"session {self.id!r} moved on while this handle held it: its head is {actual[:16]} after {length} turns, "
             f"expected {expected[:16]} after {first}; nothing was written. Load it again and append there, or keep this "

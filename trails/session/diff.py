@@ -131,8 +131,11 @@ def _ancestor(left: Side, right: Side) -> Ancestor | None:
     """Return where two sides last agree: as far as lineage says, then as far as digests do."""
     by_lineage = _shared_by_lineage(left, right) if left.workspace is right.workspace else 0
     if by_lineage:
-        _refuse_missing(left, right, by_lineage - 1)
-        _check_fork_heads(left, right, by_lineage)
+        digest = left.digest(by_lineage - 1)
+        if digest is None:
+            _refuse_missing(left, right, by_lineage - 1)
+        else:
+            _check_fork_heads(left, right, by_lineage, digest)
     common = _shared_by_digests(left, right, by_lineage)
     if not common:
         return None
@@ -159,22 +162,19 @@ def _shared_by_lineage(left: Side, right: Side) -> int:
 
 
 def _refuse_missing(left: Side, right: Side, index: int) -> None:
-    """Raise `IndexGap` where the last turn that two lineages share by their records is not there."""
-    if left.digest(index) is not None:
-        return
+    """Raise `IndexGap` where the last turn that two lineages share by their records is not there; it may lack its digest."""
     for side in (left, right):
         owner = tails.owner_at(side.runs, index)
         if owner not in (None, side.session_id) and not side.workspace.reader.owns(owner, index):
             raise lineage.gap(side.session_id, index, side.runs)
 
 
-def _check_fork_heads(left: Side, right: Side, shared: int) -> None:
+def _check_fork_heads(left: Side, right: Side, shared: int, digest: str) -> None:
     """Accept a common ancestor if each fork made there noted the digest that stands there; else `IntegrityError`."""
     forks = [run.record for side in (left, right) for run in side.runs if run.record.forked_at_index == shared]
     for record in forks:
-        digest = left.digest(shared - 1)
         assert isinstance(record, SessionRecord)  # noqa: S101 - both sides have read the rows of all their sessions
-        if record.fork_head and digest and digest != record.fork_head:
+        if record.fork_head and digest != record.fork_head:
             raise IntegrityError(
                 f"session {record.id!r} was forked after turn {shared - 1} with digest {record.fork_head[:16]}..., but that "
                 f"turn now has {digest[:16]}...: the history was altered; restore the parent from an export or a backup"

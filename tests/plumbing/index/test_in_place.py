@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import trails
+from tests.support.sessions import introduce, introduced
 from trails import Repository
 from trails.plumbing.index import alone
 from trails.plumbing.index.keeper import FIGURES, PARTS
@@ -17,14 +18,7 @@ from trails.store import maintenance
 
 def fill(place: Path, *names: str) -> None:
     with trails.open(place, create=True, durability="process") as store:
-        for name in names:
-            session = store.create(id=name)
-            session.append("user", f"I am {name}")
-            session.persist()
-
-
-def told(store: Repository) -> tuple[list[str], list[str]]:
-    return [each.id for each in store.summaries()], [hit.session_id for hit in store.search("i am")]
+        introduce(store, *names)
 
 
 def in_place(store: Repository) -> list[bool]:
@@ -45,7 +39,7 @@ def test_nothing_is_copied_of_a_store_that_nobody_has_open(place: Path) -> None:
     fill(place, "a", "b")
     before = stamps(place)
     with trails.open(place, read_only=True) as view:
-        assert told(view) == (["b", "a"], ["b", "a"])
+        assert introduced(view) == (["b", "a"], ["b", "a"])
         assert in_place(view) == [True, True]
     assert stamps(place) == before
 
@@ -53,17 +47,17 @@ def test_nothing_is_copied_of_a_store_that_nobody_has_open(place: Path) -> None:
 def test_beside_a_living_owner_who_may_change_it_the_index_is_copied(place: Path) -> None:
     fill(place, "a")
     with trails.open(place, read_only=True) as view:
-        assert told(view) == (["a"], ["a"])
+        assert introduced(view) == (["a"], ["a"])
         with trails.open(place) as owner:
             view.refresh()
-            assert told(view) == (["a"], ["a"])
+            assert introduced(view) == (["a"], ["a"])
             assert in_place(view) == [False, False]
             with trails.open(place, read_only=True) as other:
-                assert told(other) == (["a"], ["a"])
+                assert introduced(other) == (["a"], ["a"])
                 assert in_place(other) == [False, False]
             owner.create(id="b").persist()
-            assert told(owner)[0] == ["b", "a"]
-            assert told(view)[0] == ["a"]
+            assert introduced(owner)[0] == ["b", "a"]
+            assert introduced(view)[0] == ["a"]
 
 
 def test_an_index_behind_the_log_is_copied_and_brought_up_to_date(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +65,7 @@ def test_an_index_behind_the_log_is_copied_and_brought_up_to_date(place: Path, m
     monkeypatch.setattr("trails.plumbing.index.keeper._SMALL", 0)  # closing leaves a little to whoever asks next
     fill(place, "b")
     with trails.open(place, read_only=True) as view:
-        assert told(view) == (["b", "a"], ["b", "a"])
+        assert introduced(view) == (["b", "a"], ["b", "a"])
         assert in_place(view) == [False, False]
 
 

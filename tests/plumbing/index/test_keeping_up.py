@@ -10,21 +10,11 @@ from typing import Any
 import pytest
 
 import trails
+from tests.support.sessions import introduce, introduced
 from trails import Repository
 from trails.plumbing.index import keeper, sidefile
 from trails.plumbing.index.keeper import PARTS, Index
 from trails.store import embedded, maintenance
-
-
-def fill(store: Repository, *names: str) -> None:
-    for name in names:
-        session = store.create(id=name)
-        session.append("user", f"I am {name}")
-        session.persist()
-
-
-def told(store: Repository) -> tuple[list[str], list[str]]:
-    return [each.id for each in store.summaries()], [hit.session_id for hit in store.search("i am")]
 
 
 def lines_in(place: Path) -> list[int]:
@@ -50,12 +40,12 @@ def test_an_owner_that_rests_brings_its_index_up_to_date_for_those_who_read(
 ) -> None:
     monkeypatch.setitem(keeper._WAITING, "resting", 4)
     with trails.open(place, create=True, durability="process") as store:
-        fill(store, "a", "b")  # two lines each: it is made, and it grows
+        introduce(store, "a", "b")  # two lines each: it is made, and it grows
         kept_up(store, resting=True)
         assert lines_in(place) == [4, 4]
         with trails.open(place, read_only=True) as view:
             not_anew(monkeypatch)
-            assert told(view) == (["b", "a"], ["b", "a"])
+            assert introduced(view) == (["b", "a"], ["b", "a"])
 
 
 def test_few_lines_are_left_to_those_who_ask_and_more_while_the_owner_is_busy(
@@ -63,13 +53,13 @@ def test_few_lines_are_left_to_those_who_ask_and_more_while_the_owner_is_busy(
 ) -> None:
     monkeypatch.setattr(keeper, "_WAITING", {"resting": 4, "busy": 6})
     with trails.open(place, create=True, durability="process") as store:
-        fill(store, "a")
+        introduce(store, "a")
         kept_up(store, resting=True)
         assert lines_in(place) == [0, 0]
-        fill(store, "b")
+        introduce(store, "b")
         kept_up(store, resting=False)
         assert lines_in(place) == [0, 0]
-        fill(store, "c")
+        introduce(store, "c")
         kept_up(store, resting=False)
         assert lines_in(place) == [6, 6]
 
@@ -81,7 +71,7 @@ def test_the_store_tells_its_index_when_nothing_was_written_for_a_while(
     monkeypatch.setattr(embedded, "_REST", 0.01)
     monkeypatch.setattr(Index, "keep_up", lambda self, *, resting: told_of.set() if resting else None)
     with trails.open(place, create=True, durability="process") as store:
-        fill(store, "a")
+        introduce(store, "a")
         assert told_of.wait(10)
 
 
@@ -89,36 +79,36 @@ def test_a_view_that_is_older_than_the_index_reads_only_what_differs(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with trails.open(place, create=True, durability="process") as store:
-        fill(store, "a", "b")
+        introduce(store, "a", "b")
         with trails.open(place, read_only=True) as view:
-            fill(store, "c")
+            introduce(store, "c")
             a = store.load("a")
             a.append("assistant", "and I am more")
             a.persist()
-            assert told(store) == (["c", "b", "a"], ["a", "c", "b", "a"])
+            assert introduced(store) == (["c", "b", "a"], ["a", "c", "b", "a"])
             not_anew(monkeypatch)
-            assert told(view) == (["b", "a"], ["b", "a"])
+            assert introduced(view) == (["b", "a"], ["b", "a"])
             view.refresh()
-            assert told(view) == (["c", "b", "a"], ["a", "c", "b", "a"])
+            assert introduced(view) == (["c", "b", "a"], ["a", "c", "b", "a"])
 
 
 def test_a_view_of_what_was_redacted_since_shows_its_own_moment(place: Path) -> None:
     with trails.open(place, create=True, durability="process") as store:
-        fill(store, "a", "b")
+        introduce(store, "a", "b")
         with trails.open(place, read_only=True) as view:
             store.redact("a", 0)
-            assert told(store) == (["b", "a"], ["b"])
-            assert told(view) == (["b", "a"], ["b", "a"])
+            assert introduced(store) == (["b", "a"], ["b"])
+            assert introduced(view) == (["b", "a"], ["b", "a"])
             view.refresh()
-            assert told(view) == (["b", "a"], ["b"])
+            assert introduced(view) == (["b", "a"], ["b"])
 
 
 def test_a_reader_waits_for_an_owner_that_is_just_writing_the_index(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with trails.open(place, create=True, durability="process") as store:
-        fill(store, "a")
-        told(store)
+        introduce(store, "a")
+        introduced(store)
         index = store.workspace.index
         for part in PARTS:
             index._opened(part).break_seal()
@@ -130,16 +120,16 @@ def test_a_reader_waits_for_an_owner_that_is_just_writing_the_index(
         monkeypatch.setattr(sidefile, "sleep", meanwhile)
         with trails.open(place, read_only=True) as view:
             not_anew(monkeypatch)
-            assert told(view) == (["a"], ["a"])
+            assert introduced(view) == (["a"], ["a"])
 
 
-@pytest.mark.parametrize("writes", [None, lambda store: fill(store, "b")])
+@pytest.mark.parametrize("writes", [None, lambda store: introduce(store, "b")])
 def test_nothing_is_brought_up_once_the_store_is_closed(
     place: Path, writes: Callable[[Repository], Any] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(keeper._WAITING, "resting", 0)
     with trails.open(place, create=True, durability="process") as store:
-        fill(store, "a")
+        introduce(store, "a")
         if writes is not None:
             writes(store)
         index = store.workspace.index

@@ -13,6 +13,7 @@ import pytest
 from pyoxigraph import NamedNode, Quad
 
 import trails
+from tests.support.asked import asked_from_now_on
 from tests.support.terminals import environment
 from trails import Repository, Session, Turn, vocab
 from trails.errors import IndexGap, StoreFailed
@@ -509,14 +510,7 @@ def test_a_fork_of_a_fork_asks_no_more_questions_than_a_fork(place: Path, monkey
         fork = store.load("plan")
         for depth in range(5):
             fork = say(fork.fork(id=f"fork-{depth}"), "x", "y")
-    asked: list[str] = []
-    select = Reader.select
-
-    def noted(reader: Reader, name: str, **values: object) -> Solutions:
-        asked.append(name)
-        return select(reader, name, **values)
-
-    monkeypatch.setattr(Reader, "select", noted)
+    asked = asked_from_now_on(monkeypatch)
     with trails.open(place) as store:
         assert len(store.load("fork-4")) == 18
         assert asked == ["records", "ancestors", "turns_of_all"]

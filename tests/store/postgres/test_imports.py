@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
-from contextlib import suppress
 
 import pytest
 
 import trails
+from tests.support.importing import merged_at_once
 from tests.support.machines import Size
 from trails import StoreFailed
 from trails.store.postgres import log as postgres_log
-from trails.transcripts.merge import _Merge, merge
-from trails.transcripts.report import ImportReport
+from trails.transcripts.merge import merge
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
 
 _IMPORTING = """
@@ -42,26 +40,9 @@ def transcript(sessions: int, *, but: str = "") -> Transcript:
 
 
 def test_two_stores_that_import_the_same_at_once_make_each_fork_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, both = _Merge._stored_family, threading.Barrier(2)
-
-    def slowly(self: _Merge) -> list[str]:
-        family = found(self)
-        with suppress(threading.BrokenBarrierError):
-            both.wait(0.3)  # whoever comes to it meanwhile has read as little
-        return family
-
     with trails.open(url, create=True) as first, trails.open(url) as second:
         merge(first, transcript(1, but="d"))
-        monkeypatch.setattr(_Merge, "_stored_family", slowly)
-        reports = list[ImportReport]()
-        threads = [
-            threading.Thread(target=lambda store=store: reports.append(merge(store, transcript(1))))
-            for store in (first, second)
-        ]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        reports = merged_at_once(monkeypatch, (first, second), transcript(1))
         assert sorted(report.turns_added for report in reports) == [0, 1]
         assert [problem for report in reports for problem in report.problems] == []
         assert len(first.list(fresh=True)) == len(second.list(fresh=True)) == 4

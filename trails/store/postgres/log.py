@@ -112,14 +112,8 @@ class PostgresLog:
     def append(self, waiting: Sequence[Waiting], index: LogIndex) -> Batch:
         """Log what waits, in one transaction; what cannot be logged because the server is away, is told so."""
         attempt = _Attempt(waiting)
-        batch = index.new_batch()
         try:
-
-            def work() -> None:
-                nonlocal batch
-                batch = self._log_batch(attempt, index)
-
-            server.patiently(work)
+            batch = server.patiently(partial(self._log_batch, attempt, index))
         except StoreFailed as error:
             for each in attempt.begin():
                 each.error, each.done = error, True
@@ -244,9 +238,6 @@ class PostgresLog:
             if reached >= head.number:
                 return news, head.erased
 
-    def _bring_in(self, index: LogIndex) -> None:
-        self._catch_up(index)
-
     def _goes_on(self, index: LogIndex, number: int, digest: bytes) -> None:
         """Note, before the index gets it, where the log is."""
         if number != index.number:
@@ -365,15 +356,8 @@ class PostgresLog:
                 self._server.let_go_of(name)
 
     def _hold(self, index: LogIndex, name: str) -> bool:
-        held = False
-
-        def work() -> None:
-            nonlocal held
-            held = self._server.hold(name)
-
         with index.writing():  # for a moment: other threads go on committing while this one waits
-            server.patiently(work)
-        return held
+            return server.patiently(partial(self._server.hold, name))
 
     # --- snapshots
 
@@ -424,7 +408,7 @@ class PostgresLog:
     def snapshot(self, index: LogIndex) -> int:
         """Keep a snapshot in the database now; return the number of its last record."""
         with index.writing():
-            server.patiently(partial(self._bring_in, index))
+            server.patiently(partial(self._catch_up, index))
             number, parts = self._taken(index)
             self._server.keep_snapshot(number, parts)
             self._snapshot_at = number
@@ -527,7 +511,7 @@ class PostgresLog:
         for thread in (self._follower, self._snapshots):
             if thread is not None and thread is not threading.current_thread():
                 thread.join(5.0)
-        self._unwanted.set()
+        self._unwanted.set()  # a snapshot that takes longer than that is given up
         if self._snapshots is not None:
             self._snapshots.join(5.0)
         if not self._is_in_doubt and not self._is_thrown_away and self._server.is_connected:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from datetime import datetime
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from uuid import uuid4
 
 from trails.errors import InvalidInput, StoreFailed
@@ -42,6 +42,9 @@ _STEP: Final = 500
 """Records that are looked through at once."""
 PART: Final = 1 << 20
 """Bytes of one part of a snapshot."""
+_IN_USE: Final = "in use"
+"""The name that every process which has a store open holds in it, with the others."""
+_Done = TypeVar("_Done")
 
 
 class Unreachable(StoreFailed):
@@ -130,12 +133,7 @@ class Server:
 
     def _tell_in_use(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         with contextlib.suppress(self._driver.Error):  # not every server that speaks this protocol has such locks
-            connection.execute(statements.IN_USE, (self._key,))
-
-    @property
-    def _key(self) -> int:
-        """The number that stands for the store among what locks may be of."""
-        return int.from_bytes(bytes.fromhex(self.id)[:8], signed=True)
+            connection.execute(statements.IN_USE, (self._key_of(_IN_USE),))
 
     def hold(self, name: str) -> bool:
         """Hold a name within the store, until `let_go_of` or the end of this connection; False where another connection does."""
@@ -151,6 +149,7 @@ class Server:
             connection.execute(statements.LET_GO, (self._key_of(name),))
 
     def _key_of(self, name: str) -> int:
+        """Return the number that stands for a name within the store, among what locks may be of."""
         return int.from_bytes(hashlib.sha256(f"{self.id} {name}".encode()).digest()[:8], signed=True)
 
     def settings(self) -> Settings:
@@ -294,7 +293,7 @@ class Server:
         try:
             with connection.transaction():
                 connection.execute(patience)
-                connection.execute(alone, (self._key,))
+                connection.execute(alone, (self._key_of(_IN_USE),))
         except self._driver.errors.LockNotAvailable:
             raise StoreFailed(
                 f"{self.address.shown} is open in another process: a copy into it goes on, or somebody begins to write there; "
@@ -312,7 +311,10 @@ class Server:
         with self._asked() as connection, connection.transaction():
             self._put_snapshot(connection, number, parts)
             head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
-            if head.erased > number or connection.execute(statements.ERASED_SINCE, (self.id, number)).fetchone():
+            if (
+                head.erased > number
+                or connection.execute(statements.ERASED_SINCE, (self.id, number, ERASES)).fetchone()
+            ):
                 self._put_snapshot(connection, number, ())
 
     def _put_snapshot(self, connection: Any, number: int, parts: Iterable[bytes]) -> None:
@@ -492,13 +494,13 @@ class Again(StoreFailed):
     """The server could not put this transaction in order with others (40001): nothing was written."""
 
 
-def patiently(work: Callable[[], None]) -> None:
-    """Do something again while the server cannot be reached, for `PATIENCE` seconds; then raise what it raised."""
+def patiently(work: Callable[[], _Done]) -> _Done:
+    """Return what comes of something that is done again while the server cannot be reached, for `PATIENCE` seconds; then
+    raise what it raised."""
     end, pause = time.monotonic() + PATIENCE, 0.05
     while True:
         try:
-            work()
-            return
+            return work()
         except (Unreachable, Again):
             if time.monotonic() > end:
                 raise

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from trails.store.frames import ERASES
-
 FORMAT: Final = 1
 """The format of the tables that this version reads and writes."""
 
@@ -96,8 +94,7 @@ ADD_PART: Final = """INSERT INTO trails_snapshots (store, number, part, data) VA
     ON CONFLICT (store, number, part) DO NOTHING"""
 DROP_SNAPSHOTS: Final = """DELETE FROM trails_snapshots
     WHERE store = %s AND (number <= %s OR number > (SELECT head FROM trails_stores WHERE id = %s))"""
-ERASED_SINCE: Final = f"""SELECT 1 FROM trails_records
-    WHERE store = %s AND number > %s AND flags & {ERASES} <> 0 LIMIT 1"""  # noqa: S608 - a constant
+ERASED_SINCE: Final = "SELECT 1 FROM trails_records WHERE store = %s AND number > %s AND flags & %s <> 0 LIMIT 1"
 REWRITE: Final = "UPDATE trails_records SET body = %s, rewritten = %s WHERE store = %s AND number = %s"
 TRY_REWRITING: Final = "UPDATE trails_records SET body = body, rewritten = rewritten WHERE store = %s AND number = 0"
 RID: Final = "UPDATE trails_stores SET due = 0 WHERE id = %s AND due <= %s"
