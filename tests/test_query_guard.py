@@ -311,13 +311,13 @@ def test_ctrl_c_ends_a_command_whose_query_gives_no_row(tmp_path: Path) -> None:
             session.append("user", str(number))
         session.persist()
     command = [sys.executable, "-m", "trails", "query", "--store", str(tmp_path / "s.trails"), _ENDLESS]
-    running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        _wait_for_thread(running.pid)
-        running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=30)
-    finally:
-        running.kill()
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            _wait_for_thread(running.pid)
+            running.send_signal(signal.SIGINT)
+            out, err = running.communicate(timeout=30)
+        finally:
+            running.kill()
     assert (running.returncode, out, err.strip()) == (130, "", "error: interrupted")
 
 
@@ -326,9 +326,10 @@ def _wait_for_thread(pid: int) -> None:
     tasks = Path(f"/proc/{pid}/task")
     for _ in range(600):
         for task in tasks.iterdir():
-            ticks = int((task / "stat").read_text().rpartition(")")[2].split()[11])
-            if task.name != str(pid) and ticks > 20:
-                return
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that ended meanwhile
+                ticks = int((task / "stat").read_text().rpartition(")")[2].split()[11])
+                if task.name != str(pid) and ticks > 20:
+                    return
         time.sleep(0.1)
     raise AssertionError("the query never began")
 
