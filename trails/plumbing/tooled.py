@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final, NamedTuple
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 import pyoxigraph as ox
 
@@ -69,8 +70,9 @@ def _is_answered(workspace: Workspace, call: str) -> bool:
 def _left_open(file: SideFile, only: Sequence[str] | None) -> list[tuple[str, _Call]] | None:
     """Return the calls that stay open in transcripts, by the session's IRI and place; None for a lineage that is not whole."""
     sessions = figured.lineages(file)
-    wanted = sorted(sessions if only is None else {each for each in only if each in sessions}, key=iris.session)
-    owned = _Owned(file, sessions, every=only is None)
+    asked = _suspects(file, sessions) if only is None else {each for each in only if each in sessions}
+    wanted = sorted(asked, key=iris.session)
+    owned = _Owned(file, sessions, every=2 * len(wanted) > len(sessions))
     found = list[tuple[str, _Call]]()
     for session_id in wanted:
         segments = figured.segments(sessions, session_id)
@@ -80,6 +82,18 @@ def _left_open(file: SideFile, only: Sequence[str] | None) -> list[tuple[str, _C
         calls = _open_in([owned.below(owner, end) for owner, end in segments])
         found += ((own, call) for call in sorted(calls, key=lambda call: (call.at, call.iri)))
     return found
+
+
+def _suspects(file: SideFile, sessions: Mapping[str, figured.Session]) -> set[str]:
+    """Return the sessions that may leave a call open: all but roots that ask for each id at one place and answer it later."""
+    calls = file.ask("SELECT session, id, place FROM tool_calls")
+    last = {(number, call_id): at for number, call_id, at in calls}
+    answers = file.each("SELECT session, id, place FROM tool_answers")
+    closed = {(number, call_id) for number, call_id, at in answers if last.get((number, call_id), at) < at}
+    found = {number for number, _ in last.keys() - closed}
+    found |= {number for number, call_id, at in calls if last[number, call_id] != at}
+    forked = {name for name, each in sessions.items() if each.parent is not None or each.starts_at}
+    return forked | {name for name, each in sessions.items() if each.number in found}
 
 
 def _open_in(transcript: Iterable[_Own]) -> list[_Call]:
@@ -100,6 +114,7 @@ class _Owned:
     def __init__(self, file: SideFile, sessions: Mapping[str, figured.Session], *, every: bool) -> None:
         self._file = file
         self._numbers = {session.number: session_id for session_id, session in sessions.items()}
+        self._starts = {session.number: session.starts_at for session in sessions.values()}
         self._sessions = sessions
         self._known: dict[str, _Own] = {}
         self._every = every
@@ -122,14 +137,13 @@ class _Owned:
         return self._known.setdefault(session_id, _Own())
 
     def _take(self, where: str, values: tuple[int, ...]) -> None:
-        starts = {session.number: session.starts_at for session in self._sessions.values()}
         for number, at, call_id, name, call in self._file.ask(_CALLS + where, values):
-            if at >= starts[number]:
+            if at >= self._starts[number]:
                 session_id = self._numbers[number]
                 made = _Call(at, call_id, name, figures.whole(iris.session(session_id), call))
                 self._known.setdefault(session_id, _Own()).calls.append(made)
         for number, at, call_id in self._file.ask(_ANSWERS + where, values):
-            if at >= starts[number]:
+            if at >= self._starts[number]:
                 self._known.setdefault(self._numbers[number], _Own()).answers.append(_Answer(at, call_id))
 
 
@@ -150,7 +164,7 @@ def unanswered_calls(workspace: Workspace, given: Terms) -> list[Row] | None:
         if call.name is None:
             return None
         node, graph = ox.NamedNode(call.iri), ox.NamedNode(session)
-        if only is not None and _is_answered(workspace, call.iri):
+        if _is_answered(workspace, call.iri):  # by a turn of another session
             continue
         for quad in workspace.store.quads((node, vocab.ARGUMENTS, None, graph)):
             told = (vocab.integer(call.at), ox.Literal(call.name), quad.object)
@@ -159,34 +173,36 @@ def unanswered_calls(workspace: Workspace, given: Terms) -> list[Row] | None:
 
 
 def _unanswered(file: SideFile, only: Sequence[str] | None) -> list[tuple[str, _Call]]:
-    """Return calls by the session's IRI and place: of all sessions those that nobody answers, of some all that they ask."""
-    sessions = dict(file.ask("SELECT number, id FROM sessions"))
-    numbers = {session_id: number for number, session_id in sessions.items()}
+    """Return calls by the session's IRI and place: of all sessions those that none of them answers, of some all that they ask."""
+    own = {number: iris.session(session_id) for number, session_id in file.ask("SELECT number, id FROM sessions")}
     if only is None:
-        answered = {
-            figures.whole(iris.session(sessions[number]), call)
-            for number, call in file.each("SELECT session, call FROM tool_answers WHERE call IS NOT NULL")
-        }
-        rows = list(file.each(_CALLS))
+        left = set(file.each("SELECT session, call FROM tool_calls"))
+        left -= set(file.each("SELECT session, call FROM tool_answers"))
+        rows = [row for row in _calls_of(file, {number for number, _ in left}, own) if (row[0], row[4]) in left]
     else:
-        answered = set()
-        asked = [numbers[session_id] for session_id in only if session_id in numbers]
-        rows = [row for number in asked for row in file.ask(_CALLS + " WHERE session = ?", (number,))]
-    own = {number: iris.session(session_id) for number, session_id in sessions.items()}
+        wanted = set(map(iris.session, only))
+        rows = list(_calls_of(file, {number for number, iri in own.items() if iri in wanted}, own))
     found = [
         (own[number], _Call(at, call_id, name, figures.whole(own[number], call)))
         for number, at, call_id, name, call in rows
     ]
-    left = [(session, call) for session, call in found if call.iri not in answered]
-    return sorted(left, key=lambda each: (each[0], each[1].at, each[1].iri))
+    return sorted(found, key=lambda each: (each[0], each[1].at, each[1].iri))
+
+
+def _calls_of(file: SideFile, numbers: Collection[int], own: Mapping[int, str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the calls of sessions: one look at all calls, where they are of most sessions."""
+    if 2 * len(numbers) > len(own):
+        yield from (row for row in file.each(_CALLS) if row[0] in numbers)
+        return
+    for number in numbers:
+        yield from file.ask(_CALLS + " WHERE session = ?", (number,))
 
 
 # --- how long tools took
 
 
-@dataclass(slots=True)
-class _Told:
-    """What is told of one answer, by the turn that brought it and its copies."""
+class _Told(NamedTuple):
+    """What is told of one answer by a turn that brought it: for whom, by which tool, and how it came out."""
 
     whom: str
     name: str
@@ -195,14 +211,11 @@ class _Told:
     began: int | None
     ended: int | None
 
-    def also(self, other: _Told) -> None:
-        self.whom, self.name = min(self.whom, other.whom), max(self.name, other.name)
-        self.failed, self.refused = max(self.failed, other.failed), max(self.refused, other.refused)
-        self.began, self.ended = _least(self.began, other.began), _least(self.ended, other.ended)
-
-
-def _least(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else min(one, other)
+    def and_by(self, other: _Told) -> _Told:
+        """Return what a turn and a copy of it tell together."""
+        whom, name = min(self.whom, other.whom), max(self.name, other.name)
+        failed, refused = max(self.failed, other.failed), max(self.refused, other.refused)
+        return _Told(whom, name, failed, refused, _least(self.began, other.began), _least(self.ended, other.ended))
 
 
 @dataclass(slots=True)
@@ -228,37 +241,63 @@ class _Sum:
         return ox.Literal(validate.decimal(Decimal(self.took).scaleb(-6)), datatype=vocab.DECIMAL)
 
 
+def _least(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else min(one, other)
+
+
 def tool_time(workspace: Workspace, given: Terms) -> list[Row] | None:
     """Return the rows of `tool-time`: an answer counts once, by the digest of the first turn that brought it."""
-    told = workspace.index.figures(lambda file: list(_told(file)))
-    answers = dict[tuple[bytes, str], _Told]()
-    for digest, call_id, each in told:
-        if each is None:
-            return None
-        first = answers.setdefault((digest, call_id), each)
-        if first is not each:
-            first.also(each)
-    wanted = given["principal"]
+    told = workspace.index.figures(_told)
+    if told is None:
+        return None
     sums: dict[tuple[str, str], _Sum] = defaultdict(_Sum)
-    for each in answers.values():
+    for each in told:
         sums[each.whom[1:], each.name].add(each)
+    wanted = given["principal"]
     rows = list[Row]()
-    for (whom, name), found in sorted(sums.items(), key=lambda each: each[0]):
-        if wanted is None or ox.NamedNode(whom) in wanted:
+    for (principal, name), found in sorted(sums.items(), key=lambda each: each[0]):
+        whom = ox.NamedNode(principal)
+        if wanted is None or whom in wanted:
             counts = map(vocab.integer, (found.answers, found.failed, found.refused, found.timed))
-            rows.append((ox.NamedNode(whom), ox.Literal(name), *counts, found.seconds()))
+            rows.append((whom, ox.Literal(name), *counts, found.seconds()))
     return rows
 
 
-def _told(file: SideFile) -> Iterator[tuple[bytes, str, _Told | None]]:
-    """Yield each answer by its digest and call id; with None where the figures do not know how its tool is called."""
+def _told(file: SideFile) -> list[_Told] | None:
+    """Return what is told of each answer; None where the figures do not know how a tool is called."""
     own = {number: iris.session(session_id) for number, session_id in file.ask("SELECT number, id FROM sessions")}
     owners = {number: iris.principal(name) for number, name in file.ask("SELECT number, principal FROM sessions")}
-    names = {figures.whole(own[number], call): name for number, name, call in file.each(_NAMES)}
+    names = _Names(file, own)
+    told = dict[tuple[bytes, str], _Told]()
     for number, digest, call_id, rank, failed, refused, began, ended, call in file.each(_BROUGHT):
-        name = "" if call is None else names.get(figures.whole(own[number], call), "")
-        told = None if name is None else _Told(f"{rank}{owners[number]}", name, failed, refused, began, ended)
-        yield digest, call_id, told
+        name = "" if call is None else names.of(number, call)
+        if name is None:
+            return None
+        one = _Told(f"{rank}{owners[number]}", name, failed, refused, began, ended)
+        before = told.setdefault((digest, call_id), one)
+        if before is not one:
+            told[digest, call_id] = before.and_by(one)
+    return list(told.values())
+
+
+class _Names:
+    """The names of the tools that calls are of: most are asked for by a turn of the same session."""
+
+    def __init__(self, file: SideFile, own: Mapping[int, str]) -> None:
+        self._own = own
+        self._here: dict[tuple[int, str], str | None] = {
+            (number, call): name for number, name, call in file.each(_NAMES)
+        }
+
+    def of(self, number: int, call: str) -> str | None:
+        """Return the name that a call has, as it is kept with a session; empty where the call is not known."""
+        if (number, call) in self._here:
+            return self._here[number, call]
+        return self._anywhere.get(figures.whole(self._own[number], call), "")
+
+    @cached_property
+    def _anywhere(self) -> dict[str, str | None]:
+        return {figures.whole(self._own[number], call): name for (number, call), name in self._here.items()}
 
 
 _NAMES: Final = "SELECT session, name, call FROM tool_calls"

@@ -107,6 +107,17 @@ def test_a_result_answers_the_latest_call_with_its_id_before_it_on_its_own_branc
     assert rows == [("chat", 0, True)]
 
 
+def test_what_is_answered_before_it_is_asked_stays_open(memory: Repository) -> None:
+    chat = memory.create(id="chat", principal="alice")
+    chat.append("tool", "so", tool_results=[{"call_id": "k"}], time=START)
+    chat.append("assistant", "", tool_calls=[{"id": "k", "name": "bash", "arguments": {}}], time=START)
+    chat.persist()
+    memory.summaries()
+    found = told(memory, "open-tool-calls")
+    assert found is not None
+    assert [(row["session"][-4:], row["index"]) for row in found.to_dicts()] == [("chat", 1)]
+
+
 def test_what_no_branch_answers_is_told_with_its_arguments(memory: Repository) -> None:
     chat = memory.create(id="chat")
     chat.append("assistant", "", tool_calls=[{"id": "k", "name": "bash", "arguments": {"n": 1}}], time=START)
@@ -122,6 +133,33 @@ def test_what_no_branch_answers_is_told_with_its_arguments(memory: Repository) -
     found = told(memory, "unanswered-tool-calls")
     assert found is not None
     assert "2" not in [str(row["arguments"]) for row in found.to_dicts()]
+
+
+def test_who_asks_for_most_sessions_is_told_of_these_alone(memory: Repository) -> None:
+    for name in ("a", "b", "c"):
+        chat = memory.create(id=name)
+        chat.append("assistant", "", tool_calls=[{"id": "k", "name": name, "arguments": {}}], time=START)
+        chat.persist()
+    memory.summaries()
+    found = told(memory, "unanswered-tool-calls", session=["a", "c"])
+    assert found is not None
+    assert [row["name"] for row in found.to_dicts()] == ["a", "c"]
+
+
+def test_a_tool_is_known_by_name_where_a_fork_answers_what_its_parent_asked(memory: Repository) -> None:
+    chat = memory.create(id="chat", principal="alice")
+    chat.append("assistant", "", tool_calls=[{"id": "k", "name": "bash", "arguments": {}}], time=START)
+    chat.persist()
+    fork = chat.fork(id="fork")
+    fork.append("tool", "so", tool_results=[{"call_id": "k"}], time=START)
+    fork.persist()
+    memory.summaries()
+    found = told(memory, "tool-time")
+    assert found is not None
+    assert [(row["tool"], row["answers"]) for row in found.to_dicts()] == [("bash", 1)]
+    open_still = told(memory, "unanswered-tool-calls")
+    assert open_still is not None
+    assert open_still.to_dicts() == []
 
 
 def test_a_tool_counts_once_with_its_seconds_however_often_its_answer_was_copied(memory: Repository) -> None:
