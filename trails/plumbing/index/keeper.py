@@ -443,11 +443,13 @@ class Index:
             return list(self._files)
 
     def held(self, part: Part, ask: Callable[[SideFile], _Answer]) -> _Answer:
-        """Return what a function finds in a file, brought up to date, while nobody commits."""
+        """Return what a function finds in a file, brought up to date, while nobody commits; all bytes of it are read before."""
         self._store.quads(_NOTHING)
         with self._lock:
-            if self._opened(part).is_in_place:
+            if (file := self._opened(part)).is_in_place:
                 self._copy(part)  # its owner may commit all the same
+            elif not file.is_whole():
+                file.empty()
             return at_one_moment(self._store, lambda: ask(self._up_to_date(part)))
 
     @contextmanager

@@ -2,8 +2,19 @@
 
 A file without its seal, or with other bytes than that says, is thrown away and begun anew: so a kill at any point, a bit
 that flipped, a file of another version and one that was put in its place cost time, and never a wrong answer. So no
-journal is kept on disk and nothing is synced: what a power cut leaves is not what was sealed. The one exception is an
-erasure, which is synced before it is acknowledged.
+journal is kept on disk and nothing is synced while it is written: what a power cut leaves is not what was sealed. Only an
+erasure is synced before it is acknowledged.
+
+A great file is not read whole by everyone who opens it. Its seal has a witness, too: which file it was, and when it was
+changed last. Where it still is that one and was not changed since, its bytes are those that were summed up. It is the system
+that writes down when a file was changed (`ctime`), and no program can put that back: bytes that flipped, an older file and
+another store's show whatever times they are given.
+
+- So that a change in the same tick of the file system's clock shows, too, a file is summed up once that clock has moved on
+  from its last change. Where it does not within a moment, as where it counts in seconds, there is no witness.
+- So that it holds after a power cut, the file is synced before its seal is written.
+- A copy is another file. What has no true witness is read whole, until its owner has had it open and seals it anew.
+- Only bits that the disk flips by itself do not show: `verify` and `doctor` always read all of a file.
 
 While a file is open, what others do to it shows in its size and times: it is then begun anew, too.
 
@@ -38,6 +49,13 @@ _PAUSE: Final = 0.02
 """Seconds between two looks at a file that its owner may be writing, which takes it some milliseconds as a rule."""
 _SUMS: Final = 3
 """How much of a seal is about the file's bytes."""
+_PLACES: Final = 6
+"""How much of a seal comes before its witness."""
+READ_WHOLE: Final = 4 << 20
+"""Bytes up to which a file is always summed up, in some milliseconds; a greater one only where its seal has no true witness."""
+_TICKS: Final = 10
+_TICK: Final = 0.004
+"""Seconds between two looks at the file system's clock, most of which move on every one to ten milliseconds."""
 _SETTINGS: Final = (
     "PRAGMA journal_mode = MEMORY",
     "PRAGMA synchronous = OFF",
@@ -87,7 +105,7 @@ class SideFile:
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             self._stamp = _stamp_of(path)
-            if self._stamp is not None and _is_as_sealed(path):
+            if self._stamp is not None and (_has_witness(path) or _is_as_sealed(path)):
                 self._sealed = True
                 return _connected(str(path))
             _thrown_away(path)
@@ -140,7 +158,7 @@ class SideFile:
         if self._at is None or sealed_place(path) != self._at:
             return None
         stamp = _stamp_of(path)
-        if stamp is None or not _is_as_sealed(path):
+        if stamp is None or not (_has_witness(path) or _is_as_sealed(path)):
             return None
         seen = _Seen(path, stamp, read_plain(_seal_name(path)))
         made = _opened(f"{path.absolute().as_uri()}?immutable=1", uri=True)
@@ -217,7 +235,7 @@ class SideFile:
             self._sealed = False
 
     def seal(self, *, most: int | None = None, sync: bool = False) -> None:
-        """Write down which bytes are right; not for a file of more than `most` bytes: that is done at the end, by `close`.
+        """Write down which bytes are right. With `most` not for a file of more bytes, and without a witness: `close` does that.
 
         With `sync` what is in the file is on disk when this returns.
         """
@@ -226,14 +244,21 @@ class SideFile:
             return
         if sync:
             _synced(path)
-        if self._sealed or (most is not None and self._stamp.size > most):
+        if most is not None and (self._sealed or self._stamp.size > most):
             return
-        new = path.with_suffix(".seal.new")
+        if self._sealed and (self._stamp.size <= READ_WHOLE or _has_witness(path)):
+            return
+        new = _new_seal_name(path)
         new.touch(mode=0o600)
-        new.write_text(json.dumps([*_sums(*_sum_of(path)), *self.place]), encoding="ascii")
+        witness = _witness_of(path) if most is None else []
+        new.write_text(json.dumps([*_sums(*_sum_of(path)), *self.place, *witness]), encoding="ascii")
         self._refuse_changed()
         new.rename(_seal_name(path))
         self._sealed = True
+
+    def is_whole(self) -> bool:
+        """Tell whether all bytes on disk are those that were sealed, whatever the witness says; true where none are sealed."""
+        return self._path is None or not self._sealed or _is_as_sealed(self._path)
 
     def empty(self) -> None:
         """Throw away all that is in the file, and the file; nothing of it is left on disk by any name."""
@@ -304,6 +329,11 @@ class _Stamp(NamedTuple):
     written: int
     changed: int
 
+    @property
+    def lasting(self) -> tuple[int, int, int]:
+        """What of it stays the same over a restart of the system, which may number its devices otherwise."""
+        return self.inode, self.written, self.changed
+
 
 def _stamp_of(path: Path) -> _Stamp | None:
     """Return how a file is now; None where there is none, or something else in its place."""
@@ -335,12 +365,19 @@ def _seal_name(path: Path) -> Path:
     return path.with_suffix(".seal")
 
 
+def _new_seal_name(path: Path) -> Path:
+    return path.with_suffix(".seal.new")
+
+
 def _sums(size: int, checksum: int) -> list[int]:
     return [FORMAT, size, checksum]
 
 
 def _seal_of(path: Path) -> list[Any]:
-    """Return what the seal of a file says: format, bytes, checksum, and how far the log reached; OSError, ValueError."""
+    """Return what the seal of a file says: format, bytes, checksum, how far the log reached, and its witness if it has one.
+
+    Raises OSError, ValueError.
+    """
     found = json.loads(read_plain(_seal_name(path)))
     return found if isinstance(found, list) else []
 
@@ -348,7 +385,7 @@ def _seal_of(path: Path) -> list[Any]:
 def sealed_place(path: Path) -> Leaves:
     """Return how far the log reached when a file was sealed, as its seal says; the beginning where there is none."""
     try:
-        _, _, _, lines, size, link = _seal_of(path)
+        _, _, _, lines, size, link = _seal_of(path)[:_PLACES]
         return Leaves(int(lines), int(size), str(link))
     except (OSError, ValueError, TypeError):
         return NOTHING
@@ -370,8 +407,41 @@ def _is_as_sealed(path: Path) -> bool:
         return False
 
 
+def _witness_of(path: Path) -> list[int]:
+    """Return what shows later on that a file, which is on disk then and summed up after this, is the same; nothing for a
+    small one."""
+    stamp = _stamp_of(path)
+    if stamp is None or stamp.size <= READ_WHOLE:
+        return []
+    _synced(path)
+    clock = _new_seal_name(path)  # whatever is written there shows what the file system takes for now
+    clock.touch(mode=0o600)
+    for _ in range(_TICKS):
+        if _now_by(clock) > stamp.changed:
+            return [*stamp.lasting]
+        sleep(_TICK)
+    return []
+
+
+def _now_by(clock: Path) -> int:
+    os.utime(clock)
+    return clock.stat().st_ctime_ns
+
+
+def _has_witness(path: Path) -> bool:
+    """Tell whether a file is the very one that was sealed, and was not changed since, so that it need not be read."""
+    try:
+        seal, stamp = _seal_of(path), _stamp_of(path)
+        return stamp is not None and seal[:2] == [FORMAT, stamp.size] and seal[_PLACES:] == [*stamp.lasting]
+    except (OSError, ValueError):
+        return False
+
+
 def is_sealed(path: Path) -> bool | None:
-    """Tell whether a file is as it was sealed; None where there is none. A file that is being written to has no seal."""
+    """Tell whether a file is as it was sealed, by all of its bytes; None where there is none.
+
+    A file that is being written to has no seal.
+    """
     return _is_as_sealed(path) if path.exists() else None
 
 
@@ -390,7 +460,7 @@ def throw_away(path: Path) -> None:
 
 
 def _thrown_away(path: Path) -> None:
-    for name in (_seal_name(path), path.with_suffix(".seal.new"), Path(f"{path}-journal"), Path(f"{path}-wal"), path):
+    for name in (_seal_name(path), _new_seal_name(path), Path(f"{path}-journal"), Path(f"{path}-wal"), path):
         _unlink(name)
 
 
