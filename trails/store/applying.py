@@ -33,8 +33,8 @@ class Applier:
     def __init__(self, apply: Callable[[Sequence[Batch]], None], rested: Callable[[], None], rest: float) -> None:
         """`apply` is a method, called on the thread for each batch in order, some at once; it must not raise.
 
-        `rested` is one too, called once nothing was put for `rest` seconds after something was. Their owner is not kept
-        alive by this, and the thread ends with it.
+        `rested` is one too, called once nothing was put for `rest` seconds after something was, and must not wait for what
+        is put. Their owner is not kept alive by this, and the thread ends with it.
         """
         self._apply = weakref.WeakMethod(apply)
         self._rested = weakref.WeakMethod(rested)

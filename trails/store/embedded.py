@@ -580,25 +580,30 @@ class EmbeddedStore(EngineReader):
             return much or self._in_memory >= _FLUSH_AFTER
         return self._unflushed >= _FLUSH_AFTER or files.is_filling
 
-    def _flush_soon(self) -> None:
+    def _flush_soon(self, *, resting: bool = False) -> None:
+        """Flush on a thread of its own, and tell the follower; at rest, what is worth it."""
         if self._flusher is not None and self._flusher.is_alive():
             return
-        self._unflushed = self._in_memory = 0
-        flusher = threading.Thread(target=self._flush_in_background, name="trails-flush", daemon=True)
+        is_worth = not resting or self._unflushed >= _WORTH
+        if is_worth:
+            self._unflushed = self._in_memory = 0
+        work = partial(self._flush_in_background, resting=resting, is_worth=is_worth)
+        flusher = threading.Thread(target=work, name="trails-flush", daemon=True)
         flusher.start()
         self._flusher = flusher  # not before: `close` on another thread waits for its end
 
     def _flush_at_rest(self) -> None:
-        """Flush what is worth it, in the background, once nothing was committed for a while."""
-        if self._unflushed >= _WORTH and self._failed is None:
-            self._flush_soon()
-        self._tell_follower(resting=True)
+        """Do what is left for when nothing was committed for a while, elsewhere: this is the applier's thread.
 
-    def _flush_in_background(self) -> None:
+        Whoever flushes or reads waits for what was put meanwhile, which is applied here.
+        """
+        self._flush_soon(resting=True)
+
+    def _flush_in_background(self, *, resting: bool, is_worth: bool) -> None:
         with self._flush_lock, contextlib.suppress(StoreFailed):  # the next one to use the store is told
-            if self._store is not None and self._failed is None:
+            if is_worth and self._store is not None and self._failed is None:
                 self._flush(self._store)
-        self._tell_follower(resting=False)
+        self._tell_follower(resting=resting)
 
     def follow(self, follower: Callable[..., None]) -> None:
         """Have a method called with `resting`, without a lock: after each flush, and when nothing was committed for a while.

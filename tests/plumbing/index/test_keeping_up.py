@@ -14,6 +14,7 @@ from tests.support.sessions import introduce, introduced
 from trails import Repository
 from trails.plumbing.index import keeper, sidefile
 from trails.plumbing.index.keeper import PARTS, Index
+from trails.plumbing.packs.keeper import Packs
 from trails.store import embedded, maintenance
 
 
@@ -73,6 +74,29 @@ def test_the_store_tells_its_index_when_nothing_was_written_for_a_while(
     with trails.open(place, create=True, durability="process") as store:
         introduce(store, "a")
         assert told_of.wait(10)
+
+
+def test_what_is_done_at_rest_does_not_hold_up_a_commit_that_comes_meanwhile(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resting, committed, has_read = threading.Event(), threading.Event(), threading.Event()
+
+    def read(self: Packs) -> None:
+        resting.set()
+        committed.wait(10)
+        len(self._store)
+        has_read.set()
+
+    monkeypatch.setattr(embedded, "_REST", 0.01)
+    monkeypatch.setattr(Packs, "bring_up", read)
+    store = trails.open(place, create=True, durability="process")
+    introduce(store, "a")
+    assert resting.wait(10)
+    introduce(store, "b")
+    committed.set()
+    assert has_read.wait(10)
+    assert "b" in store
+    store.close()  # not by `with`, which would wait for ever where reading does
 
 
 def test_a_view_that_is_older_than_the_index_reads_only_what_differs(
