@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,6 +46,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     size = _size(config)
     settings.load_profile(size)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs behind it; programs would inherit that
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if size != "long" and _has_room(_IN_MEMORY):
         # Most of a test on disk is spent in waiting for the disk, and what a power cut does is played out elsewhere.
         os.environ.setdefault("TMPDIR", str(_IN_MEMORY))
