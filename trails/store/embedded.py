@@ -42,6 +42,7 @@ from trails.store.pattern import Pattern
 from trails.store.position import Posted
 from trails.store.reading import EngineReader
 from trails.store.replay import drop_engine_log, replay, update_text
+from trails.store.tables import Tables
 
 _FLUSH_AFTER: Final = 5_000
 """Quads between background flushes: what is unflushed is read again by whoever opens the store, or a view of it."""
@@ -162,6 +163,9 @@ class EmbeddedStore(EngineReader):
         self._committed = self._files.last
 
     def _open_engine(self, folder: Path) -> None:
+        self._tables = Tables(folder)
+        engines.refuse_damaged(folder.parent, self._tables)
+        self._tables.open()
         try:
             self._store = engines.open_at(folder)
         except (OSError, RuntimeError) as error:
@@ -795,7 +799,7 @@ class EmbeddedStore(EngineReader):
             finally:
                 if self._applier is not None:
                     self._applier.end()
-                self._drop_engine()
+                self._drop_engine(well=ended_well)
                 if ended_well and self._posted is not None:
                     self._posted.closed()
                 self._release()
@@ -808,7 +812,7 @@ class EmbeddedStore(EngineReader):
             if not self._commits.is_shared:
                 raise
 
-    def _drop_engine(self) -> None:
+    def _drop_engine(self, *, well: bool = False) -> None:
         if self._path is None:
             self._store = None
             return
@@ -816,6 +820,9 @@ class EmbeddedStore(EngineReader):
         engines.see_out(self._path / maintenance.QUADS)
         with contextlib.suppress(OSError):
             self._keep_private()  # what it wrote in the background until then
+        if well and self._tables is not None:
+            with contextlib.suppress(OSError):  # then nothing is known of them
+                self._tables.seal()
 
     def _release(self) -> None:
         self._log.close()

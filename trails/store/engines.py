@@ -22,6 +22,7 @@ from typing import Final, ParamSpec, TypeVar
 import pyoxigraph as ox
 
 from trails.errors import StoreFailed
+from trails.store.tables import Tables
 
 _LINGERING: Final = 10.0
 """Seconds that an engine on its way out is waited for."""
@@ -42,6 +43,13 @@ def open_at(folder: Path) -> ox.Store:
                 raise
         gc.collect()
         time.sleep(0.01)
+
+
+def refuse_damaged(path: Path, tables: Tables) -> None:
+    """Raise `StoreFailed` where a table was touched since a store was closed and is not what was written."""
+    damage = tables.damage(touched=True)
+    if damage is not None:
+        raise unreadable(path, OSError(damage))
 
 
 def keep_for_ever(engine: ox.Store | None) -> None:

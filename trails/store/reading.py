@@ -12,11 +12,12 @@ import pyoxigraph as ox
 from trails import query_guard, vocab
 from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.handles import Handle
-from trails.store import engines, tsv
+from trails.store import endless, engines, tsv
 from trails.store.committing import matching
 from trails.store.contract import Result, Solutions, Triples
 from trails.store.gate import Gate
 from trails.store.pattern import Pattern
+from trails.store.tables import Tables
 
 
 class EngineReader(Handle):
@@ -24,6 +25,9 @@ class EngineReader(Handle):
 
     _gate: Gate
     """Whoever reads is inside; whoever changes the engine for another, or loads into it in bulk, is alone."""
+
+    _tables: Tables | None = None
+    """What is known of the engine's tables; None for one in memory."""
 
     @property
     def location(self) -> str:
@@ -87,7 +91,8 @@ class EngineReader(Handle):
     @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
         try:
-            yield
+            with endless.watched(self.location, self._tables):
+                yield
         except SyntaxError as error:
             raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
         except (OSError, RuntimeError, ValueError, MemoryError) as error:

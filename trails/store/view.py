@@ -20,6 +20,7 @@ from trails.store.leaflog import LeafLog
 from trails.store.look import Moment, look
 from trails.store.reading import EngineReader
 from trails.store.syncing import sync_data
+from trails.store.tables import Tables
 
 
 class ViewStore(EngineReader):
@@ -40,6 +41,8 @@ class ViewStore(EngineReader):
 
     def _look(self) -> Moment:
         folders.prepare(self._path, create=False)
+        self._tables = Tables(self._path / maintenance.QUADS)
+        engines.refuse_damaged(self._path, self._tables)
         try:
             return look(self._path)
         except OSError as error:

@@ -1,0 +1,113 @@
+"""A table that is damaged is named before the engine gets it, and no query over one goes on for ever."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import trails
+from tests.support.places import ROOT
+from trails import StoreFailed
+
+_COUNT = "SELECT (COUNT(*) AS ?n) { GRAPH ?g { ?turn prov:value ?said } }"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A store that was closed in good order, without the index that answers in the engine's place."""
+    place = tmp_path / "s.trails"
+    with trails.open(place, create=True) as store:
+        session = store.create(id="plan")
+        for number in range(300):
+            session.append("user", f"{number} {os.urandom(40).hex()}")
+        session.persist()
+    shutil.rmtree(place / "index")
+    return place
+
+
+def _tables(place: Path) -> list[Path]:
+    return sorted((place / "quads").glob("*.sst"), key=lambda each: each.stat().st_size)
+
+
+def _flip(path: Path, at: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        (byte,) = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+
+
+@pytest.mark.parametrize("read_only", [False, True], ids=["to write", "to read"])
+def test_one_bit_of_any_table_is_told_when_the_store_is_opened(place: Path, read_only: bool) -> None:
+    tables = _tables(place)
+    assert len(tables) > 5
+    for table in tables:
+        at = table.stat().st_size // 3
+        _flip(table, at)
+        with pytest.raises(StoreFailed, match=rf"{table.name} is damaged"):
+            trails.open(place, read_only=read_only)
+        _flip(table, at)
+        with trails.open(place, read_only=read_only) as store:  # it has another time, and the bytes that were written
+            assert len(store.load("plan").turns) == 300
+
+
+def test_a_damage_that_is_there_when_a_store_was_opened_and_closed_again_is_not_taken_for_what_was_written(
+    place: Path,
+) -> None:
+    damaged = _tables(place)[-1]
+    with trails.open(place) as store:
+        store.create(id="other").persist()
+        when = damaged.stat()
+        _flip(damaged, when.st_size // 3)
+        os.utime(damaged, ns=(when.st_atime_ns, when.st_mtime_ns))
+    os.utime(damaged)
+    with pytest.raises(StoreFailed, match=rf"{damaged.name} is damaged"):
+        trails.open(place)
+
+
+def test_a_copy_of_a_store_opens_though_all_its_files_are_new(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place, tmp_path / "copy", copy_function=shutil.copyfile)
+    with trails.open(tmp_path / "copy") as store:
+        assert len(store.load("plan").turns) == 300
+
+
+def test_of_a_store_whose_process_was_killed_nothing_is_known_so_that_no_table_is_taken_for_an_older_one(
+    place: Path,
+) -> None:
+    program = f"import os, trails; store = trails.open({str(place)!r}); store.store.vacuum(); os._exit(9)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 9
+    assert not (place / "quads" / "tables.json").exists()
+    with trails.open(place) as store:
+        assert len(store.load("plan").turns) == 300
+
+
+_LATE = """
+import sys, trails
+from pathlib import Path
+from tests.store.test_tables import _COUNT, _flip, _tables
+place = Path(sys.argv[1])
+store = trails.open(place, read_only=sys.argv[2] == "to read")
+for table in _tables(place):
+    for tenth in range(1, 7):
+        _flip(table, table.stat().st_size * tenth // 10)
+store.query(_COUNT)
+"""
+
+
+@pytest.mark.parametrize("how", ["to write", "to read"])
+def test_a_query_that_would_never_end_over_a_damage_ends_the_process_with_a_message(place: Path, how: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _LATE, str(place), how],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 1
+    assert "is damaged: its bytes are not those that were written; restore a backup" in ended.stderr
