@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import attrgetter
 from typing import Any, Final
 
@@ -15,17 +15,18 @@ from trails.decoding import decodes
 from trails.errors import IntegrityError, SessionNotFound, TrailsError
 from trails.integrity import digests
 from trails.lineage import Forebear, Owner, Segment
-from trails.model import MAIN, NO_FACTS, Facts, SealedTurn, SessionRecord, SystemPrompt, Turn
+from trails.model import Facts, SealedTurn, SessionRecord, SystemPrompt, Turn
 from trails.plumbing import briefs, conversations, overrides
 from trails.plumbing.briefs import Told
 from trails.plumbing.packed import Part, Prefix, Transcript
 from trails.plumbing.packs.block import Block
 from trails.plumbing.packs.keeper import Packs
+from trails.plumbing.recent import Recent
 from trails.records.conversations import Conversation
 from trails.records.overrides import SessionEntry
 from trails.records.sessions import decode_records
 from trails.records.terms import parse_time
-from trails.records.turns import decode_facts
+from trails.records.turns import decode_facts, decode_turn
 from trails.store import nearby
 from trails.store.contract import QuadStore, Solutions
 
@@ -34,8 +35,6 @@ _FEW: Final = 30
 """A run is read by scanning whole columns, unless its session owns this much more before it, or after it, than it has."""
 _STEPS: Final = [2**power for power in range(1, 31)]
 _OPEN_END: Final = 2**53
-_JSON: Final = vocab.JSON.value
-_REDACTED: Final = vocab.REDACTED.value
 
 
 FAR_PAST: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -49,6 +48,7 @@ class Reader:
         """Read from a store; turns from its packs, too, where they are given."""
         self._store = store
         self._packs = packs
+        self._recent = None if packs is None else Recent(store, packs)
         self.unpacked: Reader = self if packs is None else Reader(store)
         """A reader of the store alone: for what is held against it, or written out of it again."""
 
@@ -240,12 +240,9 @@ class Reader:
         """Return a session's whole transcript as `turns` does; turns that packs hold are made when they are touched."""
         session_id = own.id
         runs = lineage.segments((own, *ancestors), up_to)
-        found = self._packed(runs)
-        counts = self._counts(runs, found)
         parts: list[Part] = []
         tail: list[Turn] = []
-        for run, held, count in zip(runs, found, counts, strict=True):
-            packed, rest = self._with_rest(run, held, count)
+        for run, (packed, rest) in zip(runs, self._of_runs(runs), strict=True):
             if not tail and run.start == (parts[-1].end if parts else 0):
                 parts += packed
                 tail += rest
@@ -263,6 +260,26 @@ class Reader:
         except TrailsError:  # the store says why, or that it is not so: an ancestor may have been deleted meanwhile
             return Transcript(tail=self.unpacked.turns(self.lineage(session_id), up_to))
         return made
+
+    def _of_runs(self, runs: Sequence[Segment]) -> list[tuple[Sequence[Part], Sequence[Turn]]]:
+        """Return of each run what packs hold of its beginning, and the turns after that. The last one may be known by now."""
+        recent = self._recent
+        if recent is None or not runs or runs[-1].end is not None:
+            return self._read(runs, self._packed(runs))
+        last = runs[-1]
+        if (known := recent.of(last.record)) is not None:
+            return [*self._read(runs, [*self._packed(runs[:-1]), []], len(runs) - 1), known]
+        now = recent.now()
+        found = self._read(runs, self._packed(runs))
+        recent.put(last.record, now, *found[-1])
+        return found
+
+    def _read(
+        self, runs: Sequence[Segment], held: Sequence[list[Part]], most: int | None = None
+    ) -> list[tuple[Sequence[Part], Sequence[Turn]]]:
+        """Return this of runs, or of the first ones, that is read by now; packs hold what is given of each."""
+        counts = self._counts(runs, held)
+        return [self._with_rest(*each) for each in islice(zip(runs, held, counts, strict=True), most)]
 
     def _refuse_cut(self, own: SessionRecord, length: int, runs: Sequence[Segment], up_to: int | None) -> None:
         """Raise `IndexGap` where a transcript is shorter than it was asked for, and its session owns turns further on."""
@@ -433,7 +450,7 @@ class Reader:
             return []
         try:
             facts = self._facts_between(session_id, run.start, end) if narrow else self.facts(session_id)
-            turns = [_turn(session_id, row, facts) for row in rows]
+            turns = [decode_turn(session_id, row, facts) for row in rows]
         except (ValueError, AttributeError) as error:  # an IRI for a literal, or a literal of another kind
             raise self._strange(session_id, error) from error
         turns.sort(key=attrgetter("index"))
@@ -453,7 +470,7 @@ class Reader:
             written = [iris.turn(owner, int(row[0].value), row[4].value) for row in rows if row[4] is not None]
             found = self.select_each("facts_of", "turns", written, session=session_id)
             facts = decode_facts((row[0].value, row[1].value, row[2]) for row in found)
-            turns = [_turn(session_id, row, facts) for row in rows]
+            turns = [decode_turn(session_id, row, facts) for row in rows]
         except (ValueError, AttributeError) as error:
             raise self._strange(session_id, error) from error
         turns.sort(key=attrgetter("index"))
@@ -648,28 +665,3 @@ def _parts(run: Segment, blocks: Sequence[Block]) -> list[Part]:
         return []
     end = blocks[-1].end if run.end is None else min(run.end, blocks[-1].end)
     return [Part(max(run.start, each.start), min(end, each.end), each) for each in blocks]
-
-
-def _turn(session_id: str, row: QuerySolution, facts: dict[str, Facts]) -> Turn:
-    index, role, value, author, digest, time, branch = row
-    number = int(index.value)
-    datatype = value.datatype.value
-    hexadecimal = digest.value if digest is not None else ""
-    return Turn.trusted(
-        {
-            "session_id": session_id,
-            "index": number,
-            "role": role.value,
-            "branch": MAIN if branch is None else branch.value,
-            "author_iri": author.value,
-            "time": None if time is None else parse_time(time.value),
-            "text": value.value,
-            "structured": datatype == _JSON,
-            "redacted": datatype == _REDACTED,
-            "digest": hexadecimal,
-            "old_iri": None,
-            "facts": facts.get(iris.turn(iris.session(session_id), number, hexadecimal), NO_FACTS)
-            if facts
-            else NO_FACTS,
-        }
-    )

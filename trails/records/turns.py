@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Final, NamedTuple
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 from pyoxigraph import Literal, NamedNode, Quad
 
@@ -19,6 +20,7 @@ from trails import vocab as v
 from trails.decoding import decodes, json_object
 from trails.errors import IntegrityError
 from trails.model import (
+    MAIN,
     NO_FACTS,
     Call,
     Compaction,
@@ -35,6 +37,8 @@ from trails.model import (
 from trails.records.terms import Row, known_node, parse_time, short_literal, time_literal
 from trails.usage import TOKEN_NAMES, cost_of, tokens_of
 
+_JSON: Final = v.JSON.value
+_REDACTED: Final = v.REDACTED.value
 _TOKEN_FIELDS: Final = tuple(
     zip(
         (v.INPUT_TOKENS, v.OUTPUT_TOKENS, v.CACHE_READ_TOKENS, v.CACHE_WRITE_TOKENS, v.TOTAL_TOKENS),
@@ -319,6 +323,72 @@ def decode_facts(rows: Iterable[tuple[str, str, Literal | NamedNode]]) -> dict[s
         turn_iri = iris.turn_of(subject)
         turns[turn_iri][subject[len(turn_iri) + 1 :]][predicate].append(value)
     return {turn_iri: _facts_of(parts) for turn_iri, parts in turns.items()}
+
+
+def decode_turn(session_id: str, row: Iterable[Any], facts: Mapping[str, Facts]) -> Turn:
+    """Return a turn from the terms that say its index, role, content, author, digest, time and branch, and its facts by its IRI.
+
+    The last three may be None, in records from before there were any. Raises `ValueError` or `AttributeError` for terms of
+    another kind.
+    """
+    index, role, value, author, digest, time, branch = row
+    number = int(index.value)
+    datatype = value.datatype.value
+    hexadecimal = digest.value if digest is not None else ""
+    return Turn.trusted(
+        {
+            "session_id": session_id,
+            "index": number,
+            "role": role.value,
+            "branch": MAIN if branch is None else branch.value,
+            "author_iri": author.value,
+            "time": None if time is None else parse_time(time.value),
+            "text": value.value,
+            "structured": datatype == _JSON,
+            "redacted": datatype == _REDACTED,
+            "digest": hexadecimal,
+            "old_iri": None,
+            "facts": facts.get(iris.turn(iris.session(session_id), number, hexadecimal), NO_FACTS)
+            if facts
+            else NO_FACTS,
+        }
+    )
+
+
+_OF_EACH: Final = (v.INDEX, v.ROLE, v.VALUE, v.ATTRIBUTED_TO, v.DIGEST, v.TIME, v.BRANCH)
+"""What `decode_turn` wants of a turn, in its order."""
+
+
+def decode_new(session_id: str, quads: Iterable[Quad]) -> list[Turn] | None:
+    """Return the turns that quads of a session's graph say, in order of index, where these say whole turns and nothing else.
+
+    Else None: whoever reads all of the session finds out what they say.
+    """
+    own: dict[str, dict[Any, Any]] = defaultdict(dict)
+    more: list[tuple[str, str, Any]] = []
+    for quad in quads:
+        subject: Any = quad.subject
+        predicate, value, iri = quad.predicate, quad.object, str(subject.value)
+        if iris.turn_of(iri) != iri:
+            more.append((iri, predicate.value, value))
+        elif predicate in own[iri] and predicate in _OF_EACH:
+            return None
+        else:
+            own[iri][predicate] = value
+            if predicate not in _PLAIN or value == v.SUMMARY_TURN:
+                more.append((iri, predicate.value, value))
+    try:
+        facts = decode_facts(more) if more else {}
+        turns = [decode_turn(session_id, map(said.get, _OF_EACH), facts) for said in own.values()]
+    except (ValueError, AttributeError, IntegrityError):
+        return None
+    named = {iris.turn(iris.session(session_id), turn.index, turn.digest) for turn in turns}
+    if named != own.keys() or not facts.keys() <= named:
+        return None
+    return sorted(turns, key=attrgetter("index"))
+
+
+_PLAIN: Final = frozenset((*_OF_EACH, v.TYPE, v.SALT))
 
 
 _Properties = Mapping[str, list[Literal | NamedNode]]

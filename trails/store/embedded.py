@@ -38,6 +38,7 @@ from trails.store.lockfile import LockFile
 from trails.store.log import CommitLog, OwnLog
 from trails.store.maintenance import Vacuumed
 from trails.store.nearby import drop_at_once
+from trails.store.news import News
 from trails.store.pattern import Pattern
 from trails.store.position import Posted
 from trails.store.reading import EngineReader
@@ -57,6 +58,8 @@ _WRITERS: Final = 10_000
 """Graphs of which it is remembered who wrote to them last."""
 _LOADED: Final = 20_000
 """Lines of a dump that one commit adds, where it is logged."""
+_CAME: Final = 20_000
+"""Quads, some 8 MB of them, that were added last and are kept in mind, for whoever brings what he read up to date."""
 _DROP_STEP: Final = 20
 """Subjects (of some ten quads) that one step of dropping a graph removes: it holds the write lock for well under 50 ms."""
 
@@ -108,6 +111,7 @@ class EmbeddedStore(EngineReader):
         self._committed = 0
         self._applier = Applier(self._apply, self._flush_at_rest, _REST) if path is not None else None
         self._writers: dict[object, object] = {}
+        self._news = News(_CAME)
         self._id = bytes(16)
         self._is_older = False
         """Whether the store is of an older format, until the first commit."""
@@ -389,6 +393,7 @@ class EmbeddedStore(EngineReader):
         self._log.append(lines, first_one.before, last_one.after)
         if self._applier is not None:  # after the last call of the system, at which its thread would take over
             self._applier.put(batch)
+        self._news.take(first, batch)
         self._committed = batch.last  # not before: whoever reads this number sees what was committed until then
         if made:
             self._log.tell(made, last_one.after)
@@ -468,6 +473,13 @@ class EmbeddedStore(EngineReader):
             if self._applier is not None and not self._loading:
                 self._applier.release()
 
+    def came(self, graph: ox.NamedNode, after: int, until: int) -> list[ox.Quad] | None:
+        """Return the quads that the commits after one, up to another, added to a graph, in order.
+
+        None where that is not known any more, or something was removed meanwhile.
+        """
+        return self._news.of(graph, after, until)
+
     def hold(self) -> AbstractContextManager[object]:
         """Return what keeps other threads from writing while it is held: the lock itself, which no interrupt leaves held."""
         self._engine()
@@ -518,6 +530,7 @@ class EmbeddedStore(EngineReader):
         self._written_past_applier()
 
     def _written_past_applier(self) -> None:
+        self._news.forget()
         self._committed = self._committed + 1 if self._files is None else self._files.last
         self._post_applied()
 
@@ -774,6 +787,7 @@ class EmbeddedStore(EngineReader):
         """Put all quads of an N-Quads file into the engine alone: for a new index, whose log has them already or never will."""
         with self._flush_lock, self._write_lock:
             self._loaded = True
+            self._news.forget()
             self._engine().bulk_load(source, ox.RdfFormat.N_QUADS)
 
     def close(self) -> None:

@@ -44,6 +44,15 @@ class Containing(Protocol):
         ...
 
 
+@runtime_checkable
+class Remembering(Protocol):
+    """A store that remembers what was added to it last."""
+
+    def came(self, graph: ox.NamedNode, after: int, until: int) -> list[ox.Quad] | None:
+        """Return the quads that the commits after one, up to another, added to a graph; None where that is not known."""
+        ...
+
+
 def at_one_moment(store: QuadStore, look: Callable[[], _Found]) -> _Found:
     """Return what a function finds in a store while nobody writes there.
 
@@ -68,6 +77,14 @@ def holds(store: QuadStore, quads: Sequence[ox.Quad]) -> list[bool]:
     if isinstance(store, Containing):
         return store.holds(quads)
     return [bool(store.quads((each.subject, each.predicate, each.object, each.graph_name))) for each in quads]  # type: ignore[arg-type] # no triple is a subject here
+
+
+def came(store: QuadStore, graph: ox.NamedNode, after: int, until: int) -> list[ox.Quad] | None:
+    """Return the quads that the commits after one, up to another, added to a graph and to which nothing was removed since.
+
+    None where a store does not know that, or does not know it any more.
+    """
+    return store.came(graph, after, until) if isinstance(store, Remembering) else None
 
 
 def drop_graph(store: QuadStore, graph: ox.NamedNode) -> int:

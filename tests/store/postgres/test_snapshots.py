@@ -12,6 +12,8 @@ from random import Random
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
+from tests.support.clusters import log_of
+from trails import StoreFailed
 from trails.store import Change, engines
 from trails.store.postgres import log as postgres_log
 from trails.store.postgres import server, snapshots
@@ -129,3 +131,36 @@ def test_a_process_keeps_no_snapshot_where_another_has_just_kept_one(url: str, m
         third.commit(Change(add=[_quad(number)]))
     third.close()
     assert len(kept) == 2
+
+
+def test_a_snapshot_that_is_being_kept_is_given_up_by_who_removes_the_store(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the two held rows that the other one waited for, until the server ended one of them."""
+    monkeypatch.setattr(postgres_log, "_SNAPSHOT_EVERY", 2)
+    monkeypatch.setattr(postgres_log, "_SPREAD", 1)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slowly(parts: Iterator[bytes]) -> Iterator[bytes]:
+        begun.set()
+        go_on.wait(10)
+        yield from parts
+
+    with closing(open_store(url, create=True)) as store:
+        store.commit(Change(add=[_quad(0)]))
+        assert store.snapshot() == 1
+        log = log_of(store)
+        taken = log._taken
+        monkeypatch.setattr(log, "_taken", lambda index: (taken(index)[0], slowly(iter([b""]))))
+        for number in range(1, 5):
+            store.commit(Change(add=[_quad(number)]))
+        assert begun.wait(10)
+        threading.Timer(0.5, go_on.set).start()
+        assert log.remove_store(store)
+        assert log._snapshots is not None
+        log._snapshots.join()
+        left = log.server.another()
+        assert left.newest_snapshot() == 0
+        with pytest.raises(StoreFailed, match="was taken out of its database"):
+            left.since(0, 1)
+        left.close()

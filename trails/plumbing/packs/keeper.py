@@ -225,15 +225,23 @@ class Packs:
                 return
             held = self._waiting.setdefault(record.id, _Waiting(record.starts_at))
             if held.turns and (held.starts_at != record.starts_at or held.turns[-1].index + 1 != turns[0].index):
-                if turns[0].index >= held.turns[0].index and turns[-1].index <= held.turns[-1].index:
+                turns = self._going_on(held, record, turns)
+                if not turns:
                     return
-                self._drop(record.id)
                 held = self._waiting.setdefault(record.id, _Waiting(record.starts_at))
             held.turns += turns
             self._held += len(turns)
             self._held_bytes += sum(map(_weight, turns))
             if self._held > 2 * _HELD or self._held_bytes > 2 * _HELD_BYTES:
                 self.bring_up()
+
+    def _going_on(self, held: _Waiting, record: Owner, turns: Sequence[Turn]) -> Sequence[Turn]:
+        """Return those of some turns that come after what is held; what these do not go on from is dropped."""
+        end = held.turns[-1].index + 1
+        if held.starts_at == record.starts_at and held.turns[0].index <= turns[0].index <= end:
+            return turns[end - turns[0].index :]
+        self._drop(record.id)
+        return turns
 
     @property
     def is_full(self) -> bool:

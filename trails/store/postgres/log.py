@@ -498,7 +498,8 @@ class PostgresLog:
 
     def remove_store(self, index: LogIndex) -> bool:
         """Take the store out of its database, and its indexes here, unless somebody appended since; tell whether it is out."""
-        with index.writing():
+        # Who keeps a snapshot locks its rows and then the store's: the other way round than who removes it.
+        with self._without_snapshots(), index.writing():
             if not self._server.remove(index.number, self._digest):
                 return False
             self._is_in_doubt = True  # there is no log any more
