@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -12,7 +13,7 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -110,11 +111,15 @@ def _pipe(file: Path) -> None:
 @pytest.mark.parametrize("read_only", [True, False])
 def test_other_figures_and_other_texts_are_not_believed(place: Path, read_only: bool) -> None:
     fill(place, "a", "b")
-    for part, old, new in ((FIGURES, b"I am a", b"I am x"), (TEXTS, b"I am b", b"I ax b")):
-        file = index_of(place) / part.name
-        data = file.read_bytes()
-        assert old in data
-        file.write_bytes(data.replace(old, new))
+    file = index_of(place) / FIGURES.name
+    data = file.read_bytes()
+    assert b"I am a" in data
+    file.write_bytes(data.replace(b"I am a", b"I am x"))
+    with closing(sqlite3.connect(index_of(place) / TEXTS.name)) as other:
+        for run, turns in other.execute("SELECT run, turns FROM runs").fetchall():
+            altered = [turn._replace(shown="I ax b") for turn in texts.unpacked(turns)]
+            other.execute("UPDATE runs SET turns = ? WHERE run = ?", (texts.packed(altered), run))
+        other.commit()
     with trails.open(place, read_only=read_only) as store:
         assert answers(store) == expected("a", "b")
 
@@ -323,7 +328,18 @@ def test_a_kill_at_any_step_of_bringing_it_up_to_date_gives_no_wrong_answer(plac
 
 
 def _raw(place: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in files_of(place))
+    """Return all bytes of the index's files, and all that is packed in them."""
+    raw = b"".join(file.read_bytes() for file in files_of(place))
+    return raw + b"".join(_unpacked(raw[at.start() :]) for at in re.finditer(re.escape(zlib.compress(b"")[:2]), raw))
+
+
+def _unpacked(data: bytes) -> bytes:
+    """Return what is packed in the beginning of some bytes, as far as it is whole."""
+    stream, found = zlib.decompressobj(), b""
+    with suppress(zlib.error):
+        for at in range(0, len(data), 16):
+            found += stream.decompress(data[at : at + 16])
+    return found
 
 
 def _grams(place: Path) -> set[str]:
@@ -354,7 +370,7 @@ def test_what_is_taken_out_is_in_no_file_of_the_index_once_that_is_acknowledged(
         other.persist()
         store.search("there")
         store.summaries()
-    assert MARKED.encode() in _raw(place)
+    assert f'["My name is {MARKED}"]'.encode() in _raw(place)  # as a run of the texts has it
     assert b"QXZ" in _raw(place)  # beside the text, in the list of what is in which
     assert {"QXZ", "VKW"} <= _grams(place)
     with trails.open(place) as store:
@@ -522,13 +538,21 @@ def test_verify_says_where_the_index_says_other_than_the_store(place: Path) -> N
     assert _checked(place)
     _forge(index_of(place) / FIGURES.name, "UPDATE sessions SET own_turns = 9 WHERE id = 'a'")
     _forge(
-        index_of(place) / TEXTS.name, "DELETE FROM docs WHERE session = (SELECT number FROM sessions WHERE id = 'b')"
+        index_of(place) / TEXTS.name, "DELETE FROM runs WHERE session = (SELECT number FROM sessions WHERE id = 'b')"
     )
     with trails.open(place) as store:
         found = [(finding.code, finding.session_id) for finding in store.verify().findings]
         assert found == [("index-differs", "a"), ("index-differs", "b")]
         store.maintenance.vacuum()
         assert store.verify().ok
+
+
+@pytest.mark.parametrize("lie", ["DELETE FROM marks WHERE mark = 'ruser'", "UPDATE runs SET newest = newest + 1"])
+def test_verify_says_where_turns_are_not_found_by_what_they_say(place: Path, lie: str) -> None:
+    fill(place, "a")
+    _forge(index_of(place) / TEXTS.name, lie)
+    with trails.open(place) as store:
+        assert [(finding.code, finding.session_id) for finding in store.verify().findings] == [("index-differs", "a")]
 
 
 def _checked(place: Path) -> bool:

@@ -14,6 +14,7 @@ import trails
 from tests.support.machines import examples
 from trails import Repository
 from trails.plumbing import draft
+from trails.plumbing.index import texts
 from trails.plumbing.index.keeper import Index
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -79,6 +80,7 @@ def filled(store: Repository, random: Random) -> None:
 def test_the_index_finds_what_reading_every_text_finds(seed: int) -> None:
     random = Random(seed)
     with trails.open(":memory:") as store, pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(texts, "_FULL", random.choice([1, 2, 8]) * texts._LEAST)
         if random.random() < 0.5:
             filled(store, random)
             store.search("before")
@@ -121,3 +123,71 @@ def test_a_text_of_more_than_a_thousand_letters_is_found(memory: Repository) -> 
     session.persist()
     assert [hit.index for hit in memory.search(text[7:4000])] == [0]
     assert memory.search(text[7:4000] + "!") == []
+
+
+def runs(store: Repository) -> list[int]:
+    """How many turns stand together in each run, of those of all sessions in the order in which they were written."""
+    asked = store.workspace.index.texts(lambda file: file.ask("SELECT turns FROM runs ORDER BY run"))
+    return [len(texts.unpacked(turns)) for (turns,) in asked]
+
+
+def test_turns_that_come_one_by_one_are_kept_together_as_those_that_come_at_once_are(memory: Repository) -> None:
+    at_once = memory.create(id="at-once")
+    for number in range(21):
+        at_once.append("user", f"number {number}")
+    at_once.persist()
+    assert runs(memory) == [8, 8, 5]
+    memory.delete("at-once")
+    session = memory.create(id="s")
+    lengths = []
+    for number in range(21):
+        session.append("user", f"number {number}")
+        session.persist()
+        lengths.append(runs(memory))
+    assert lengths[:8] == [[1], [2], [2, 1], [4], [4, 1], [4, 2], [4, 2, 1], [8]]
+    assert lengths[15:] == [[8, 8], [8, 8, 1], [8, 8, 2], [8, 8, 2, 1], [8, 8, 4], [8, 8, 4, 1]]
+    assert [hit.index for hit in memory.search("number", limit=50)] == list(reversed(range(21)))
+
+
+def test_a_full_run_is_not_written_again(memory: Repository) -> None:
+    def first() -> int:
+        ((run,),) = memory.workspace.index.texts(lambda file: file.ask("SELECT min(run) FROM runs"))
+        return int(run)
+
+    session = memory.create(id="s")
+    for count in (8, 20):
+        for number in range(count):
+            session.append("user", f"number {number}")
+        session.persist()
+        assert first() == 1
+    assert runs(memory) == [8, 8, 8, 4]
+
+
+def test_a_long_turn_stands_alone_and_short_ones_after_it_together(memory: Repository) -> None:
+    session = memory.create(id="s")
+    for length in (10, 20_000, 10, 10):
+        session.append("user", "x" * length)
+    session.persist()
+    assert runs(memory) == [2, 2]
+
+
+def test_a_page_of_an_earlier_time_reads_no_run_that_is_later(
+    memory: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(30):
+        session = memory.create(id=f"s{number}")
+        session.append("user", "Hello", time=START + timedelta(seconds=number))
+        session.persist()
+    page = memory.search("hello", limit=20)
+    read: list[bytes] = []
+    plain = texts.unpacked
+
+    def noted(data: bytes) -> list[texts.Kept]:
+        read.append(data)
+        return plain(data)
+
+    monkeypatch.setattr(texts, "unpacked", noted)
+    assert [hit.session_id for hit in memory.search("hello", limit=20, cursor=page.cursor)] == [
+        f"s{number}" for number in reversed(range(10))
+    ]
+    assert len(read) == 11  # the one that the page before ended with, too

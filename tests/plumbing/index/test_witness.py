@@ -206,9 +206,9 @@ def test_a_file_is_on_disk_before_it_is_said_to_be_what_was_summed_up(
 # --- what only reading it shows
 
 
-def _flipped_by_the_disk(file: Path) -> None:
+def _flipped_by_the_disk(file: Path, at: int | None = None) -> None:
     """Change a byte as a disk does that fails: the file system knows of nothing, as a seal tells that has the new times."""
-    flip(file, file.stat().st_size // 2)
+    flip(file, file.stat().st_size // 2 if at is None else at)
     seal = file.with_suffix(".seal")
     said, now = json.loads(seal.read_text()), file.stat()
     seal.write_text(json.dumps([*said[:6], now.st_ino, now.st_mtime_ns, now.st_ctime_ns]))
@@ -230,3 +230,23 @@ def test_verify_reads_all_of_a_file_and_goes_by_none_that_is_damaged(place: Path
         assert store.verify().ok
         assert introduced(store) == (["b", "a"], ["b", "a"])
     assert read_only or all(sidefile.is_sealed(index_of(place) / part.name) for part in PARTS)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_what_turns_say_has_a_checksum_of_its_own(place: Path, read_only: bool) -> None:
+    fill(place, "a", "b")
+    file = index_of(place) / TEXTS.name
+    with closing(sqlite3.connect(file)) as database:
+        packed = [turns for (turns,) in database.execute("SELECT turns FROM runs")]
+    for turns in packed:
+        _flipped_by_the_disk(file, file.read_bytes().index(turns) + len(turns) // 2)
+    assert told(place, read_only=read_only) == (["b", "a"], ["b", "a"])
+
+
+def test_a_search_by_the_program_shows_nothing_of_what_the_disk_flipped(place: Path, run: Any) -> None:
+    fill(place, "a")
+    file = index_of(place) / TEXTS.name
+    with closing(sqlite3.connect(file)) as database:
+        ((turns,),) = database.execute("SELECT turns FROM runs")
+    _flipped_by_the_disk(file, file.read_bytes().index(turns) + len(turns) // 2)
+    assert "I am a" in run("search", "I am").stdout

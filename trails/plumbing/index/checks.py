@@ -9,6 +9,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,41 +25,29 @@ from trails.store.contract import QuadStore
 from trails.store.doctor import Check
 
 _MADE_ANEW: Final = "the next one who lists, counts or searches has it made anew; `trails store vacuum` makes it now"
-_ROWS: Final = {
-    FIGURES: (
-        (
-            "SELECT id, 'session', created, principal, agent, branch, state, kind, label, key, parent, starts_at, title, project,"
-            " prompt, activity, own_turns, by_turns FROM sessions"
-        ),
-        "SELECT s.id, 'meta', m.key, m.value FROM meta m JOIN sessions s ON s.number = m.session",
-        (
-            "SELECT s.id, 'turn', t.place, t.time, t.copied, t.digest, t.writer, t.agent, t.lacks,"
-            " t.length, t.answers"
-            " FROM turns t JOIN sessions s ON s.number = t.session"
-        ),
-        (
-            "SELECT s.id, 'call', c.digest, c.rank, c.home, c.principal, c.author, c.model, c.time, c.day, c.input, c.output,"
-            " c.cache_read, c.cache_write, c.cost, c.provider, c.began, c.ended"
-            " FROM calls c JOIN sessions s ON s.number = c.holder"
-        ),
-        (
-            "SELECT s.id, 'asks', c.place, c.id, c.name, c.call"
-            " FROM tool_calls c JOIN sessions s ON s.number = c.session"
-        ),
-        (
-            "SELECT s.id, 'answers', a.place, a.id, a.digest, a.rank, a.failed, a.refused, a.began, a.ended, a.call"
-            " FROM tool_answers a JOIN sessions s ON s.number = a.session"
-        ),
+_FIGURES: Final = (
+    (
+        "SELECT id, 'session', created, principal, agent, branch, state, kind, label, key, parent, starts_at, title, project,"
+        " prompt, activity, own_turns, by_turns FROM sessions"
     ),
-    TEXTS: (
-        (
-            "SELECT s.id, 'turn', d.place, d.time, d.tail, d.role, d.author, d.digest, d.copied, t.what"
-            " FROM docs d JOIN sessions s ON s.number = d.session JOIN said t ON t.doc = d.doc"
-        ),
-        "SELECT s.id, 'tool', d.place, c.name FROM tools c JOIN docs d ON d.doc = c.doc JOIN sessions s ON s.number = d.session",
+    "SELECT s.id, 'meta', m.key, m.value FROM meta m JOIN sessions s ON s.number = m.session",
+    (
+        "SELECT s.id, 'turn', t.place, t.time, t.copied, t.digest, t.writer, t.agent, t.lacks,"
+        " t.length, t.answers"
+        " FROM turns t JOIN sessions s ON s.number = t.session"
     ),
-}
-"""By file, what is said of each session in it. `_told` gives the same rows of what the store says."""
+    (
+        "SELECT s.id, 'call', c.digest, c.rank, c.home, c.principal, c.author, c.model, c.time, c.day, c.input, c.output,"
+        " c.cache_read, c.cache_write, c.cost, c.provider, c.began, c.ended"
+        " FROM calls c JOIN sessions s ON s.number = c.holder"
+    ),
+    ("SELECT s.id, 'asks', c.place, c.id, c.name, c.call FROM tool_calls c JOIN sessions s ON s.number = c.session"),
+    (
+        "SELECT s.id, 'answers', a.place, a.id, a.digest, a.rank, a.failed, a.refused, a.began, a.ended, a.call"
+        " FROM tool_answers a JOIN sessions s ON s.number = a.session"
+    ),
+)
+"""What is said of each session in the figures. `_told` gives the same rows of what the store says."""
 Numbers = Mapping[str, int]
 """By the name of a file, a number that stands for all that it should say of a session, in whatever order."""
 
@@ -103,10 +92,11 @@ def _figures(row: SessionRow, turns: Sequence[TurnRow]) -> Iterator[tuple[Any, .
 def _texts(row: SessionRow, turns: Sequence[TurnRow]) -> Iterator[tuple[Any, ...]]:
     start = len(iris.session(row.id))
     for turn in turns:
-        kept = texts.kept_of(turn, start)
-        yield row.id, "turn", *kept.doc[:-1], int(turn.is_copy), kept.what
-        for name in kept.tools:
-            yield row.id, "tool", turn.index, name
+        yield row.id, "turn", _plain(texts.kept_of(turn, start))
+
+
+def _plain(kept: texts.Kept) -> str:
+    return json.dumps(kept)
 
 
 _told: Final = {FIGURES: _figures, TEXTS: _texts}
@@ -140,7 +130,7 @@ def _of_part(index: Index, store: QuadStore, part: Part, told: Mapping[str, Numb
 
 def _differing(file: SideFile, store: QuadStore, part: Part, told: Mapping[str, Numbers]) -> list[str]:
     kept = _kept(file, part)
-    wrong = set(figures.wrong_sums(file)) if part == FIGURES else set()
+    wrong = set(figures.wrong_sums(file) if part == FIGURES else texts.wrong_runs(file))
     for session_id in {*kept, *told}:
         known = told.get(session_id, {}).get(part.name, 0)
         if kept.get(session_id, 0) != known:
@@ -158,15 +148,15 @@ def _now(store: QuadStore, part: Part, session_id: str) -> int:
 def _kept(file: SideFile, part: Part) -> dict[str, int]:
     """Return by session id a number that stands for all that a file says of it, in whatever order."""
     found: dict[str, int] = {}
-    for text in _ROWS[part]:
-        for row in map(_plain, file.each(text)) if part == TEXTS else file.each(text):
-            found[row[0]] = found.get(row[0], 0) + _number(row)
+    for row in _all_rows(file, part):
+        found[row[0]] = found.get(row[0], 0) + _number(row)
     return found
 
 
-def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a row of the texts with what a turn says as it was before it was compressed, which may be done in many ways."""
-    return (*row[:-1], texts.unpacked(row[-1])) if row[1] == "turn" else row
+def _all_rows(file: SideFile, part: Part) -> Iterator[tuple[Any, ...]]:
+    if part == FIGURES:
+        return chain.from_iterable(map(file.each, _FIGURES))
+    return ((session_id, "turn", _plain(kept)) for session_id, kept in texts.all_kept(file))
 
 
 def _number(row: tuple[Any, ...]) -> int:

@@ -41,7 +41,7 @@ from trails.store.commitlog import Leaves
 from trails.store.leaflog import NOTHING
 from trails.store.syncing import sync_data, sync_folder
 
-FORMAT: Final = 6
+FORMAT: Final = 7
 """Rises with every change of what an index holds; a file of another one is made anew."""
 _STEP: Final = 1 << 20
 _TRIES: Final = 20
@@ -175,6 +175,7 @@ class SideFile:
         if name != ":memory:":
             os.close(open_plain(Path(name), os.O_RDWR | os.O_CREAT))
         made = _connected(name)
+        made.execute("PRAGMA auto_vacuum = FULL")  # for a new file alone: it would write to another
         made.executescript(f"BEGIN; {_PLACE}; {self._schema}; COMMIT")
         return made
 

@@ -1,8 +1,13 @@
 """The texts: which turns hold a text, the newest first.
 
-FTS5 keeps which turns hold which three characters in a row, of texts that are folded (upper and lower case alike): of those
-that hold all of a text's, what they say is looked through. Where the runs were kept with their places they would take three
-times the texts' size instead of three quarters, and be no quicker to ask.
+Turns that follow on each other in a session are kept together, up to eight, as a run: packed, and with a checksum.
+Of each part of a run, some two turns, FTS5 keeps which three characters in a row stand in it somewhere, of texts that are
+folded (upper and lower case alike); of those runs of which a part holds all of a text's, what the turns say is looked through.
+
+A run for each turn would take twice as much and more: what is said is packed better together, three characters that stand
+in both turns of a part are listed once, and the lists name parts by small numbers. Longer parts would take less, and hold
+nearly every three characters there are, so that more is looked through in vain.
+Where the lists had places, too, they would take three times the texts' size, and be no quicker to ask.
 """
 
 from __future__ import annotations
@@ -10,13 +15,13 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trails import iris
 from trails.plumbing import pages
-from trails.plumbing.index.brevity import brief, whole
 from trails.plumbing.index.moments import FAR_PAST
 from trails.plumbing.index.said import Said, folded
 
@@ -26,32 +31,37 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = """
 CREATE TABLE sessions (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, turns INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE docs (
-  doc INTEGER PRIMARY KEY, session INTEGER NOT NULL, place INTEGER NOT NULL, time INTEGER NOT NULL, tail TEXT,
-  role TEXT NOT NULL, author TEXT NOT NULL, digest BLOB NOT NULL, copied INTEGER NOT NULL
+CREATE TABLE runs (
+  run INTEGER PRIMARY KEY, session INTEGER NOT NULL, newest INTEGER NOT NULL, oldest INTEGER NOT NULL, weight INTEGER NOT NULL,
+  turns BLOB NOT NULL
 );
-CREATE TABLE said (doc INTEGER PRIMARY KEY, what BLOB NOT NULL);
-CREATE INDEX docs_session ON docs (session);
-CREATE TABLE tools (name TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (name, doc)) WITHOUT ROWID;
-CREATE INDEX tools_doc ON tools (doc);
-CREATE VIRTUAL TABLE grams USING fts5 (text, content = '', tokenize = 'trigram case_sensitive 1', detail = none);
+CREATE INDEX runs_session ON runs (session);
+CREATE INDEX runs_newest ON runs (newest, oldest);
+CREATE TABLE marks (mark TEXT NOT NULL, run INTEGER NOT NULL, PRIMARY KEY (mark, run)) WITHOUT ROWID;
+CREATE VIRTUAL TABLE grams USING fts5 (
+  text, content = '', columnsize = 0, tokenize = 'trigram case_sensitive 1', detail = none
+);
 """
-REWRITTEN_UP_TO: Final = 100_000
+REWRITTEN_UP_TO: Final = 300_000
 """Turns up to which the index is written anew without what was taken out; a greater one is thrown away."""
+_FULL: Final = 8 << 10
+"""Characters from which on a run is full."""
+_LEAST: Final = _FULL // 8
+"""Characters that a turn counts for at least: a run has so many turns at most."""
+_PART: Final = _FULL // 4
+"""Characters from which on a part of a run is full, in which runs of three characters are looked for."""
+_PARTS: Final = 3
+"""In so many bits is which part of a run it is."""
 _GRAM: Final = 3
-_GRAMS: Final = 6
+_GRAMS: Final = 12
 """So many runs of characters, those that look rarest, narrow down where a text may stand: each takes as long as the others."""
 _FREQUENT: Final = " ETAOINSRHLDCUMFPGWYBVKXJQZ"
 """The characters that stand nearly everywhere, the most frequent first."""
-_EFFORT: Final = 4
-"""How hard zlib tries: more takes longer, and saves little of texts as short as a turn's."""
-_SECOND: Final = 1_000_000
+_EFFORT: Final = 6
+"""How hard zlib tries: more takes longer, and saves little."""
+_OURS: Final = "urn:trails:"
 _HELD: Final = 16 << 20
-"""Characters of texts that wait until they are given to FTS5 in the order of their turns' numbers."""
-_BITS: Final = 24
-"""A turn's number is the second it is of and, in so many bits, which one of that second: the newest has the greatest."""
-
-_COLUMNS: Final = "d.time, s.id, d.place, d.tail, d.role, d.author, d.digest, d.copied, t.what"
+"""Characters of texts that wait until they are given to FTS5 in the order of their runs' numbers."""
 
 
 class TooMuchTaken(Exception):
@@ -69,54 +79,101 @@ class Found(NamedTuple):
     iri: str
     role: str = ""
     author: str = ""
-    digest: str = ""
     is_copy: bool = False
     said: Said | None = None
-    """What it says; None where that is not known here, as the four before are not."""
+    """What it says; None where that is not known here, as the three before are not."""
 
 
 class Kept(NamedTuple):
     """What is kept of a turn."""
 
-    doc: tuple[int, int, str | None, str, str, bytes | str, bool]
-    """Index, time (that of year 1 where unknown), what its IRI has after its session's where that is not index and digest,
-    role, author, digest, whether a copy."""
-    what: bytes
-    """What it says, as `_read` takes it."""
-    tools: frozenset[str]
+    place: int
+    time: int
+    """Microseconds since 1970; those of year 1 where unknown."""
+    name: str
+    """What its IRI has of its digest; where that is not all which follows on its session's and its index, that with a slash."""
+    role: str
+    author: str
+    is_copy: int
+    shown: str
+    within: tuple[str, ...] | None
+    calls: tuple[tuple[str, str], ...]
+    """What it says, as `Said` has it."""
+
+    @property
+    def said(self) -> Said:
+        """What it says."""
+        return Said(self.shown, self.within, self.calls)
+
+    @property
+    def marks(self) -> set[str]:
+        """What may be looked for beside a text: who spoke, in which role, and which tools were called."""
+        return {_of_role(self.role), _of_author(self.author), *(_of_tool(name) for name, _ in self.calls)}
+
+    @property
+    def weight(self) -> int:
+        """Characters that it counts for."""
+        said = (self.shown,) if self.within is None else self.within
+        return max(_LEAST, sum(map(len, said)) + sum(len(arguments) for _, arguments in self.calls))
+
+
+# One letter and what is peculiar to each: a mark is some twenty bytes in each run. Two that are alike do no harm.
+
+
+def _of_role(role: str) -> str:
+    return f"r{role}"
+
+
+def _of_author(author: str) -> str:
+    return f"a{author.removeprefix(_OURS)}"
+
+
+def _of_tool(name: str) -> str:
+    return f"t{name}"
 
 
 def kept_of(turn: TurnRow, start: int) -> Kept:
     """Return what is kept of a turn, the first `start` characters of whose IRI are its session's."""
-    time, said = FAR_PAST if turn.time is None else turn.time, turn.said
-    tail = turn.iri[start:]
-    return Kept(
-        (
-            turn.index,
-            time,
-            None if tail == _tail(turn.index, turn.digest) else tail,
-            turn.role,
-            turn.author,
-            brief(turn.digest),
-            turn.is_copy,
-        ),
-        json.dumps([said.shown, said.within, said.calls], ensure_ascii=False).encode(),
-        frozenset(said.tools),
-    )
+    time, rest = FAR_PAST if turn.time is None else turn.time, turn.iri[start:]
+    begin = iris.turn("", turn.index, "")
+    is_plain = rest == iris.turn("", turn.index, turn.digest)
+    name = rest[len(begin) :] if is_plain else f"/{rest}"
+    return Kept(turn.index, time, name, turn.role, turn.author, int(turn.is_copy), *turn.said)
 
 
-def _tail(index: int, digest: str) -> str:
-    return iris.turn("", index, digest)
+def _iri(session_id: str, kept: Kept) -> str:
+    name, session_iri = kept.name, iris.session(session_id)
+    return session_iri + name[1:] if name.startswith("/") else iris.turn(session_iri, kept.place, name)
 
 
-def packed(what: bytes) -> bytes:
-    """Return what a turn says as the file has it: compressed, where that makes it shorter."""
-    return min(what, zlib.compress(what, _EFFORT), key=len)
+def packed(turns: Sequence[Kept]) -> bytes:
+    """Return turns that follow on each other as a run has them: as columns, places and times as differences, compressed.
+
+    >>> kept = [Kept(3, 10, "00ff", "user", "urn:x", 0, "Hello", None, ()), Kept(4, 12, "ff00", "user", "urn:x", 0, "", (), ())]
+    >>> unpacked(packed(kept)) == kept
+    True
+    """
+    places, times, *others = zip(*turns, strict=True)
+    columns = [_differences(places), _differences(times), *others]
+    return zlib.compress(json.dumps(columns, ensure_ascii=False, separators=(",", ":")).encode(), _EFFORT)
 
 
-def unpacked(kept: bytes) -> bytes:
-    """Return what a turn says as it was before `packed`."""
-    return kept if kept.startswith(b"[") else zlib.decompress(kept)
+def unpacked(data: bytes) -> list[Kept]:
+    """Return the turns of a run. Raises `sqlite3.DatabaseError` where its bytes are not as they were written."""
+    try:
+        places, times, names, roles, authors, copies, shown, within, calls = json.loads(zlib.decompress(data))
+        columns = (
+            *(accumulate(places), accumulate(times), names, roles, authors, copies, shown),
+            (None if each is None else tuple(each) for each in within),
+            (tuple((name, arguments) for name, arguments in each) for each in calls),
+        )
+        return [Kept(*each) for each in zip(*columns, strict=True)]
+    except (zlib.error, ValueError, TypeError) as error:
+        raise sqlite3.DatabaseError("what a run of turns says is not as it was written") from error
+
+
+def _differences(numbers: Sequence[int]) -> list[int]:
+    return [numbers[0], *(after - before for before, after in pairwise(numbers))]
 
 
 def indexed(text: str) -> str:
@@ -132,9 +189,12 @@ class Writer:
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
-        self._next: dict[int, int] = {}
         self._taken = False
-        self._grams: list[tuple[int, str]] = []
+        self._next = database.execute("SELECT coalesce(max(run), 0) + 1 FROM runs").fetchone()[0]
+        self._first = self._next
+        self._came: dict[int, str] = {}
+        self._went: dict[int, str] = {}
+        """By the number of a part, the texts of it that FTS5 is still to be given, and those that it is to forget."""
         self._characters = 0
 
     def known(self, session_id: str) -> int | None:
@@ -147,16 +207,9 @@ class Writer:
         found = self._database.execute("SELECT number FROM sessions WHERE id = ?", (session_id,)).fetchone()
         if found is None:
             return
-        docs = self._database.execute("SELECT doc FROM docs WHERE session = ?", found).fetchall()
-        self._taken = self._taken or bool(docs)
-        self._put_grams()
-        for (doc,) in docs:
-            ((what,),) = self._database.execute("SELECT what FROM said WHERE doc = ?", (doc,))
-            gone = (doc, _all_of(_read(what)))
-            self._database.execute("INSERT INTO grams (grams, rowid, text) VALUES ('delete', ?, ?)", gone)
-        self._database.executemany("DELETE FROM said WHERE doc = ?", docs)
-        self._database.executemany("DELETE FROM tools WHERE doc = ?", docs)
-        self._database.execute("DELETE FROM docs WHERE session = ?", found)
+        for run, turns in self._database.execute("SELECT run, turns FROM runs WHERE session = ?", found).fetchall():
+            self._take(run, unpacked(turns))
+            self._taken = True
         self._database.execute("DELETE FROM sessions WHERE number = ?", found)
 
     def put(self, row: SessionRow) -> None:
@@ -165,69 +218,135 @@ class Writer:
 
     def add(self, row: SessionRow, turns: Sequence[TurnRow]) -> None:
         """Add turns to those of a session that is here."""
-        number = self._database.execute("SELECT number FROM sessions WHERE id = ?", (row.id,)).fetchone()[0]
+        if not turns:
+            return
+        (number,) = self._database.execute("SELECT number FROM sessions WHERE id = ?", (row.id,)).fetchone()
         start = len(iris.session(row.id))
-        docs: list[tuple[Any, ...]] = []
-        said: list[tuple[Any, ...]] = []
-        tools: list[tuple[str, int]] = []
-        for turn in turns:
-            kept = kept_of(turn, start)
-            doc = self._doc(kept.doc[1] // _SECOND)
-            docs.append((doc, number, *kept.doc))
-            said.append((doc, packed(kept.what)))
-            text = _all_of(turn.said)
-            self._grams.append((doc, text))
-            self._characters += len(text)
-            tools += ((name, doc) for name in kept.tools)
-        self._database.executemany("INSERT INTO docs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", docs)
-        self._database.executemany("INSERT INTO said VALUES (?, ?)", said)
-        if self._characters >= _HELD:
-            self._put_grams()
-        self._database.executemany("INSERT INTO tools VALUES (?, ?)", tools)
+        for run in _cut(self._going_on(number, [kept_of(turn, start) for turn in turns]), _FULL):
+            self._give(number, run)
         places = len({turn.index for turn in turns})
         self._database.execute("UPDATE sessions SET turns = turns + ? WHERE number = ?", (places, number))
 
+    def _going_on(self, session: int, turns: list[Kept]) -> list[Kept]:
+        """Return turns after those of a session's last runs, which are taken out, where these have room and are no longer.
+
+        So a session to which turns are added one by one has few short runs, and each turn is written a few times.
+        """
+        asked = "SELECT run, weight, turns FROM runs WHERE session = ? ORDER BY run DESC LIMIT 1"
+        while last := self._database.execute(asked, (session,)).fetchone():
+            run, weight, before = last
+            if weight >= _FULL or weight > sum(turn.weight for turn in turns):
+                break
+            kept = unpacked(before)
+            self._take(run, kept)
+            turns = kept + turns
+        return turns
+
+    def _give(self, session: int, turns: Sequence[Kept]) -> None:
+        """Write a run of turns."""
+        run, times = self._next, [turn.time for turn in turns]
+        self._next += 1
+        weight = sum(turn.weight for turn in turns)
+        values = (run, session, max(times), min(times), weight, packed(turns))
+        self._database.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", values)
+        self._database.executemany("INSERT INTO marks VALUES (?, ?)", ((mark, run) for mark in _marks_of(turns)))
+        for part, text in _parts(run, turns):
+            self._came[part] = text
+            self._note(text)
+
+    def _take(self, run: int, turns: Sequence[Kept]) -> None:
+        """Take out a run of turns."""
+        self._database.execute("DELETE FROM runs WHERE run = ?", (run,))
+        self._database.executemany(
+            "DELETE FROM marks WHERE mark = ? AND run = ?", ((mark, run) for mark in _marks_of(turns))
+        )
+        for part, text in _parts(run, turns):
+            if self._came.pop(part, None) is None:
+                self._went[part] = text
+                self._note(text)
+
+    def _note(self, text: str) -> None:
+        self._characters += len(text)
+        if self._characters >= _HELD:
+            self._put_grams()
+
     def _put_grams(self) -> None:
         """Give FTS5 what waits for it, in order: whatever comes out of order has it begin another part of its index."""
-        self._grams.sort()
-        self._database.executemany("INSERT INTO grams (rowid, text) VALUES (?, ?)", self._grams)
-        self._grams.clear()
+        gone, new = sorted(self._went.items()), sorted(self._came.items())
+        self._database.executemany("INSERT INTO grams (grams, rowid, text) VALUES ('delete', ?, ?)", gone)
+        self._database.executemany("INSERT INTO grams (rowid, text) VALUES (?, ?)", new)
+        self._went.clear()
+        self._came.clear()
         self._characters = 0
 
-    def _doc(self, second: int) -> int:
-        """Return the number of the next turn of a second; later ones are greater."""
-        first = (second - FAR_PAST // _SECOND) << _BITS
-        if second not in self._next:
-            row = self._database.execute(
-                "SELECT max(doc) FROM docs WHERE doc >= ? AND doc < ?", (first, first + (1 << _BITS))
-            ).fetchone()
-            self._next[second] = first if row[0] is None else row[0] + 1
-        doc = self._next[second]
-        self._next[second] += 1
-        return doc
-
     def settle(self, *, erase: bool) -> None:
-        """Leave nothing of the texts that were taken out: FTS5 only marks them, until all of it is written anew."""
+        """Leave nothing of the texts that were taken out: FTS5 only marks them, until all of it is written anew.
+
+        So is an index of which most is new: it is smaller then.
+        """
         self._put_grams()
-        if not self._taken or not erase:
+        if self._taken and erase:
+            if self._database.execute("SELECT total(turns) FROM sessions").fetchone()[0] > REWRITTEN_UP_TO:
+                raise TooMuchTaken
+        elif self._next == self._first or not self._is_mostly_new():
             return
-        if self._database.execute("SELECT count(*) FROM docs").fetchone()[0] > REWRITTEN_UP_TO:
-            raise TooMuchTaken
         self._database.execute("INSERT INTO grams (grams) VALUES ('optimize')")
 
+    def _is_mostly_new(self) -> bool:
+        (runs,) = self._database.execute("SELECT count(*) FROM runs").fetchone()
+        return bool(2 * (self._next - self._first) >= runs)
 
-def _all_of(said: Said) -> str:
-    """Return all texts of a turn as FTS5 gets them: to take a turn out it must be given just what was put in."""
-    return indexed("\n".join(said.texts()))
+
+def _cut(turns: Iterable[Kept], full: int) -> Iterator[list[Kept]]:
+    """Yield turns in pieces, all of which but the last have that weight and are no longer than they must be for it."""
+    run: list[Kept] = []
+    weight = 0
+    for turn in turns:
+        run.append(turn)
+        weight += turn.weight
+        if weight >= full:
+            yield run
+            run, weight = [], 0
+    if run:
+        yield run
 
 
-def _read(kept: bytes) -> Said:
-    shown, within, calls = json.loads(unpacked(kept))
-    return Said(
-        shown,
-        None if within is None else tuple(within),
-        tuple((name, arguments) for name, arguments in calls),
+def _parts(run: int, turns: Sequence[Kept]) -> Iterator[tuple[int, str]]:
+    """Yield the parts of a run, each by its number in FTS5, with its texts."""
+    for number, part in enumerate(_cut(turns, _PART)):
+        yield run << _PARTS | number, _texts_of(part)
+
+
+def _texts_of(turns: Iterable[Kept]) -> str:
+    """Return all texts of turns as FTS5 gets them: to take them out it must be given just what was put in."""
+    return indexed("\n".join(text for turn in turns for text in turn.said.texts()))
+
+
+def _marks_of(turns: Iterable[Kept]) -> set[str]:
+    return set[str]().union(*(turn.marks for turn in turns))
+
+
+# --- held against the store
+
+
+def all_kept(texts: SideFile) -> Iterator[tuple[str, Kept]]:
+    """Yield every turn, with the id of its session."""
+    for session_id, turns in texts.each("SELECT s.id, r.turns FROM runs r JOIN sessions s ON s.number = r.session"):
+        for turn in unpacked(turns):
+            yield session_id, turn
+
+
+def wrong_runs(texts: SideFile) -> Iterator[str]:
+    """Yield the id of the session of each run that is not found by what its turns say, once or more often."""
+    rows = texts.each(
+        "SELECT s.id, r.run, r.newest, r.oldest, r.turns FROM runs r JOIN sessions s ON s.number = r.session"
     )
+    for session_id, run, newest, oldest, data in rows:
+        turns = unpacked(data)
+        times, marks = [turn.time for turn in turns], _marks_of(turns)
+        ((marked,),) = texts.ask(f"SELECT count(*) FROM marks WHERE {_in('mark', marks)} AND run = ?", (*marks, run))  # noqa: S608 - our own
+        if (newest, oldest, marked) != (max(times), min(times), len(marks)):
+            yield session_id
 
 
 # --- asking
@@ -245,71 +364,74 @@ def candidates(
 ) -> Iterator[Found]:
     """Yield the turns that may hold a text, each once, as searches show them: by time, the newest first, then by session
     and from the last index. None and nothing stand for anything; `until` is the time of the first, inclusive."""
-    conditions: list[str] = []
-    values: list[Any] = []
+    authors, session_ids = frozenset(authors), list(session_ids)
+    wanted = None if text is None else folded(text)
+
+    def fits(turn: Kept) -> bool:
+        return (
+            (until is None or turn.time <= until)
+            and (role is None or turn.role == role)
+            and (not authors or turn.author in authors)
+            and (tool is None or any(name == tool for name, _ in turn.calls))
+            and (wanted is None or any(wanted in folded(each) for each in turn.said.texts()))
+        )
+
+    marks = [[_of_role(role)]] if role is not None else []
+    marks += [[_of_tool(tool)]] if tool is not None else []
+    marks += [[_of_author(author) for author in authors]] if authors else []
+    found: list[tuple[tuple[int, str, int, str], Found]] = []
+    for newest, run in _runs(texts, text, marks, session_ids, until):
+        while found and found[0][1].time > newest:
+            yield heappop(found)[1]
+        ((session_id, data),) = texts.ask(_TURNS, (run,))
+        for turn in filter(fits, unpacked(data)):
+            each = _found(session_id, turn)
+            heappush(found, (_order(each), each))
+    while found:
+        yield heappop(found)[1]
+
+
+_TURNS: Final = "SELECT s.id, r.turns FROM runs r JOIN sessions s ON s.number = r.session WHERE r.run = ?"
+
+
+def _runs(
+    texts: SideFile, text: str | None, marks: Iterable[Sequence[str]], session_ids: Sequence[str], until: int | None
+) -> Iterator[tuple[int, int]]:
+    """Yield the runs that may hold what is looked for, each with the time of its newest turn, by that: the newest first."""
+    conditions, values = ["TRUE"], list[Any]()
 
     def where(condition: str, *more: Any) -> None:
         conditions.append(condition)
         values.extend(more)
 
     wanted = None if text is None else indexed(text)
-    session_ids, authors = list(session_ids), list(authors)
-    by_grams = wanted is not None and len(wanted) >= _GRAM and not session_ids
-    if wanted is not None and by_grams:
-        where("grams MATCH ?", _grams(wanted))
-    if tool is not None:
-        where("c.name = ?", tool)
-    if role is not None:
-        where("d.role = ?", role)
-    for column, some in (("d.author", authors), ("s.id", session_ids)):
-        if some:
-            where(f"{column} IN ({', '.join('?' * len(some))})", *some)
-    tables = _tables(by_grams=by_grams, has_tool=tool is not None, of_sessions=bool(session_ids))
-    key = {"grams g": "g.rowid", "tools c": "c.doc"}.get(tables[0], "d.doc")
+    if wanted is not None and len(wanted) >= _GRAM and not session_ids:
+        where(f"run IN (SELECT rowid >> {_PARTS} FROM grams WHERE grams MATCH ?)", _grams(wanted))  # noqa: S608 - our own
+    for some in marks:
+        where(f"run IN (SELECT run FROM marks WHERE {_in('mark', some)})", *some)  # noqa: S608 - our own
     if until is not None:
-        where(f"{key} < ?", (until // _SECOND - FAR_PAST // _SECOND + 1) << _BITS)
-    rows = texts.each(
-        f"SELECT d.doc >> {_BITS}, {_COLUMNS}"  # noqa: S608 - our own
-        f" FROM {' CROSS JOIN '.join(tables)} WHERE {' AND '.join([*_joined(tables), *conditions])} ORDER BY {key} DESC",
+        where("oldest <= ?", until)
+    by = "runs_newest"  # in which all stands that is asked for: no run is read to put them in order
+    if session_ids:
+        by = "runs_session"  # few sessions have few runs, all of which are looked at
+        where(f"session IN (SELECT number FROM sessions WHERE {_in('id', session_ids)})", *session_ids)  # noqa: S608 - our own
+    return texts.each(
+        f"SELECT newest, run FROM runs INDEXED BY {by} WHERE {' AND '.join(conditions)} ORDER BY newest DESC",  # noqa: S608 - our own
         values,
     )
-    yield from _in_order(rows, until, text)
 
 
-def _tables(*, by_grams: bool, has_tool: bool, of_sessions: bool) -> list[str]:
-    """Return the tables to look in, in the order in which they are gone through: of few sessions, all turns are looked at."""
-    named = ["grams g"] if by_grams else []
-    named += ["tools c"] if has_tool else []
-    return ["sessions s", "docs d", *named, "said t"] if of_sessions else [*named, "docs d", "sessions s", "said t"]
+def _in(column: str, values: Collection[str]) -> str:
+    return f"{column} IN ({', '.join('?' * len(values))})"
 
 
-def _joined(tables: Sequence[str]) -> list[str]:
-    found = ["s.number = d.session", "t.doc = d.doc"]
-    found += ["d.doc = g.rowid"] if "grams g" in tables else []
-    return [*found, "c.doc = d.doc"] if "tools c" in tables else found
+def _found(session_id: str, turn: Kept) -> Found:
+    iri = _iri(session_id, turn)
+    return Found(turn.time, session_id, turn.place, iri, turn.role, turn.author, bool(turn.is_copy), turn.said)
 
 
-def _in_order(rows: Iterable[tuple[Any, ...]], until: int | None, text: str | None) -> Iterator[Found]:
-    """Yield the turns of each second that hold a text somewhere, in their own order."""
-    wanted = None if text is None else folded(text)
-    group: list[Found] = []
-    second: int | None = None
-    for of, time, session_id, place, tail, role, author, kept, is_copy, what in rows:
-        if of != second:
-            yield from _sorted(group)
-            group, second = [], of
-        said = _read(what)
-        if (until is None or time <= until) and (
-            wanted is None or any(wanted in folded(each) for each in said.texts())
-        ):
-            digest = whole(kept)
-            iri = iris.session(session_id) + (_tail(place, digest) if tail is None else tail)
-            group.append(Found(time, session_id, place, iri, role, author, digest, bool(is_copy), said))
-    yield from _sorted(group)
-
-
-def _sorted(group: list[Found]) -> list[Found]:
-    return sorted(group, key=lambda found: (-found.time, iris.session(found.session_id), -found.place))
+def _order(found: Found) -> tuple[int, str, int, str]:
+    return -found.time, iris.session(found.session_id), -found.place, found.iri
 
 
 class Place(NamedTuple):
