@@ -46,7 +46,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     size = _size(config)
     settings.load_profile(size)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs behind it; programs would inherit that
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # as a shell starts what runs behind it; programs would inherit that
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if size != "long" and _has_room(_IN_MEMORY):
         # Most of a test on disk is spent in waiting for the disk, and what a power cut does is played out elsewhere.

@@ -456,3 +456,47 @@ def test_the_query_for_imported_files_tells_of_pushes(two: tuple[Repository, Rep
         "by": "urn:trails:principal:bob",
         "name": ":memory:",
     }
+
+
+def test_what_came_back_shorter_goes_on_as_it_likes_and_the_store_is_sound(two: tuple[Repository, Repository]) -> None:
+    ours, theirs = two
+    plan = filled(ours, "Go")
+    trails.push(ours, "plan", theirs)
+    said(plan, "By train")
+    ours.delete("plan")
+    assert outcomes(trails.pull(ours, "plan", theirs, restore=True)) == [("plan", "created", "plan", 1)]
+    said(ours.load("plan"), "By bus")
+    assert ours.verify().ok
+    with trails.open(":memory:") as third:  # and what it became comes back in its turn
+        trails.push(ours, "plan", third)
+        ours.delete("plan")
+        assert outcomes(trails.pull(ours, "plan", third, restore=True)) == [("plan", "created", "plan", 2)]
+    assert texts(ours, "plan") == ["Go", "By bus"]
+    assert ours.verify().ok
+
+
+def test_what_it_had_become_when_it_was_deleted_does_not_come_back_as_what_it_was_before(
+    two: tuple[Repository, Repository],
+) -> None:
+    ours, theirs = two
+    plan = filled(ours, "Go")
+    trails.push(ours, "plan", theirs)
+    said(plan, "By train")
+    with trails.open(":memory:") as early:
+        trails.push(ours, "plan", early)
+        ours.delete("plan")
+        trails.pull(ours, "plan", theirs, restore=True)
+        said(ours.load("plan"), "By bus")
+        ours.delete("plan")
+        assert outcomes(trails.pull(ours, "plan", early, restore=True)) == [("plan", "refused", "plan", 0)]
+    assert ours.verify().ok
+
+
+def test_what_had_turns_does_not_come_back_with_none(two: tuple[Repository, Repository]) -> None:
+    ours, theirs = two
+    plan = filled(ours)
+    trails.push(ours, "plan", theirs)
+    said(plan, "Go")
+    ours.delete("plan")
+    assert outcomes(trails.pull(ours, "plan", theirs, restore=True)) == [("plan", "refused", "plan", 0)]
+    assert ours.verify().ok

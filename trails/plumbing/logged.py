@@ -74,8 +74,7 @@ class SessionLog:
         if self.deleted:
             if salted and self.first is not None and digest != self.first:
                 self.faults.append(f"leaf {number}: it was deleted and came back as another one")
-            self.former += [(count, head) for count, head, _ in self.heads]
-            self.heads = []
+            self.former, self.heads = self._known(), []
             self.events.append((number, "returned"))
         elif self.made_with is not None and self.is_old and salted:
             self.events.append((number, "salted"))
@@ -104,21 +103,44 @@ class SessionLog:
 
     def returning(self) -> SessionLog:
         """Return what the log would say of a session that was deleted if it came back now, without turns yet."""
-        return SessionLog(former=[*self.former, *((count, head) for count, head, _ in self.heads)])
+        return SessionLog(former=self._known())
+
+    def _known(self) -> list[tuple[int, str]]:
+        """Return the heads that it had: of a former life as far as it came back as that, and of its last one."""
+        back = self._came_back_at(self.former)
+        former = self.former if back is None else [each for each in self.former if each[0] <= back]
+        return [*former, *((count, head) for count, head, _ in self.heads)]
+
+    def _came_back_at(self, former: Sequence[tuple[int, str]]) -> int | None:
+        """Return how many turns it had when it was as before it was deleted, or as earlier; None where no head says so.
+
+        What was appended after that is its own.
+        """
+        longest = max((count for count, _ in former), default=0)
+        return next((count for count, head, _ in self.heads if count >= longest or (count, head) in former), None)
 
     def came_back_with_others(self, digest_at: Mapping[int, str], start: int) -> bool:
-        """Tell whether a session that was deleted has other turns now than it had, or than the first of those.
+        """Tell whether a session that was deleted came back with other turns than it had, or than the first of those.
+
+        `digest_at` are the digests of its own turns by index, from `start` on; those that were appended since are as they are.
+        """
+        own = [(count, head) for count, head in self.former if count > start]
+        if not own or not self.heads:
+            return False
+        back = self._came_back_at(own)
+        return back is None or any(count <= back and digest_at.get(count - 1) != head for count, head in own)
+
+    def would_come_back_with_others(self, digest_at: Mapping[int, str], start: int) -> bool:
+        """Tell whether a session that was deleted would have other turns than it had, or than those up to one of its commits.
 
         `digest_at` are the digests of its own turns by index, from `start` on.
         """
-        if not self.former:
-            return False
         length = max(digest_at, default=start - 1) + 1
         own = [(count, head) for count, head in self.former if count > start]
         if any(count <= length and digest_at.get(count - 1) != head for count, head in own):
             return True
         is_shorter = any(count > length for count, _ in own)
-        return is_shorter and length > start and (length, digest_at.get(length - 1)) not in own
+        return is_shorter and (length, digest_at.get(length - 1)) not in own
 
 
 def by_session(lines: Sequence[str]) -> dict[str, SessionLog]:

@@ -330,7 +330,7 @@ class Arrival:
         digests, start = self._digests(self._file, self._record.id), self._record.starts_at
         if known.first not in (None, leaves.row_of(self._file.store, self._record.id).made_with):
             self._differs("it was deleted here, and had another principal, agent, time or origin, or its file is older")
-        elif known.returning().came_back_with_others(dict(enumerate(digests[start:], start)), start):
+        elif known.returning().would_come_back_with_others(dict(enumerate(digests[start:], start)), start):
             self._differs("it was deleted here, and had other turns")
         else:
             return True
