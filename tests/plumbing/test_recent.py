@@ -12,7 +12,7 @@ import pytest
 import trails
 from trails import IndexGap, Repository, Turn, vocab
 from trails.lineage import Segment
-from trails.plumbing import recent
+from trails.plumbing import recent, tails
 from trails.plumbing.packs import files
 from trails.plumbing.reader import Reader
 from trails.records.turns import decode_new
@@ -162,6 +162,19 @@ def test_a_long_session_is_packed_while_the_store_is_busy_and_only_its_end_is_ke
     known = store.reader._recent._known["plan"]  # type: ignore[union-attr] # it has packs
     assert len(known.rest) <= 100
     assert texts(store) == ["zero", "one", *map(str, range(2, 252))]
+
+
+def test_who_is_told_that_a_session_moved_on_waits_for_no_look_at_the_engine(
+    store: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = store.load("plan")
+    say(store, "two", "three")
+    head = store.load("plan").head
+    monkeypatch.delattr(tails, "length")
+    mine.append("user", "late")
+    with pytest.raises(trails.HeadConflict, match=f"its head is {head[:16]} after 4 turns, expected .* after 2;"):
+        mine.persist()
+    mine.discard_pending()
 
 
 def test_threads_that_load_and_write_see_whole_sessions_with_all_that_they_wrote(store: Repository) -> None:

@@ -274,6 +274,16 @@ class Reader:
         recent.put(last.record, now, *found[-1])
         return found
 
+    def known_end(self, record: Owner) -> tuple[int, str] | None:
+        """Return the index and the digest of the last turn that a session owns, where these are known without the engine.
+
+        None, too, where it owns no turn.
+        """
+        parts, rest = (self._recent and self._recent.of(record)) or ((), ())
+        if rest:
+            return rest[-1].index, rest[-1].digest
+        return (parts[-1].end - 1, parts[-1].block.digest(parts[-1].end - 1)) if parts else None
+
     def _read(
         self, runs: Sequence[Segment], held: Sequence[list[Part]], most: int | None = None
     ) -> list[tuple[Sequence[Part], Sequence[Turn]]]:

@@ -400,11 +400,8 @@ class Worktree(Handle):
 
     def _moved_on(self, first: int) -> HeadConflict:
         """Return the error for a session to which another writer has added since this handle read it."""
-        reader = self.workspace.reader
-        runs = lineage.segments(reader.lineage(self.id)) if self.stored else []
-        length = tails.length(reader, runs)
+        length, actual = self._stored_end()
         expected = self.turns[first - 1].digest if first else digests.GENESIS
-        actual = tails.digest_at(reader, runs, length - 1) or digests.GENESIS  # that of none where there is none
         return HeadConflict(
             f"session {self.id!r} moved on while this handle held it: its head is {actual[:16]} after {length} turns, "
             f"expected {expected[:16]} after {first}; nothing was written. Load it again and append there, or keep this "
@@ -412,6 +409,15 @@ class Worktree(Handle):
             expected=expected,
             actual=actual,
         )
+
+    def _stored_end(self) -> tuple[int, str]:
+        """Return how many turns are stored by now, and the digest of the last one."""
+        reader = self.workspace.reader
+        if self.stored and (last := reader.known_end(self.record)) is not None:
+            return last[0] + 1, last[1]
+        runs = lineage.segments(reader.lineage(self.id)) if self.stored else []
+        length = tails.length(reader, runs)
+        return length, tails.digest_at(reader, runs, length - 1) or digests.GENESIS  # that of none where there is none
 
     def reload(self) -> None:
         """Take the session up anew as it is stored by now; nothing may be pending."""
