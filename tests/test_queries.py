@@ -449,8 +449,19 @@ ANSWERS: list[Answer] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("engine", ["pyoxigraph", "rdflib", "view"])
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer[0]} {answer[1]}")
+def _marks(name: str, engine: str) -> Any:
+    """Return the marks of a query for an engine: rdflib takes seconds for those that walk over everything."""
+    return pytest.mark.slow if engine == "rdflib" and name in ("influences", "principals-behind") else ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "engine"),
+    [
+        pytest.param(answer, engine, id=f"{answer[0]} {answer[1]}-{engine}", marks=_marks(answer[0], engine))
+        for answer in ANSWERS
+        for engine in ("pyoxigraph", "rdflib", "view")
+    ],
+)
 def test_a_catalogue_query_answers_what_was_counted_by_hand(engines: Engines, engine: str, answer: Answer) -> None:
     found, expected = answered(engines, engine, answer)
     assert found == expected
@@ -529,7 +540,7 @@ def test_any_text_is_found_where_it_was_written(text: str) -> None:
 # --- every file as it stands
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name, "rdflib")) for name in ALL])
 def test_a_query_file_runs_unedited_in_two_engines(engines: Engines, name: str) -> None:
     text = ALL[name].text
     result: Any = engines.store.store.query(text)

@@ -108,6 +108,7 @@ def test_a_bounded_stream_gives_all_up_to_its_bound_and_nothing_beyond(size: int
         b"".join(iter(lambda: cut.read(size), b""))
 
 
+@pytest.mark.slow
 def test_a_dump_of_texts_that_compress_well_comes_back(tmp_path: Path) -> None:
     with trails.open(tmp_path / "a", create=True) as store:
         session = store.create(id="s")

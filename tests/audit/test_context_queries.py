@@ -272,6 +272,7 @@ def look(turns: Sequence[Turn], index: int) -> tuple[Turn | None, list[Turn], li
     return summary, shown, hidden
 
 
+@pytest.mark.slow
 def test_a_window_is_what_the_rule_and_the_call_say(drawn: list[PlainQuads]) -> None:
     parts = set()
     for plain in drawn:
@@ -300,6 +301,7 @@ def test_a_window_without_a_told_call_is_what_context_shows(drawn: list[PlainQua
             assert sum(row["part"] == "prompt" for row in rows) == (shown.system is not None)
 
 
+@pytest.mark.slow
 def test_tool_outputs_are_shown_verbatim_by_a_summary_or_not_at_all(drawn: list[PlainQuads]) -> None:
     ways = set()
     for plain in drawn:

@@ -389,6 +389,7 @@ def test_all_that_names_a_person_is_in_an_answer_to_an_access_request(drawn: lis
             assert {row["item"] for row in rows if row["how"] == "summarises"} == covered
 
 
+@pytest.mark.slow
 def test_the_principals_behind_a_turn_are_found_by_walking_up_and_down(drawn: list[PlainQuads]) -> None:
     handed_on = 0
     for plain in drawn:

@@ -234,6 +234,7 @@ def test_the_report_is_plain_json(store: Repository) -> None:
 # --- what verify makes of it
 
 
+@pytest.mark.slow
 def test_no_quad_of_a_redaction_can_be_altered_removed_or_added_unnoticed(memory: Repository) -> None:
     family(memory)
     memory.redact("root", 1, reason="why not")

@@ -366,6 +366,7 @@ NEW = frozenset(
 """The predicates of what is told."""
 
 
+@pytest.mark.slow
 def test_no_quad_of_what_is_told_is_altered_removed_or_added_unnoticed(memory: Repository) -> None:
     told(memory)
     memory.flatten("s", id="flat")

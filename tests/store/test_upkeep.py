@@ -232,6 +232,7 @@ def test_a_vacuum_goes_through_after_one_that_was_interrupted_before_the_old_fil
         assert store.verify().findings == ()
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_while_it_vacuums_loses_nothing(place: Path) -> None:
     with trails.open(place) as store:
         expected = quads(store)

@@ -1035,6 +1035,7 @@ def test_a_second_tree_on_an_open_store_fails_nothing(tree: Tree, main: Node) ->
     assert made.state == "completed"
 
 
+@pytest.mark.slow
 def test_a_restart_of_many_tells_each_parent_once(folder: Path, clock: Clock) -> None:
     store, tree = reopened(folder, clock)
     with store:

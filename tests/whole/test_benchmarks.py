@@ -54,7 +54,7 @@ RESULTS_OF = {
 }
 KEYS = {*("name", "title", "baseline", "unit", "medians", "ratios", "durability", "missing", "counts", "targets")}
 
-QUICK = ("branches", "listing", "load")
+QUICK = ("branches", "listing")
 """The scenarios that `make test` runs; they differ in what they measure, and share what makes a report."""
 SCENARIO_OR_SLOW = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in sorted(RESULTS_OF)]
 

@@ -343,6 +343,7 @@ def _unpack(archive: str, folder: Path) -> None:
 # --- the tests
 
 
+@pytest.mark.slow
 def test_a_power_cut_loses_nothing_acknowledged_and_brings_nothing_deleted_back(tmp_path: Path, size: Size) -> None:
     if shutil.which("strace") is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(

@@ -71,6 +71,7 @@ def check(view: Repository, acknowledged: Told, begun: Told, session: int) -> No
             assert number >= acknowledged.deleted
 
 
+@pytest.mark.slow
 def test_every_look_beside_an_owner_that_does_everything_is_right_and_leaves_nothing(
     tmp_path: Path, private: Path, size: Size
 ) -> None:

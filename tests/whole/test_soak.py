@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 import trails
 
 _TURNS_EACH = 500
@@ -33,6 +35,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 def test_memory_stays_small_and_a_killed_store_opens_quickly(tmp_path: Path, long: bool) -> None:
     turns = 100_000 if long else 5_000
     command = [sys.executable, "-c", _WRITER, str(tmp_path / "s"), str(turns), str(_TURNS_EACH)]

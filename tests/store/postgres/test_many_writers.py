@@ -88,6 +88,7 @@ class Writers:
             pytest.fail("".join(file.read_text("utf-8")[-1000:] for file in self.folder.glob("*.err")))
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_or_doubled_and_every_index_is_the_log(
     cluster: Cluster, url: str, tmp_path: Path, size: Size
 ) -> None:
