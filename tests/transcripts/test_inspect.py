@@ -490,7 +490,7 @@ def test_samples_are_read_one_at_a_time() -> None:
         data = as_eval(*({**sample([said("user", "x" * 100_000, "m1")]), "id": n} for n in range(samples)))
         tracemalloc.start()
         try:
-            count = sum(len(part.sessions) for part in log.stream([("log", data)]))
+            count = sum(len(part.sessions) for part in log.stream([("log", io.BytesIO(data))]))
             return tracemalloc.get_traced_memory()[1] * (count == samples)
         finally:
             tracemalloc.stop()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from io import BytesIO
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trails.transcripts import jsonl
 from trails.transcripts.jsonl import MAX_DEPTH, read_lines, read_values, shared_lines
 
 
@@ -157,3 +160,39 @@ def test_of_several_records_on_one_line_each_is_read_and_what_is_none_is_a_probl
     assert [(problem.line, problem.text) for problem in problems] == [(2, text) for text in wrong]
     several = [f"line 2 holds {len(found)} records; each was read"] if len(found) > 1 else []
     assert shared_lines(objects) == several
+
+
+_PIECES = (
+    *(b'{"a": 1}', b'{"b": "x\\u00e9\\ud83d\\ude00"}', '{"c": "é\u2028😀"}'.encode(), b'{"d": [{"e": null}, true]}'),
+    *(b'{"cut": "', b'{"f": tru', b'{"g": Infinity}', b'{"h": ' + b"1" * 5000 + b".5}", b'{"i": ' + b"1" * 5000 + b"}"),
+    *(b"[", b"]", b", ", b"\n", b"\r\n\n", b"\n{", b" ", b"12", b"-1.5e3", b"x", b"\xff", b"\xc3", b"\xef\xbb\xbf"),
+)
+
+
+class _Slowly(BytesIO):
+    """A file that gives a few bytes at a time."""
+
+    def __init__(self, data: bytes, step: int) -> None:
+        super().__init__(data)
+        self._step = step
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(self._step)
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=12).map(b"".join), st.integers(1, 9))
+def test_a_file_says_the_same_however_little_of_it_is_read_at_once(data: bytes, step: int) -> None:
+    whole, slowly = list(jsonl.values_in(BytesIO(data))), list(jsonl.values_in(_Slowly(data, step)))
+    assert slowly == whole
+
+
+def test_of_a_long_file_only_what_is_read_just_now_is_in_memory() -> None:
+    data = b'{"text": "' + b"x" * 1_000 + b'"}\n'
+    sizes = []
+    for count in (2_000, 10_000):
+        source = BytesIO(data * count)
+        tracemalloc.start()
+        assert sum(1 for _ in jsonl.values_in(source)) == count
+        sizes.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert sizes[1] < sizes[0] + 1_000_000  # of 8 MB that are more in the file

@@ -6,7 +6,8 @@ import hashlib
 import secrets
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import NamedTuple
+from io import BytesIO
+from typing import IO, Final, NamedTuple
 
 from pyoxigraph import NamedNode, Quad
 
@@ -15,6 +16,9 @@ from trails.plumbing import leaves
 from trails.plumbing.transaction import Transaction
 from trails.records.acts import EXACT, Import, SourceFile, act_quads, file_quads
 from trails.store.contract import Matching
+
+_PART: Final = 1 << 20
+"""Bytes of a file that are read at once."""
 
 
 class Importing(NamedTuple):
@@ -28,13 +32,18 @@ class Importing(NamedTuple):
     started: datetime
 
 
-def source_file(data: bytes, name: str | None) -> SourceFile:
-    """Return what is recorded of a file that was read.
+def source_file(data: bytes | IO[bytes], name: str | None) -> SourceFile:
+    """Return what is recorded of a file that was read, given its bytes or the open file, which is then at its end.
 
     >>> source_file(b"abc", "a.jsonl").sha256[:16], source_file(b"abc", None).size
     ('ba7816bf8f01cfea', 3)
     """
-    return SourceFile(sha256=hashlib.sha256(data).hexdigest(), size=len(data), name=name)
+    file = BytesIO(data) if isinstance(data, bytes) else data
+    digest, size = hashlib.sha256(), 0
+    while part := file.read(_PART):
+        digest.update(part)
+        size += len(part)
+    return SourceFile(sha256=digest.hexdigest(), size=size, name=name)
 
 
 def record(

@@ -63,7 +63,7 @@ def begin(_: None) -> Callable[[Group], Parsed | None]:
 def _parse(group: Group) -> Parsed | None:
     try:
         name, files = group
-        if known(name).stream is not None:
+        if known(name).stream is not None and _size(group) >= MANY:  # it is to be read a part at a time
             return None
         found = read(name, [(str(file), file.read_bytes()) for file in files])
     except Exception:  # noqa: BLE001 - it is read once more where it can be said

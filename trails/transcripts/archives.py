@@ -40,14 +40,14 @@ FAULTS: Final = (
 
 
 class Archive:
-    """A zip file in memory, whose members are read one at a time."""
+    """A zip file whose members are read one at a time."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         """Open an archive; raises one of `FAULTS` for what is none."""
-        self._data = data
-        self._zip = zipfile.ZipFile(io.BytesIO(data))
+        self._file = file
+        self._zip = zipfile.ZipFile(file)
         self._members = {each.filename: each for each in self._zip.infolist() if not each.is_dir()}
-        self._left = len(data) * _TOTAL_RATIO + _FREE
+        self._left = file.seek(0, io.SEEK_END) * _TOTAL_RATIO + _FREE
 
     @property
     def names(self) -> Sequence[str]:
@@ -75,9 +75,10 @@ class Archive:
         return data
 
     def _packed(self, member: zipfile.ZipInfo) -> bytes:
-        name, extra = _LOCAL_HEADER.unpack_from(self._data, member.header_offset)
-        start = member.header_offset + _LOCAL_HEADER.size + name + extra
-        return self._data[start : start + member.compress_size]
+        self._file.seek(member.header_offset)
+        name, extra = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
+        self._file.seek(name + extra, io.SEEK_CUR)
+        return self._file.read(member.compress_size)
 
 
 def names_in(data: bytes | IO[bytes]) -> list[str] | None:

@@ -128,3 +128,14 @@ def together(readings: Iterable[tuple[str, Reading]]) -> Transcript:
         records=sum((each.records for _, each in read), Counter()),
         notes=tuple(said(file, note) for file, each in read for note in each.notes),
     )
+
+
+def joined(parts: Iterable[Transcript]) -> Transcript:
+    """Return what the parts of a file say as one transcript."""
+    read = list(parts)
+    return Transcript(
+        sessions=tuple(session for part in read for session in part.sessions),
+        problems=tuple(problem for part in read for problem in part.problems),
+        records=sum((Counter(part.records) for part in read), Counter[str]()),
+        notes=tuple(note for part in read for note in part.notes),
+    )

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import IO, BinaryIO, Final
 
 from trails.errors import InvalidInput
 from trails.files import as_path, in_words
 from trails.plumbing import reads, scan
 from trails.plumbing.imports import Importing
 from trails.progress import Progress, moving
+from trails.records.acts import SourceFile
 from trails.session import Repository
 from trails.transcripts import ahead, archives, rdf, strange
 from trails.transcripts.ahead import Parsed
@@ -23,8 +25,10 @@ from trails.transcripts.exporting.report import SessionExport
 from trails.transcripts.known import TRANSCRIPTS
 from trails.transcripts.merge import Growing, Read, importing, merge
 from trails.transcripts.openclaw import folder
+from trails.transcripts.opened import Opened
 from trails.transcripts.pi import export
 from trails.transcripts.report import FileProblem, ImportReport
+from trails.transcripts.source import SourceTurn, Transcript
 from trails.transcripts.withholding import masked
 
 _HEAD: Final = 1 << 16
@@ -123,17 +127,14 @@ def import_bytes(
         raise InvalidInput(f"what was given to import {what}")
     if redact_secrets and name in _RDF.values():
         raise InvalidInput(_EXACT.format("what was given"))
-    growing: Growing | None = None if final else lambda *_: True
-    report = _import_read(
+    bringing = _Bringing(
         repository,
         importing(repository, name, by),
-        [("", data)],
-        None,
         said="",
-        restore=restore,
-        growing=growing,
+        growing=None if final else lambda *_: True,
         redact_secrets=redact_secrets,
     )
+    report = bringing.parts(BytesIO(data), "") if bringing.in_parts else bringing.whole([("", data)], restore=restore)
     report.files += 1
     masked(report)
     return report
@@ -303,69 +304,83 @@ def _import_group(
     moves: _Moves,
     by: str | None,
 ) -> ImportReport:
-    began = importing(repository, name, by)
-    read: list[tuple[str, bytes]] = []
-    with in_words(files[0], "read"):
-        for file in files:
-            moves.reading(file)
-            if parsed is None:
-                read.append((str(file), file.read_bytes()))
-    growing = _is_fresh if final is None else lambda *_: not final
-    said = str(files[0]) if len(files) == 1 else str(files[0].parent)
-    return _import_read(
+    bringing = _Bringing(
         repository,
-        began,
-        read,
-        parsed,
-        said=said,
-        restore=restore,
-        growing=growing,
+        importing(repository, name, by),
+        said=str(files[0]) if len(files) == 1 else str(files[0].parent),
+        growing=_is_fresh if final is None else lambda *_: not final,
         redact_secrets=redact_secrets,
         progress=moves.merging,
     )
+    for file in files:
+        moves.reading(file)
+    if parsed is not None:
+        return bringing.bring([parsed.transcript], parsed.files, parsed.clean)
+    with in_words(files[0], "read"):
+        if bringing.in_parts:
+            with files[0].open("rb") as opened:
+                return bringing.parts(opened, str(files[0]))
+        read = [(str(file), file.read_bytes()) for file in files]
+    return bringing.whole(read, restore=restore)
 
 
-def _import_read(
-    repository: Repository,
-    began: Importing,
-    read: Sequence[tuple[str, bytes]],
-    parsed: Parsed | None,
-    *,
-    said: str,
-    restore: bool,
-    growing: Growing | None,
-    redact_secrets: bool,
-    progress: Progress | None = None,
-) -> ImportReport:
-    """Import what was read: each is the name of a file, empty for none, and its bytes; or what was parsed of it already."""
-    name = began.importer
-    if name in _RDF.values():
-        named, data = read[0]
-        report = rdf.import_rdf(repository, data, name, restore=restore, by=began.by_iri, name=Path(named).name or None)
-        for session in (*report.sessions_created, *report.forks_created, *report.grown):
-            report.secrets += scan.own(repository.workspace, session)
+@dataclass(frozen=True, slots=True)
+class _Bringing:
+    """How what is read from files is brought in."""
+
+    repository: Repository
+    began: Importing
+    said: str
+    """The file or folder that problems name."""
+    growing: Growing | None
+    redact_secrets: bool
+    progress: Progress | None = None
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether a file, which stands by itself then, is read a part at a time."""
+        return self.began.importer not in _RDF.values() and ahead.known(self.began.importer).stream is not None
+
+    def parts(self, file: IO[bytes], name: str) -> ImportReport:
+        """Import an open file of a format that comes in parts; its name is empty for none."""
+        stream = ahead.known(self.began.importer).stream
+        assert stream is not None  # noqa: S101 - `in_parts`
+        opened = Opened(file, name)
+        report = self.bring(stream([(name, opened.content)]), {name: opened.found})
+        report.problems += opened.problems()
         return report
-    stream = ahead.known(name).stream
-    if stream is None:
-        said_in = ahead.read(name, read) if parsed is None else parsed
-        parts, files, clean = iter([said_in.transcript]), said_in.files, said_in.clean
-    else:
-        parts, files, clean = stream(read), ahead.source_files(read), ()
-    report = ImportReport()
-    for part in parts:
-        report.add(
-            merge(
-                repository,
-                part,
-                file=said,
-                growing=growing,
-                progress=progress,
-                redact_secrets=redact_secrets,
-                read=Read(began, files),
-                clean=clean,
+
+    def whole(self, read: Sequence[tuple[str, bytes]], *, restore: bool) -> ImportReport:
+        """Import what was read: each is the name of a file, empty for none, and its bytes."""
+        name, by = self.began.importer, self.began.by_iri
+        if name not in _RDF.values():
+            found = ahead.read(name, read)
+            return self.bring([found.transcript], found.files)
+        named, data = read[0]
+        report = rdf.import_rdf(self.repository, data, name, restore=restore, by=by, name=Path(named).name or None)
+        for session in (*report.sessions_created, *report.forks_created, *report.grown):
+            report.secrets += scan.own(self.repository.workspace, session)
+        return report
+
+    def bring(
+        self, parts: Iterable[Transcript], files: Mapping[str, SourceFile], clean: Sequence[SourceTurn] = ()
+    ) -> ImportReport:
+        """Import what files say, part after part."""
+        report = ImportReport()
+        for part in parts:
+            report.add(
+                merge(
+                    self.repository,
+                    part,
+                    file=self.said,
+                    growing=self.growing,
+                    progress=self.progress,
+                    redact_secrets=self.redact_secrets,
+                    read=Read(self.began, files),
+                    clean=clean,
+                )
             )
-        )
-    return report
+        return report
 
 
 def _is_fresh(file: str, said: datetime | None) -> bool:

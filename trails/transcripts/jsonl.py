@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import re
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from typing import IO, Any, Final, NoReturn
 
 from trails.transcripts.source import Problem
 
@@ -17,6 +19,12 @@ MAX_SHOWN: Final = 2_000
 
 _ENDS: Final = re.compile("[\x85\u2028\u2029]")
 """What ends a line for `str.splitlines` and Node's `readline`, and may stand in JSON as it is."""
+
+_CHUNK: Final = 1 << 18
+"""Bytes of a file that are read at once."""
+_OF_NUMBERS: Final = "0123456789+-.eE"
+_LONGEST: Final = 16
+"""More characters than a word or an escape of JSON has: so near the end of what was read, one may be cut."""
 
 MAX_DEPTH: Final = 200
 """How many objects and arrays within each other a line may have: twice what a turn can keep."""
@@ -119,44 +127,127 @@ def read_values(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Pro
     >>> objects, cut.reason
     ([(1, {'a': 1})], "is not JSON: Expecting ':' delimiter, and the rest of the file cannot be read")
     """
-    text = data.removeprefix(BOM_UTF8).decode("utf-8", errors="surrogateescape")
     objects: list[tuple[int, dict[str, Any]]] = []
     problems: list[Problem] = []
-    at, counted, line, in_array = _after(_BLANK, text, 0), 0, 1, False
-    while at < len(text):
-        line, counted = line + text.count("\n", counted, at), at
-        if text[at] == "[" and not in_array:
-            at, in_array = _after(_BLANK, text, at + 1), True
-            continue
-        if text[at] == "]" and in_array:
-            at, in_array = _after(_BLANK, text, at + 1), False
+    for each in values_in(BytesIO(data)):
+        if isinstance(each, Problem):
+            problems.append(each)
+        else:
+            objects.append(each)
+    return objects, problems
+
+
+def values_in(source: IO[bytes]) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
+    """Yield what `read_values` returns, in the file's order; of what can be read, only one object is in memory at a time."""
+    buffer, in_array, line = _Buffer(source), False, 1
+    buffer.skip(_BLANK)
+    while not buffer.is_at_end:
+        line = buffer.line
+        if buffer.text[buffer.at] == ("]" if in_array else "["):
+            in_array = not in_array
+            buffer.at += 1
+            buffer.skip(_BLANK)
             continue
         try:
-            value, end = _DECODER.raw_decode(text, at)
+            value, end = buffer.decoded()
         except (ValueError, RecursionError, _UnusableError) as error:
-            end = len(text) if in_array else _next_object(text, at)
+            end = buffer.end_of_all() if in_array else buffer.next_object()
             reason = _why(error) + (", and the rest of the file cannot be read" if in_array else "")
-            problems.append(problem(line, reason, text[at:end]))
+            yield problem(line, reason, buffer.text[buffer.at : end])
             in_array = False
         else:
             try:
-                objects.append((line, _checked(value, text, at, end)))
+                yield line, _checked(value, buffer.text, buffer.at, end)
             except _UnusableError as error:
-                problems.append(problem(line, f"{error}", text[at:end]))
-        at = _after(_BETWEEN if in_array else _BLANK, text, end)
+                yield problem(line, f"{error}", buffer.text[buffer.at : end])
+            del value
+        buffer.at = end
+        buffer.skip(_BETWEEN if in_array else _BLANK)
     if in_array:
-        problems.append(problem(line, "is an array that has no end: the file is cut", ""))
-    return objects, problems
+        yield problem(line, "is an array that has no end: the file is cut", "")
+
+
+class _Buffer:
+    """A part of a file's text, which goes on wherever what is looked for may do so; what was passed is let go."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source = source
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="surrogateescape")
+        self.text = ""
+        self.at = 0
+        """Where it goes on."""
+        self._line, self._counted = 1, 0
+        self._has_ended = False
+        while not self.text and self._more():
+            pass
+        self.text = self.text.removeprefix("\ufeff")
+
+    @property
+    def line(self) -> int:
+        """The line of the file where it goes on."""
+        self._line += self.text.count("\n", self._counted, self.at)
+        self._counted = self.at
+        return self._line
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether nothing follows; only after `skip`."""
+        return self.at == len(self.text)
+
+    def _more(self) -> bool:
+        """Read on, as much again as waits at the least; tell whether there was more."""
+        if self._has_ended:
+            return False
+        data = self._source.read(max(_CHUNK, len(self.text) - self.at))
+        self._has_ended = not data
+        self._line, self._counted = self.line, 0
+        self.text = self.text[self.at :] + self._decoder.decode(data, final=not data)
+        self.at = 0
+        return True
+
+    def skip(self, pattern: re.Pattern[str]) -> None:
+        """Go to the end of what a pattern, which fits nothing too, has here."""
+        while (end := _after(pattern, self.text, self.at)) == len(self.text) and self._more():
+            pass
+        self.at = end
+
+    def decoded(self) -> tuple[Any, int]:
+        """Return the value that stands here, and where it ends; raises what says that there is none."""
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self.text, self.at)
+            except (ValueError, _UnusableError) as error:
+                if not (self._may_be_cut(error) and self._more()):
+                    raise
+            else:
+                # a number that stands alone may go on
+                if isinstance(value, dict | list) or end + _LONGEST < len(self.text) or not self._more():
+                    return value, end
+
+    def _may_be_cut(self, error: Exception) -> bool:
+        """Tell whether what could not be read may only not be here yet."""
+        if not isinstance(
+            error, json.JSONDecodeError
+        ):  # a number that is too large, unless it has a fraction or goes on
+            return self.text[-1] in _OF_NUMBERS
+        return error.msg.startswith("Unterminated string") or error.pos + _LONGEST > len(self.text)
+
+    def next_object(self) -> int:
+        """Return where the next line that begins with an object does; the end of all, where there is none."""
+        while (found := self.text.find("\n{", self.at)) < 0 and self._more():
+            pass
+        return len(self.text) if found < 0 else found
+
+    def end_of_all(self) -> int:
+        """Return the end of the file, which is read until there."""
+        while self._more():
+            pass
+        return len(self.text)
 
 
 def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
     found = pattern.match(text, at)
     return found.end() if found else at
-
-
-def _next_object(text: str, at: int) -> int:
-    found = text.find("\n{", at)
-    return len(text) if found < 0 else found
 
 
 def problem(line: int, reason: str, raw: bytes | str) -> Problem:

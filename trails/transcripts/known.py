@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from trails.transcripts import atif, chatgpt, gemini, langfuse, messages, swe_agent
 from trails.transcripts.claude_code import projects
@@ -28,8 +28,9 @@ class Format:
     """Whether each file stands by itself: those of a folder are then read one at a time."""
     holds: Callable[[Sequence[str]], bool] | None = None
     """Whether a zip whose members have these names is of this format; None for a format that comes in no zip."""
-    stream: Callable[[Sequence[tuple[str, bytes]]], Iterator[Transcript]] | None = None
-    """As `parse`, in parts that are read and brought in one after the other; None where a file is read as a whole."""
+    stream: Callable[[Sequence[tuple[str, IO[bytes]]]], Iterator[Transcript]] | None = None
+    """As `parse`, of open files, in parts that are read and brought in one after the other; None where a file is read as a
+    whole."""
 
 
 TRANSCRIPTS: Final = (
@@ -43,6 +44,6 @@ TRANSCRIPTS: Final = (
     Format("atif", atif.sniff, atif.find_files, atif.parse),
     Format("langfuse", langfuse.sniff, langfuse.find_files, langfuse.parse),
     Format("otel", otlp.sniff, otlp.find_files, otlp.parse),
-    Format("messages", messages.sniff, messages.find_files, messages.parse, alone=True),
+    Format("messages", messages.sniff, messages.find_files, messages.parse, alone=True, stream=messages.stream),
 )
 """The formats that are recognised, in the order in which they are tried."""

@@ -57,7 +57,9 @@ def merge(
     they were looked through.
     """
     read = read or Read(importing(repository, "unknown"), {})
-    lines = sum(problem.line > 0 for problem in transcript.problems)
+    lines = transcript.refused_lines
+    if lines is None:
+        lines = sum(problem.line > 0 for problem in transcript.problems)
     withholding = Withholding(out=redact_secrets, clean=frozenset(map(id, clean)))
     report = ImportReport(records=dict(transcript.records), notes=list(transcript.notes))
     report.problems += [

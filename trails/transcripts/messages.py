@@ -14,14 +14,15 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from trails.transcripts import checked, jsonl, outline
 from trails.transcripts.checked import Reading
-from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript, distinct, files_at
+from trails.transcripts.source import Piece, Problem, SourceSession, SourceTurn, Transcript, distinct, files_at
 
 SOURCE: Final = "messages"
 
@@ -32,6 +33,8 @@ _HOLDERS: Final = frozenset({*_LISTS, *(name for pair in _ENDINGS for name in pa
 _SIGNS: Final = re.compile(rb'[{,]\s*"(?:role|from)"\s*:')
 _ROLES: Final = {"human": "user", "gpt": "assistant", "observation": "tool", "function_call": "assistant"}
 """ShareGPT's names of roles; others are roles already."""
+_TOGETHER: Final = 20
+"""Records that are read before their sessions are brought in."""
 _ANSWERS: Final = frozenset({"tool", "function"})
 _MESSAGE_OWN: Final = frozenset(
     {"role", "from", "content", "value", "tool_calls", "tool_call_id", "function_call", "refusal"}
@@ -61,21 +64,37 @@ def find_files(path: Path) -> list[Path]:
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what files of records (name and bytes of each) say; nothing that they hold raises."""
-    return checked.together([(name, _read_file(data)) for name, data in files])
+    return checked.joined(stream([(name, BytesIO(data)) for name, data in files]))
 
 
-def _read_file(data: bytes) -> Reading:
-    reading = Reading()
-    values, problems = jsonl.read_values(data)
-    reading.problems += problems
+def stream(files: Sequence[tuple[str, IO[bytes]]]) -> Iterator[Transcript]:
+    """Yield what files of records (name of each, and the open file) say, some records at a time.
+
+    Each file is read twice: what comes out of it first is to say how many of its lines cannot be used.
+    """
+    for name, file in files:
+        refused = sum(problem.line > 0 for reading in _read(file) for problem in reading.problems)
+        file.seek(0)
+        for reading in _read(file):
+            yield replace(checked.together([(name, reading)]), refused_lines=refused)
+
+
+def _read(file: IO[bytes]) -> Iterator[Reading]:
+    reading, records = Reading(), 0
     taken: Counter[str] = Counter()
     odd: Counter[str] = Counter()
-    for line, value in values:
-        _Record(line, value, reading, odd).read(taken)
+    for records, each in enumerate(jsonl.values_in(file), start=1):
+        if isinstance(each, Problem):
+            reading.problems.append(each)
+        else:
+            _Record(*each, reading, odd).read(taken)
+        if records % _TOGETHER == 0:
+            yield reading
+            reading = Reading()
     reading.notes += [f"{count} {what}" for what, count in odd.items()]
-    if not values and not problems:
+    if not records:
         reading.refuse(0, "holds no records", "")
-    return reading
+    yield reading
 
 
 @dataclass(slots=True)

@@ -54,6 +54,8 @@ class ImportReport(BaseModel):
             if isinstance(mine, dict):
                 for key, count in theirs.items():
                     mine[key] = mine.get(key, 0) + count
+            elif isinstance(mine, list):
+                mine.extend(theirs)  # in place: a file may come in thousands of parts
             else:
                 setattr(self, name, mine + theirs)
 

@@ -174,3 +174,5 @@ class Transcript:
     """How many records of each type the file holds, those that make no turn too."""
     notes: Sequence[str] = ()
     """What a reader should know of how the file was read: a rule of the format that was followed, a link not found."""
+    refused_lines: int | None = None
+    """How many lines of the whole file could not be used, where this is a part of one; None: as many as the problems say."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyoxigraph import NamedNode, Quad
@@ -288,7 +289,8 @@ def _without_turns(select: Callable[..., Solutions]) -> Callable[..., Solutions]
 
 
 def test_what_waits_beyond_all_bounds_is_packed_at_once(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "_HELD", 4)
+    monkeypatch.setattr(keeper, "_TURN", 99)
+    monkeypatch.setattr(keeper, "_HELD", 400)  # twice as many bytes never wait
     with trails.open(place, create=True) as store:
         plan = say(store.create(id="plan"), *"abcdefgh")
         assert packs(place) == []
@@ -296,11 +298,22 @@ def test_what_waits_beyond_all_bounds_is_packed_at_once(place: Path, monkeypatch
         assert len(packs(place)) == 1
 
 
-def test_metadata_counts_as_what_waits_to_be_packed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "_HELD_BYTES", 50)
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"meta": {"k": "x" * 32}},  # {"k":"..."} has 8 more
+        {"tool_calls": [{"id": "c", "name": "look", "arguments": '"' + "x" * 38 + '"'}]},
+    ],
+    ids=["metadata", "arguments"],
+)
+def test_what_a_turn_says_beside_its_text_counts_as_what_waits_to_be_packed(
+    place: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(keeper, "_TURN", 0)
+    monkeypatch.setattr(keeper, "_HELD", 50)
     with trails.open(place, create=True) as store:
         plan = store.create(id="plan")
-        plan.append("user", "a" * 60, meta={"k": "x" * 32})  # {"k":"..."} has 8 more
+        plan.append("user", "a" * 60, **more)
         plan.persist()
         assert packs(place) == []
         plan.append("user", "b")

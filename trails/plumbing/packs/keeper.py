@@ -48,9 +48,10 @@ LEAST: Final = 64
 """Turns of its own from which on a session is packed: fewer are read from the store as quickly."""
 _FREE: Final = 64 << 20
 """Bytes that packs leave free on the disk: the store needs them more."""
-_HELD: Final = 4_000
-_HELD_BYTES: Final = 8 << 20
-"""Turns, and characters of their texts and metadata, that wait for the store to rest; twice as many never wait."""
+_HELD: Final = 8 << 20
+"""Bytes of turns, about, that wait for the store to rest; twice as many never wait."""
+_TURN: Final = 2_000
+"""Bytes that a turn takes in memory, about, however little it says."""
 
 
 _COUNTED: Final = 1_000
@@ -84,8 +85,9 @@ def _last_of(block: Block) -> Quad:
 
 
 def _weight(turn: Turn) -> int:
-    """Return about how many characters a turn takes in memory."""
-    return len(turn.text) + len(turn.facts.meta_json or "")
+    """Return about how many bytes a turn takes in memory."""
+    calls = sum(len(call.arguments or "") for call in turn.facts.tool_calls)
+    return _TURN + len(turn.text) + len(turn.facts.meta_json or "") + calls
 
 
 @dataclass(slots=True)
@@ -110,7 +112,7 @@ class Packs:
         self._writes = writes
         self._lock = threading.RLock()
         self._waiting: dict[str, _Waiting] = {}
-        self._held = self._held_bytes = 0
+        self._held = 0
         self._counted: dict[tuple[str, int, int | None], tuple[object, int | None]] = {}
         self._erasing = 0
         self._pid = os.getpid()
@@ -230,9 +232,8 @@ class Packs:
                     return
                 held = self._waiting.setdefault(record.id, _Waiting(record.starts_at))
             held.turns += turns
-            self._held += len(turns)
-            self._held_bytes += sum(map(_weight, turns))
-            if self._held > 2 * _HELD or self._held_bytes > 2 * _HELD_BYTES:
+            self._held += sum(map(_weight, turns))
+            if self._held > 2 * _HELD:
                 self.bring_up()
 
     def _going_on(self, held: _Waiting, record: Owner, turns: Sequence[Turn]) -> Sequence[Turn]:
@@ -246,12 +247,10 @@ class Packs:
     @property
     def is_full(self) -> bool:
         """Whether so much waits to be packed that it is to be written although the store is busy."""
-        return self._held > _HELD or self._held_bytes > _HELD_BYTES
+        return self._held > _HELD
 
     def _drop(self, session_id: str) -> None:
-        gone = self._waiting.pop(session_id).turns
-        self._held -= len(gone)
-        self._held_bytes -= sum(map(_weight, gone))
+        self._held -= sum(map(_weight, self._waiting.pop(session_id).turns))
 
     def bring_up(self) -> None:
         """Write what waits to be packed."""
@@ -260,7 +259,7 @@ class Packs:
         with self._lock:
             if not self._waiting or self._erasing or self._folder is None:
                 return
-            waiting, self._waiting, self._held, self._held_bytes = self._waiting, {}, 0, 0
+            waiting, self._waiting, self._held = self._waiting, {}, 0
             with suppress(OSError, TrailsError, ValueError):  # what was committed is not lost by it
                 if (self._folder / _MARK).exists() or shutil.disk_usage(self._folder.parent.parent).free < _FREE:
                     return
@@ -312,7 +311,7 @@ class Packs:
 
     def _forget(self) -> None:
         with self._lock:
-            self._waiting, self._held, self._held_bytes = {}, 0, 0
+            self._waiting, self._held = {}, 0
             self.epoch += 1
 
     @staticmethod

@@ -12,8 +12,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from trails.errors import InvalidInput
 from trails.transcripts import archives, checked, jsonl, outline
@@ -64,23 +65,19 @@ def find_files(path: Path) -> list[Path]:
 
 def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what logs (name and bytes of each) say; see `stream`."""
-    parts = list(stream(files))
-    return Transcript(
-        sessions=tuple(session for part in parts for session in part.sessions),
-        problems=tuple(problem for part in parts for problem in part.problems),
-        records=sum((Counter(part.records) for part in parts), Counter[str]()),
-        notes=tuple(note for part in parts for note in part.notes),
-    )
+    return checked.joined(stream([(name, BytesIO(data)) for name, data in files]))
 
 
-def stream(files: Sequence[tuple[str, bytes]]) -> Iterator[Transcript]:
-    """Yield what each sample of logs (name and bytes of each) says, a sample at a time.
+def stream(files: Sequence[tuple[str, IO[bytes]]]) -> Iterator[Transcript]:
+    """Yield what each sample of logs (name of each, and the open file) says, a sample at a time; JSON is read as a whole.
 
     What cannot be read is a problem. Nothing that a file holds raises but `InvalidInput`: for one that would unpack to more
     than its size is taken to stand for, and where the package `zstandard` is needed and missing.
     """
-    for name, data in files:
-        for reading in _read_zip(name, data) if data.startswith(archives.SIGNATURE) else _read_json(name, data):
+    for name, file in files:
+        is_zip = file.read(len(archives.SIGNATURE)) == archives.SIGNATURE
+        file.seek(0)
+        for reading in _read_zip(name, file) if is_zip else _read_json(name, file.read()):
             reading.notes = [f"{_base(name)}: {note}" if name else note for note in reading.notes]
             yield checked.together([(name, reading)])
 
@@ -109,10 +106,10 @@ def _read_json(name: str, data: bytes) -> Iterator[Reading]:
     yield reading
 
 
-def _read_zip(name: str, data: bytes) -> Iterator[Reading]:
+def _read_zip(name: str, file: IO[bytes]) -> Iterator[Reading]:
     reading = Reading()
     try:
-        archive = Archive(data)
+        archive = Archive(file)
         top = next((each for each in (_HEADER, _START) if each in archive.names), None)
         log = jsonl.read_object(archive.read(top), constants=True) if top else None
         if not isinstance(log, dict) or not isinstance(log.get("eval"), dict):
