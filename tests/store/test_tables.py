@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from errno import EACCES, EIO, EMFILE, ENOENT
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import trails
 from tests.support.places import ROOT
 from trails import StoreFailed
+from trails.store.tables import Tables
 
 _COUNT = "SELECT (COUNT(*) AS ?n) { GRAPH ?g { ?turn prov:value ?said } }"
 
@@ -84,6 +86,18 @@ def test_of_a_store_whose_process_was_killed_nothing_is_known_so_that_no_table_i
     assert not (place / "quads" / "tables.json").exists()
     with trails.open(place) as store:
         assert len(store.load("plan").turns) == 300
+
+
+@pytest.mark.parametrize(("number", "told"), [(EIO, True), (EMFILE, False), (ENOENT, False), (EACCES, False)])
+def test_of_a_table_that_cannot_be_read_only_the_disk_is_blamed(
+    place: Path, monkeypatch: pytest.MonkeyPatch, number: int, told: bool
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    known = Tables(place / "quads")
+    monkeypatch.setattr("trails.store.tables._crc", refuse)
+    assert ("the disk does not give the table" in str(known.damage())) is told
 
 
 _LATE = """

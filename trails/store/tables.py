@@ -13,6 +13,7 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from errno import EIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -51,10 +52,12 @@ class Tables:
                 continue
             try:
                 found = _crc(path)
-            except FileNotFoundError:
-                continue  # the engine put others in its place
             except OSError as error:
-                return f"the table {path} cannot be read: {error.strerror or error}"
+                if (
+                    error.errno != EIO
+                ):  # the engine put others in its place, say, or this process has too many files open
+                    continue
+                return f"the disk does not give the table {path}: {error.strerror}"
             if known is not None and found != known.crc and self._is_of_now():
                 return f"the table {path} is damaged: its bytes are not those that were written"
         return None
