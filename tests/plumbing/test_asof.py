@@ -95,6 +95,61 @@ def test_what_is_redacted_now_stays_gone_and_is_named(store: Repository) -> None
         assert past.verify().ok
 
 
+def test_what_was_redacted_and_then_deleted_since_is_no_damage(memory: Repository) -> None:
+    _plan(memory)
+    then = mark_of(memory)
+    memory.redact_matching("trip")
+    memory.delete("plan", children="detach", by="carol")
+    memory.redact_matching("carol")
+    with memory.at(then) as past:
+        assert past.verify().findings == ()
+        assert past.as_of is not None
+        assert (past.as_of.gone, past.as_of.redacted) == (
+            ("plan",),
+            (("other", 0),),
+        )  # a copy, since the parent is gone
+
+
+def test_a_session_that_was_redacted_and_deleted_by_then_is_no_damage(memory: Repository) -> None:
+    plan = _plan(memory)
+    memory.redact("plan", 1, by="bob")
+    memory.delete("plan", children="detach")
+    then = mark_of(memory)
+    with memory.at(then) as past:
+        assert past.verify().findings == ()
+    memory.redact_matching("bob")
+    with memory.at(then) as past:
+        assert past.verify().findings == ()
+    assert plan.id not in memory
+
+
+def test_a_copy_of_a_turn_whose_redaction_was_recorded_anew_since_is_no_damage(memory: Repository) -> None:
+    _plan(memory)
+    memory.redact("plan", 0, reason="a home address")
+    memory.flatten("plan", id="flat")
+    then = mark_of(memory)
+    memory.redact_matching("a home address")
+    with memory.at(then) as past:
+        assert past.verify().findings == ()
+
+
+def test_a_redaction_that_was_forged_by_then_is_found_also_where_another_one_came_since(memory: Repository) -> None:
+    _plan(memory)
+    turn = NamedNode(memory.load("other").turns[1].iri)
+    forged = [
+        Quad(NamedNode(f"{turn.value}/deletion"), vocab.TYPE, vocab.DELETION, vocab.CATALOG),
+        Quad(NamedNode(f"{turn.value}/deletion"), vocab.DELETED_TURN, turn, vocab.CATALOG),
+    ]
+    then = mark_of(memory)
+    memory.redact_matching("trip")
+    memory.store.commit(Change(add=forged, leaves=[]))
+    memory.delete("plan", children="detach")
+    with memory.at(then) as past:
+        assert [(each.code, each.session_id, each.index) for each in past.verify().findings] == [
+            ("unlogged", "other", 1)
+        ]
+
+
 # --- what may change
 
 

@@ -19,7 +19,7 @@ from trails import iris, vocab
 from trails.errors import IntegrityError
 from trails.integrity import digests
 from trails.model import Value
-from trails.plumbing import kinds, leaves
+from trails.plumbing import kinds, leaves, redaction_records
 from trails.plumbing.asof import moments
 from trails.plumbing.asof.moments import Moment
 from trails.plumbing.asof.said import LINKS, Catalog, has, one, text_of, time_of
@@ -59,17 +59,14 @@ def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, A
     kept = [graph for graph in graphs if past.had(graph)]
     _without_strangers(past, catalog)
     quads = [quad for each in catalog.subjects.values() for quad in each]
-    redacted = {
-        (each, index)
-        for each, index in told.redacted
-        if each in there and (index is None or index < (told.end(each) or 0))
-    }
+    redacted = _redacted(store, told)
+    shown = {(each, index) for each, index in redacted if each in there and index is not None}
     as_of = AsOf(
         mark=moment.mark,
         lines=len(moment.lines),
         time=moment.time,
         gone=tuple(sorted(told.sessions.keys() - there)),
-        redacted=tuple(sorted((each, index) for each, index in redacted if index is not None)),
+        redacted=tuple(sorted(shown)),
         changed=tuple(sorted(there & (told.changes.keys() | told.went_on))),
     )
     where = f"the store {store.location} as of line {len(moment.lines)} of its log"
@@ -109,6 +106,22 @@ def _read(store: QuadStore, reader: Reader, moment: Moment) -> _Now:
         _attach(store, reader, catalog, told, session_id)
     _as_dated(store, catalog, told, moment, there)
     return _Now(state, told, catalog, size, graphs, there)
+
+
+def _redacted(store: QuadStore, told: Then) -> set[tuple[str, int | None]]:
+    """Return what of then was redacted since, or whose redaction was recorded anew: of sessions that are gone by now too.
+
+    A copy that was made of a redacted turn has no record of its own: the one with its digest counts for it.
+    """
+    found = {(each, index) for each, index in told.redacted if told.had(each, index)}
+    for digest, made in redaction_records.by_digest(store).items() if found else ():
+        if any((iris.session_id(node.value), iris.turn_index(node.value)) in found for node, _ in made):
+            turns = (text_of(quad.subject) for quad in store.quads((None, vocab.DIGEST, Literal(digest), None)))
+            copies = {
+                (iris.session_id(each), iris.turn_index(each)) for each in turns if not iris.is_turn_deletion(each)
+            }
+            found |= {(each, index) for each, index in copies if told.had(each, index)}
+    return found
 
 
 # --- the catalog
@@ -155,8 +168,7 @@ def _is_later(subject: str, told: Then) -> bool:
     place, dash, _ = rest.partition("-")
     if not (dash and place.isdecimal() and iris.is_session(home)):
         return False
-    end = told.end(iris.session_id(home))
-    return end is None or int(place) >= end
+    return not told.had(iris.session_id(home), int(place))
 
 
 def _as_dated(store: QuadStore, catalog: Catalog, told: Then, moment: Moment, there: set[str]) -> None:

@@ -68,6 +68,15 @@ class Then:
         if document is not None:
             self.others.add(document.rpartition(":")[2][:16])
 
+    def had(self, session_id: str, index: int | None) -> bool:
+        """Tell whether there was, or had been, a turn by then, or (None) something else of a session.
+
+        Of one that was deleted by then nothing is left but who redacted what, and how many turns it had is not asked.
+        """
+        if session_id not in self.known:
+            return False
+        return index is None or session_id not in self.sessions or index < (self.end(session_id) or 0)
+
     def end(self, session_id: str) -> int | None:
         """Return how many turns a session's transcript had; None where none of its own was logged."""
         log = self.sessions.get(session_id)
