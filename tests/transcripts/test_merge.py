@@ -18,8 +18,10 @@ import trails
 from tests.support.importing import merged_at_once
 from tests.support.machines import examples
 from tests.support.sessions import contents
-from trails import InvalidInput, Repository, iris, validate
+from trails import InvalidInput, Repository, StoreFailed, iris, validate
 from trails.model import Compaction
+from trails.store import EmbeddedStore
+from trails.store.contract import Change, Committed
 from trails.transcripts.formats import import_path
 from trails.transcripts.merge import imported_id, merge
 from trails.transcripts.source import Piece, SourceScore, SourceSession, SourceTurn, Transcript
@@ -431,3 +433,27 @@ def test_the_real_pi_transcripts_have_the_counts_that_were_taken_independently(s
         again = import_path(store, file)
         assert again.turns_added == 0, name
     assert store.verify().ok
+
+
+def test_a_store_that_cannot_go_on_ends_the_import_at_once_and_the_next_one_brings_the_rest(
+    memory: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "talks.jsonl"
+    talks = [{"messages": [{"role": "user", "content": f"Talk {number}"}]} for number in range(5)]
+    file.write_text("\n".join(map(json.dumps, talks)))
+    commit, tried = EmbeddedStore.commit, list[Change]()
+
+    def until_the_disk_is_full(store: EmbeddedStore, change: Change) -> Committed:
+        tried.append(change)
+        if any("Talk 2" in str(quad.object) for quad in change.add):
+            raise StoreFailed("no space left")
+        return commit(store, change)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddedStore, "commit", until_the_disk_is_full)
+        with pytest.raises(StoreFailed, match="no space left"):
+            import_path(memory, file)
+        assert not any("Talk 3" in str(quad.object) for change in tried for quad in change.add)
+    assert sorted(turn.content for each in memory.list() for turn in memory.load(each.id).turns) == ["Talk 0", "Talk 1"]
+    assert len(import_path(memory, file).sessions_created) == 3
+    assert memory.verify().ok

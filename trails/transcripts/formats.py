@@ -85,7 +85,8 @@ def import_path(
     `final=True` takes it at once, `final=False` leaves it out however old the file is.
     `progress` is called with how much is done, how much there is, and the file that is read; True draws a bar, in a notebook or
     on a terminal's stderr. Each session that is new or grown says who imported it (`by` is as for `Repository.delete`), when,
-    and from which file.
+    and from which file. Raises `StoreFailed` where the store cannot go on, such as on a full disk: what came in before that is
+    there, whole, and importing again brings the rest.
     """
     if format is not None and format not in IMPORT_FORMATS:
         raise InvalidInput(f"{format!r} is no format to import; there are: {', '.join(IMPORT_FORMATS)}")

@@ -18,7 +18,7 @@ from typing import Any
 from pyoxigraph import Literal
 
 from trails import iris, validate, vocab
-from trails.errors import InvalidInput, TrailsError
+from trails.errors import InvalidInput, StoreFailed, TrailsError
 from trails.model import Compaction, Turn
 from trails.plumbing import imports
 from trails.plumbing.imports import Importing
@@ -51,7 +51,8 @@ def merge(
     """Bring all sessions of a transcript into a store and return what was done; parents go before those that build on them.
 
     Turns at the end of a file that is still `growing` are kept back where they may not be whole; without it all are taken.
-    A session that cannot be kept (a turn that the store refuses) is reported as a problem; the others are imported.
+    A session that cannot be kept (a turn that the store refuses) is reported as a problem; the others are imported. Raises
+    `StoreFailed` where the store cannot go on: the sessions before that are there, whole.
     The report names every secret in what came in; `redact_secrets` puts a mark in the place of each. Each session's import
     is recorded, with the files that were `read`. In those turns of the transcript that are `clean` no secret is looked for:
     they were looked through.
@@ -75,6 +76,8 @@ def merge(
             own = read.for_one(session, lines)
             with repository.workspace.merging(f"{session.source}:{session.id}"):
                 _Merge(repository, session, report, withholding, own, growing=growing, file=file).run()
+        except StoreFailed:  # no other session could be kept either; those that were are whole
+            raise
         except TrailsError as error:
             report.problems.append(FileProblem(file=file, line=0, reason=f"session {session.id!r}: {error}", text=""))
     if progress:
