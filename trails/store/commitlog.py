@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from trails.errors import StoreFailed
 from trails.store import frames
 from trails.store.frames import CommitRecord, Frame, Header
+from trails.store.placed import Placed
 from trails.store.syncing import sync_data, sync_folder, write_all
 
 NAMES: Final = ("0", "1")
@@ -49,6 +50,7 @@ class _Segment:
 
     descriptor: int
     size: int
+    place: Placed
     header: Header | None = None
     frames: list[Frame] = field(default_factory=list)
     end: _End = _UNUSED
@@ -127,7 +129,16 @@ class RecordFiles:
         """True once three quarters of the segment are used: time to flush."""
         return 4 * self._active.end.used > 3 * self._active.size
 
+    @property
+    def places(self) -> list[Placed]:
+        """Where its files have to stay."""
+        return [segment.place for segment in self._segments]
+
     # --- writing
+
+    def refuse_moved(self) -> None:
+        """Raise OSError where the file that records are written to is at its path no more."""
+        self._active.place.refuse_moved()
 
     def append(self, records: Sequence[CommitRecord], *, sync: bool) -> None:
         """Write records after the last one, and sync them where asked to; after an OSError none of them counts.
@@ -273,7 +284,9 @@ def _opened(path: Path, *, read_only: bool) -> _Segment:
     except FileNotFoundError as error:
         raise StoreFailed(f"the commit log {path} is missing; restore a backup") from error
     size = os.fstat(descriptor).st_size
-    return _Segment(descriptor, size, frames.read_header(os.pread(descriptor, frames.HEADER_SIZE, 0)))
+    return _Segment(
+        descriptor, size, Placed(path, descriptor), frames.read_header(os.pread(descriptor, frames.HEADER_SIZE, 0))
+    )
 
 
 def _was_never_taken(after: _Segment, before: _Segment) -> bool:

@@ -161,6 +161,8 @@ class EmbeddedStore(EngineReader):
             [line for each in found for line in each.record.leaves],
             believe=not any(each.record.flags & RELAXED for each in found),
         )
+        if not self._commits.is_shared:
+            self._log.keep_in_place(self._files.places)
         if self._log.went_on:
             self._flush(self._store, always=True)  # the records to come go on from those lines
         self._posted.applied(self._files.last)
@@ -414,6 +416,8 @@ class EmbeddedStore(EngineReader):
             if self._durability == "process":
                 records = [replace(record, flags=record.flags | RELAXED) for record in records]
             self._files.append(records, sync=bulk or self._durability == "disk")
+            if not self._commits.is_shared:  # else all of it is in the log, whatever becomes of these files
+                self._files.refuse_moved()
             if self._posted is not None:
                 self._posted.recorded(self._files.last)
 

@@ -15,6 +15,7 @@ from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
 from trails.integrity.merkle import Frontier, leaf_hash
 from trails.store.commitlog import Leaves
+from trails.store.placed import Placed, moved
 from trails.store.syncing import sync_data, sync_folder, write_all
 
 _TAIL = 4096
@@ -54,8 +55,9 @@ class LeafLog:
         self._hashed = Leaves(0, 0, leaves.START)
         self._tree = Frontier()
         self._descriptor = -1
-        self.trouble: str | None = None
-        """What is wrong with the place that the commit log says the file reached, or None."""
+        self._trouble: str | None = None
+        self._places: Sequence[Placed] = ()
+        """The files that have to stay where they were opened: its own first."""
         self.source: Callable[[], str | None] | None = None
         """Where the truth of the log is elsewhere, reads all of it there and says what is wrong with it, or None."""
         self.listener: Callable[[Sequence[Leaf]], None] | None = None
@@ -75,7 +77,7 @@ class LeafLog:
         before = tail[: min(self._reached.size, _TAIL)]
         last = before[:-1].rpartition(b"\n")[2].decode("utf-8", "replace")
         if size < self._reached.size or (before and (before[-1:] != b"\n" or leaves.link(last) != self._reached.link)):
-            self.trouble = (
+            self._trouble = (
                 f"the log of leaves was cut short or altered before its line {self._reached.lines + 1}: the commit log "
                 "says that it ended otherwise"
             )
@@ -93,6 +95,16 @@ class LeafLog:
 
     def _end_of(self, more: Sequence[str]) -> str:
         return leaves.link(more[-1]) if more else self._reached.link
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with the place that the commit log says the file reached, or with where the files are; or None."""
+        return self._trouble or moved(self._places)
+
+    def keep_in_place(self, others: Sequence[Placed]) -> None:
+        """Raise OSError at each `sync` from now on where the file is at its path no more; `trouble` tells that of others too."""
+        if self._path is not None:
+            self._places = (Placed(self._path, self._descriptor), *others)
 
     @property
     def reached(self) -> Leaves:
@@ -134,10 +146,12 @@ class LeafLog:
             self._told = after
 
     def sync(self) -> None:
-        """Return once every line is on disk."""
+        """Return once every line is on disk; raise OSError where the disk refuses, or another file stands where it was."""
         with self._lock:
             if self._descriptor >= 0:
                 sync_data(self._descriptor)
+                for own in self._places[:1]:
+                    own.refuse_moved()
 
     @property
     def is_empty(self) -> bool:
