@@ -151,7 +151,7 @@ class RecordMiss(TrailsError):
 
 
 class StoreLocked(TrailsError):
-    """Another process, or another handle in this process, owns the store."""
+    """Another process, or another handle in this process, owns the store, or does there what only one can do at a time."""
 
 
 class MirrorFailed(TrailsError):

@@ -287,9 +287,9 @@ class _Moving(Handle):
         """Redact at the other side what the source has redacted, as done by who did it and when."""
         target, done = self._target, []
         for index, deed in _redactions_due(self._source, target, step):
-            chain = target.reader.lineage(step.there)
             try:
                 with target.workspace.erasing():
+                    chain = target.reader.lineage(step.there)
                     redaction.redact(target.store, target.reader, chain, index, deed)
             finally:
                 target.workspace.rewrites += 1

@@ -49,6 +49,9 @@ class Workspace(Handle):
         if isinstance(store, EmbeddedStore):
             store.follow(self._keep_up)
         self._merging = threading.RLock()
+        self._rewriting = threading.RLock()
+        self._rewriters = 0
+        """How many are within `rewriting`, each within the other: all of one thread."""
         self.closed = False
         self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
         self.rewrites = 0
@@ -64,11 +67,29 @@ class Workspace(Handle):
         """Take out of all that is derived from the store, before this ends, what is taken out of the store meanwhile."""
         store = self.store
         with (
+            self.rewriting(),
             store.erasing() if isinstance(store, EmbeddedStore) else nullcontext(),
             self.index.erasing(),
             self.packs.erasing(),
         ):
             yield
+
+    @contextmanager
+    def rewriting(self) -> Iterator[None]:
+        """Rewrite what is stored: whoever does begins with all that the one before wrote, of whatever thread and process.
+
+        Who takes texts out or copies turns reads much, and writes what follows from that: a commit cannot hold it all to be as
+        it was read, since others append meanwhile.
+        """
+        store = self.store
+        with self._rewriting:
+            is_outer = not self._rewriters
+            with store.alone("rewriting") if is_outer and isinstance(store, EmbeddedStore) else nullcontext():
+                self._rewriters += 1
+                try:
+                    yield
+                finally:
+                    self._rewriters -= 1
 
     @contextmanager
     def merging(self, name: str) -> Iterator[None]:

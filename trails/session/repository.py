@@ -116,11 +116,17 @@ class Repository(Handle, public=True):
             if not self.read_only:
                 self.workspace.index.sweep()
                 self.workspace.packs.sweep()
-                deletion.sweep_pending(store)
+                self._sweep()
                 self._recover_streams()
         except BaseException:  # an interrupt too: nobody else could close it
             self.close()
             raise
+
+    def _sweep(self) -> None:
+        """Take out what a process that was killed left half done; what another one is doing just now is waited for."""
+        if unfinished.marks(self.store):
+            with self.workspace.rewriting():
+                deletion.sweep_pending(self.store)
 
     def _recover_streams(self) -> None:
         place = self.store.location
@@ -608,7 +614,8 @@ class Repository(Handle, public=True):
 
     def detach(self, session: Name, *, by: str | None = None) -> None:
         """Copy to a fork what it inherits and cut it loose from its parent; a root is left as it is. `by` is as for `delete`."""
-        detach.detach(self.store, self.reader, self.record(session).id, self.workspace.deed(by))
+        with self.workspace.rewriting():
+            detach.detach(self.store, self.reader, self.record(session).id, self.workspace.deed(by))
 
     def flatten(
         self,
@@ -1126,13 +1133,13 @@ class Repository(Handle, public=True):
 
         Raises `SessionNotFound`, or `InvalidInput` where there is no such turn.
         """
-        chain = self.reader.lineage(self.resolve(session, exact=True))
+        wanted = self.resolve(session, exact=True)
         try:
             with self.workspace.erasing():
                 return redaction.redact(
                     self.store,
                     self.reader,
-                    chain,
+                    self.reader.lineage(wanted),
                     validate.index(index, "index"),
                     self.workspace.deed(by, reason),
                 )

@@ -586,7 +586,8 @@ class Session(Handle, Tabular, public=True):
         """
         self.persist()
         workspace = self.worktree.workspace
-        detach.detach(workspace.store, workspace.reader, self.id, workspace.deed(by))
+        with workspace.rewriting():
+            detach.detach(workspace.store, workspace.reader, self.id, workspace.deed(by))
         self.worktree.reload()
         return self
 
@@ -874,12 +875,13 @@ def flatten(
     by: str | None = None,
 ) -> Session:
     """Return a new root session with a copy of a session's whole transcript; see `Repository.flatten`."""
-    made = detach.flatten(
-        workspace.store,
-        workspace.reader,
-        names.lineage(workspace, session),
-        workspace.deed(by),
-        new_id=uuid4().hex if id is None else validate.session_id(id),
-        label=None if label is None else validate.label(label),
-    )
+    with workspace.rewriting():
+        made = detach.flatten(
+            workspace.store,
+            workspace.reader,
+            names.lineage(workspace, session),
+            workspace.deed(by),
+            new_id=uuid4().hex if id is None else validate.session_id(id),
+            label=None if label is None else validate.label(label),
+        )
     return load(workspace, made)

@@ -342,7 +342,7 @@ class PostgresLog:
         end, pause = time.monotonic() + _HELD, 0.01
         while not self._hold(index, name):
             if time.monotonic() > end:
-                raise StoreFailed(
+                raise StoreLocked(
                     f"another process does the same ({name}) in {self.location}, for more than {_HELD:.0f} seconds; nothing was "
                     "written here: let that end, and try again"
                 )
