@@ -70,7 +70,7 @@ def verify(
     spawner, system prompts, tags, notes, signatures and entry.
 
     With --since, which takes a checkpoint as --checkpoint does, turns are read only of sessions of which the log tells later on:
-    what somebody altered past Trails in the turns of others is not found so.
+    what somebody altered past Trails in the turns, or the ledgers, of others is not found so.
 
     With --witness, that many of the witnesses as --quorum says (all unless given) must have cosigned the checkpoint.
     With --timestamp and --tsa-cert, a time-stamp authority must have said that the checkpoint was there, and by when is shown.

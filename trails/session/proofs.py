@@ -67,7 +67,7 @@ class Proofs(Handle, public=True):
         deleted or redacted, as the log tells. Without one, whoever owns the disk can rewrite everything unnoticed. `since` is
         a checkpoint, too, of a store that was verified then: turns are read only of sessions of which the log tells later
         on, so that it takes as long as they are many; the log and the catalog are checked as a whole. What somebody altered
-        past Trails in the turns of other sessions is not found so.
+        past Trails in the turns, or the ledgers, of other sessions is not found so.
         `witnesses` are public keys of which `quorum` (all unless given) must have cosigned the checkpoint; the report's
         `witnessed` says which did, and when. `timestamp` is the response of a time-stamp authority (RFC 3161) over the
         checkpoint, which one of the certificates in `authorities`, as PEM, must stand behind; the report's `timestamped` says

@@ -6,6 +6,7 @@ put before and may be of what he reads, so nobody sees less than what was acknow
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
 import weakref
@@ -23,6 +24,10 @@ _ENOUGH: Final = 20_000
 """Quads that are loaded together, some 10 MB of them: each load costs as much as loading five thousand more."""
 _PATIENCE: Final = 0.5
 """Seconds after which fewer are loaded: a view of the store waits for that."""
+_STEP: Final = 0.1
+"""Seconds that the thread's beginning is waited for at once,"""
+_STEPS: Final = 100
+"""and how often."""
 _NOW: Final = object()
 """Stands in the queue for somebody who waits for what is held."""
 
@@ -51,14 +56,14 @@ class Applier:
         """How many batches were put of which the engine's bulk loader gets some: what it does is seen by halves."""
         self._changed = threading.Condition()
         self._waiting = 0
-        self._thread: threading.Thread | None = None
+        self._is_beginning = False
+        self._begun = threading.Event()
         weakref.finalize(apply.__self__, self._queue.put, None).atexit = False  # type: ignore[attr-defined] # a method
 
     def put(self, batch: Batch) -> None:
         """Let a batch be applied after those before it; one thread at a time. Doing it twice applies it twice."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="trails-apply", daemon=True)
-            self._thread.start()
+        if not self._begun.is_set():
+            self._begin()
         if batch.may_wait:
             self._hold(batch)
         else:
@@ -68,6 +73,19 @@ class Applier:
         self._last = batch
         self.loads += batch.is_bulk
         self._queue.put(batch)
+
+    def _begin(self) -> None:
+        """Begin the thread; raise RuntimeError where the system does not let one begin.
+
+        `Thread.start` would wait for ever for one that ends before it begins, as where memory is short.
+        """
+        if not self._is_beginning:  # an interrupt amid this is followed by a second call
+            self._is_beginning = True
+            _thread.start_new_thread(self._run, ())
+        if not any(
+            self._begun.wait(_STEP) for _ in range(_STEPS)
+        ):  # many short waits: the process may be stopped amid one
+            raise RuntimeError("the thread that brings commits into the engine does not begin: memory may be short")
 
     def _hold(self, batch: Batch) -> None:
         """Take note of a batch that may wait, once there is room for it."""
@@ -160,6 +178,7 @@ class Applier:
         return found
 
     def _run(self) -> None:
+        self._begun.set()
         while (batch := self._next()) is not None:
             batches = self._with_more(batch)
             apply = self._apply()

@@ -610,7 +610,10 @@ class EmbeddedStore(EngineReader):
             self._unflushed = self._in_memory = 0
         work = partial(self._flush_in_background, resting=resting, is_worth=is_worth)
         flusher = threading.Thread(target=work, name="trails-flush", daemon=True)
-        flusher.start()
+        try:
+            flusher.start()
+        except (RuntimeError, MemoryError):  # no thread may begin just now: the next commit, or `close`, does it
+            return
         self._flusher = flusher  # not before: `close` on another thread waits for its end
 
     def _flush_at_rest(self) -> None:
@@ -701,18 +704,29 @@ class EmbeddedStore(EngineReader):
             self.settled_engine()
             if self._path is None:
                 return Vacuumed(len(self), 0, 0)
-            before = maintenance.size_of(self._path)
             try:
+                before = maintenance.size_of(self._path)
                 self._sync_records()
                 count = maintenance.rebuild(self._engine(), self._path)
             except (OSError, RuntimeError) as error:
                 raise StoreFailed(f"{self.location} cannot be rebuilt ({error}); it was left as it was") from error
             path = self._path
-            self._gate.alone(lambda: self._engine_gate.alone(lambda: self._swap_engine(path)))
+            try:
+                self._gate.alone(lambda: self._engine_gate.alone(lambda: self._swap_engine(path)))
+            except OSError as error:
+                raise StoreFailed(
+                    f"{self.location} takes no more work: its disk failed while rebuilt files were put in the place of the old "
+                    f"ones ({error}); open it again, which takes up the one or the other, and vacuum it again"
+                ) from error
             self._flush(self._engine())
             maintenance.drop_old(path)
             self.sweep_readers()
-            return Vacuumed(count, before, maintenance.size_of(path))
+            try:
+                return Vacuumed(count, before, maintenance.size_of(path))
+            except OSError as error:
+                raise StoreFailed(
+                    f"{self.location} was rebuilt, and its files cannot be looked at since ({error}); vacuum it again"
+                ) from error
 
     def erasing(self) -> AbstractContextManager[None]:
         """Return what is held around that which takes text out of the store for good. In its files it stays until `vacuum`.
@@ -729,9 +743,19 @@ class EmbeddedStore(EngineReader):
         return self._commits.alone(self, name)
 
     def sweep_readers(self) -> None:
-        """Remove the links and copies that readers who were killed have left beside the store."""
-        if self._path is not None:
+        """Remove the links and copies that readers who were killed have left beside the store.
+
+        Raises `StoreFailed` where the disk does not let us look for them: they may hold what was taken out.
+        """
+        if self._path is None:
+            return
+        try:
             capture.clear_beside(self._path)
+        except OSError as error:
+            raise StoreFailed(
+                f"what readers left beside {self.location} when they were killed cannot be looked for ({error}): it may still "
+                "hold text that is out of the store by now; vacuum the store once its disk is well"
+            ) from error
 
     def _sync_records(self) -> None:
         """Bring all records to disk, before something is done that brings the engine's files there."""

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from trails.errors import StoreFailed
 from trails.integrity import leaves
 from trails.integrity.leaves import Leaf
 from trails.integrity.merkle import Frontier, leaf_hash
@@ -205,8 +206,15 @@ class LeafLog:
             if self._path is None:
                 return "".join(f"{line}\n" for line in self._memory[start.lines :]), self._reached
             data, size = b"", self._reached.size - start.size
-            while len(data) < size and (more := os.pread(self._descriptor, size - len(data), start.size + len(data))):
-                data += more
+            try:
+                while len(data) < size and (
+                    more := os.pread(self._descriptor, size - len(data), start.size + len(data))
+                ):
+                    data += more
+            except OSError as error:
+                raise StoreFailed(
+                    f"the log {self._path} cannot be read: {error}; open the store again once its disk is well"
+                ) from error
             return data.decode("utf-8", "replace"), self._reached
 
     def root(self) -> tuple[int, bytes]:

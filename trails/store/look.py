@@ -245,6 +245,8 @@ def _copied(attempt: _Attempt, top: int, found: Told) -> Keeper:
     """Return a copy of the engine's files, kept in the best way that works here; raise `Moved` where it is of no one moment."""
     ways = capture.keepers(attempt.path, capture.count_tables(top))
     whole = attempt.path / maintenance.QUADS if found.is_closed else None
+    refused: list[str] = []
+    """Why there is no place for a copy, of each way for which there is none."""
     for number, way in enumerate(ways, 1):
         keeper: Keeper | None = None
         try:
@@ -256,11 +258,22 @@ def _copied(attempt: _Attempt, top: int, found: Told) -> Keeper:
         except BaseException as error:  # an interrupt too
             if keeper is not None:
                 keeper.drop()
-            if isinstance(error, OSError) and number == len(ways):
-                raise engines.unreadable(attempt.path, error) from error
             if not isinstance(error, OSError):
                 raise
+            refused += [f"{error}"] if keeper is None else []
+            if number == len(ways):
+                unreadable = engines.unreadable(attempt.path, error)
+                is_for_files = keeper is not None or isinstance(unreadable, engines.TooManyFiles)
+                raise (unreadable if is_for_files else _no_place(attempt.path, refused)) from error
     raise AssertionError("there is always a last way")
+
+
+def _no_place(path: Path, refused: Sequence[str]) -> StoreFailed:
+    return StoreFailed(
+        f"the store {path} cannot be read here: it is read through a folder with links to its files, and there is no place for "
+        f"one ({'; '.join(dict.fromkeys(refused))}). Make room where temporary files go, or name another place for them "
+        "(TMPDIR=FOLDER); the store itself is not what is refused"
+    )
 
 
 def _check_place(attempt: _Attempt, store_id: bytes, told: Position | None) -> Position | None:

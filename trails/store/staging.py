@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from errno import EAGAIN, ENOENT, EWOULDBLOCK
 from pathlib import Path
 from typing import Final
@@ -35,8 +35,14 @@ def scratch(place: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
         os.close(descriptor)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, at the second attempt where the disk failed once: nobody else would before the next command here."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _made(place: Path) -> tuple[Path, int]:
@@ -46,8 +52,7 @@ def _made(place: Path) -> tuple[Path, int]:
         descriptor = held(folder, without_locks=True)
         if descriptor is not None:
             return folder, descriptor
-        with suppress(OSError):
-            folder.rmdir()
+        _remove(folder)
 
 
 def held(folder: Path, *, without_locks: bool = False) -> int | None:

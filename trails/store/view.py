@@ -40,10 +40,10 @@ class ViewStore(EngineReader):
         _OPENED.add(self)
 
     def _look(self) -> Moment:
-        folders.prepare(self._path, create=False)
-        self._tables = Tables(self._path / maintenance.QUADS)
-        engines.refuse_damaged(self._path, self._tables)
         try:
+            folders.prepare(self._path, create=False)
+            self._tables = Tables(self._path / maintenance.QUADS)
+            engines.refuse_damaged(self._path, self._tables)
             return look(self._path)
         except OSError as error:
             raise StoreFailed(f"the store {self.location} cannot be opened: {error}") from error

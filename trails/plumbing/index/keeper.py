@@ -449,7 +449,8 @@ class Index:
             if (file := self._opened(part)).is_in_place:
                 self._copy(part)  # its owner may commit all the same
             elif not file.is_whole():
-                file.empty()
+                with self._in_words():
+                    file.empty()
             return at_one_moment(self._store, lambda: ask(self._up_to_date(part)))
 
     @contextmanager
