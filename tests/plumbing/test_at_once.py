@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from pyoxigraph import NamedNode
 
 from trails import InvalidInput, Repository
 from trails.model import SealedTurn, Turn
-from trails.plumbing import detach, redaction
+from trails.plumbing import detach, redact_matching, redaction
 from trails.plumbing.reader import Reader
+from trails.plumbing.transaction import Transaction
 from trails.store.contract import QuadStore
 
 
@@ -94,3 +96,34 @@ def test_what_is_copied_is_as_it_was_at_one_moment(
     assert not any(
         turn.content == "Plan a trip" for each in memory.list(limit=9) for turn in memory.load(each.id).turns
     )
+
+
+@pytest.mark.parametrize("second", ["redact", "redact a name", "detach", "flatten", "delete"])
+def test_what_rewrites_beside_a_redaction_of_a_name_begins_when_that_has_ended(
+    memory: Repository, fork: str, monkeypatch: pytest.MonkeyPatch, second: str
+) -> None:
+    named = memory.load("main").fork(at=1, id="named", principal="zarathustra")
+    named.append("user", "I am here", author="zarathustra")
+    named.persist()
+    made, begun = redact_matching._transaction, threading.Event()
+
+    def slowly(*given: Any) -> Transaction:
+        begun.set()
+        time.sleep(0.2)
+        return made(*given)
+
+    monkeypatch.setattr(redact_matching, "_transaction", slowly)
+    naming = threading.Thread(target=memory.redact_matching, args=("zarathustra",))
+    naming.start()
+    assert begun.wait(10)
+    operations: dict[str, Callable[[], object]] = {
+        "redact": lambda: memory.redact("named", 1),
+        "redact a name": lambda: memory.redact_matching("I am"),
+        "detach": lambda: memory.detach("named"),
+        "flatten": lambda: memory.flatten("named", id="flat"),
+        "delete": lambda: memory.delete("main", children="detach"),
+    }
+    operations[second]()
+    naming.join()
+    assert memory.verify().findings == ()
+    assert not any(turn.author == "zarathustra" for each in memory.list(limit=9) for turn in memory.load(each.id).turns)

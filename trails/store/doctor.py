@@ -25,6 +25,7 @@ from trails.files import as_path, in_words
 from trails.integrity import leaves
 from trails.store import capture, commitlog, maintenance, marker, staging
 from trails.store.lockfile import describe_holder, unlocked
+from trails.store.tables import Tables
 
 _FILES: Final = 1024
 """Files that a process should be able to open: the engine keeps all of a store's files open."""
@@ -215,7 +216,7 @@ def _closed(folder: Path) -> Iterator[Check]:
 
 def _opens(folder: Path) -> Check:
     remedy = "restore a backup (`trails store restore`), or load a dump (`trails store load`)"
-    trouble = maintenance.missing_files(folder)
+    trouble = maintenance.missing_files(folder) or Tables(folder / maintenance.QUADS).damage()
     if trouble is None:
         try:
             next(iter(ox.Store.read_only(str(folder / maintenance.QUADS))), None)
@@ -223,7 +224,8 @@ def _opens(folder: Path) -> Check:
             trouble = f"{error}"
     if trouble is not None:
         return Check("opens", False, f"the engine cannot open the store: {trouble}", remedy)
-    return Check("opens", True, "the engine can open the store; `trails verify` checks what is in it")
+    told = "the engine can open the store, and its tables are as they were written"
+    return Check("opens", True, f"{told}; `trails verify` checks what is in it")
 
 
 def _log(folder: Path) -> Check:
