@@ -14,6 +14,7 @@ import pytest
 
 import trails
 from trails import Repository, StoreFailed
+from trails.plumbing.index.keeper import Index
 from trails.store import applying, capture, maintenance, staging
 from trails.store.tables import Tables
 
@@ -103,6 +104,14 @@ def test_a_reader_is_told_that_a_table_cannot_be_looked_at(
     assert store.verify().ok
 
 
+def test_an_index_that_the_disk_does_not_give_is_a_finding(store: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(store.search("secret")) == 2
+    monkeypatch.setattr(Index, "held", _fails)
+    assert {(each.code, "Input/output error" in each.message) for each in store.verify().findings} == {
+        ("index-damaged", True)
+    }
+
+
 def test_a_reader_for_whose_links_there_is_no_place_is_told_to_find_one_and_not_to_restore_a_backup(
     store: Repository, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,19 +126,18 @@ def test_a_reader_for_whose_links_there_is_no_place_is_told_to_find_one_and_not_
     assert store.verify().ok
 
 
+@pytest.mark.parametrize("call", ["rmdir", "lstat", "fstat"])
 def test_what_a_disk_does_not_remove_at_once_is_removed_by_the_process_that_made_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    real, calls = os.rmdir, []
+    real, calls = getattr(os, call), []
 
-    def rmdir(*given: Any, **options: Any) -> None:
+    def failing(*given: Any, **options: Any) -> Any:
         calls.append(given)
-        if len(calls) == 1:
-            _fails()
-        real(*given, **options)
+        return _fails() if len(calls) == 1 else real(*given, **options)
 
     with monkeypatch.context() as disk, staging.scratch(tmp_path / "copy"):
-        disk.setattr(os, "rmdir", rmdir)
+        disk.setattr(os, call, failing)
     assert len(calls) >= 1
     assert list(tmp_path.iterdir()) == []
 

@@ -82,9 +82,8 @@ class Applier:
         if not self._is_beginning:  # an interrupt amid this is followed by a second call
             self._is_beginning = True
             _thread.start_new_thread(self._run, ())
-        if not any(
-            self._begun.wait(_STEP) for _ in range(_STEPS)
-        ):  # many short waits: the process may be stopped amid one
+        # Many short waits: a process that is stopped for long, amid one, has not waited for long.
+        if not any(self._begun.wait(_STEP) for _ in range(_STEPS)):
             raise RuntimeError("the thread that brings commits into the engine does not begin: memory may be short")
 
     def _hold(self, batch: Batch) -> None:

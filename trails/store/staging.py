@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import EAGAIN, ENOENT, EWOULDBLOCK
 from pathlib import Path
 from typing import Final
@@ -41,8 +41,9 @@ def scratch(place: Path) -> Iterator[Path]:
 
 def _remove(folder: Path) -> None:
     """Remove a folder, at the second attempt where the disk failed once: nobody else would before the next command here."""
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
+    for _ in range(2):
+        with suppress(OSError):  # what `fstat` says is not ignored there
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _made(place: Path) -> tuple[Path, int]:

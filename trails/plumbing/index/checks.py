@@ -116,7 +116,7 @@ def _of_part(index: Index, store: QuadStore, part: Part, told: Mapping[str, Numb
         differing = index.held(part, lambda file: _differing(file, store, part, told))
     except (TrailsError, ValueError):
         return
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         yield Finding(code="index-damaged", message=f"{part.name} of the index cannot be read ({error}): {_MADE_ANEW}")
         return
     for session_id in differing:

@@ -449,8 +449,7 @@ class Index:
             if (file := self._opened(part)).is_in_place:
                 self._copy(part)  # its owner may commit all the same
             elif not file.is_whole():
-                with self._in_words():
-                    file.empty()
+                file.empty()
             return at_one_moment(self._store, lambda: ask(self._up_to_date(part)))
 
     @contextmanager
