@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
+from tests.support.everything import everything
 from tests.support.killed import left_by_a_kill
 from trails import Compaction, IntegrityError, InvalidInput, Repository, iris, vocab
 from trails.integrity import digests
@@ -28,6 +29,7 @@ from trails.plumbing import draft, redact_matching
 from trails.plumbing.needle import Needle
 from trails.plumbing.redact_matching import TextRedaction
 from trails.plumbing.transaction import Transaction
+from trails.prov import delete_document, import_document
 from trails.routing.visibility import View
 from trails.store import Change
 from trails.transcripts.formats import export_session
@@ -879,3 +881,22 @@ def test_what_falls_due_is_the_programs_own_work_whatever_is_taken_out(memory: R
     assert memory.store.quads((None, vocab.ASSOCIATED_WITH, NamedNode("urn:trails:agent:trails"), None))
     assert memory.record("s").agent == "redacted"
     assert memory.verify().findings == ()
+
+
+def test_digits_that_stand_in_random_bits_or_digests_by_chance_are_nobodys_text(memory: Repository) -> None:
+    everything(memory)
+    made = (vocab.LEAF_SALT, vocab.ROW_SALT, vocab.FORK_DIGEST, vocab.CALL_DIGEST, vocab.TASK_SALT, vocab.TASK_DIGEST)
+    for predicate in made:
+        quad = memory.store.quads((None, predicate, None, None))[0]
+        assert isinstance(quad.object, Literal)
+        assert memory.redact_matching(quad.object.value[17:30]).places == (), predicate  # behind what names a turn
+    assert memory.verify().ok
+
+
+def test_a_document_that_was_deleted_holds_no_text(store: Repository) -> None:
+    gone = import_document(
+        store, b"document prefix ex <http://example.org/> entity(ex:chart) endDocument", format="provn"
+    )
+    delete_document(store, gone.iri)
+    assert store.redact_matching("nowhere").places == ()
+    assert store.verify().ok

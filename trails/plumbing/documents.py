@@ -262,7 +262,9 @@ def _as_written(subject: str, quads: Sequence[Quad]) -> list[Quad]:
 def _purge(taking: Taking, subject: str, before: Sequence[Quad], hits: Sequence[Quad]) -> None:
     """Take a name out of a document's record or that of its removal; what a document says stays, and is told."""
     owner = iris.document_of_graph(subject)
-    if before and before[0].graph_name != vocab.CATALOG:
+    if not before:
+        return  # a graph that is empty since its document was deleted: the engine may still list it
+    if before[0].graph_name != vocab.CATALOG:
         if hits or _in_file(taking, before):
             taking.leave(None, "PROV document", owner or subject, _STAYS)
         return

@@ -42,6 +42,7 @@ _NOBODYS: Final = frozenset(
         vocab.FACTS_DIGEST, vocab.STANDS_AS, vocab.HEAD_BEFORE, vocab.HEAD_AFTER, vocab.SHA256, vocab.STATE, vocab.DIRECTION,
         vocab.QUEUE_MODE, vocab.OUTCOME, vocab.FROM_STATE, vocab.TO_STATE, vocab.STATUS, vocab.ARTIFACT_CHANGE, vocab.ACTION,
         vocab.CLEANUP, vocab.RUN_OUTCOME, vocab.ANNOUNCED_HOW, vocab.REDACTED_PLACE, vocab.BRANCH,
+        vocab.LEAF_SALT, vocab.ROW_SALT, vocab.FORK_DIGEST, vocab.CALL_DIGEST, vocab.TASK_SALT, vocab.TASK_DIGEST,
         vocab.SIGNED_HEAD, vocab.SIGNATURE, vocab.DELETED_HEAD, vocab.DELETED_AT_ROOT, vocab.IMPORTER, vocab.IMPORTER_VERSION,
     }
 )  # fmt: skip
