@@ -474,7 +474,8 @@ def test_while_nothing_is_written_a_query_of_all_is_answered_without_a_copy(
         plan.append("user", "To the Alps")
         plan.persist()
         assert past.select(_COUNT).to_dicts() == [{"n": 3}]
-        assert sorted(read) == ["urn:trails:session:other", "urn:trails:session:plan"]
+        copied = [] if store.store.folder else ["urn:trails:session:other", "urn:trails:session:plan"]
+        assert sorted(read) == copied  # what has files is read out of those
 
 
 def test_what_is_written_while_a_query_runs_is_not_in_its_answer(

@@ -24,7 +24,7 @@ from trails.errors import StoreFailed, StoreLocked
 from trails.files import as_path, in_words
 from trails.integrity import leaves
 from trails.store import capture, commitlog, maintenance, marker, staging
-from trails.store.lockfile import describe_holder, unlocked
+from trails.store.lockfile import describe_holder, is_held, unlocked
 from trails.store.tables import Tables
 
 _FILES: Final = 1024
@@ -184,9 +184,10 @@ def _permissions(folder: Path) -> Check:
 
 
 def _leftovers(folder: Path) -> Check:
-    names = [path.name for path in maintenance.left_over(folder)]
+    in_use = {folder / maintenance.PAST} if is_held(folder / maintenance.LOCK) else set()
+    names = [path.name for path in maintenance.left_over(folder) if path not in in_use]
     if names:
-        what = f"a vacuum or a backup was cut short and left {', '.join(names)}"
+        what = f"a vacuum, a backup or a query of what was (`--as-of`) was cut short and left {', '.join(names)}"
         return Check("leftovers", False, what, "opening the store clears them away: `trails info`")
     beside = [str(path) for path in staging.abandoned(folder.parent)]
     if beside:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +33,7 @@ from trails.store.commitlog import RecordFiles
 from trails.store.committing import Batch, Settled, Waiting, steps
 from trails.store.contract import Change, Committed, Durability, read_only
 from trails.store.frames import BULK, LOADED, RELAXED, CommitRecord
+from trails.store.frozen import Frozen
 from trails.store.gate import Gate
 from trails.store.leaflog import LeafLog
 from trails.store.lockfile import LockFile
@@ -60,6 +62,8 @@ _LOADED: Final = 20_000
 """Lines of a dump that one commit adds, where it is logged."""
 _CAME: Final = 20_000
 """Quads, some 8 MB of them, that were added last and are kept in mind, for whoever brings what he read up to date."""
+_SOON: Final = 1.0
+"""Seconds that whoever wants a copy of the engine waits for a flush."""
 _DROP_STEP: Final = 20
 """Subjects (of some ten quads) that one step of dropping a graph removes: it holds the write lock for well under 50 ms."""
 
@@ -111,7 +115,7 @@ class EmbeddedStore(EngineReader):
         self._committed = 0
         self._applier = Applier(self._apply, self._flush_at_rest, _REST) if path is not None else None
         self._writers: dict[object, object] = {}
-        self._news = News(_CAME)
+        self._news, self._copies = News(_CAME), weakref.WeakSet[Frozen]()  # copies may hold what is erased here
         self._id = bytes(16)
         self._is_older = False
         """Whether the store is of an older format, until the first commit."""
@@ -186,6 +190,8 @@ class EmbeddedStore(EngineReader):
         The engine is never ended in a child: that would wait for ever for threads that only the parent has.
         """
         engines.keep_for_ever(self._store)
+        for each in list(self._copies):
+            each.abandon()
         if self._lock_file is not None:
             self._lock_file.release()
 
@@ -719,6 +725,7 @@ class EmbeddedStore(EngineReader):
                     f"ones ({error}); open it again, which takes up the one or the other, and vacuum it again"
                 ) from error
             self._flush(self._engine())
+            self._let_copies_go()
             maintenance.drop_old(path)
             self.sweep_readers()
             try:
@@ -728,7 +735,8 @@ class EmbeddedStore(EngineReader):
                     f"{self.location} was rebuilt, and its files cannot be looked at since ({error}); vacuum it again"
                 ) from error
 
-    def erasing(self) -> AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def erasing(self) -> Iterator[None]:
         """Return what is held around that which takes text out of the store for good. In its files it stays until `vacuum`.
 
         Out of a log in PostgreSQL it goes before this ends. Where the server goes away in between, the log is on record as
@@ -736,7 +744,11 @@ class EmbeddedStore(EngineReader):
         before anything is committed.
         """
         self._refuse_read_only()
-        return self._commits.erasing(self)
+        with self._commits.erasing(self):
+            try:
+                yield
+            finally:
+                self._let_copies_go()
 
     def alone(self, name: str) -> AbstractContextManager[None]:
         """Return what no two processes hold for the same name, and with which all is here that an earlier one wrote."""
@@ -802,6 +814,40 @@ class EmbeddedStore(EngineReader):
             raise StoreFailed(f"{self.location} cannot be backed up to {destination}: {error}") from error
 
     @engines.let_go
+    def frozen(self, location: str) -> Frozen | None:
+        """Return a copy of the engine as it is now, to be changed and read, which is let go when text is erased here.
+
+        None where there are no files that are all of the store, or they cannot be linked to now.
+        """
+        self._engine()
+        if self._path is None or self._commits.is_shared or not self._is_soon_free():
+            return None
+        with self._flush_lock, self._write_lock:
+            engine = self.settled_engine()
+            try:
+                self._sync_records()
+                made = Frozen(engine, self._path / maintenance.PAST, location, self._tables)
+            except (OSError, RuntimeError):
+                return None
+            self._copies.add(made)
+            return made
+
+    def _is_soon_free(self) -> bool:
+        """Tell whether nobody flushes, or only for a moment: a vacuum keeps no reader waiting."""
+        if self._write_lock._is_owned():  # type: ignore[attr-defined] # whoever has it may not wait for a flush
+            return False
+        deadline = time.monotonic() + _SOON
+        while self._flush_lock.locked():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def _let_copies_go(self) -> None:
+        for each in list(self._copies):
+            each.let_go()
+
+    @engines.let_go
     def load(self, source: IO[bytes]) -> None:
         """Add all quads of an N-Quads file, not atomically: for a new store. The file's own errors are raised as they are."""
         if not self._commits.is_shared:
@@ -828,6 +874,7 @@ class EmbeddedStore(EngineReader):
         with self._flush_lock, self._write_lock:
             if self._store is None:
                 return
+            self._let_copies_go()
             ended_well = False
             try:
                 if self._applier is not None:

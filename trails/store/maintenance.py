@@ -1,7 +1,8 @@
 """The files of a store on disk: rebuilding them, putting right what a crash left, copying them out and in.
 
 A store's folder holds `trails.json` (its format), `lock` (ours), `log` (its leaves), `commits` (the commit
-log: what the engine has not flushed yet), `position` (how far its owner has come) and `quads` (the engine's files).
+log: what the engine has not flushed yet), `position` (how far its owner has come) and `quads` (the engine's files);
+while what was is read, `past` (copies of those).
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ INDEX: Final = "index"
 _NEW: Final = "quads.new"
 _OLD: Final = "quads.old"
 STAGE: Final = "backup.new"
-_NOT_COPIED: Final = frozenset({LOCK, POSITION, INDEX, "LOCK", f"{marker.NAME}.new", _NEW, _OLD, STAGE})
+PAST: Final = "past"
+"""Copies of the engine's files out of which their owner reads what was (`trails.store.frozen`); gone when it closes."""
+_NOT_COPIED: Final = frozenset({LOCK, POSITION, INDEX, "LOCK", f"{marker.NAME}.new", _NEW, _OLD, STAGE, PAST})
 """What is no part of a store's data: locks (opening the engine's own would free it), and what a crash left."""
 
 
@@ -154,7 +157,7 @@ def recover(folder: Path) -> None:
 
 def refuse_links(folder: Path) -> None:
     """Raise `StoreFailed` where one of a store's own folders is a link."""
-    own = [folder / name for name in (QUADS, _NEW, _OLD, STAGE)]
+    own = [folder / name for name in (QUADS, _NEW, _OLD, STAGE, PAST)]
     if linked := [path for path in own if path.is_symlink()]:
         raise StoreFailed(
             f"the store {folder} cannot be opened: its {linked[0].name!r} is a link to {linked[0].resolve()}, and its files "
@@ -171,8 +174,8 @@ def refuse_missing(folder: Path) -> None:
 
 
 def left_over(folder: Path) -> list[Path]:
-    """Return what a vacuum or backup that was cut short has left in a store's folder."""
-    return [path for path in (folder / _NEW, folder / _OLD, folder / STAGE) if path.exists()]
+    """Return what a vacuum, a backup or a look back that was cut short has left in a store's folder."""
+    return [path for path in (folder / _NEW, folder / _OLD, folder / STAGE, folder / PAST) if path.exists()]
 
 
 def missing_files(folder: Path) -> str | None:
@@ -308,13 +311,13 @@ def sync_tree(folder: Path) -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of all files in a folder; what the engine drops meanwhile counts for nothing."""
-    total = 0
+    """Return the bytes of all files in a folder, each once; what the engine drops meanwhile counts for nothing."""
+    sizes: dict[tuple[int, int], int] = {}
     for file in folder.rglob("*"):
         with suppress(FileNotFoundError):
             if stat.S_ISREG((found := file.stat()).st_mode):
-                total += found.st_size
-    return total
+                sizes[found.st_dev, found.st_ino] = found.st_size
+    return sum(sizes.values())
 
 
 def keep_private(folder: Path) -> None:

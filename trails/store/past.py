@@ -1,9 +1,13 @@
-"""A store as it was at an earlier place of its log: read only, in memory, each graph copied when it is asked for."""
+"""A store as it was at an earlier place of its log: read only, each graph copied into memory when it is asked for.
+
+All graphs are read out of a copy of the store's files, where that can be had.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, NoReturn, TypeVar
 
@@ -13,6 +17,7 @@ from trails.errors import StoreFailed, StoreReadOnly
 from trails.integrity import leaves
 from trails.store.commitlog import Leaves
 from trails.store.contract import Change, Committed, QuadStore, Result
+from trails.store.frozen import Frozen, LetGo
 from trails.store.gate import Gate
 from trails.store.leaflog import NOTHING, LeafLog
 from trails.store.mentioned import graphs_of
@@ -38,11 +43,13 @@ class PastStore(EngineReader):
         graphs: Collection[str],
         bring: Callable[[ox.NamedNode], Sequence[ox.Quad]],
         *,
+        freeze: Callable[[], Frozen | None] = lambda: None,
         changed: Collection[str] = (),
         redacted: Collection[tuple[str, int | None]] = (),
     ) -> None:
         """Hold a catalog; `bring` gives what a graph held then, for each of the IRIs in `graphs`, and is asked once.
 
+        `freeze` gives all that was there at once, where that is quicker than to copy it; what it gives may be let go.
         `changed` are the ids of the sessions of which the catalog may say something else than it did then, and
         `redacted` the (session id, index) of the turns that were redacted since; no index where it was no turn.
         """
@@ -63,6 +70,8 @@ class PastStore(EngineReader):
         self._memory.extend(catalog)
         self._waiting = dict.fromkeys(graphs)
         self._bring = bring
+        self._freeze = freeze
+        self._frozen: Frozen | None = None
         self._log = LeafLog(None)
         size = sum(len(line.encode()) + 1 for line in lines)
         end = leaves.link(lines[-1]) if lines else NOTHING.link
@@ -93,11 +102,16 @@ class PastStore(EngineReader):
             raise StoreFailed(f"the store {self._location} is closed; ask for it again")
         return self._memory
 
-    # --- what the store as it is answers
+    # --- what is asked of all graphs
 
     def same_as(self, now: QuadStore, state: tuple[int, object]) -> None:
         """Let a store that holds the same answer what is asked of all graphs, while its `number` and `token` are those."""
         self._now, self._state = now, state
+
+    def _of_all(self, ask: Callable[[QuadStore | Frozen], _Answer]) -> _Answer | None:
+        """Return what is answered of all graphs without a copy of each; None where they all are here now, to be asked."""
+        answer = self._of_now(ask)
+        return self._of_copy(ask) if answer is None else answer
 
     def _of_now(self, ask: Callable[[QuadStore], _Answer]) -> _Answer | None:
         """Return what the store as it is answers, if it is still as it was once it has; None where it is not to be asked."""
@@ -112,6 +126,24 @@ class PastStore(EngineReader):
             return answer
         self._now = None
         return None
+
+    def _of_copy(self, ask: Callable[[Frozen], _Answer]) -> _Answer | None:
+        """Return what a copy of the store's files answers; None where there is none, and all graphs are here now."""
+        while (frozen := self._whole()) is not None:
+            with suppress(LetGo):
+                return ask(frozen)
+        self._have(None)
+        return None
+
+    def _whole(self) -> Frozen | None:
+        """Return a copy of the files that holds all of then; None where there is none, or all graphs are here."""
+        with self._lock:
+            self._engine()
+            if not self._waiting:
+                return None
+            if self._frozen is None or self._frozen.is_gone:
+                self._frozen = self._freeze()
+            return self._frozen
 
     # --- what is copied when it is asked for
 
@@ -138,34 +170,41 @@ class PastStore(EngineReader):
             return super().query(text, union=union, graph=graph)
         wanted = None if union else graphs_of(text)
         if wanted is None:
-            answer = self._of_now(lambda now: now.query(text, union=union, graph=graph))
+            answer = self._of_all(lambda store: store.query(text, union=union, graph=graph))
             if answer is not None:
                 return answer
         self._have(wanted)
         return super().query(text, union=union, graph=graph)
 
     def quads(self, pattern: Pattern) -> list[ox.Quad]:
-        found = self._of_now(lambda now: now.quads(pattern)) if pattern[3] is None else None
+        found = self._of_all(lambda store: store.quads(pattern)) if pattern[3] is None else None
         return super().quads(pattern) if found is None else found
 
     def table(self, text: str) -> list[list[str]]:
         wanted = graphs_of(text)
-        if wanted is None and (answer := self._of_now(lambda now: now.table(text))) is not None:
+        if wanted is None and (answer := self._of_all(lambda store: store.table(text))) is not None:
             return answer
         self._have(wanted)
         return super().table(text)
 
     def rows(self, text: str) -> Iterator[list[str]]:
-        self._have(graphs_of(text))
+        wanted = graphs_of(text)
+        if wanted is None and (found := self._of_copy(lambda store: store.rows(text))) is not None:
+            return found
+        self._have(wanted)
         return super().rows(text)
 
     def __len__(self) -> int:
-        self._have(None)
-        return super().__len__()
+        found = self._of_copy(len)
+        return super().__len__() if found is None else found
 
     def dump(self, out: IO[bytes]) -> None:
-        self._have(None)
-        super().dump(out)
+        def dumped(store: Frozen) -> bool:
+            store.dump(out)
+            return True
+
+        if not self._of_copy(dumped):
+            super().dump(out)
 
     # --- what writes
 
@@ -184,3 +223,5 @@ class PastStore(EngineReader):
         with self._lock:
             self._memory = self._now = None
             self._waiting.clear()
+            if self._frozen is not None:
+                self._frozen.let_go()

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from pyoxigraph import Literal, NamedNode, Quad
@@ -24,8 +25,9 @@ from trails.plumbing.asof import moments
 from trails.plumbing.asof.moments import Moment
 from trails.plumbing.asof.said import LINKS, Catalog, has, one, text_of, time_of
 from trails.plumbing.asof.then import Then, then
+from trails.plumbing.asof.whole import whole
 from trails.plumbing.reader import Reader
-from trails.store.contract import QuadStore
+from trails.store.contract import Matching, QuadStore
 from trails.store.nearby import at_one_moment
 from trails.store.past import PastStore
 
@@ -71,10 +73,11 @@ def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, A
     )
     where = f"the store {store.location} as of line {len(moment.lines)} of its log"
     changed = [*as_of.changed, *as_of.gone]
-    made = PastStore(where, moment.lines, quads, kept, past.graph, changed=changed, redacted=redacted)
+    freeze = partial(whole, past, quads, kept, where)
+    made = PastStore(where, moment.lines, quads, kept, past.graph, freeze=freeze, changed=changed, redacted=redacted)
     made.went_on = frozenset(told.others)
     made.ledgers = frozenset(told.ledgers)
-    if told.is_now and kept == graphs and catalog.size == now.size and past.are_whole():
+    if told.is_now and kept == graphs and catalog.size == now.size and past.are_whole(store):
         made.same_as(store, now.state)
     return made, as_of
 
@@ -292,24 +295,24 @@ class _Past:
         was: dict[object, bool] = {}
         for quad in quads:
             if quad.subject not in was:
-                was[quad.subject] = self._was(graph.value, quad.subject)
-        kept = [quad for quad in quads if was[quad.subject] and not self._leads_below(graph.value, quad)]
+                was[quad.subject] = self.was(graph.value, text_of(quad.subject))
+        kept = [quad for quad in quads if was[quad.subject] and not self.leads_below(graph.value, quad)]
         if iris.is_session(graph.value):
             self._check(iris.session_id(graph.value), kept)
             return kept
         is_begun = any(quad.subject != graph for quad in kept)  # what names the graph alone came with its first record
         return kept if is_begun else []
 
-    def are_whole(self) -> bool:
+    def are_whole(self, within: Matching) -> bool:
         """Tell whether each session that was there has the last turn that the log tells of; its graph is not read."""
-        return all(self._is_whole(each) for each in self.there)
+        return all(self._is_whole(within, each) for each in self.there)
 
-    def _is_whole(self, session_id: str) -> bool:
+    def _is_whole(self, within: Matching, session_id: str) -> bool:
         heads, graph = self.told.sessions[session_id].heads, iris.session(session_id)
         if not heads or heads[-1][0] <= _start(self.catalog, session_id):
             return True
         count, head, _ = heads[-1]
-        found = self.store.quads((None, vocab.DIGEST, Literal(head), NamedNode(graph)))
+        found = within.quads((None, vocab.DIGEST, Literal(head), NamedNode(graph)))
         return any(_index(text_of(quad.subject), graph) == count - 1 for quad in found)
 
     def speaks_of(self, node: NamedNode) -> bool:
@@ -317,20 +320,19 @@ class _Past:
         return any(
             isinstance(quad.graph_name, NamedNode)
             and self.had(quad.graph_name.value)
-            and self._was(quad.graph_name.value, quad.subject)
+            and self.was(quad.graph_name.value, text_of(quad.subject))
             for quad in self.store.quads((None, None, node, None))
         )
 
-    def _was(self, graph: str, node: object) -> bool:
+    def was(self, graph: str, subject: str) -> bool:
         """Tell whether a subject of a graph was there."""
-        subject = text_of(node)
         if not iris.is_session(graph):
             return "/".join(subject.split("/")[:3]) not in self.told.later
         session_id = iris.session_id(graph)
         start, end = self.catalog.starts.get(session_id, 0), self.told.end(session_id) or 0
         return start <= _index(subject, graph) < end
 
-    def _leads_below(self, graph: str, quad: Quad) -> bool:
+    def leads_below(self, graph: str, quad: Quad) -> bool:
         """Tell whether a quad names a copy that a fork which was detached has only since."""
         if quad.predicate != vocab.ANSWERS_COPY or not iris.is_session(graph):
             return False
