@@ -13,6 +13,7 @@ import pytest
 import trails
 from trails import Repository
 from trails.plumbing.packs import keeper
+from trails.store import applying
 from trails.transcripts.formats import import_path
 from trails.transcripts.report import ImportReport
 
@@ -124,7 +125,8 @@ def test_a_file_that_is_changed_while_it_is_read_is_named_and_the_next_import_br
 def test_what_an_import_holds_in_memory_does_not_grow_with_the_file(
     place: Path, tmp_path: Path, make: Callable[[Path, int, int], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "_HELD", 250_000)  # what may wait to be packed
+    monkeypatch.setattr(keeper, "_HELD", 250_000)  # what may wait to be packed,
+    monkeypatch.setattr(applying, "_ENOUGH", 500)  # and to be brought into the engine
 
     def peak(count: int) -> int:
         file = make(tmp_path / str(count), count, 40_000)
@@ -138,4 +140,4 @@ def test_what_an_import_holds_in_memory_does_not_grow_with_the_file(
 
     place.mkdir()
     peak(1)  # what is made once
-    assert 0 < peak(100) < peak(30) + 1_000_000  # of 3 MB or 6 MB that are more in the file
+    assert 0 < peak(300) < peak(100) + 3_000_000  # of 8 MB or 16 MB that are more in the file

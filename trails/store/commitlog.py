@@ -23,6 +23,8 @@ NAMES: Final = ("0", "1")
 _SMALLEST: Final = 256 * 1024
 _LARGEST: Final = 4 * 1024 * 1024
 """Bytes that a segment is made with. One that a record did not fit into grows, and shrinks when it is wiped."""
+_STEP: Final = 1 << 18
+"""Bytes of zeros that are written at a time."""
 
 
 class Leaves(NamedTuple):
@@ -304,11 +306,17 @@ def _wipe(segment: _Segment) -> None:
     write_all(segment.descriptor, bytes(frames.HEADER_SIZE), 0)
     sync_data(segment.descriptor)
     used = max(segment.end.used, _text_end(segment) if segment.header is None else 0)
-    write_all(segment.descriptor, bytes(used), 0)
+    _zero(segment.descriptor, 0, used)
     sync_data(segment.descriptor)
     if segment.size > _LARGEST:
         _resize(segment, _LARGEST)
     segment.header, segment.frames, segment.end = None, [], _UNUSED
+
+
+def _zero(descriptor: int, start: int, end: int) -> None:
+    """Write zeros from one place up to another, few at a time: a segment may have hundreds of megabytes."""
+    for at in range(start, end, _STEP):
+        write_all(descriptor, bytes(min(_STEP, end - at)), at)
 
 
 def _text_end(segment: _Segment) -> int:
@@ -321,6 +329,6 @@ def _resize(segment: _Segment, size: int) -> None:
     if size < segment.size:
         os.ftruncate(segment.descriptor, size)
     else:
-        write_all(segment.descriptor, bytes(size - segment.size), segment.size)
+        _zero(segment.descriptor, segment.size, size)
     os.fsync(segment.descriptor)
     segment.size = size

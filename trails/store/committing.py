@@ -98,8 +98,8 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """How many quads it adds."""
-        return sum(len(each.add) for each in self.settled)
+        """How much it holds in memory: the quads that it adds, and one more for each thousand bytes of their text."""
+        return sum(len(each.add) + len(each.record.add) // 1_000 for each in self.settled)
 
     @property
     def added(self) -> Iterator[ox.Quad]:
