@@ -16,6 +16,7 @@ from trails.plumbing import recent, tails
 from trails.plumbing.packs import files
 from trails.plumbing.reader import Reader
 from trails.records.turns import decode_new
+from trails.store import nearby
 from trails.store.committing import Batch
 from trails.store.contract import Change
 from trails.store.embedded import EmbeddedStore
@@ -274,3 +275,16 @@ def test_a_commit_that_is_told_twice_came_once(quads: EmbeddedStore, monkeypatch
 )
 def test_quads_that_are_no_whole_turns_are_none(added: ox.Quad) -> None:
     assert decode_new("plan", [added]) is None
+
+
+def test_what_commits_with_much_text_added_is_not_kept_in_mind_however_few_they_are(tmp_path: Path) -> None:
+    with trails.open(tmp_path / "s.trails", create=True, durability="process") as store:
+        session = store.create(id="plan")
+        session.persist()
+        first = store.store.number
+        for _ in range(25):
+            session.append("user", "x" * 1_000_000)
+            session.persist()
+        last = store.store.number
+        assert nearby.came(store.store, PLAN, first, last) is None
+        assert nearby.came(store.store, PLAN, last - 1, last) is not None

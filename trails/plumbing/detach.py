@@ -168,18 +168,6 @@ def _write_copies(store: QuadStore, copying: Copying, sealed: Sequence[SealedTur
         tx.commit(store, otherwise=lambda _: InvalidInput(gone))
 
 
-def _sealed(
-    store: QuadStore, reader: Reader, chain: Sequence[SessionRecord]
-) -> tuple[Sequence[Turn], list[SealedTurn]]:
-    """Return the turns of a transcript, and with their salts: of one moment, since a redaction changes both."""
-
-    def look() -> tuple[Sequence[Turn], list[SealedTurn]]:
-        turns = reader.unpacked.turns(chain)
-        return turns, reader.sealed(turns)
-
-    return at_one_moment(store, look)
-
-
 def _salt(sealed: SealedTurn) -> Quad:
     graph = NamedNode(iris.session(sealed.turn.session_id))
     return Quad(NamedNode(sealed.turn.iri), vocab.SALT, Literal(sealed.salt), graph)
@@ -196,9 +184,9 @@ def detach(store: QuadStore, reader: Reader, session_id: str, deed: Deed) -> Non
     record = chain[0]
     if record.parent_session_id is None:
         return
-    turns, every = _sealed(store, reader, chain)
+    turns = reader.unpacked.turns(chain)
     _refuse_strangers(store, record)
-    sealed = [each for each in every if each.turn.index < record.starts_at]
+    sealed = reader.sealed([turn for turn in turns if turn.index < record.starts_at])
     node = NamedNode(record.iri)
     remove = [quad for predicate in leaves.FORK_POINT for quad in store.quads((node, predicate, None, vocab.CATALOG))]
     # No precondition but the row itself: a fork made of this one meanwhile works before and after.
@@ -309,7 +297,7 @@ def flatten(
     """
     sweep_copies(store)
     source = chain[0]
-    _, sealed = _sealed(store, reader, chain)
+    sealed = reader.sealed(reader.unpacked.turns(chain))
     node = NamedNode(iris.session(new_id))
     record = SessionRecord(
         id=new_id,

@@ -15,7 +15,7 @@ from pyoxigraph import NamedNode
 from trails.lineage import Owner
 from trails.model import Turn
 from trails.plumbing.packed import Part
-from trails.plumbing.packs.keeper import Packs
+from trails.plumbing.packs.keeper import Packs, weight
 from trails.records.turns import decode_new
 from trails.store import nearby
 from trails.store.contract import QuadStore
@@ -59,7 +59,7 @@ class Recent:
         if len(rest) > _TAIL:
             self._pack_long(record.id)
         elif not any(turn.old_iri for turn in rest):
-            size = sum(part.block.size for part in parts) + sum(map(_size, rest))
+            size = sum(part.block.size for part in parts) + sum(map(weight, rest))
             self._keep(record.id, _Known(at, record.starts_at, parts, rest, size))
 
     def _pack_long(self, session_id: str) -> None:
@@ -93,7 +93,7 @@ class Recent:
             return None
         if now != known.at:
             self._packs.note(record, new, now[1])
-            size = known.size + sum(map(_size, new))
+            size = known.size + sum(map(weight, new))
             known = _Known(now, known.starts_at, known.parts, [*known.rest, *new], size)
             self._keep(record.id, known)
         return known.parts, known.rest
@@ -112,7 +112,3 @@ class Recent:
         again = len(turns) - len(new)  # those that came while it was read
         held = known.rest[max(0, len(known.rest) - again) :]
         return new if [turn.digest for turn in held] == [turn.digest for turn in turns[:again]] else None
-
-
-def _size(turn: Turn) -> int:
-    return len(turn.text) + 500

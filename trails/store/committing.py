@@ -54,6 +54,11 @@ class Settled:
     after: Leaves
     record: CommitRecord
 
+    @property
+    def size(self) -> int:
+        """How much it holds in memory: the quads that it adds, and one more for each thousand bytes of their text."""
+        return len(self.add) + len(self.record.add) // 1_000
+
 
 @dataclass(eq=False, slots=True)
 class Batch:
@@ -98,8 +103,8 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """How much it holds in memory: the quads that it adds, and one more for each thousand bytes of their text."""
-        return sum(len(each.add) + len(each.record.add) // 1_000 for each in self.settled)
+        """How much it holds in memory, as its commits say it."""
+        return sum(each.size for each in self.settled)
 
     @property
     def added(self) -> Iterator[ox.Quad]:

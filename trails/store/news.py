@@ -19,13 +19,14 @@ class _New(NamedTuple):
     number: int
     graphs: frozenset[object]
     quads: Sequence[ox.Quad]
+    size: int
 
 
 class News:
     """The last commits of a store, as long as they only add. One thread at a time tells of them, any may ask."""
 
     def __init__(self, most: int) -> None:
-        """Keep up to `most` quads in mind."""
+        """Keep commits in mind of which the sizes (`Settled.size`) are `most` together."""
         self._most = most
         self._kept: deque[_New] = deque()
         self._size = 0
@@ -36,10 +37,10 @@ class News:
             if each.remove or each.record.drop:
                 self.forget()
             elif not self._kept or number > self._kept[-1].number:
-                self._kept.append(_New(number, frozenset(quad.graph_name for quad in each.add), each.add))
-                self._size += len(each.add)
+                self._kept.append(_New(number, frozenset(quad.graph_name for quad in each.add), each.add, each.size))
+                self._size += each.size
         while self._kept and (self._size > self._most or len(self._kept) > _COMMITS):
-            self._size -= len(self._kept.popleft().quads)
+            self._size -= self._kept.popleft().size
 
     def forget(self) -> None:
         """Know of nothing any more: something was removed, or added by no commit."""

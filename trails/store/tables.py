@@ -53,9 +53,7 @@ class Tables:
             try:
                 found = _crc(path)
             except OSError as error:
-                if (
-                    error.errno != EIO
-                ):  # the engine put others in its place, say, or this process has too many files open
+                if error.errno != EIO:  # say, the engine put others in its place, or no more files may be opened here
                     continue
                 return f"the disk does not give the table {path}: {error.strerror}"
             if known is not None and found != known.crc and self._is_of_now():

@@ -84,7 +84,7 @@ def _last_of(block: Block) -> Quad:
     return Quad(turn, vocab.INDEX, vocab.integer(last), NamedNode(session_iri))
 
 
-def _weight(turn: Turn) -> int:
+def weight(turn: Turn) -> int:
     """Return about how many bytes a turn takes in memory."""
     calls = sum(len(call.arguments or "") for call in turn.facts.tool_calls)
     return _TURN + len(turn.text) + len(turn.facts.meta_json or "") + calls
@@ -232,7 +232,7 @@ class Packs:
                     return
                 held = self._waiting.setdefault(record.id, _Waiting(record.starts_at))
             held.turns += turns
-            self._held += sum(map(_weight, turns))
+            self._held += sum(map(weight, turns))
             if self._held > 2 * _HELD:
                 self.bring_up()
 
@@ -250,7 +250,7 @@ class Packs:
         return self._held > _HELD
 
     def _drop(self, session_id: str) -> None:
-        self._held -= sum(map(_weight, self._waiting.pop(session_id).turns))
+        self._held -= sum(map(weight, self._waiting.pop(session_id).turns))
 
     def bring_up(self) -> None:
         """Write what waits to be packed."""
