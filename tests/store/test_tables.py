@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import trails
+from tests.support.flipped import flip
 from tests.support.places import ROOT
 from trails import StoreFailed
 from trails.store.doctor import doctor
@@ -37,24 +38,16 @@ def _tables(place: Path) -> list[Path]:
     return sorted((place / "quads").glob("*.sst"), key=lambda each: each.stat().st_size)
 
 
-def _flip(path: Path, at: int) -> None:
-    with path.open("r+b") as file:
-        file.seek(at)
-        (byte,) = file.read(1)
-        file.seek(at)
-        file.write(bytes([byte ^ 1]))
-
-
 @pytest.mark.parametrize("read_only", [False, True], ids=["to write", "to read"])
 def test_one_bit_of_any_table_is_told_when_the_store_is_opened(place: Path, read_only: bool) -> None:
     tables = _tables(place)
     assert len(tables) > 5
     for table in tables:
         at = table.stat().st_size // 3
-        _flip(table, at)
+        flip(table, at)
         with pytest.raises(StoreFailed, match=rf"{table.name} is damaged"):
             trails.open(place, read_only=read_only)
-        _flip(table, at)
+        flip(table, at)
         with trails.open(place, read_only=read_only) as store:  # it has another time, and the bytes that were written
             assert len(store.load("plan").turns) == 300
 
@@ -66,7 +59,7 @@ def test_a_damage_that_is_there_when_a_store_was_opened_and_closed_again_is_not_
     with trails.open(place) as store:
         store.create(id="other").persist()
         when = damaged.stat()
-        _flip(damaged, when.st_size // 3)
+        flip(damaged, when.st_size // 3)
         os.utime(damaged, ns=(when.st_atime_ns, when.st_mtime_ns))
     os.utime(damaged)
     with pytest.raises(StoreFailed, match=rf"{damaged.name} is damaged"):
@@ -93,7 +86,7 @@ def test_doctor_finds_a_damage_too_also_where_the_time_of_the_table_was_put_back
     table = _tables(place)[-1]
     when = table.stat()
     assert all(check.ok for check in doctor(place) if check.name == "opens")
-    _flip(table, when.st_size // 3)
+    flip(table, when.st_size // 3)
     os.utime(table, ns=(when.st_atime_ns, when.st_mtime_ns))
     (opens,) = [check for check in doctor(place) if check.name == "opens"]
     assert not opens.ok
@@ -115,7 +108,8 @@ def test_of_a_table_that_cannot_be_read_only_the_disk_is_blamed(
 _LATE = """
 import contextlib, sys, time, trails
 from pathlib import Path
-from tests.store.test_tables import _COUNT, _flip, _tables
+from tests.store.test_tables import _COUNT, _tables
+from tests.support.flipped import flip
 place = Path(sys.argv[1])
 store = trails.open(place, read_only=sys.argv[2] == "to read")
 seen = None
@@ -125,7 +119,7 @@ while (now := _tables(place)) != seen:  # the engine puts tables together after 
 for table in seen:
     with contextlib.suppress(FileNotFoundError):  # the engine has just put others in its place
         for tenth in range(1, 7):
-            _flip(table, table.stat().st_size * tenth // 10)
+            flip(table, table.stat().st_size * tenth // 10)
 store.query(_COUNT)
 """
 

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 import trails
+from tests.support.flipped import flip
 from trails import Repository
 from trails.errors import StoreFailed
 from trails.plumbing.index import keeper, sidefile, texts
@@ -81,18 +82,12 @@ def test_the_index_stands_beside_the_store_for_its_owner_alone(place: Path) -> N
     assert {folder.name: folder.stat().st_mode & 0o777 for folder in folders} == {"index": 0o700, "packs": 0o700}
 
 
-def _flip(file: Path, at: int) -> None:
-    data = bytearray(file.read_bytes())
-    data[at] ^= 1
-    file.write_bytes(data)
-
-
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
 def test_a_byte_that_flipped_gives_no_wrong_answer(place: Path, part: keeper.Part, share: float) -> None:
     fill(place, "a", "b")
     file = index_of(place) / part.name
-    _flip(file, int(share * (file.stat().st_size - 1)))
+    flip(file, int(share * (file.stat().st_size - 1)))
     assert told(place) == expected("a", "b")
     assert sidefile.is_sealed(file)
 
@@ -207,7 +202,7 @@ def _flipped(place: Path, _: Path) -> None:
     for part in PARTS:
         for share in (0.2, 0.4, 0.6, 0.8):
             file = index_of(place) / part.name
-            _flip(file, int(share * file.stat().st_size))
+            flip(file, int(share * file.stat().st_size))
 
 
 def _nothing_but_a_file(place: Path, _: Path) -> None:
@@ -590,7 +585,7 @@ def test_the_doctor_says_what_is_wrong_with_the_index(place: Path, run: Any) -> 
     assert said() == (True, "there is none yet; who lists, counts or searches has it made")
     fill(place, "a")
     assert said()[1].startswith("as it was sealed: figures.db up to line ")
-    _flip(index_of(place) / TEXTS.name, 5000)
+    flip(index_of(place) / TEXTS.name, 5000)
     assert said() == (False, "texts.db of the index is not as it was sealed: damaged, or in use just now")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import trails
+from tests.support.flipped import flip
 from tests.support.sessions import introduce, introduced
 from trails.plumbing.index import sidefile
 from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS, Part
@@ -52,15 +53,6 @@ def told(place: Path, *, read_only: bool) -> Any:
 
 def index_of(place: Path) -> Path:
     return place / maintenance.INDEX
-
-
-def flip(file: Path, place: int) -> None:
-    """Change a byte in its place, as an editor of bytes does."""
-    with file.open("r+b") as opened:
-        opened.seek(place)
-        (byte,) = opened.read(1)
-        opened.seek(place)
-        opened.write(bytes([byte ^ 1]))
 
 
 def test_who_opens_or_reads_what_nobody_touched_reads_no_file_whole(place: Path, summed: list[str]) -> None:
