@@ -18,6 +18,8 @@ from trails.errors import InvalidInput, TrailsError
 
 PRIVATE: Final = 0o600
 """The mode of a file that only its owner may read and write."""
+_STEP: Final = 1 << 20
+"""Bytes that are summed up at a time."""
 MOST: Final = 512 << 20
 """Bytes of a file that is read whole at once."""
 _PART: Final = ".part"
@@ -102,6 +104,16 @@ def read_whole(path: Path, most: int = MOST) -> bytes:
             f"{path} has more than {most:,} bytes, the most that is read; check that it is the right file"
         )
     return data
+
+
+def sum_of(path: Path) -> tuple[int, int]:
+    """Return how many bytes a file has, and their CRC-32; it is read a part at a time. Raises OSError."""
+    size = checksum = 0
+    with path.open("rb") as file:
+        while data := file.read(_STEP):
+            size += len(data)
+            checksum = zlib.crc32(data, checksum)
+    return size, checksum
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:

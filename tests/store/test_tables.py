@@ -101,7 +101,7 @@ def test_of_a_table_that_cannot_be_read_only_the_disk_is_blamed(
         raise OSError(number, os.strerror(number))
 
     known = Tables(place / "quads")
-    monkeypatch.setattr("trails.store.tables._crc", refuse)
+    monkeypatch.setattr("trails.store.tables.sum_of", refuse)
     assert ("the disk does not give the table" in str(known.damage())) is told
 
 

@@ -9,7 +9,6 @@ its size or its time tells, is read before the engine gets it. What was there wh
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -17,10 +16,11 @@ from errno import EIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from trails.files import sum_of
+
 _NAME: Final = "tables.json"
 """Beside the tables: files that the engine did not make it leaves alone, and a folder that is exchanged takes them along."""
 _TABLE: Final = "*.sst"
-_STEP: Final = 1 << 20
 
 
 class Sum(NamedTuple):
@@ -51,7 +51,7 @@ class Tables:
             if touched and (known is None or known[:2] == stat):
                 continue
             try:
-                found = _crc(path)
+                _, found = sum_of(path)
             except OSError as error:
                 if error.errno != EIO:  # say, the engine put others in its place, or no more files may be opened here
                     continue
@@ -81,7 +81,7 @@ class Tables:
 
     def _sum(self, path: Path, stat: tuple[int, int]) -> Sum:
         known = self._sums.get(path.name)
-        return known if known is not None and known[:2] == stat else Sum(*stat, _crc(path))
+        return known if known is not None and known[:2] == stat else Sum(*stat, sum_of(path)[1])
 
 
 def _read(folder: Path) -> Mapping[str, Sum]:
@@ -99,15 +99,3 @@ def _tables(folder: Path) -> Iterator[tuple[Path, tuple[int, int]]]:
         with suppress(FileNotFoundError):
             stat = path.stat()
             yield path, (stat.st_size, stat.st_mtime_ns)
-
-
-def _crc(path: Path) -> int:
-    crc, at = 0, 0
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        while block := os.pread(descriptor, _STEP, at):
-            crc = zlib.crc32(block, crc)
-            at += len(block)
-    finally:
-        os.close(descriptor)
-    return crc

@@ -16,6 +16,7 @@ import pytest
 import trails
 from tests.support.flipped import flip
 from tests.support.sessions import introduce, introduced
+from trails.files import sum_of
 from trails.plumbing.index import sidefile
 from trails.plumbing.index.keeper import FIGURES, PARTS, TEXTS, Part
 from trails.store import maintenance
@@ -31,13 +32,13 @@ def great(monkeypatch: pytest.MonkeyPatch) -> None:
 def summed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that are read whole, as they are."""
     names: list[str] = []
-    plain = sidefile._sum_of
+    plain = sum_of
 
     def noted(path: Path) -> tuple[int, int]:
         names.append(path.name)
         return plain(path)
 
-    monkeypatch.setattr(sidefile, "_sum_of", noted)
+    monkeypatch.setattr(sidefile, "sum_of", noted)
     return names
 
 

@@ -36,14 +36,13 @@ from pathlib import Path
 from time import sleep
 from typing import Any, Final, NamedTuple
 
-from trails.files import open_plain, read_plain
+from trails.files import open_plain, read_plain, sum_of
 from trails.store.commitlog import Leaves
 from trails.store.leaflog import NOTHING
 from trails.store.syncing import sync_data, sync_folder
 
 FORMAT: Final = 7
 """Rises with every change of what an index holds; a file of another one is made anew."""
-_STEP: Final = 1 << 20
 _TRIES: Final = 20
 _PAUSE: Final = 0.02
 """Seconds between two looks at a file that its owner may be writing, which takes it some milliseconds as a rule."""
@@ -252,7 +251,7 @@ class SideFile:
         new = _new_seal_name(path)
         new.touch(mode=0o600)
         witness = _witness_of(path) if most is None else []
-        new.write_text(json.dumps([*_sums(*_sum_of(path)), *self.place, *witness]), encoding="ascii")
+        new.write_text(json.dumps([*_sums(*sum_of(path)), *self.place, *witness]), encoding="ascii")
         self._refuse_changed()
         new.rename(_seal_name(path))
         self._sealed = True
@@ -392,18 +391,9 @@ def sealed_place(path: Path) -> Leaves:
         return NOTHING
 
 
-def _sum_of(path: Path) -> tuple[int, int]:
-    size = checksum = 0
-    with path.open("rb") as file:
-        while data := file.read(_STEP):
-            size += len(data)
-            checksum = zlib.crc32(data, checksum)
-    return size, checksum
-
-
 def _is_as_sealed(path: Path) -> bool:
     try:
-        return path.is_file() and not path.is_symlink() and _seal_of(path)[:_SUMS] == _sums(*_sum_of(path))
+        return path.is_file() and not path.is_symlink() and _seal_of(path)[:_SUMS] == _sums(*sum_of(path))
     except (OSError, ValueError):
         return False
 
