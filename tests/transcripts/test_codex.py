@@ -190,7 +190,7 @@ def test_a_token_count_that_comes_after_its_turn_was_imported_is_not_counted_and
     late = merge(store, parsed(*lines, tokens(300, 200)))
     assert (late.turns_added, late.forks_created, late.changed) == (0, [], [])
     [note] = late.notes
-    assert "codex:T: the source told the usage of 1 turn(s) after they were imported" in note
+    assert "codex:T: the source tells the usage of 1 turn(s) otherwise than they were imported" in note
     assert [turn.usage.get("total_tokens") for turn in store.load("codex:T").turns] == [None, 100, None, None]
 
 

@@ -149,6 +149,9 @@ ENDS: list[tuple[str, list[Record], int]] = [
     ("a text without a stop reason", [asked("a"), said("b", "Yes")], 1),
     ("a text with one", [asked("a"), said("b", "Yes", "end_turn")], 0),
     ("the last of several lines with one", [asked("a"), said("b", "Hm"), said("c", "Yes", "end_turn")], 0),
+    ("a thought with one", [asked("a"), said("b", {"type": "thinking", "thinking": "Hm"}, "end_turn")], 1),
+    ("a text whose stop reason is a call", [asked("a"), said("b", "I look", "tool_use")], 1),
+    ("a call whose stop reason may be that of further ones", [asked("a"), said("b", call("t"), "tool_use")], 1),
     ("a call that waits", [asked("a"), said("b", call("t"))], 1),
     ("results of its own calls", [asked("a"), said("b", call("t")), result("c", "t")], 2),
     ("a prompt", [asked("a"), said("b", "Yes"), asked("c")], 0),
@@ -239,6 +242,56 @@ def test_a_message_that_another_session_goes_on_from_is_whole(tmp_path: Path) ->
         assert [turn.role for turn in store.load("claude-code:R").turns] == ["user", "assistant", "user"]
 
 
+def used(one: Record, **usage: Any) -> Record:
+    return one | {"message": one["message"] | {"usage": usage, "model": "m"}}
+
+
+def test_what_is_counted_with_a_part_of_a_message_is_not_counted_with_its_rest(tmp_path: Path) -> None:
+    file = tmp_path / "S.jsonl"
+    first = used(said("b", "I look", "tool_use"), input_tokens=812, output_tokens=14, cost={"total": 0.1})
+    grown = used(said("c", call("t"), "tool_use"), input_tokens=812, output_tokens=61, cost={"total": 0.3})
+    states = [[asked("a"), first], [asked("a"), first, grown], [asked("a"), first, grown, said("d", "Ok", None, "N")]]
+    with trails.open(":memory:") as store:
+        notes = []
+        for state in states:
+            file.write_bytes(lines(state))
+            notes += import_path(store, file, final=True).notes
+        turns = store.load("claude-code:S").turns
+        assert [turn.usage for turn in turns] == [
+            {},
+            {"input_tokens": 812, "output_tokens": 14, "cost": {"total": 0.1}},
+            {"input_tokens": 0, "output_tokens": 47, "cost": {"total": 0.2}},
+            {},
+        ]
+        [row] = store.stats(by="session")
+        assert (row.input_tokens, row.output_tokens) == (812, 61)
+        assert [note[:50] for note in notes] == ["claude-code:S: 1 turn(s) had been imported in part"]
+
+
+def test_the_rest_of_a_message_whose_usage_was_told_in_full_is_no_second_call(tmp_path: Path) -> None:
+    file = tmp_path / "S.jsonl"
+    each = [said("b", call("t"), "tool_use"), said("c", call("s"), "tool_use")]
+    parts = [used(part, input_tokens=3, output_tokens=9) for part in each]
+    with trails.open(":memory:") as store:
+        for state in (parts[:1], parts, parts):
+            file.write_bytes(lines([asked("a"), *state]))
+            import_path(store, file, final=True)
+        [row] = store.stats(by="session")
+        assert (row.turns, row.calls, row.input_tokens, row.output_tokens) == (3, 1, 3, 9)
+        assert [turn.meta.get("stop_reason") for turn in store.load("claude-code:S").turns] == [None, None, "tool_use"]
+
+
+def test_usage_that_counts_here_otherwise_than_the_source_tells_it_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "S.jsonl"
+    with trails.open(":memory:") as store:
+        told = []
+        for output in (9, 9, 7, 11):
+            file.write_bytes(lines([asked("a"), used(said("b", "Yes", "end_turn"), output_tokens=output)]))
+            told.append([note[:46] for note in import_path(store, file, final=True).notes])
+        otherwise = ["claude-code:S: the source tells the usage of 1"]
+        assert told == [[], [], otherwise, otherwise]
+
+
 def test_a_sub_agents_last_message_is_whole_once_the_agent_has_answered(tmp_path: Path) -> None:
     agent = [asked("a"), said("b", "Done", None, "A")]
     agent = [each | {"isSidechain": True, "agentId": "x", "uuid": f"x{each['uuid']}"} for each in agent]
@@ -249,8 +302,9 @@ def test_a_sub_agents_last_message_is_whole_once_the_agent_has_answered(tmp_path
     (folder / "agent-x.jsonl").write_bytes(lines(agent))
     (tmp_path / "S.jsonl").write_bytes(lines(own))
     with trails.open(":memory:") as store:
-        assert import_path(store, tmp_path / "S.jsonl").turns_held == 1
-        (tmp_path / "S.jsonl").write_bytes(lines([*own, result("c", "t") | {"toolUseResult": {"agentId": "x"}}]))
+        assert import_path(store, tmp_path / "S.jsonl").turns_held == 2  # the agent's, and the call that started it
+        answered = [*own, result("c", "t") | {"toolUseResult": {"agentId": "x"}}, said("d", "So", "end_turn", "N")]
+        (tmp_path / "S.jsonl").write_bytes(lines(answered))
         assert import_path(store, tmp_path / "S.jsonl").turns_held == 0
         assert len(store.load("claude-code:S:agent-x")) == 2
 

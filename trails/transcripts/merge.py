@@ -32,6 +32,7 @@ from trails.transcripts import checked, limits, scoring
 from trails.transcripts.report import FileProblem, ImportReport
 from trails.transcripts.source import Piece, SourceSession, SourceTurn, Transcript
 from trails.transcripts.withholding import SESSION_ID, Withholding, says_the_same
+from trails.usage import beyond, from_none, numbers
 
 Growing = Callable[[str, datetime | None], bool]
 """Called with the name of a file, and when what may not be whole was said, if known: whether it may still be written."""
@@ -184,6 +185,8 @@ class _Match:
     """Whether the stored session's next turn comes from a record of this path that now says something else."""
     uncounted: int = 0
     """Turns that are there whole, and whose usage the source tells otherwise now, or only now."""
+    continued: int = 0
+    """Turns that are there in part."""
 
 
 class _Merge:
@@ -298,8 +301,13 @@ class _Merge:
         self._note_in_clear(session, match.length)
         if match.uncounted:
             self._report.notes.append(
-                f"{session.id}: the source told the usage of {match.uncounted} turn(s) after they were imported; turns never "
-                "change, so it is not counted here"
+                f"{session.id}: the source tells the usage of {match.uncounted} turn(s) otherwise than they were imported; "
+                "turns never change, so it counts here as it did then"
+            )
+        if match.continued:
+            self._report.notes.append(
+                f"{session.id}: {match.continued} turn(s) had been imported in part; turns never change, so what the source "
+                "has more of them are turns of their own, which count only what its usage tells beyond the part"
             )
         if not match.rest:
             self._note_unchanged(session)
@@ -519,18 +527,27 @@ def compare(stored: Sequence[Turn], path: Sequence[SourceTurn], offset: int) -> 
         counted.setdefault(position, []).append(turn.usage)
         reached = max(reached, position)
         length += 1
-    rest, uncounted = [], 0
+    rest, uncounted, continued = [], 0, 0
     for position, source in enumerate(path):
         missing = [source_id for source_id in source.source_ids if source_id not in confirmed]
         if len(missing) == len(source.source_ids):
             rest.append(source)
         elif missing:
-            again = source.usage in counted.get(position, [])
-            rest.append(replace(source.restricted(frozenset(missing)), usage=None if again else source.usage))
-        elif source.usage and position in counted and source.usage not in counted[position]:
+            rest.append(_rest_of(source.restricted(frozenset(missing)), counted.get(position, [])))
+            continued += 1
+        elif source.usage and position in counted and any(numbers(beyond(source.usage, counted[position]))):
             uncounted += 1
     rest = shifted(rest, offset)
-    return _Match(length, tuple(rest), altered, uncounted)
+    return _Match(length, tuple(rest), altered, uncounted, continued)
+
+
+def _rest_of(turn: SourceTurn, counted: Sequence[dict[str, Any]]) -> SourceTurn:
+    """Return what came later of a turn that is there in part: what is counted with its parts is not counted again."""
+    left = beyond(turn.usage or {}, counted)
+    if any(number > 0 for number in numbers(left)) or not any(counted):
+        return replace(turn, usage=from_none(left) or None)
+    said = {} if turn.stop_reason is None else {"stop_reason": turn.stop_reason}
+    return replace(turn, model=None, usage=None, stop_reason=None, call=None, meta=said | dict(turn.meta))
 
 
 def _holder(family: Sequence[Session], path: Sequence[SourceTurn]) -> Session | None:

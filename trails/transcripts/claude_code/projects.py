@@ -16,7 +16,7 @@ from trails.transcripts import jsonl, outline
 from trails.transcripts.claude_code import records
 from trails.transcripts.claude_code.chain import Chain, Link, branches
 from trails.transcripts.claude_code.records import Record
-from trails.transcripts.claude_code.turns import open_end, turns_of
+from trails.transcripts.claude_code.turns import cannot_be_whole, open_end, turns_of
 from trails.transcripts.source import Problem, SourceSession, SourceTurn, Transcript
 
 SOURCE: Final = "claude-code"
@@ -319,7 +319,7 @@ def _with_open_ends(
             found.append(session)
         else:
             file = group.own[next(iter(end))].file
-            surely = all(group.own[each].is_thought or group.own[each].kind == "compact_boundary" for each in end)
+            surely = cannot_be_whole([group.own[each] for each in end])
             held = len(session.paths[0]) - first
             found.append(replace(session, open_turns=held, open_in=file, open_surely=surely))
     return found

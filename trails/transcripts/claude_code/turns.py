@@ -15,6 +15,8 @@ from trails.transcripts.source import Piece, SourceTurn
 _TRIGGERS: Final = {"manual": "manual", "auto": "threshold"}
 _OVER: Final = frozenset({"turn_duration", "stop_hook_summary", "local_command"})
 """The program's own records that come only between two turns of its user."""
+_CALLS: Final = "tool_use"
+"""The stop reason of a message that ends in calls, and the type of the part that is one."""
 _REFUSED: Final = "User rejected tool use"
 """What the program writes beside the result of a call that its user did not let run."""
 _BOUNDARY: Final = "boundary"
@@ -79,10 +81,11 @@ def turns_of(
 def open_end(records: Sequence[Record]) -> set[str]:
     """Return the ids of the records, of those of a session in the order of its file, of a turn that may still get more.
 
-    An assistant's message comes in several lines. It is whole once a line gives its stop reason, or something follows it
-    that can only follow it: another message, a prompt, a compaction, the word that the turn is over. Results of its own
-    tools do not: they come while its further calls are still being written. Whether a last message without a stop reason
-    is whole, no line says. A compaction's boundary waits for its summary.
+    An assistant's message comes in several lines. It is whole once something follows it that can only follow it: another
+    message, a prompt, a compaction, the word that the turn is over. Results of its own tools do not: they come while its
+    further calls are still being written. A line's stop reason ends it where that is no call and more than a thought is
+    said: some versions write the message's reason into all its lines. Whether another last message is whole, no line
+    says. A compaction's boundary waits for its summary.
     """
     message: list[Record] = []
     boundary: Record | None = None
@@ -99,9 +102,20 @@ def open_end(records: Sequence[Record]) -> set[str]:
             boundary = None
     if boundary is not None:
         return {boundary.id}
-    if any(record.message.get("stop_reason") is not None for record in message):
+    if any(record.message.get("stop_reason") not in (None, _CALLS) for record in message) and not _only_thinks(message):
         return set()
     return {record.id for record in message}
+
+
+def cannot_be_whole(end: Sequence[Record]) -> bool:
+    """Tell whether a turn of these records lacks something for sure: it only thinks, calls nothing, or has no summary."""
+    calls = any(part.get("type") == _CALLS for record in end for part in record.parts)
+    to_call = any(record.message.get("stop_reason") == _CALLS for record in end)
+    return _only_thinks(end) or end[0].kind == "compact_boundary" or (to_call and not calls)
+
+
+def _only_thinks(records: Sequence[Record]) -> bool:
+    return all(record.is_thought for record in records)
 
 
 def _ends_message(record: Record) -> bool:
