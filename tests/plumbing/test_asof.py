@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -150,6 +150,150 @@ def test_a_redaction_that_was_forged_by_then_is_found_also_where_another_one_cam
         ]
 
 
+# --- sessions that were deleted and came back
+
+
+@pytest.fixture
+def elsewhere(memory: Repository) -> Iterator[Repository]:
+    """Return another store that has what `memory` has: plan, with two turns, and other, a fork of it at 1."""
+    _plan(memory)
+    with trails.open(":memory:") as other:
+        trails.push(memory, ["plan", "other"], other)
+        yield other
+
+
+def _lost(past: Repository) -> tuple[tuple[str, ...], tuple[trails.Finding, ...]]:
+    """Return the sessions of then that are not shown, and what is found to be wrong with the others."""
+    assert past.as_of is not None
+    return past.as_of.gone, past.verify().findings
+
+
+def test_what_was_deleted_by_then_and_came_back_since_is_not_there_and_no_damage(
+    memory: Repository, elsewhere: Repository
+) -> None:
+    memory.delete("other")
+    then = mark_of(memory)
+    trails.pull(memory, "other", elsewhere, restore=True)
+    with memory.at(then) as past:
+        assert [record.id for record in past.list()] == ["plan"]
+        assert _lost(past) == ((), ())
+    memory.delete("other")  # and has another tombstone now
+    with memory.at(then) as past:
+        assert _lost(past) == ((), ())
+
+
+def test_what_was_deleted_and_came_back_since_is_there_as_it_was(memory: Repository, elsewhere: Repository) -> None:
+    then = mark_of(memory)
+    memory.delete("plan", children="cascade")
+    trails.pull(memory, ["plan", "other"], elsewhere, restore=True)
+    other = memory.load("other")
+    other.append("user", "At noon?")
+    other.persist()
+    with memory.at(then) as past:
+        assert [turn.content for turn in past.load("other").turns] == ["Plan a trip", "By train?"]
+        assert _lost(past) == ((), ())
+        assert past.as_of is not None
+        assert past.as_of.changed == ("other", "plan")
+
+
+def test_what_came_back_with_fewer_turns_than_it_had_is_gone(memory: Repository, elsewhere: Repository) -> None:
+    plan = memory.load("plan")
+    plan.append("user", "To the Alps")
+    plan.persist()
+    then = mark_of(memory)
+    memory.delete("plan", children="cascade")
+    trails.pull(memory, ["plan", "other"], elsewhere, restore=True)
+    with memory.at(then) as past:
+        assert _lost(past) == (("other", "plan"), ())  # a fork is nothing without its parent
+
+
+def test_what_was_no_fork_and_came_back_as_one_is_gone(memory: Repository, elsewhere: Repository) -> None:
+    memory.delete("plan", children="detach")
+    then = mark_of(memory)
+    memory.delete("other")
+    trails.pull(memory, "other", elsewhere, restore=True)
+    with memory.at(then) as past:
+        assert _lost(past) == (("other",), ())
+
+
+def test_a_fork_that_was_detached_is_none_again_where_its_parent_came_back_otherwise(
+    memory: Repository, elsewhere: Repository
+) -> None:
+    plan = memory.load("plan")
+    plan.append("user", "To the Alps")
+    plan.persist()
+    then = mark_of(memory)
+    memory.delete("plan", children="detach")
+    trails.pull(memory, "plan", elsewhere, restore=True)
+    with memory.at(then) as past:
+        assert past.load("other").parent_session_id is None
+        assert _lost(past) == (("plan",), ())
+
+
+def test_what_came_back_redacted_because_a_copy_of_later_was_is_no_damage(
+    memory: Repository, elsewhere: Repository
+) -> None:
+    then = mark_of(memory)
+    memory.flatten("plan", id="flat")
+    memory.delete("plan", children="cascade")
+    memory.redact("flat", 0)
+    trails.pull(memory, "plan", elsewhere, restore=True)
+    with memory.at(then) as past:
+        assert _lost(past) == (("other",), ())
+        assert past.as_of is not None
+        assert past.as_of.redacted == (("plan", 0),)
+
+
+def test_who_redacted_what_was_deleted_by_then_is_known_also_where_it_came_back_since(
+    memory: Repository, elsewhere: Repository
+) -> None:
+    memory.redact("plan", 0)
+    memory.flatten("plan", id="flat")
+    memory.delete("plan", children="cascade")
+    then = mark_of(memory)
+    trails.pull(memory, "plan", elsewhere, restore=True)
+    with memory.at(then) as past:
+        assert [turn.redacted for turn in past.load("flat").turns] == [True, False]
+        assert _lost(past) == ((), ())
+
+
+def test_what_was_altered_past_the_log_is_found_also_in_what_came_back(
+    memory: Repository, elsewhere: Repository
+) -> None:
+    then = mark_of(memory)
+    memory.delete("other")
+    trails.pull(memory, "other", elsewhere, restore=True)
+    [old] = memory.store.quads((None, vocab.VALUE, Literal("By train?"), None))
+    memory.store.commit(
+        Change(remove=[old], add=[Quad(old.subject, old.predicate, Literal("By bus?"), old.graph_name)])
+    )
+    with memory.at(then) as past:
+        assert [(found.session_id, found.index) for found in past.verify().findings] == [("other", 1)]
+
+
+def test_a_session_that_came_back_and_was_taken_out_past_the_log_is_found(
+    memory: Repository, elsewhere: Repository
+) -> None:
+    then = mark_of(memory)
+    memory.delete("other")
+    trails.pull(memory, "other", elsewhere, restore=True)
+    graph = NamedNode("urn:trails:session:other")
+    every = memory.store.quads((graph, None, None, vocab.CATALOG)) + memory.store.quads((None, None, None, graph))
+    memory.store.commit(Change(remove=every))
+    with memory.at(then) as past:
+        assert ("rolled-back", "other") in [(found.code, found.session_id) for found in past.verify().findings]
+
+
+def test_what_was_taken_out_past_the_log_is_found_also_of_what_was_deleted_by_then(memory: Repository) -> None:
+    _plan(memory)
+    memory.delete("other")
+    then = mark_of(memory)
+    tombstone = memory.store.quads((NamedNode("urn:trails:session:other"), None, None, vocab.CATALOG))
+    memory.store.commit(Change(remove=tombstone))
+    with memory.at(then) as past:
+        assert ("rolled-back", "other") in [(found.code, found.session_id) for found in past.verify().findings]
+
+
 # --- what may change
 
 
@@ -189,6 +333,23 @@ def test_a_score_that_came_later_is_left_out_where_another_session_was_redacted_
     memory.redact("word", 0)
     with memory.at(then) as past:
         assert list(past.scores()) == []
+        assert past.verify().findings == ()
+
+
+def test_a_tag_that_came_later_is_left_out_where_a_redacted_turn_was_redacted_further_later_still(
+    memory: Repository,
+) -> None:
+    plan = _plan(memory)
+    with memory.session("word") as word:
+        word.append("assistant", "secret", model="m-1")
+    memory.redact("word", 0)
+    then = mark_of(memory)
+    plan.append("user", "To the Alps")
+    plan.persist()
+    memory.tags.add("late", "plan")
+    memory.redact_matching("m-1")
+    with memory.at(then) as past:
+        assert past.tags.list() == []
         assert past.verify().findings == ()
 
 

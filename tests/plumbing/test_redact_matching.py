@@ -749,6 +749,18 @@ def test_an_export_from_before_comes_back_without_the_name(memory: Repository) -
     assert memory.verify().findings == ()
 
 
+def test_a_name_that_went_from_a_deletion_stands_in_no_way_of_the_next_one(memory: Repository) -> None:
+    s_ = memory.create(id="s")
+    s_.append("user", "Hello")
+    s_.persist()
+    old = nquads(memory, "s")
+    memory.delete("s", by=MARK)
+    memory.redact_matching(MARK)
+    assert import_rdf(memory, old, "nquads", restore=True).problems == []
+    memory.delete("s", by="ann")
+    assert memory.verify().findings == ()
+
+
 def test_an_export_from_before_is_refused_where_nothing_says_any_more_how_its_turns_stand(memory: Repository) -> None:
     s_ = memory.create(id="s")
     s_.append("user", "Hello", author=MARK)

@@ -46,6 +46,8 @@ class SessionLog:
     began: int = -1
     """The number of the leaf that first said that it was made."""
     deleted: bool = False
+    is_fork: bool = False
+    """Whether it is a fork: one that was detached is none."""
     redone_at: int | None = None
     redone: bool = False
     """Whether what it was made with was logged again before it had turns, as it is for a transcript that was missing."""
@@ -67,6 +69,7 @@ class SessionLog:
             if salted and self.is_old:
                 self.faults.append(f"leaf {number} is salted, and what the session was made with is not")
             self.row = digest
+            self.is_fork = self.is_fork and kind != "detach"
             if not count or kind == "detach" or not salted:
                 self.events.append((number, "changed" if kind == "change" else "detached"))
 
@@ -74,7 +77,7 @@ class SessionLog:
         if self.deleted:
             if salted and self.first is not None and digest != self.first:
                 self.faults.append(f"leaf {number}: it was deleted and came back as another one")
-            self.former, self.heads = self._known(), []
+            self.former, self.heads = self.known(), []
             self.events.append((number, "returned"))
         elif self.made_with is not None and self.is_old and salted:
             self.events.append((number, "salted"))
@@ -88,6 +91,7 @@ class SessionLog:
         if self.began < 0:
             self.began = number
         self.made_with, self.row, self.deleted, self.is_old = digest, None if salted else digest, False, not salted
+        self.is_fork = kind == "fork"
         if salted and self.first is None:
             self.first = digest
 
@@ -97,15 +101,15 @@ class SessionLog:
                 self.faults.append(f"leaf {number}: its deletion {AGAIN}")
                 self.renamed = digest
             return
-        self.made_with, self.row, self.deleted = digest, None, True
+        self.made_with, self.renamed, self.row, self.deleted = digest, None, None, True
         self.is_old = not digest.startswith(SALTED)
         self.events.append((number, "deleted"))
 
     def returning(self) -> SessionLog:
         """Return what the log would say of a session that was deleted if it came back now, without turns yet."""
-        return SessionLog(former=self._known())
+        return SessionLog(former=self.known())
 
-    def _known(self) -> list[tuple[int, str]]:
+    def known(self) -> list[tuple[int, str]]:
         """Return the heads that it had: of a former life as far as it came back as that, and of its last one."""
         back = self._came_back_at(self.former)
         former = self.former if back is None else [each for each in self.former if each[0] <= back]

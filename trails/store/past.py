@@ -59,6 +59,8 @@ class PastStore(EngineReader):
         """What records of no session are called that were changed or taken out since."""
         self.ledgers: frozenset[str] = frozenset()
         """The ids of the sessions whose ledgers' records went on since."""
+        self.returned: frozenset[str] = frozenset()
+        """The ids of the sessions that came back since, and of which what was there then, a tombstone or turns, is nowhere."""
         self.source: object = None
         """What must not be closed before this, because it is read through that."""
         self._now: QuadStore | None = None

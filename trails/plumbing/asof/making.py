@@ -45,7 +45,7 @@ class AsOf(Value):
     time: datetime | None = None
     """The time that was asked for, if one was."""
     gone: tuple[str, ...] = ()
-    """The ids of the sessions that were there then and are deleted now: they are not shown."""
+    """The ids of the sessions that were there then and are deleted now, or came back otherwise: they are not shown."""
     redacted: tuple[tuple[str, int], ...] = ()
     """The (session id, index) of the turns of then whose content is redacted now, and stays so."""
     changed: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, A
         time=moment.time,
         gone=tuple(sorted(told.sessions.keys() - there)),
         redacted=tuple(sorted(shown)),
-        changed=tuple(sorted(there & (told.changes.keys() | told.went_on))),
+        changed=tuple(sorted(there & (told.changes.keys() | told.went_on | told.returned))),
     )
     where = f"the store {store.location} as of line {len(moment.lines)} of its log"
     changed = [*as_of.changed, *as_of.gone]
@@ -77,6 +77,7 @@ def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, A
     made = PastStore(where, moment.lines, quads, kept, past.graph, freeze=freeze, changed=changed, redacted=redacted)
     made.went_on = frozenset(told.others)
     made.ledgers = frozenset(told.ledgers)
+    made.returned = (told.returned - told.sessions.keys()) | now.otherwise
     if told.is_now and kept == graphs and catalog.size == now.size and past.are_whole(store):
         made.same_as(store, now.state)
     return made, as_of
@@ -95,6 +96,8 @@ class _Now:
     graphs: list[str]
     there: set[str]
     """The ids of the sessions that were there then, and are there now."""
+    otherwise: set[str]
+    """The ids of those that were there then, and came back since as something else than they were."""
 
 
 def _read(store: QuadStore, reader: Reader, moment: Moment) -> _Now:
@@ -103,12 +106,30 @@ def _read(store: QuadStore, reader: Reader, moment: Moment) -> _Now:
     catalog = Catalog.of(store)
     size = catalog.size
     graphs = [row[0].value for row in reader.select("graphs")]
-    there = {each for each in told.sessions if has(catalog.subjects, iris.session(each), vocab.SESSION)}
-    _leave_out(catalog, told, there)
+    stand = {each for each in told.sessions if has(catalog.subjects, iris.session(each), vocab.SESSION)}
+    there = _as_they_were(catalog, told, stand)
+    _leave_out(catalog, told, there, gone=told.sessions.keys() - stand)
     for session_id in sorted(told.detached & there):
-        _attach(store, reader, catalog, told, session_id)
+        _attach(store, reader, catalog, there, session_id)
     _as_dated(store, catalog, told, moment, there)
-    return _Now(state, told, catalog, size, graphs, there)
+    return _Now(state, told, catalog, size, graphs, there, stand - there)
+
+
+def _as_they_were(catalog: Catalog, told: Then, stand: set[str]) -> set[str]:
+    """Return those of the sessions that were there then and are there now that did not come back as something else.
+
+    That is one without its last turn, a fork that was none, and a fork of a session that is not there as it was.
+    """
+    there = stand - told.shorter
+    while others := {each for each in there & told.returned if not _is_placed(catalog, told, there, each)}:
+        there -= others
+    return there
+
+
+def _is_placed(catalog: Catalog, told: Then, there: set[str], session_id: str) -> bool:
+    """Tell whether a session is a fork only if it was one, and of a session that is there."""
+    parent = one(catalog.subjects[iris.session(session_id)], vocab.PARENT_SESSION)
+    return parent is None or (told.sessions[session_id].is_fork and iris.session_id(parent) in there)
 
 
 def _redacted(store: QuadStore, told: Then) -> set[tuple[str, int | None]]:
@@ -117,8 +138,8 @@ def _redacted(store: QuadStore, told: Then) -> set[tuple[str, int | None]]:
     A copy that was made of a redacted turn has no record of its own: the one with its digest counts for it.
     """
     found = {(each, index) for each, index in told.redacted if told.had(each, index)}
-    for digest, made in redaction_records.by_digest(store).items() if found else ():
-        if any((iris.session_id(node.value), iris.turn_index(node.value)) in found for node, _ in made):
+    for digest, made in redaction_records.by_digest(store).items() if told.redacted else ():
+        if any((iris.session_id(node.value), iris.turn_index(node.value)) in told.redacted for node, _ in made):
             turns = (text_of(quad.subject) for quad in store.quads((None, vocab.DIGEST, Literal(digest), None)))
             copies = {
                 (iris.session_id(each), iris.turn_index(each)) for each in turns if not iris.is_turn_deletion(each)
@@ -130,13 +151,12 @@ def _redacted(store: QuadStore, told: Then) -> set[tuple[str, int | None]]:
 # --- the catalog
 
 
-def _leave_out(catalog: Catalog, told: Then, there: set[str]) -> None:
+def _leave_out(catalog: Catalog, told: Then, there: set[str], *, gone: set[str]) -> None:
     """Take out what belongs to sessions that were not there, and runs, turns and documents that came later."""
-    gone = told.sessions.keys() - there
     every = {subject: catalog.owners(subject) for subject in catalog.subjects}
     for subject, owners in every.items():
         is_later = bool(owners & told.ever) and not owners & (there | gone)
-        is_later = is_later and not _is_tombstone(catalog, subject, owners, told)
+        is_later = is_later and not _outlasts(catalog, subject, owners, told)
         if is_later or _is_later(subject, told):
             del catalog.subjects[subject]
         else:
@@ -150,15 +170,16 @@ def _leave_out(catalog: Catalog, told: Then, there: set[str]) -> None:
             ]
 
 
-def _is_tombstone(catalog: Catalog, subject: str, owners: set[str], told: Then) -> bool:
-    """Tell whether a subject tells of the deletion of a session that was deleted by then."""
+def _outlasts(catalog: Catalog, subject: str, owners: set[str], told: Then) -> bool:
+    """Tell whether a subject tells of the deletion of a session that was deleted by then, or of a redaction in one."""
     home = iris.session(next(iter(owners), ""))
-    return (
-        bool(owners)
-        and owners <= told.known
-        and has(catalog.subjects, home, vocab.TOMBSTONE)
-        and subject.startswith(home)
-    )
+    if not owners or not owners <= told.known or not subject.startswith(home):
+        return False
+    return _is_redaction(subject) or has(catalog.subjects, home, vocab.TOMBSTONE)
+
+
+def _is_redaction(subject: str) -> bool:
+    return iris.is_turn_deletion(subject) or iris.is_redaction(subject)
 
 
 def _is_later(subject: str, told: Then) -> bool:
@@ -185,8 +206,8 @@ def _as_dated(store: QuadStore, catalog: Catalog, told: Then, moment: Moment, th
         time = catalog.changed_at(subject) if changed else time_of(quads)
         if time is not None and changed and subject not in map(iris.session, owners):
             of[changed[0]].append((time, subject))
-        elif owners & hidden and subject.endswith("/deletion"):
-            continue  # of a turn, and it may have been redacted since
+        elif owners & hidden and _is_redaction(subject):
+            continue  # it may have come since
         elif subject in map(iris.session, owners) or (owners and not changed and "/run/" not in subject):
             sure.append(time_of(quads))
     sure += [_turn_time(store, each, told.end(each)) for each in there]
@@ -225,7 +246,7 @@ def _label_back(catalog: Catalog, session_id: str, doomed: Sequence[Sequence[Qua
     catalog.subjects[iri] = row
 
 
-def _attach(store: QuadStore, reader: Reader, catalog: Catalog, told: Then, session_id: str) -> None:
+def _attach(store: QuadStore, reader: Reader, catalog: Catalog, there: set[str], session_id: str) -> None:
     """Make a session the fork again that it was, where its parent is there and the digest of its fork point proves it."""
     iri = iris.session(session_id)
     row = leaves.row_of(store, session_id)
@@ -234,7 +255,7 @@ def _attach(store: QuadStore, reader: Reader, catalog: Catalog, told: Then, sess
         parent, at = one(quads, vocab.WAS_FORK_OF), one(quads, vocab.WAS_FORKED_AT)
         if not subject.startswith(f"{iri}/act/") or parent is None or at is None:
             continue
-        if iris.session_id(parent) not in told.sessions or not has(catalog.subjects, parent, vocab.SESSION):
+        if iris.session_id(parent) not in there:
             return
         head = reader.digest_at(session_id, int(at) - 1) if int(at) else digests.GENESIS
         point = [

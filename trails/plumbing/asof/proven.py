@@ -24,6 +24,8 @@ def judged(store: PastStore, report: VerifyReport) -> VerifyReport:
             return False
         if session_id is None and finding.code in (_ROW, "rolled-back"):
             return not any(name in finding.message for name in store.went_on)
+        if finding.code in (_ROW, "rolled-back") and finding.index is None and session_id in store.returned:
+            return False  # neither its row of then nor its tombstone is anywhere
         if finding.code == "bad-row" and session_id in store.ledgers:
             return False  # a message was taken up, or a turn told of it, later
         if session_id not in store.changed or finding.code != _ROW:

@@ -30,6 +30,10 @@ class Then:
     """The ids of all sessions that the log told of by then, those that were deleted too."""
     ever: frozenset[str]
     """The ids of all sessions that the log tells of now."""
+    returned: frozenset[str] = frozenset()
+    """The ids of those known by then that were deleted, by then or since, and came back since."""
+    shorter: frozenset[str] = frozenset()
+    """The ids of those of them that came back without the last turn that they had."""
     changes: Counter[str] = field(default_factory=Counter)
     """By session id, how often what may change of it was logged since."""
     detached: set[str] = field(default_factory=set)
@@ -87,7 +91,12 @@ def then(lines: Sequence[str], size: int) -> Then:
     """Return what a log says that there was when it had its first `size` lines."""
     before = logged.by_session(lines[:size])
     there = {each: log for each, log in before.items() if not log.deleted}
-    found = Then(size, size == len(lines), there, frozenset(before), frozenset(logged.by_session(lines)))
+    now = logged.by_session(lines)
+    returned = {each for each in before if any(at >= size and what == "returned" for at, what in now[each].events)}
+    shorter = {each for each in returned & there.keys() if not _has_all(now[each], there[each])}
+    found = Then(
+        size, size == len(lines), there, frozenset(before), frozenset(now), frozenset(returned), frozenset(shorter)
+    )
     seen: set[str] = set()
     for number, line in enumerate(lines):
         kind, iri, count, *_ = line.split(" ")
@@ -101,3 +110,8 @@ def then(lines: Sequence[str], size: int) -> Then:
         elif number >= size:
             found.since(kind, iri, int(count))
     return found
+
+
+def _has_all(now: logged.SessionLog, was: logged.SessionLog) -> bool:
+    """Tell whether a session has all turns that it had."""
+    return not was.heads or was.heads[-1][:2] in now.known()
