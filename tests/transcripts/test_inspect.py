@@ -257,9 +257,11 @@ def test_two_branches_that_begin_with_the_same_words_fork_at_the_same_turn(memor
     ]
     report = import_bytes(memory, as_json(sample([HI, HELLO], events=events, pool=[HI, HELLO, go])))
     forks = [memory.load(each) for each in report.forks_created]
-    # the first goes on where the sample ends, so it is forked there as well
-    assert [len(fork) for fork in forks] == [4]
-    assert len(memory.load("inspect:ev:1:1")) == 4
+    assert [[turn.text for turn in fork.turns] for fork in forks] == [
+        ["hi", "hello", "go on", "left"],
+        ["hi", "hello", "go on", "right"],
+    ]
+    assert len(memory.load("inspect:ev:1:1")) == 2
 
 
 def test_a_branch_span_without_a_branch_event_is_ordinary_content() -> None:

@@ -74,6 +74,36 @@ def test_a_branch_is_a_span_after_an_anchor_at_the_last_message_that_it_shares(s
     assert (report.sessions, report.turns) == (("plan", "other"), 6)
 
 
+def test_a_branch_that_begins_at_the_end_comes_in_as_a_fork_and_the_score_stays_with_what_it_is_of(
+    memory: Repository,
+) -> None:
+    plan = memory.create(id="plan")
+    plan.append("user", "a")
+    plan.append("assistant", "b")
+    plan.persist()
+    memory.score("plan", "accuracy", 0.5, by="agent:judge")
+    later = plan
+    for name in ("other", "further"):
+        later = later.fork(id=name)
+        later.append("user", name)
+        later.append("assistant", f"{name} done")
+        later.persist()
+    told, _ = log(memory)
+    with trails.open(":memory:") as there:
+        import_bytes(there, json.dumps(told).encode())
+        [root] = [record.id for record in there if record.parent_session_id is None]
+        assert sorted([turn.text for turn in there.load(record.id).turns] for record in there) == [
+            ["a", "b"],
+            ["a", "b", "other", "other done"],
+            ["a", "b", "other", "other done", "further", "further done"],
+        ]
+        assert [(score.name, score.value, len(there.load(root))) for score in there.scores(root)] == [
+            ("accuracy", 0.5, 2)
+        ]
+        back, _ = log(there, root)
+        assert [m["content"] for m in back["samples"][0]["messages"]] == ["a", "b"]
+
+
 def test_what_no_model_answered_in_a_branch_stands_in_an_info_event_and_is_counted(memory: Repository) -> None:
     grown(memory)
     found, report = log(memory)

@@ -54,6 +54,21 @@ def test_a_session_and_its_branches_become_a_session_and_forks_that_share_its_tu
     assert store.verify().ok
 
 
+def test_a_path_that_goes_on_from_the_end_of_another_is_a_fork_and_makes_no_session_longer(store: Repository) -> None:
+    paths = (_path("a", "b"), _path("a", "b", "c"), _path("a", "b", "c", "d"), _path("a", "b", "e"))
+    transcript = _source(*paths, forks_at_ends=True)
+    report = merge(store, transcript)
+    assert (report.sessions_created, len(report.forks_created), report.grown) == (["t:S"], 3, [])
+    texts = sorted("".join(text[-1] for text in contents(store, record.id)) for record in store)
+    assert texts == ["ab", "abc", "abcd", "abe"]
+    again = merge(store, transcript)
+    assert (again.turns_added, again.forks_created, again.grown) == (0, [], [])
+    paths = (_path("a", "b", "x"), _path("a", "b", "c", "y"), _path("a", "b", "c", "d"), _path("a", "b", "e"))
+    grown = merge(store, _source(*paths, forks_at_ends=True))
+    assert (grown.turns_added, len(grown.grown), grown.forks_created) == (2, 2, [])
+    assert store.verify().ok
+
+
 def test_importing_the_same_again_adds_nothing(store: Repository) -> None:
     transcript = _source(_path("a", "b", "c"), _path("a", "d"))
     merge(store, transcript)

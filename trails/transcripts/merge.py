@@ -213,6 +213,8 @@ class _Merge:
         report.problems += [FileProblem(file=file, line=0, reason=said, text="") for said in problems]
         self._source = withholding.session(self._given)
         source = self._given
+        self._homes: list[Session] = []
+        """The sessions that paths were placed in."""
         self._id = imported_id(source.source, source.id)
         self._name = f"{source.source}:{source.id}"
 
@@ -290,7 +292,7 @@ class _Merge:
         """Find where a path belongs: in a session as it is, at the end of one, or as a new session or fork."""
         best = self._best(path, family, start)
         if best is None:
-            self._create(path, family, start)
+            self._homes.append(self._create(path, family, start))
             return
         match, session = best
         if self._source.saved is not None:
@@ -311,10 +313,11 @@ class _Merge:
             )
         if not match.rest:
             self._note_unchanged(session)
-        elif match.length == len(session):
+        elif match.length == len(session) and not (self._source.forks_at_ends and session in self._homes):
             self._grow(session, match.rest)
         else:
-            self._branch(session, match, path, family, main=main)
+            session = self._branch(session, match, path, family, main=main) or session
+        self._homes.append(session)
 
     def _best(
         self, path: _Path, family: list[Session], start: tuple[Session, int] | None
@@ -358,7 +361,9 @@ class _Merge:
         if session.id not in (*self._report.grown, *self._report.sessions_created):
             self._report.grown.append(session.id)
 
-    def _create(self, path: tuple[SourceTurn, ...], family: list[Session], start: tuple[Session, int] | None) -> None:
+    def _create(
+        self, path: tuple[SourceTurn, ...], family: list[Session], start: tuple[Session, int] | None
+    ) -> Session:
         """Make the session itself: a fork of what it goes on from or repeats, else a root."""
         source = self._source
         rest: Iterable[SourceTurn] = path
@@ -409,6 +414,7 @@ class _Merge:
                 "purge the session, change the id in the file and import it again"
             )
         family.append(session)
+        return session
 
     def _append(self, session: Session, turns: Iterable[SourceTurn]) -> None:
         """Write turns at the end of a session, and report them with the secrets in them."""
@@ -451,7 +457,7 @@ class _Merge:
 
     def _branch(
         self, session: Session, match: _Match, path: Sequence[SourceTurn], family: list[Session], *, main: bool
-    ) -> None:
+    ) -> Session | None:
         """Make a fork of a stored session for a path that leaves it."""
         first_new = self._withholding.turn(match.rest[0])
         fork_id = branch_id(self._id, [first_new])
@@ -462,7 +468,7 @@ class _Merge:
         for each in (fork_id, other):
             if self._repository.reader.is_deleted(each):
                 self._report.deleted.append(each)
-                return
+                return None
         first = next((turn.time for turn in match.rest if turn.time), None)
         meta = {name: self._source.meta[name] for name in self._source.fork_meta if name in self._source.meta}
         fork = session.fork(match.length, id=fork_id, meta=meta or None, created=first, source_session=self._name)
@@ -482,6 +488,7 @@ class _Merge:
             self._report.notes.append(
                 f"{fork.id}: holds the source's main branch now; {session.id!r} was left as it was"
             )
+        return fork
 
 
 def branch_id(base: str, turns: Sequence[SourceTurn]) -> str:

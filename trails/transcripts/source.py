@@ -150,6 +150,8 @@ class SourceSession:
     """What it, or turns of it, were found to be worth."""
     files: tuple[str, ...] = ()
     """The names of the files that it came from, as the parser was given them; none where the parser can't tell."""
+    forks_at_ends: bool = False
+    """Whether a path that goes on from where an earlier one ends is a fork of it; else it makes that session longer."""
     saved: datetime | None = None
     """When this state of the session was saved, where a format writes its file anew each time: one of earlier states may
     come in later, and is then no branch of its own."""

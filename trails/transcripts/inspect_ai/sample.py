@@ -326,6 +326,7 @@ class Sample:
             created=next((time for time in map(checked.text_time, begun) if time is not None), None),
             meta=self._reading.meta(0, {**meta, **checked.filled(own)}),
             fork_meta=_FORK_META,
+            forks_at_ends=True,
             scores=tuple(scores.of_sample(self._id, given, self._scored())),
         )
 
@@ -388,6 +389,7 @@ class Sample:
                     source=SOURCE,
                     id=f"{self._id}:agent-{owner.id}",
                     paths=self._paths(owner),
+                    forks_at_ends=True,
                     created=checked.text_time(self._spans[owner.id].get("timestamp")),
                     agent=owner.name,
                     meta=checked.filled({"model": self._model, "agent_span": owner.id}),
