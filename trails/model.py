@@ -265,11 +265,16 @@ class ModelCall(Value):
         return json_object(self.usage_json)
 
     @property
+    def reported(self) -> tuple[int | None, int | None, Decimal | None]:
+        """Input tokens, output tokens and cost as reported; None for what was not."""
+        usage = self.usage
+        return tokens_of(usage, INPUT_TOKEN_NAMES), tokens_of(usage, OUTPUT_TOKEN_NAMES), cost_of(usage)
+
+    @property
     def spent(self) -> tuple[int, int, Decimal]:
         """Input tokens, output tokens and cost as reported; what was not reported counts as 0."""
-        usage = self.usage
-        read, written = (tokens_of(usage, names) or 0 for names in (INPUT_TOKEN_NAMES, OUTPUT_TOKEN_NAMES))
-        return read, written, cost_of(usage) or Decimal(0)
+        read, written, cost = self.reported
+        return read or 0, written or 0, cost or Decimal(0)
 
 
 _TURN_IRI: Final = r'^urn:trails:session:[^/\s<>"{}|\\^`]+/[0-9]+-[0-9a-f]{16}$'

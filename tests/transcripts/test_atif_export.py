@@ -61,6 +61,14 @@ def test_a_step_is_what_was_said_and_what_came_back(store: Repository) -> None:
     assert (report.sessions, report.turns) == (("plan",), 3)
 
 
+def test_tokens_that_were_not_reported_are_not_told_as_none_used(memory: Repository) -> None:
+    session = memory.create(id="plan")
+    session.append("assistant", "hi", model="m-1", usage={"input_tokens": None, "output_tokens": 3})
+    session.persist()
+    root, _ = trajectory(memory)
+    assert root["steps"][0]["metrics"] == {"completion_tokens": 3}
+
+
 def test_a_fork_begins_with_what_it_inherits_as_copied_context(memory: Repository) -> None:
     grown(memory)
     root, _ = trajectory(memory, "deep")

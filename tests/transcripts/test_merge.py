@@ -69,6 +69,23 @@ def test_a_path_that_goes_on_from_the_end_of_another_is_a_fork_and_makes_no_sess
     assert store.verify().ok
 
 
+def test_a_session_that_goes_on_from_another_and_has_forks_adds_nothing_when_it_comes_again_and_grows_once(
+    store: Repository,
+) -> None:
+    def resumed(*ends: str) -> Transcript:
+        older = SourceSession(source="t", id="older", paths=(_path("o"),))
+        paths = (_path("a", "b", "c", *ends), _path("a", "d", "e", "f"))
+        return Transcript(sessions=(older, SourceSession(source="t", id="S", paths=paths, continues="o")))
+
+    assert merge(store, resumed()).turns_added == 7
+    for _ in range(2):
+        again = merge(store, resumed())
+        assert (again.turns_added, again.forks_created, again.changed, again.problems) == (0, [], [], [])
+    grown = merge(store, resumed("g"))
+    assert (grown.turns_added, grown.problems, len(store.list())) == (1, [], 3)
+    assert contents(store, "t:S") == [f"text of {each}" for each in "oabcg"]
+
+
 def test_importing_the_same_again_adds_nothing(store: Repository) -> None:
     transcript = _source(_path("a", "b", "c"), _path("a", "d"))
     merge(store, transcript)

@@ -84,6 +84,21 @@ def test_what_a_model_call_told_stands_in_columns_of_their_types(memory: Reposit
     assert rows(tmp_path / "out", "sessions")[0]["meta"] == '{"task":"t"}'
 
 
+def test_what_a_model_call_did_not_report_is_null_and_a_reported_zero_is_zero(
+    memory: Repository, tmp_path: Path
+) -> None:
+    session = memory.create(id="plan")
+    for usage in ({"input_tokens": None, "output_tokens": None}, {"output_tokens": 2}, {"input_tokens": 0, "cost": 0}):
+        session.append("assistant", "hi", model="m-1", usage=usage)
+    session.persist()
+    export_tables(memory, tmp_path / "out")
+    assert picked(tmp_path / "out", "turns", "input_tokens", "output_tokens", "cost") == [
+        (None, None, None),
+        (None, 2, None),
+        (0, None, 0.0),
+    ]
+
+
 def test_a_call_is_a_row_with_the_answer_that_its_own_session_gives(memory: Repository, tmp_path: Path) -> None:
     session = memory.create(id="plan")
     calls = [{"id": name, "name": "ls", "arguments": '{"at": "/"}'} for name in ("c1", "c2")]

@@ -322,10 +322,15 @@ class _Merge:
     def _best(
         self, path: _Path, family: list[Session], start: tuple[Session, int] | None
     ) -> tuple[_Match, Session] | None:
-        """Return the stored session that has most of a path, with how much; None where none is stored."""
+        """Return the stored session that has most of a path, with how much; None where none is stored.
+
+        In all of them, forks too, the path begins where the source session goes on from another one, or at 0 where it was
+        imported before that one was.
+        """
         best: tuple[_Match, Session] | None = None
+        offsets = {0, start[1] if start else 0}
         for session in family:
-            for offset in {0, session.forked_at_index or 0 if start else 0}:
+            for offset in offsets:
                 match = compare(session.turns, path, offset)
                 if best is None or (match.length, -len(match.rest)) > (best[0].length, -len(best[0].rest)):
                     best = match, session

@@ -202,13 +202,14 @@ class _Steps:
     def _metrics(self, turn: Turn) -> _Json:
         made: _Json = {}
         if turn.facts.model_call is not None and turn.usage:
-            read, written, cost = turn.facts.model_call.spent
-            made = {"prompt_tokens": read, "completion_tokens": written}
+            read, written, cost = turn.facts.model_call.reported
+            told = {"prompt_tokens": read, "completion_tokens": written}
+            made = {name: tokens for name, tokens in told.items() if tokens is not None}
             if isinstance(cached := turn.usage.get("cached_tokens"), int):
                 made["cached_tokens"] = cached
             if cost:
-                told = turn.usage.get("cost")
-                made["cost_usd"] = told if isinstance(told, int | float) else float(cost)
+                price = turn.usage.get("cost")
+                made["cost_usd"] = price if isinstance(price, int | float) else float(cost)
         return made | (_object(turn.meta.get("metrics")) if self._came else {})
 
     def _call(self, call: ToolCall) -> _Json:

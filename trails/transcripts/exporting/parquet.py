@@ -247,7 +247,7 @@ def _scores(found: Family) -> Iterator[Mapping[str, Any]]:
 
 def _turn(session_id: str, turn: Turn) -> Mapping[str, Any]:
     made = turn.facts.model_call
-    spent = made.spent if made and made.usage_json else None
+    read, written, cost = made.reported if made else (None, None, None)
     return {
         "session": session_id,
         "index": turn.index,
@@ -258,9 +258,9 @@ def _turn(session_id: str, turn: Turn) -> Mapping[str, Any]:
         "author": turn.author,
         "time": turn.time,
         "model": turn.model,
-        "input_tokens": spent[0] if spent else None,
-        "output_tokens": spent[1] if spent else None,
-        "cost": spent[2] if spent else None,
+        "input_tokens": read,
+        "output_tokens": written,
+        "cost": cost,
         "stop_reason": made.stop_reason if made else None,
         "answers": [result.call_id for result in turn.tool_results],
         "summarised_through": turn.compaction.summarised_through if turn.compaction else None,
