@@ -374,11 +374,11 @@ class EmbeddedStore(EngineReader):
                 break
             except (OSError, RuntimeError, MemoryError) as error:
                 # The engine's error state lasts until it is reopened, and the write may have happened all the same.
-                self._fail(error, settled)
+                self._fail(error, settled, first)
                 return
             except Exception as error:  # whatever it is, the commits are decided: tried once more
                 if failed_once:
-                    self._fail(error, settled)
+                    self._fail(error, settled, first)
                     raise
                 interrupt, failed_once = error, True
             except BaseException as error:  # noqa: BLE001 - Ctrl-C: raised below
@@ -460,12 +460,18 @@ class EmbeddedStore(EngineReader):
                 self._in_memory += len(add)
                 engine.extend(add)
 
-    def _fail(self, error: Exception, settled: Sequence[Settled]) -> None:
-        self._failed = f"{error}"
-        for each in settled:
-            if not each.waiting.done:
+    def _fail(self, error: Exception, settled: Sequence[Settled], first: int) -> None:
+        """Take no more work. What is in a log elsewhere is committed all the same, and is told so: never repeated."""
+        if self._failed is None:
+            self._failed = f"{error}"
+        for number, each in enumerate(settled, first):
+            if each.waiting.done:
+                continue
+            if self._commits.is_shared:
+                each.waiting.outcome = Committed(True, number, each.after.link)
+            else:
                 each.waiting.error = self._has_failed()
-                each.waiting.done = True
+            each.waiting.done = True
 
     @contextlib.contextmanager
     def loading(self) -> Iterator[None]:

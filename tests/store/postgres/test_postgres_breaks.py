@@ -6,18 +6,20 @@ import shutil
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
+import trails
 from tests.support.clusters import Cluster, log_of
 from tests.support.machines import Size
 from trails import InvalidInput, StoreFailed
 from trails.integrity.leaves import Leaf
-from trails.store import Change
+from trails.store import Change, Committed
 from trails.store.leaflog import LeafLog
 from trails.store.postgres.log import StoreDiverged
 from trails.store.postgres.records import Row
@@ -221,15 +223,59 @@ def test_of_eight_processes_one_wins_each_round(url: str, size: Size) -> None:
     store.close()
 
 
-def test_an_index_that_is_removed_while_the_store_is_open_is_said_and_made_anew(url: str, tmp_path: Path) -> None:
+def _remove(caches: Path, _patch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(caches)
+
+
+def _fill_disk(_caches: Path, patch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    patch.setattr("trails.store.commitlog.RecordFiles.append", full)
+
+
+@pytest.mark.parametrize("harm", [_remove, _fill_disk])
+def test_a_turn_that_is_in_the_log_is_stored_whatever_becomes_of_the_index_and_is_never_written_twice(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path, pytest.MonkeyPatch], None]
+) -> None:
+    with trails.open(url, create=True) as store:
+        chat = store.create(id="chat")
+        chat.append("user", "Hello")
+        chat.persist()
+        with monkeypatch.context() as patch:
+            harm(tmp_path / "cache", patch)
+            chat.append("user", "Pay 100 euro")
+            assert chat.persist() == 1
+            assert (chat.pending, chat.persist()) == (0, 0)
+    with trails.open(url) as store:
+        assert [turn.content for turn in store.load("chat").turns] == ["Hello", "Pay 100 euro"]
+
+
+def test_what_follows_on_an_index_that_was_removed_is_refused_before_it_is_written(url: str, tmp_path: Path) -> None:
     store = open_store(url, create=True)
     store.commit(Change(add=[_quad(1)]))
     shutil.rmtree(tmp_path / "cache")
-    with pytest.raises(StoreFailed, match="open the store again"):
-        store.commit(Change(add=[_quad(2)]))
+    assert store.commit(Change(add=[_quad(2)])) == Committed(True, 2, "0" * 16)
+    with pytest.raises(StoreFailed, match="cannot be written .* open the store again"):
+        store.commit(Change(add=[_quad(3)]))
     store.close()
     again = open_store(url)
     assert set(again.quads((None, None, None, None))) == {_quad(1), _quad(2)}
+    again.close()
+
+
+def test_what_another_process_committed_is_not_shown_by_an_index_that_was_removed_and_the_next_one_has_it(
+    url: str, tmp_path: Path
+) -> None:
+    store, other = open_store(url, create=True), open_store(url)
+    other.commit(Change(add=[_quad(1)]))
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(StoreFailed, match="open the store again"):
+        store.sync()
+    store.close()
+    other.close()
+    again = open_store(url)
+    assert again.quads((None, None, None, None)) == [_quad(1)]
     again.close()
 
 

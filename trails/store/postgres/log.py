@@ -239,13 +239,15 @@ class PostgresLog:
                 return news, head.erased
 
     def _goes_on(self, index: LogIndex, number: int, digest: bytes) -> None:
-        """Note, before the index gets it, where the log is."""
+        """Note, before the index gets it, where the log is.
+
+        An index that is gone, or cannot be written, takes no more; what is in the log is still told to whoever committed it.
+        """
         if number != index.number:
             try:
                 self._note({index.number: self._digest, number: digest})
             except StoreFailed as error:
                 self._doubt(index, error)
-                raise
         self._digest = digest
 
     def _erased_elsewhere(self, lines: int) -> None:
