@@ -12,7 +12,7 @@ import pytest
 from tests.support.pages import grown
 from trails import Repository
 from trails.transcripts.exporting.report import SessionExport
-from trails.transcripts.formats import export_session, import_path
+from trails.transcripts.formats import export_session, import_bytes, import_path
 
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
 
@@ -75,7 +75,7 @@ def test_what_a_line_cannot_say_is_counted(memory: Repository) -> None:
         "1 turn: nothing in it that a model is shown",
         "1 redacted turn: [redacted] stands there",
         "1 unanswered tool call: called, and never answered",
-        "1 session that calls tools: without definitions of them",
+        "1 tool-calling session: without definitions of the tools",
     )
 
 
@@ -98,6 +98,40 @@ def test_lines_that_came_in_go_back_equal(shared: Path, memory: Repository, name
     found = [line for twig in memory.forest() for line in lines(memory, twig.node.id, forks=False)[0]]
     assert len(found) == len(came)
     assert [place for place, line in enumerate(came) if line not in found] == others
+
+
+def openai_call(arguments: str, **more: Any) -> dict[str, Any]:
+    return {"id": "c1", "type": "function", "function": {"name": "f", "arguments": arguments}, **more}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": "", "tool_calls": [openai_call("{}")]},
+        {"content": None, "tool_calls": [openai_call("{}")]},
+        {"content": None, "tool_calls": [openai_call("")]},
+        {"content": None, "tool_calls": [openai_call("no JSON")]},
+        {"content": None, "tool_calls": [openai_call('"a text"')]},
+        {"content": None, "tool_calls": [openai_call('"no end')]},
+        {"content": None, "tool_calls": [openai_call("{}", index=0)]},
+        {"content": "Sorry", "refusal": "no"},
+        {"content": "", "refusal": "no"},
+        {"content": None, "refusal": "no"},
+    ],
+)
+def test_a_message_comes_back_as_it_was(memory: Repository, message: dict[str, Any]) -> None:
+    record = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", **message}]}
+    import_bytes(memory, json.dumps(record).encode())
+    [session] = memory.list()
+    assert lines(memory, session.id)[0] == [record]
+
+
+def test_two_sessions_that_call_tools_are_named_in_the_plural(memory: Repository) -> None:
+    session = memory.create(id="plan")
+    session.append("assistant", "", tool_calls=[{"id": "c1", "name": "f", "arguments": "{}"}])
+    session.persist()
+    session.fork(id="other").persist()
+    assert "2 tool-calling sessions: without definitions of the tools" in lines(memory)[1].left_out
 
 
 def test_a_line_is_one_for_readers_too_that_end_lines_at_more_than_lf(memory: Repository) -> None:

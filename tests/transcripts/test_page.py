@@ -357,6 +357,26 @@ def test_the_command_writes_the_page_and_names_what_is_left_out(run: Run, place:
     assert "left out: salts" in alone.stderr
 
 
+def test_what_a_turn_has_that_the_page_does_not_show_is_named(memory: Repository) -> None:
+    session = memory.create(id="plan")
+    session.append(
+        "assistant",
+        [{"type": "thinking", "thinking": "hm", "signature": "unseen"}],
+        model="m",
+        stop_reason="unseen",
+        usage={"input_tokens": 1, "tier": "unseen"},
+        tool_calls=[{"id": "unseen", "name": "ls", "arguments": "{}"}],
+        meta={"unseen": "unseen"},
+    )
+    ran = {"call_id": "unseen", "approved_by": "unseen", "server": "unseen", "version": "unseen"}
+    session.append("tool", "bin", tool_results=[ran])
+    session.persist()
+    text, report = page(memory)
+    assert "unseen" not in text
+    for named in ("stop reasons", "metadata of turns", "usage beyond tokens", "ids of calls", "approved", "thoughts"):
+        assert named in report.left_out[1]
+
+
 def test_on_stdout_the_page_is_the_same(run: Run, place: Path, tmp_path: Path) -> None:
     with trails.open(place, create=True) as store:
         grown(store)
@@ -364,7 +384,7 @@ def test_on_stdout_the_page_is_the_same(run: Run, place: Path, tmp_path: Path) -
     assert ok(run("export", "plan", "--format", "html", "--forks")) == text
 
 
-@pytest.mark.parametrize(("form", "lines"), [("html", 1), ("pi", 2), ("nquads", 0)])
+@pytest.mark.parametrize(("form", "lines"), [("html", 2), ("pi", 2), ("nquads", 0)])
 def test_what_is_left_out_is_named_on_stderr_for_stdout_too(run: Run, place: Path, form: str, lines: int) -> None:
     with trails.open(place, create=True) as store:
         grown(store)

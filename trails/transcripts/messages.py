@@ -39,6 +39,7 @@ _ANSWERS: Final = frozenset({"tool", "function"})
 _MESSAGE_OWN: Final = frozenset(
     {"role", "from", "content", "value", "tool_calls", "tool_call_id", "function_call", "refusal"}
 )
+_CALL_OWN: Final = frozenset({"id", "type", "function", "name", "arguments", "input"})
 _TEXT_PARTS: Final = frozenset({"text", "reasoning"})
 
 _Json = Mapping[str, Any]
@@ -202,12 +203,17 @@ class _Record:
         if calls and self.has_answered:
             self.waiting, self.has_answered = [], False
         self.waiting += [str(call["id"]) for call in calls]
+        meta = checked.filled({key[:100]: value for key, value in message.items() if key not in _MESSAGE_OWN})
+        if message.get("content") == "" and (calls or refusal):  # where others have null, which is the same turn
+            meta["content"] = ""
+        if beside := checked.filled({str(call["id"]): _beside(call) for call in calls}):
+            meta["tool_calls"] = beside
         return SourceTurn(
             role=_ROLES.get(said, said),
             pieces=(Piece(name, _content(content)),),
             tool_calls=tuple(calls),
             tool_call_id=self._answered(message, said),
-            meta=checked.filled({key[:100]: value for key, value in message.items() if key not in _MESSAGE_OWN}),
+            meta=meta,
         )
 
     def _given(self, message: _Json) -> list[_Json]:
@@ -274,6 +280,15 @@ class _Record:
     def _new_id(self) -> str:
         self.calls += 1
         return f"call-{self.calls}"
+
+
+def _beside(call: _Json) -> _Json:
+    """Return what a call says beside what it asks for; its arguments too where they look like a text that is no JSON."""
+    more = {key[:100]: value for key, value in call.items() if key not in _CALL_OWN}
+    function = call.get("function")
+    given = function.get("arguments") if isinstance(function, dict) else None
+    is_text = isinstance(given, str) and given.startswith('"') and isinstance(_value(given), str)
+    return more | ({"arguments": given} if is_text else {})
 
 
 def _content(content: object) -> str | tuple[Any, ...]:

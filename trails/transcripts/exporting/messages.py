@@ -6,6 +6,7 @@ model was shown turn by turn, but no summaries: the turns that they stand for ar
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final
@@ -48,7 +49,7 @@ _LOST: Final = {
     "turn": "nothing in it that a model is shown",
     "redacted turn": "[redacted] stands there",
     "unanswered tool call": "called, and never answered",
-    "session that calls tools": "without definitions of them",
+    "tool-calling session": "without definitions of the tools",
 }
 
 
@@ -68,7 +69,7 @@ def _record(member: Member, turns: list[Turn], lost: Counter[str]) -> _Json:
     if member.prompt is not None and not member.prompt.redacted:
         messages.insert(0, {"role": "system", "content": member.prompt.text})
     if _asked(turns) and "tools" not in beside and "functions" not in beside:
-        lost["session that calls tools"] += 1
+        lost["tool-calling session"] += 1
     return {"messages": messages, **{name: value for name, value in beside.items() if name != "messages"}}
 
 
@@ -92,11 +93,14 @@ def _as_it_was(turn: Turn, lost: Counter[str]) -> Iterator[_Json]:
     content: Any = "[redacted]" if turn.redacted else turn.content
     message: _Json = {"role": turn.role, "content": content}
     if turn.tool_calls:
-        message["tool_calls"] = [_call(call) for call in turn.tool_calls]
-        message["content"] = content or None
+        beside = turn.meta.get("tool_calls")
+        message["tool_calls"] = [_call(call, beside if isinstance(beside, dict) else {}) for call in turn.tool_calls]
+        message["content"] = content or turn.meta.get("content")
     if isinstance(content, list) and (refusals := [p["refusal"] for p in content if _is_refusal(p)]):
         rest = [part for part in content if not _is_refusal(part)]
-        message |= {"content": rest or None, "refusal": "\n".join(refusals)}
+        only = rest[0] if len(rest) == 1 and isinstance(rest[0], dict) else {}
+        said = only["text"] if only.keys() == {"type", "text"} and only["type"] == "text" else rest
+        message |= {"content": said or turn.meta.get("content"), "refusal": "\n".join(refusals)}
     if turn.tool_results:
         message["tool_call_id"] = turn.tool_results[0].call_id
     yield message | {name: value for name, value in turn.meta.items() if name not in (*message, API)}
@@ -106,8 +110,16 @@ def _is_refusal(part: object) -> bool:
     return isinstance(part, dict) and part.get("type") == "refusal" and isinstance(part.get("refusal"), str)
 
 
-def _call(call: ToolCall) -> _Json:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
+def _call(call: ToolCall, beside: _Json) -> _Json:
+    more = beside.get(call.id)
+    told: _Json = more if isinstance(more, dict) else {}
+    arguments = call.arguments or "{}"
+    if arguments.startswith('"'):  # a text that was no JSON, as models write it
+        arguments = json.loads(arguments)
+    function = {"name": call.name, "arguments": told.get("arguments", arguments)}
+    return {"id": call.id, "type": "function", "function": function} | {
+        name: value for name, value in told.items() if name != "arguments"
+    }
 
 
 def _asked(turns: list[Turn]) -> set[str]:

@@ -44,7 +44,11 @@ _LEFT_TO_RIGHT: Final = re.compile("[A-Za-z][A-Za-z0-9._-]*")
 """Names that need neither an escape nor a box: nothing in them, or beside them, is put in another order."""
 _FEW_FORKS: Final = 12
 """More forks at one turn are folded."""
-_LEFT_OUT: Final = ("salts, proofs, signatures, and what stands in ledgers",)
+_LEFT_OUT: Final = (
+    "salts, proofs, signatures, and what stands in ledgers",
+    "stop reasons, metadata of turns, usage beyond tokens, ids of calls, when and where they ran, who approved them, "
+    "signatures of thoughts, and ids of the source",
+)
 
 
 def export(family: Family, out: BinaryIO) -> SessionExport:
