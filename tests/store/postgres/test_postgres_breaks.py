@@ -256,7 +256,7 @@ def test_what_follows_on_an_index_that_was_removed_is_refused_before_it_is_writt
     store.commit(Change(add=[_quad(1)]))
     shutil.rmtree(tmp_path / "cache")
     assert store.commit(Change(add=[_quad(2)])) == Committed(True, 2, "0" * 16)
-    with pytest.raises(StoreFailed, match="cannot be written .* open the store again"):
+    with pytest.raises(StoreFailed, match=r"cannot be written .* open the store again"):
         store.commit(Change(add=[_quad(3)]))
     store.close()
     again = open_store(url)
