@@ -46,8 +46,10 @@ _FEW_FORKS: Final = 12
 """More forks at one turn are folded."""
 _LEFT_OUT: Final = (
     "salts, proofs, signatures, and what stands in ledgers",
-    "stop reasons, metadata of turns, usage beyond tokens, ids of calls, when and where they ran, who approved them, "
-    "signatures of thoughts, and ids of the source",
+    (
+        "stop reasons, metadata of turns, usage beyond tokens, ids of calls, when and where they ran, who approved them, "
+        "signatures of thoughts, and ids of the source"
+    ),
 )
 
 
