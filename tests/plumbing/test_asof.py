@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,67 @@ def test_what_is_redacted_now_stays_gone_and_is_named(store: Repository) -> None
         assert past.as_of is not None
         assert past.as_of.redacted == (("plan", 1),)
         assert past.verify().ok
+
+
+def _all_read(past: Repository) -> None:
+    past.load("plan")
+    past.load("other")
+    past.select(_COUNT)
+    past.search("train")
+
+
+@pytest.mark.parametrize("read", [lambda past: None, lambda past: past.select(_COUNT), _all_read])
+def test_what_is_taken_out_while_then_is_looked_at_is_not_seen_there_any_more(
+    store: Repository, read: Callable[[Repository], object]
+) -> None:
+    _plan(store)
+    with store.session("third") as third:
+        third.append("user", "By train, too")
+    then = mark_of(store)
+    third.append("user", "Later")
+    third.persist()
+    with store.at(then) as past:
+        read(past)
+        store.redact("other", 1)
+        store.delete("third")
+        assert past.search("train") == []
+        assert past.select(_COUNT).to_dicts() == [{"n": 3}]
+        assert sorted(record.id for record in past.list()) == ["other", "plan"]
+        assert [turn.content for turn in past.load("other").turns] == ["Plan a trip", ""]
+        assert past.as_of is not None
+        assert (past.as_of.redacted, past.as_of.gone) == ((("other", 1),), ("third",))
+        assert past.verify().ok
+        with pytest.raises(trails.SessionNotFound):
+            past.load("third")
+
+
+def test_what_is_detached_while_then_is_looked_at_is_a_fork_there(store: Repository) -> None:
+    _plan(store)
+    then = mark_of(store)
+    with store.at(then) as past:
+        store.load("other").detach()
+        assert [record.id for record in past.load("plan").branches()] == ["other"]
+        assert [turn.content for turn in past.load("other").turns] == ["Plan a trip", "By train?"]
+        assert past.select(_COUNT).to_dicts() == [{"n": 3}]
+        assert past.verify().ok
+
+
+def test_what_is_deleted_while_a_graph_of_then_is_copied_is_gone_and_no_damage(
+    memory: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _plan(memory)
+    then = mark_of(memory)
+    with memory.at(then) as past:
+        held = past.store._held  # type: ignore[attr-defined] # of a store as it was
+
+        def bring(graph: NamedNode) -> object:
+            monkeypatch.undo()
+            memory.delete("other")
+            return held.bring(graph)
+
+        monkeypatch.setattr(past.store, "_held", replace(held, bring=bring))
+        with pytest.raises(trails.SessionNotFound):
+            past.load("other")
 
 
 def test_what_was_redacted_and_then_deleted_since_is_no_damage(memory: Repository) -> None:
@@ -669,11 +731,11 @@ def test_a_query_of_all_is_refused_where_a_last_turn_was_altered_past_the_log(me
 def _brought(past: Repository, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that grows by the graphs that are copied from now on for a store as it was."""
     read: list[str] = []
-    real = past.store._bring  # type: ignore[attr-defined] # of a store as it was
+    held = past.store._held  # type: ignore[attr-defined] # of a store as it was
 
     def bring(graph: NamedNode) -> object:
         read.append(graph.value)
-        return real(graph)
+        return held.bring(graph)
 
-    monkeypatch.setattr(past.store, "_bring", bring)
+    monkeypatch.setattr(past.store, "_held", replace(held, bring=bring))
     return read

@@ -62,6 +62,11 @@ class Workspace(Handle):
             self.packs.bring_up()
         self.index.keep_up(resting=resting)
 
+    def start_anew(self) -> None:
+        """Forget what was read, of a store as it was: something was taken out of it."""
+        self.rewrites += 1
+        self.index.start_anew()
+
     @contextmanager
     def erasing(self) -> Iterator[None]:
         """Take out of all that is derived from the store, before this ends, what is taken out of the store meanwhile."""

@@ -109,7 +109,6 @@ class Repository(Handle, public=True):
         """The store as the other parts of this package work on it (internal)."""
         self.reader = self.workspace.reader
         self._feed: Feed | None = None
-        self._as_of: AsOf | None = None
         _OPEN.add(self)
         try:
             unfinished.refuse_half_copied(store)
@@ -194,7 +193,12 @@ class Repository(Handle, public=True):
     @property
     def as_of(self) -> AsOf | None:
         """Of when a store is that `at` shows as it was, and what of then is not to be seen any more; None for all others."""
-        return self._as_of
+        store = self.store
+        if not isinstance(store, PastStore):
+            return None
+        from trails.plumbing.asof import making  # noqa: PLC0415 - only those who look back need it
+
+        return making.said_of(store)
 
     def at(self, moment: datetime | Checkpoint | str | bytes, *, verifiers: Iterable[str] = ()) -> Repository:
         """Return the store as it was at a moment, to be read as any other: list, load, replay, query, compare, verify.
@@ -229,10 +233,11 @@ class Repository(Handle, public=True):
         if self.as_of is not None:
             raise InvalidInput(f"this is {self.store.location} already; ask the store itself for another moment")
         found = moments.find(self.store, self.reader, moment, verifiers)
-        store, as_of = making.make(self.store, self.reader, found)
+        store = making.make(self.store, self.reader, found)
         made = Repository(store, actor=self.workspace.actor, record_reads=self.workspace.record_reads)
-        store.source, made._as_of = self, as_of
+        store.source = self
         made.workspace.index.start_from(self.workspace.index)
+        store.follow(made.workspace.start_anew)
         return made
 
     def refresh(self) -> bool:

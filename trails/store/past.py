@@ -8,12 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NoReturn, TypeVar
+from typing import IO, Final, NoReturn, TypeVar
 
 import pyoxigraph as ox
 
-from trails.errors import StoreFailed, StoreReadOnly
+from trails.errors import IntegrityError, StoreFailed, StoreReadOnly
 from trails.integrity import leaves
 from trails.store.commitlog import Leaves
 from trails.store.contract import Change, Committed, QuadStore, Result
@@ -26,58 +27,109 @@ from trails.store.pattern import Pattern
 from trails.store.reading import EngineReader
 
 _Answer = TypeVar("_Answer")
+_TAKES_OUT: Final = frozenset({"redact", "delete", "detach", "discard", "remove"})
+"""What the log says where something that was there is taken out, or is elsewhere since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What there was, as a store that went on tells it at one moment."""
+
+    said: object
+    """What there is to say of it, for whoever asked."""
+    catalog: Sequence[ox.Quad]
+    graphs: Collection[str]
+    bring: Callable[[ox.NamedNode], Sequence[ox.Quad]]
+    """Gives what one of these graphs held, by its IRI; asked once."""
+    freeze: Callable[[], Frozen | None] = lambda: None
+    """Gives all that was there at once, where that is quicker than to copy it; what it gives may be let go."""
+    changed: frozenset[str] = frozenset()
+    """The ids of the sessions of which the catalog may say something else than it did then."""
+    redacted: frozenset[tuple[str, int | None]] = frozenset()
+    """The (session id, index) of the turns that were redacted since; no index where it was no turn."""
+    went_on: frozenset[str] = frozenset()
+    """What records of no session are called that were changed or taken out since."""
+    ledgers: frozenset[str] = frozenset()
+    """The ids of the sessions whose ledgers' records went on since."""
+    returned: frozenset[str] = frozenset()
+    """The ids of the sessions that came back since, and of which what was there then, a tombstone or turns, is nowhere."""
+    state: tuple[int, object] | None = None
+    """The `number` and `token` of the store that went on, where it held the same; None where it does not any more."""
 
 
 class PastStore(EngineReader):
     """The quads that a store had when its log had fewer lines. What writes raises `StoreReadOnly`.
 
-    The catalog is there from the beginning. A session's graph is copied out of the store when something asks for it, so
-    what is erased there until then is not here either.
+    The catalog is there from the beginning. A session's graph is copied out of the store when something asks for it. What is
+    taken out of the store goes from here, too: before anything is read it is told anew what there was.
     """
 
-    def __init__(
-        self,
-        location: str,
-        lines: Sequence[str],
-        catalog: Sequence[ox.Quad],
-        graphs: Collection[str],
-        bring: Callable[[ox.NamedNode], Sequence[ox.Quad]],
-        *,
-        freeze: Callable[[], Frozen | None] = lambda: None,
-        changed: Collection[str] = (),
-        redacted: Collection[tuple[str, int | None]] = (),
-    ) -> None:
-        """Hold a catalog; `bring` gives what a graph held then, for each of the IRIs in `graphs`, and is asked once.
-
-        `freeze` gives all that was there at once, where that is quicker than to copy it; what it gives may be let go.
-        `changed` are the ids of the sessions of which the catalog may say something else than it did then, and
-        `redacted` the (session id, index) of the turns that were redacted since; no index where it was no turn.
-        """
-        self.changed = frozenset(changed)
-        self.redacted = frozenset(redacted)
-        self.went_on: frozenset[str] = frozenset()
-        """What records of no session are called that were changed or taken out since."""
-        self.ledgers: frozenset[str] = frozenset()
-        """The ids of the sessions whose ledgers' records went on since."""
-        self.returned: frozenset[str] = frozenset()
-        """The ids of the sessions that came back since, and of which what was there then, a tombstone or turns, is nowhere."""
+    def __init__(self, location: str, lines: Sequence[str], now: QuadStore, tell: Callable[[], Held]) -> None:
+        """`now` is the store that went on, and `tell` what tells what it had when its log had these lines."""
         self.source: object = None
         """What must not be closed before this, because it is read through that."""
-        self._now: QuadStore | None = None
-        self._state: tuple[int, object] = (0, 0)
         self._location = location
         self._gate = Gate()
         self._lock = threading.RLock()
-        self._memory: ox.Store | None = ox.Store()
-        self._memory.extend(catalog)
-        self._waiting = dict.fromkeys(graphs)
-        self._bring = bring
-        self._freeze = freeze
+        self._store = now
+        self._tell = tell
+        self._follower: Callable[[], None] = lambda: None
+        self._number = 0
+        """How often it was told anew what there was."""
         self._frozen: Frozen | None = None
         self._log = LeafLog(None)
         size = sum(len(line.encode()) + 1 for line in lines)
         end = leaves.link(lines[-1]) if lines else NOTHING.link
         self._log.append(lines, NOTHING, Leaves(len(lines), size, end))
+        self._seen = now.log.reached
+        """How far the log was read for what was taken out."""
+        self._memory: ox.Store | None = None
+        self._hold(tell())
+
+    def _hold(self, held: Held) -> None:
+        memory = ox.Store()
+        memory.extend(held.catalog)
+        self._held, self._memory, self._waiting = held, memory, dict.fromkeys(held.graphs)
+        self._state = held.state
+
+    @property
+    def held(self) -> Held:
+        """What there was, less what was taken out until now."""
+        self._bring_up()
+        return self._held
+
+    def follow(self, told: Callable[[], None]) -> None:
+        """Call this each time when something was taken out: what was read before may hold it."""
+        self._follower = told
+
+    def _bring_up(self) -> bool:
+        """Have it told anew what there was, if something was taken out of the store since; return whether that was so."""
+        self._engine()
+        if self._store.log.reached == self._seen:
+            return False
+        with self._lock:
+            lines, reached = self._store.log.since(self._seen)
+            is_less = any(line.partition(" ")[0] in _TAKES_OUT for line in lines)
+            if is_less:
+                self._hold(self._tell())
+                self._number += 1
+                if self._frozen is not None:
+                    self._frozen.let_go()
+                self._frozen = None
+            self._seen = reached
+        if is_less:
+            self._follower()  # nothing is held now that whoever is told may be waiting for
+        return is_less
+
+    def _asked(self, ask: Callable[[], _Answer]) -> _Answer:
+        """Return what is answered; asked again where something that is missed was taken out meanwhile."""
+        self._bring_up()
+        while True:
+            try:
+                return ask()
+            except IntegrityError:
+                if not self._bring_up():
+                    raise
 
     @property
     def location(self) -> str:
@@ -93,7 +145,7 @@ class PastStore(EngineReader):
 
     @property
     def number(self) -> int:
-        return 0
+        return self._number
 
     @property
     def token(self) -> object:
@@ -106,10 +158,6 @@ class PastStore(EngineReader):
 
     # --- what is asked of all graphs
 
-    def same_as(self, now: QuadStore, state: tuple[int, object]) -> None:
-        """Let a store that holds the same answer what is asked of all graphs, while its `number` and `token` are those."""
-        self._now, self._state = now, state
-
     def _of_all(self, ask: Callable[[QuadStore | Frozen], _Answer]) -> _Answer | None:
         """Return what is answered of all graphs without a copy of each; None where they all are here now, to be asked."""
         answer = self._of_now(ask)
@@ -118,15 +166,15 @@ class PastStore(EngineReader):
     def _of_now(self, ask: Callable[[QuadStore], _Answer]) -> _Answer | None:
         """Return what the store as it is answers, if it is still as it was once it has; None where it is not to be asked."""
         self._engine()
-        now = self._now
-        if now is None or not self._waiting or (now.number, now.token) != self._state:
+        now = self._store
+        if self._state is None or not self._waiting or (now.number, now.token) != self._state:
             return None
         answer = ask(now)
         # Who is writing just now is counted only when he is done.
         is_same = at_one_moment(now, lambda: (now.number, now.token) == self._state)
         if is_same:
             return answer
-        self._now = None
+        self._state = None
         return None
 
     def _of_copy(self, ask: Callable[[Frozen], _Answer]) -> _Answer | None:
@@ -144,7 +192,7 @@ class PastStore(EngineReader):
             if not self._waiting:
                 return None
             if self._frozen is None or self._frozen.is_gone:
-                self._frozen = self._freeze()
+                self._frozen = self._held.freeze()
             return self._frozen
 
     # --- what is copied when it is asked for
@@ -155,7 +203,7 @@ class PastStore(EngineReader):
         with self._lock:
             wanted = list(self._waiting) if graphs is None else [each for each in graphs if each in self._waiting]
             for graph in wanted:
-                self._engine().extend(self._bring(ox.NamedNode(graph)))
+                self._engine().extend(self._held.bring(ox.NamedNode(graph)))
                 del self._waiting[graph]
 
     def _settle(self, pattern: Pattern | None = None) -> None:
@@ -167,6 +215,9 @@ class PastStore(EngineReader):
     def query(
         self, text: str, *, union: bool = False, graph: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None = None
     ) -> Result:
+        return self._asked(lambda: self._query(text, union, graph))
+
+    def _query(self, text: str, union: bool, graph: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None) -> Result:
         if isinstance(graph, ox.NamedNode):
             self._have([graph.value])
             return super().query(text, union=union, graph=graph)
@@ -179,10 +230,16 @@ class PastStore(EngineReader):
         return super().query(text, union=union, graph=graph)
 
     def quads(self, pattern: Pattern) -> list[ox.Quad]:
+        return self._asked(lambda: self._quads(pattern))
+
+    def _quads(self, pattern: Pattern) -> list[ox.Quad]:
         found = self._of_all(lambda store: store.quads(pattern)) if pattern[3] is None else None
         return super().quads(pattern) if found is None else found
 
     def table(self, text: str) -> list[list[str]]:
+        return self._asked(lambda: self._table(text))
+
+    def _table(self, text: str) -> list[list[str]]:
         wanted = graphs_of(text)
         if wanted is None and (answer := self._of_all(lambda store: store.table(text))) is not None:
             return answer
@@ -190,6 +247,9 @@ class PastStore(EngineReader):
         return super().table(text)
 
     def rows(self, text: str) -> Iterator[list[str]]:
+        return self._asked(lambda: self._rows(text))
+
+    def _rows(self, text: str) -> Iterator[list[str]]:
         wanted = graphs_of(text)
         if wanted is None and (found := self._of_copy(lambda store: store.rows(text))) is not None:
             return found
@@ -197,6 +257,9 @@ class PastStore(EngineReader):
         return super().rows(text)
 
     def __len__(self) -> int:
+        return self._asked(self._count)
+
+    def _count(self) -> int:
         found = self._of_copy(len)
         return super().__len__() if found is None else found
 
@@ -205,6 +268,7 @@ class PastStore(EngineReader):
             store.dump(out)
             return True
 
+        self._asked(lambda: self._of_copy(lambda _: True))  # all is here now, or in a copy
         if not self._of_copy(dumped):
             super().dump(out)
 
@@ -223,7 +287,7 @@ class PastStore(EngineReader):
 
     def close(self) -> None:
         with self._lock:
-            self._memory = self._now = None
+            self._memory = self._state = None
             self._waiting.clear()
             if self._frozen is not None:
                 self._frozen.let_go()

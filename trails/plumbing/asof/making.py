@@ -29,7 +29,7 @@ from trails.plumbing.asof.whole import whole
 from trails.plumbing.reader import Reader
 from trails.store.contract import Matching, QuadStore
 from trails.store.nearby import at_one_moment
-from trails.store.past import PastStore
+from trails.store.past import Held, PastStore
 
 _MARKS: Final = frozenset({vocab.UNFINISHED_COPY, vocab.PENDING_SWEEP})
 _MOST_VERSIONS: Final = 1000
@@ -53,8 +53,20 @@ class AsOf(Value):
     ledger) was changed since: that part is told by the times that are recorded, and not proven."""
 
 
-def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, AsOf]:
-    """Return a store as it was at a place of its log, and what there is to say of it."""
+def make(store: QuadStore, reader: Reader, moment: Moment) -> PastStore:
+    """Return a store as it was at a place of its log; `said_of` tells what there is to say of it."""
+    where = f"the store {store.location} as of line {len(moment.lines)} of its log"
+    return PastStore(where, moment.lines, store, lambda: _held(store, reader, moment, where))
+
+
+def said_of(past: PastStore) -> AsOf:
+    """Return of when a store is, and what of then is not in it any more."""
+    said = past.held.said
+    assert isinstance(said, AsOf)  # noqa: S101 - `make` made it
+    return said
+
+
+def _held(store: QuadStore, reader: Reader, moment: Moment, where: str) -> Held:
     now = at_one_moment(store, lambda: _read(store, reader, moment))
     told, catalog, there, graphs = now.told, now.catalog, now.there, now.graphs
     past = _Past(store, told, catalog, there)
@@ -71,16 +83,20 @@ def make(store: QuadStore, reader: Reader, moment: Moment) -> tuple[PastStore, A
         redacted=tuple(sorted(shown)),
         changed=tuple(sorted(there & (told.changes.keys() | told.went_on | told.returned))),
     )
-    where = f"the store {store.location} as of line {len(moment.lines)} of its log"
-    changed = [*as_of.changed, *as_of.gone]
-    freeze = partial(whole, past, quads, kept, where)
-    made = PastStore(where, moment.lines, quads, kept, past.graph, freeze=freeze, changed=changed, redacted=redacted)
-    made.went_on = frozenset(told.others)
-    made.ledgers = frozenset(told.ledgers)
-    made.returned = (told.returned - told.sessions.keys()) | now.otherwise
-    if told.is_now and kept == graphs and catalog.size == now.size and past.are_whole(store):
-        made.same_as(store, now.state)
-    return made, as_of
+    is_same = told.is_now and kept == graphs and catalog.size == now.size and past.are_whole(store)
+    return Held(
+        as_of,
+        quads,
+        kept,
+        past.graph,
+        partial(whole, past, quads, kept, where),
+        changed=frozenset([*as_of.changed, *as_of.gone]),
+        redacted=frozenset(redacted),
+        went_on=frozenset(told.others),
+        ledgers=frozenset(told.ledgers),
+        returned=frozenset((told.returned - told.sessions.keys()) | now.otherwise),
+        state=now.state if is_same else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

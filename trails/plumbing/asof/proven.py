@@ -16,19 +16,19 @@ def judged(store: PastStore, report: VerifyReport) -> VerifyReport:
 
     The same goes for what is redacted by now. What it was made with is held against the log as for every other.
     """
-    log = logged.by_session(store.log.lines())
+    log, held = logged.by_session(store.log.lines()), store.held
 
     def is_real(finding: Finding) -> bool:
         session_id = finding.session_id
-        if (session_id, finding.index) in store.redacted and finding.code != "rolled-back":
+        if (session_id, finding.index) in held.redacted and finding.code != "rolled-back":
             return False
         if session_id is None and finding.code in (_ROW, "rolled-back"):
-            return not any(name in finding.message for name in store.went_on)
-        if finding.code in (_ROW, "rolled-back") and finding.index is None and session_id in store.returned:
+            return not any(name in finding.message for name in held.went_on)
+        if finding.code in (_ROW, "rolled-back") and finding.index is None and session_id in held.returned:
             return False  # neither its row of then nor its tombstone is anywhere
-        if finding.code == "bad-row" and session_id in store.ledgers:
+        if finding.code == "bad-row" and session_id in held.ledgers:
             return False  # a message was taken up, or a turn told of it, later
-        if session_id not in store.changed or finding.code != _ROW:
+        if session_id not in held.changed or finding.code != _ROW:
             return True
         row = leaves.row_of(store, session_id)
         return not row.is_tombstone and row.made_with != log[session_id].made_with

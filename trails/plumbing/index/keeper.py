@@ -114,6 +114,7 @@ class Index:
         """What is told how far it is, in sessions, while much is read into it that somebody waits for; as `moving` takes it."""
         self._now: Index | None = None
         """The index of the store as it is, where this one is of the same store as it was."""
+        self._is_stale = False
         self._closed = False
         self._pid = os.getpid()
         _OPENED.add(self)
@@ -125,12 +126,20 @@ class Index:
         """
         self._now = now
 
+    def start_anew(self) -> None:
+        """Throw all of it away before the next answer: what it was read from has less by now, and the log does not say so."""
+        self._is_stale = True
+
     # --- asking
 
     def ask(self, part: Part, ask: Callable[[SideFile], _Answer]) -> _Answer:
         """Return what a function finds in a file, which holds all that was committed before this call."""
         self._store.quads(_NOTHING)  # raises where the store is not to be used: closed, or another process's
         with self._lock:
+            if self._is_stale:
+                self._is_stale = False
+                while self._files:
+                    self._files.popitem()[1].close()
             try:
                 return self._asked(part, ask)
             except (OSError, sqlite3.Error):  # nothing can be written there, or no more of it
