@@ -159,6 +159,20 @@ def test_a_fork_that_goes_on_while_its_outcome_is_told_is_noticed(plan: Session,
     assert (len(plan), len(store.load("plan"))) == (2, 2)
 
 
+@pytest.mark.parametrize("index", [1, 3])
+def test_what_is_redacted_while_an_outcome_is_told_does_not_come_back_in_it(
+    plan: Session, store: Repository, index: int
+) -> None:
+    def summarise(turns: tuple[trails.Turn, ...]) -> str:
+        store.redact("try", index)
+        return " ".join(str(turn.content) for turn in turns)
+
+    with pytest.raises(InvalidInput, match=f"turn {index} of session 'try' was redacted or deleted while the outcome"):
+        plan.take("try", summarise)
+    assert (len(plan), plan.pending, len(store.load("plan"))) == (2, 0, 2)
+    assert plan.take("try", "It takes hours.").index == 2
+
+
 def test_a_session_that_went_on_meanwhile_is_a_conflict_of_heads(plan: Session, store: Repository) -> None:
     with store.load("plan") as other:
         other.append("user", "I was first")

@@ -211,7 +211,8 @@ class Repository(Handle, public=True):
         Turns and forks are those of then, held against the log. What is deleted or redacted now stays gone (`as_of.gone`).
         Of sessions in `as_of.changed`, label, notes, tags, scores and acts are those of then by the times recorded with
         them; metadata, state and what a ledger's records say are as they are now: their older states are kept nowhere.
-        It is held in memory, each session once it is asked for; what the store gets later is not seen. A query over all graphs
+        It is held in memory, each session once it is asked for; what the store gets later is not seen, and what is deleted or
+        redacted later is not seen any more. A query over all graphs
         of a store in a folder is answered from links to its files, within that folder: until what this returns is closed,
         nothing that they hold is freed on disk. Writing raises `StoreReadOnly`. Close this store last: it is read through it.
 

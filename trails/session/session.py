@@ -670,8 +670,8 @@ class Session(Handle, Tabular, public=True):
         it would be.
 
         Raises `InvalidInput` for what is no fork of this session, has no turns of its own, or was taken before as it stands,
-        where turns here or in a fork's handle are not persisted, and where the fork was deleted meanwhile; `HeadConflict`
-        where this session or the fork went on meanwhile. Then nothing is written.
+        where turns here or in a fork's handle are not persisted, and where the fork was deleted, or a turn of it redacted,
+        meanwhile; `HeadConflict` where this session or the fork went on meanwhile. Then nothing is written.
 
         >>> import trails
         >>> with trails.open(":memory:") as store:

@@ -6,16 +6,16 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from pyoxigraph import NamedNode
+from pyoxigraph import NamedNode, Quad
 
-from trails import parts, vocab
+from trails import iris, parts, vocab
 from trails.errors import HeadConflict, InvalidInput, TrailsError
 from trails.model import Derivation, SessionRecord, Turn
 from trails.plumbing import draft, names
 from trails.plumbing.names import Name
 from trails.plumbing.transaction import Proposal
 from trails.plumbing.worktree import Worktree
-from trails.records.turns import turn_type
+from trails.records.turns import content_literal, turn_type
 from trails.store.contract import PreconditionFailed
 
 Summary = str | Callable[[tuple[Turn, ...]], str]
@@ -44,7 +44,7 @@ def take(target: Worktree, fork: Name, summary: Summary | None, *, role: str, dr
             target.take_back()
             return turn
         try:
-            target.persist(_unmoved(chain[0], head))
+            target.persist(_unmoved(chain[0], tail))
         except PreconditionFailed as failure:
             target.take_back()
             raise _moved(target, chain[0], head, failure) from failure
@@ -111,13 +111,26 @@ def _said(summary: Summary | None, tail: tuple[Turn, ...], fork_id: str) -> str:
     return made
 
 
-def _unmoved(fork: SessionRecord, head: Turn) -> Proposal:
-    """Return the condition that a fork's head is there, and no turn after it."""
+def _unmoved(fork: SessionRecord, tail: Sequence[Turn]) -> Proposal:
+    """Return the condition that a fork's head is there, no turn after it, and all that was told from as it was read."""
+    head = tail[-1]
     after = (None, vocab.INDEX, vocab.integer(head.index + 1), NamedNode(fork.iri))
-    return Proposal(require=[turn_type(head)], forbid=[after])
+    said = [
+        Quad(NamedNode(turn.iri), vocab.VALUE, content_literal(turn), NamedNode(iris.session(turn.session_id)))
+        for turn in tail
+        if turn.old_iri is None
+    ]
+    return Proposal(require=[turn_type(head), *said], forbid=[after])
 
 
 def _moved(target: Worktree, fork: SessionRecord, head: Turn, failure: PreconditionFailed) -> TrailsError:
+    missing = failure.missing
+    if missing is not None and missing.predicate == vocab.VALUE:
+        turn = str(getattr(missing.subject, "value", ""))
+        return InvalidInput(
+            f"turn {iris.turn_index(turn)} of session {iris.session_id(turn)!r} was redacted or deleted while the outcome of "
+            f"fork {fork.id!r} was taken; nothing was written to {target.id!r}. Take it again"
+        )
     if failure.present is None:
         return InvalidInput(
             f"fork {fork.id!r} was deleted while its outcome was taken; nothing was written to {target.id!r}"
