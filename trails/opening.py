@@ -21,6 +21,8 @@ from trails.store.view import ViewStore
 
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://|(postgres|pgsql|jdbc)[a-z0-9+.-]*:", re.IGNORECASE)
 """What is meant as a URL, and would be a folder whose name holds the password."""
+_LOGIN: Final = re.compile(r"[^/:@]+:[^/]*@")
+"""What begins with a name and a password, as a URL without its scheme does."""
 _TRIES: Final = 3
 """How often a store is recovered for somebody who only reads: others may be at it too."""
 
@@ -161,5 +163,10 @@ def as_location(location: str | os.PathLike[str]) -> str:
         raise InvalidInput(
             f"{scheme[0]}... is no place of a store: name a folder (./{scheme[0]}... if it is one), or write "
             "postgresql://HOST/DATABASE?store=NAME, in small letters"
+        )
+    if _LOGIN.match(place):
+        raise InvalidInput(
+            "what begins with NAME:PASSWORD@ is no place of a store: name a folder (with ./ before it if it is one), or write "
+            "postgresql://HOST/DATABASE?store=NAME"
         )
     return place

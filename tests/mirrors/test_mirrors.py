@@ -400,9 +400,23 @@ def test_a_name_and_a_password_open_a_server_and_are_never_said(
     monkeypatch.setenv("TRAILS_MIRROR_USER", "ann")
     monkeypatch.setenv("TRAILS_MIRROR_PASSWORD", "s3cret")
     Mirror(memory, server.url).sync()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://ann:s3cret@host",
+        "ann:s3cret@host:7878",
+        "//ann:s3cret@host",
+        "http:ann:s3cret@host",
+        "http://ann:12/s3cret@host",
+        "http://ann:s3@cret@",
+    ],
+)
+def test_a_password_in_what_is_no_address_is_never_said(memory: Repository, url: str) -> None:
     with pytest.raises(InvalidInput) as odd:
-        Mirror(memory, "ftp://ann:s3cret@host")
-    assert "s3cret" not in str(odd.value)
+        Mirror(memory, url)
+    assert "cret" not in str(odd.value)
 
 
 def test_for_what_a_server_cannot_hold_stands_a_reference(memory: Repository, stand_in: Make) -> None:

@@ -100,8 +100,9 @@ def store_location(*, named_only: bool = False) -> str | None:
 
 
 def store_folder() -> Path:
-    """Return the folder that is the store; raise `InvalidInput` for a store in PostgreSQL, which has none."""
+    """Return the folder that is the store; raise `InvalidInput` for a store in PostgreSQL, which has none, and other URLs."""
     import trails
+    from trails.opening import as_location
     from trails.store.postgres.address import is_address, shown
 
     place = store_location() or ""
@@ -109,7 +110,7 @@ def store_folder() -> Path:
         raise trails.InvalidInput(
             f"this command works on a store's own files, and {shown(place)} has none on this machine"
         )
-    return Path(place)
+    return Path(as_location(place))
 
 
 def open_store(*, create: bool = False, reading: bool = False, recorded: bool = False) -> Repository:

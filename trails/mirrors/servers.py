@@ -93,6 +93,11 @@ def checked(url: str) -> str:
         )
     if any(each.isspace() or not each.isprintable() for each in url):
         raise InvalidInput("the address of a mirror has no space and no control character; write a space as %20")
+    if "@" in parts.path:  # part of a password, most likely: nothing of it is shown
+        raise InvalidInput(
+            "the address of a mirror has no @ behind the host's name; what is not a letter or a digit in a name or a password is "
+            "written as %XX"
+        )
     if parts.query or parts.fragment:
         raise InvalidInput(
             "the address of a mirror has no ? and no #; give the server's base, or where it takes queries"
@@ -101,13 +106,11 @@ def checked(url: str) -> str:
 
 
 def without_secrets(url: str) -> str:
-    """Return an address without the name and password in it.
+    """Return an address without the name and password in it, also one that is none: all up to the last @ goes.
 
-    >>> without_secrets("http://dba:secret@host:8890/sparql")
-    'http://host:8890/sparql'
+    >>> without_secrets("http://dba:secret@host:8890/sparql"), without_secrets("dba:secret@host:8890")
+    ('http://host:8890/sparql', 'host:8890')
     """
-    try:
-        parts = urlsplit(url)
-        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    except ValueError:
-        return "(an address that cannot be read)"
+    before, _, rest = url.rpartition("@")
+    scheme, mark, _ = before.partition("://")
+    return f"{scheme}{mark}{rest}" if mark else rest

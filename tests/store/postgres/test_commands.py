@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +48,16 @@ def test_doctor_says_what_is_well_and_what_is_not(run: Run, url: str, cluster: C
     # The server of the tests runs without fsync.
     assert "fsync is off" in checks["durability"]["message"]
     assert run("doctor").exit_code == 1
+
+
+@pytest.mark.parametrize("words", [("doctor",), ("init",), ("list",), ("store", "upgrade"), ("tail",)])
+@pytest.mark.parametrize("given", ["postgresql+psycopg://me:hunter2@h/db?store=a", "me:hunter2@h/db"])
+def test_no_command_shows_the_password_of_an_address_that_is_none_or_makes_a_folder_of_it(
+    given: str, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = invoke(*words, store=given)
+    assert (done.exit_code, "hunter2" in done.stdout + done.stderr, list(tmp_path.iterdir())) == (2, False, [])
 
 
 def test_doctor_says_that_a_server_is_away_and_shows_no_password(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,6 +190,7 @@ def test_a_store_that_is_not_there_is_not_made_by_opening_it(url: str) -> None:
         "jdbc:postgresql://me:hunter2@h/db?store=a",
         "mysql://me:hunter2@h/db",
         "http://me:hunter2@h/",
+        "me:hunter2@h/db?store=a",
     ],
 )
 def test_an_address_that_names_no_store_is_refused_without_showing_its_password(
