@@ -196,3 +196,33 @@ def test_of_a_long_file_only_what_is_read_just_now_is_in_memory() -> None:
         sizes.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert sizes[1] < sizes[0] + 1_000_000  # of 8 MB that are more in the file
+
+
+TWICE = "has an object in which a name stands more than once ('a', 'b'); the last one was read"
+
+
+def test_a_name_that_stands_twice_in_an_object_is_told_and_the_last_one_is_read() -> None:
+    data = b'{"c": 0}\n{"x": [{"b": 1, "b": 2}], "a": 1, "a": 2}\n{"a": 1}{"a": 3, "b": 4}\n'
+    read = [{"c": 0}, {"x": [{"b": 2}], "a": 2}, {"a": 1}, {"a": 3, "b": 4}]
+    for reader in (jsonl.read_lines, jsonl.read_values):
+        objects, problems = reader(data)
+        assert [each for _, each in objects] == read
+        [told] = problems
+        assert told.line == 2
+        assert told.reason == TWICE.replace("'a', 'b'", "'b', 'a'")  # as they end, those within others first
+        assert told.text.startswith('{"x": [{"b": 1, "b": 2}]')
+
+
+def test_of_an_object_that_is_no_json_in_the_end_no_name_is_told_with_the_next_one() -> None:
+    for reader in (jsonl.read_lines, jsonl.read_values):
+        objects, problems = reader(b'{"a": 1, "b": {"a": 1, "a": 2}, broken\n{"a": 3}\n')
+        assert [each for _, each in objects] == [{"a": 3}]
+        assert [told.line for told in problems] == [1]
+        assert "is not JSON" in problems[0].reason
+
+
+def test_a_file_that_is_one_object_tells_of_names_that_stand_twice_in_a_note() -> None:
+    notes: list[str] = []
+    assert jsonl.read_object(b'{"a": 1, "a": 2, "c": 1}', notes=notes) == {"a": 2, "c": 1}
+    assert jsonl.read_list(b'[{"b": 1}, {"b": 1, "b": 2}]', notes=notes) == [{"b": 1}, {"b": 2}]
+    assert notes == [TWICE.replace("'a', 'b'", each) for each in ("'a'", "'b'")]

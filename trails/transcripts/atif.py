@@ -140,7 +140,9 @@ class _Trajectories:
         self._odd: Counter[str] = Counter()
 
     def add(self, name: str, data: bytes) -> None:
-        read = jsonl.read_object(data)
+        said: list[str] = []
+        read = jsonl.read_object(data, notes=said)
+        self._reading.notes += [f"{_base(name)} {each}" for each in said]
         if isinstance(read, Problem):
             self._reading.problems.append(replace(read, reason=f"{_base(name)} {read.reason}"))
             return

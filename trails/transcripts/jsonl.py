@@ -9,6 +9,7 @@ import re
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from io import BytesIO
 from typing import IO, Any, Final, NoReturn
 
@@ -37,7 +38,8 @@ def read_lines(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Prob
     line becomes a `Problem` when it is not UTF-8, not JSON (RFC 8259: `NaN` and `Infinity` are not), not an object,
     nested deeper than `MAX_DEPTH`, or has what could not be written again: half of a surrogate pair, a number beyond
     the doubles. Of a line that holds several objects (a writer ended before it could end its line) each is read, with the
-    same number; `shared_lines` tells of it.
+    same number; `shared_lines` tells of it. One with an object that has a name twice is read, the last of them, and a
+    `Problem` too.
 
     >>> objects, problems = read_lines(b'{"type": "user"}\r\n\n[1, 2]')
     >>> objects, [(problem.line, problem.reason) for problem in problems]
@@ -45,18 +47,22 @@ def read_lines(data: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[Prob
     """
     objects: list[tuple[int, dict[str, Any]]] = []
     problems: list[Problem] = []
+    decoder = _Decoder()
     for number, line in enumerate(data.removeprefix(BOM_UTF8).split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
-            objects.append((number, _object(line)))
+            objects.append((number, _object(line, decoder)))
         except _UnusableError as error:
-            whole, rest, reason = _glued(line)
+            decoder.twice.clear()
+            whole, rest, reason = _glued(line, decoder)
             objects += [(number, each) for each in whole]
             if not whole:
                 problems.append(problem(number, f"{error}", line))
             elif rest:
                 problems.append(problem(number, f"{reason}, after {len(whole)} record(s) on its line", rest))
+        if decoder.twice:
+            problems.append(problem(number, decoder.told(), line))
     return objects, problems
 
 
@@ -80,23 +86,28 @@ def shared_lines(objects: Sequence[tuple[int, object]]) -> list[str]:
     return [f"line {number} holds {count} records; each was read" for number, count in counts.items() if count > 1]
 
 
-def read_object(data: bytes, *, constants: bool = False) -> dict[str, Any] | Problem:
+def read_object(data: bytes, *, constants: bool = False, notes: list[str] | None = None) -> dict[str, Any] | Problem:
     """Return the one JSON object that a whole file is, by the rules of `read_lines`; a problem at line 0 where it is none.
 
-    With `constants`, for sources that write them, `NaN`, `Infinity` and `-Infinity` are read as texts.
+    With `constants`, for sources that write them, `NaN`, `Infinity` and `-Infinity` are read as texts. That a name stands
+    twice in an object is added to `notes`.
 
     >>> read_object(b'{"a": 1}'), read_object(b"[]").reason
     ({'a': 1}, 'is not a JSON object but an array')
     >>> read_object(b'{"a": NaN}', constants=True)
     {'a': 'NaN'}
     """
+    decoder = _Decoder(constants=constants)
     try:
-        return _object(data.removeprefix(BOM_UTF8), constants=constants)
+        found = _object(data.removeprefix(BOM_UTF8), decoder)
     except _UnusableError as error:
         return problem(0, f"{error}", b"")
+    if decoder.twice and notes is not None:
+        notes.append(decoder.told())
+    return found
 
 
-def read_list(data: bytes, *, constants: bool = False) -> list[Any] | Problem:
+def read_list(data: bytes, *, constants: bool = False, notes: list[str] | None = None) -> list[Any] | Problem:
     """Return the one JSON array that a whole file is; all else is as for `read_object`.
 
     >>> read_list(b"[1, 2]"), read_list(b"{}").reason
@@ -104,7 +115,7 @@ def read_list(data: bytes, *, constants: bool = False) -> list[Any] | Problem:
     """
     if not data.removeprefix(BOM_UTF8).lstrip().startswith(b"["):
         return problem(0, "is not a JSON array", data[:MAX_SHOWN])
-    held = read_object(b'{"all":' + data.removeprefix(BOM_UTF8) + b"}", constants=constants)
+    held = read_object(b'{"all":' + data.removeprefix(BOM_UTF8) + b"}", constants=constants, notes=notes)
     if isinstance(held, Problem):
         return held
     return (
@@ -160,6 +171,8 @@ def values_in(source: IO[bytes]) -> Iterator[tuple[int, dict[str, Any]] | Proble
                 yield line, _checked(value, buffer.text, buffer.at, end)
             except _UnusableError as error:
                 yield problem(line, f"{error}", buffer.text[buffer.at : end])
+            if buffer.decoder.twice:
+                yield problem(line, buffer.decoder.told(), buffer.text[buffer.at : end])
             del value
         buffer.at = end
         buffer.skip(_BETWEEN if in_array else _BLANK)
@@ -178,6 +191,7 @@ class _Buffer:
         """Where it goes on."""
         self._line, self._counted = 1, 0
         self._has_ended = False
+        self.decoder = _Decoder()
         while not self.text and self._more():
             pass
         self.text = self.text.removeprefix("\ufeff")
@@ -214,8 +228,9 @@ class _Buffer:
     def decoded(self) -> tuple[Any, int]:
         """Return the value that stands here, and where it ends; raises what says that there is none."""
         while True:
+            self.decoder.twice.clear()
             try:
-                value, end = _DECODER.raw_decode(self.text, self.at)
+                value, end = self.decoder.raw_decode(self.text, self.at)
             except (ValueError, _UnusableError) as error:
                 if not (self._may_be_cut(error) and self._more()):
                     raise
@@ -263,13 +278,13 @@ class _UnusableError(Exception):
     """Why a line cannot be used."""
 
 
-def _object(line: bytes, *, constants: bool = False) -> dict[str, Any]:
+def _object(line: bytes, decoder: _Decoder) -> dict[str, Any]:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise _UnusableError(f"is not UTF-8 (byte {error.start + 1} of the line)") from None
     try:
-        value: Any = json.loads(text, parse_constant=str if constants else _refuse, parse_float=_finite)
+        value: Any = decoder.decode(text)
     except json.JSONDecodeError as error:
         raise _UnusableError(f"{_why(error)} (column {error.colno})") from None
     except (ValueError, RecursionError) as error:
@@ -277,7 +292,7 @@ def _object(line: bytes, *, constants: bool = False) -> dict[str, Any]:
     return _checked(value, text, 0, len(text))
 
 
-def _glued(line: bytes) -> tuple[list[dict[str, Any]], str, str]:
+def _glued(line: bytes, decoder: _Decoder) -> tuple[list[dict[str, Any]], str, str]:
     """Return the objects that a line begins with, and what follows them that is none, and why; only `{` goes on after `}`."""
     whole: list[dict[str, Any]] = []
     try:
@@ -286,10 +301,12 @@ def _glued(line: bytes) -> tuple[list[dict[str, Any]], str, str]:
         return [], "", ""
     at = _after(_BLANK, text, 0)
     while text.startswith("{", at):
+        told = len(decoder.twice)
         try:
-            value, end = _DECODER.raw_decode(text, at)
+            value, end = decoder.raw_decode(text, at)
             whole.append(_checked(value, text, at, end))
         except (ValueError, RecursionError, _UnusableError) as error:
+            del decoder.twice[told:]
             return whole, text[at:], _why(error)
         at = _after(_BLANK, text, end)
     return ([], "", "") if at < len(text) else (whole, "", "")
@@ -363,6 +380,30 @@ def _refuse(constant: str) -> NoReturn:
     raise _UnusableError(f"is not JSON: {constant} is no JSON value")
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+class _Decoder(json.JSONDecoder):
+    """A decoder that knows which names stood twice in an object; made once a file, it is as quick as `json.loads`."""
+
+    def __init__(self, *, constants: bool = False) -> None:
+        self.twice: list[str] = []
+        super().__init__(
+            parse_constant=str if constants else _refuse,
+            parse_float=_finite,
+            object_pairs_hook=partial(_made_of, self.twice),
+        )
+
+    def told(self) -> str:
+        """Return what a reader should know of it, and forget it."""
+        names = ", ".join(f"{name[:50]!r}" for name in list(dict.fromkeys(self.twice))[:5])
+        self.twice.clear()
+        return f"has an object in which a name stands more than once ({names}); the last one was read"
+
+
+def _made_of(twice: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice += [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+    return made
+
+
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _BETWEEN: Final = re.compile(r"[ \t\r\n]*,?[ \t\r\n]*")

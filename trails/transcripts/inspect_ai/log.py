@@ -87,8 +87,8 @@ def _base(name: str) -> str:
 
 
 def _read_json(name: str, data: bytes) -> Iterator[Reading]:
-    log = jsonl.read_object(data, constants=True)
     reading = Reading()
+    log = jsonl.read_object(data, constants=True, notes=reading.notes)
     samples = log.get("samples") if isinstance(log, dict) else None
     if isinstance(log, Problem):
         reading.problems.append(log)
@@ -162,7 +162,9 @@ def _samples(archive: Archive) -> Iterator[tuple[object, Reading]]:
 
 def _member(archive: Archive, name: str, reading: Reading) -> dict[str, Any] | None:
     try:
-        found = jsonl.read_object(archive.read(name), constants=True)
+        said: list[str] = []
+        found = jsonl.read_object(archive.read(name), constants=True, notes=said)
+        reading.notes += [f"{name} {each}" for each in said]
     except InvalidInput:
         raise
     except archives.FAULTS as error:

@@ -195,8 +195,8 @@ def read_json(value: object) -> Any:
     """Return what an attribute stands for that holds JSON: the value of a text, or the value itself; None if it is none."""
     if not isinstance(value, str):
         return value
-    read, problems = jsonl.read_values(b'{"value":' + value.encode("utf-8", errors="surrogatepass") + b"}")
-    return read[0][1]["value"] if len(read) == 1 and not problems and set(read[0][1]) == {"value"} else None
+    read = jsonl.read_object(b'{"value":' + value.encode("utf-8", errors="surrogatepass") + b"}")
+    return read["value"] if isinstance(read, dict) and read.keys() == {"value"} else None
 
 
 def _first(values: _Json, *keys: str) -> Any:
