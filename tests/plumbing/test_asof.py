@@ -269,6 +269,20 @@ def test_what_came_back_with_fewer_turns_than_it_had_is_gone(memory: Repository,
         assert _lost(past) == (("other", "plan"), ())  # a fork is nothing without its parent
 
 
+def test_what_came_back_with_a_name_that_was_redacted_by_then_is_gone(memory: Repository) -> None:
+    plan = memory.create(id="plan", principal="carol")
+    plan.append("user", "Plan a trip", author="ann")
+    plan.persist()
+    with trails.open(":memory:") as elsewhere:
+        trails.push(memory, "plan", elsewhere)
+        memory.redact_matching("carol")
+        then = mark_of(memory)
+        memory.delete("plan")
+        trails.pull(memory, "plan", elsewhere, restore=True)
+    with memory.at(then) as past:
+        assert _lost(past) == (("plan",), ())
+
+
 def test_what_was_no_fork_and_came_back_as_one_is_gone(memory: Repository, elsewhere: Repository) -> None:
     memory.delete("plan", children="detach")
     then = mark_of(memory)

@@ -134,9 +134,9 @@ def _read(store: QuadStore, reader: Reader, moment: Moment) -> _Now:
 def _as_they_were(catalog: Catalog, told: Then, stand: set[str]) -> set[str]:
     """Return those of the sessions that were there then and are there now that did not come back as something else.
 
-    That is one without its last turn, a fork that was none, and a fork of a session that is not there as it was.
+    Another fork is one that was none, and one of a session that is not there as it was.
     """
-    there = stand - told.shorter
+    there = stand - told.otherwise
     while others := {each for each in there & told.returned if not _is_placed(catalog, told, there, each)}:
         there -= others
     return there

@@ -32,8 +32,8 @@ class Then:
     """The ids of all sessions that the log tells of now."""
     returned: frozenset[str] = frozenset()
     """The ids of those known by then that were deleted, by then or since, and came back since."""
-    shorter: frozenset[str] = frozenset()
-    """The ids of those of them that came back without the last turn that they had."""
+    otherwise: frozenset[str] = frozenset()
+    """The ids of those of them that came back without the last turn that they had, or with a name that was redacted by then."""
     changes: Counter[str] = field(default_factory=Counter)
     """By session id, how often what may change of it was logged since."""
     detached: set[str] = field(default_factory=set)
@@ -93,9 +93,9 @@ def then(lines: Sequence[str], size: int) -> Then:
     there = {each: log for each, log in before.items() if not log.deleted}
     now = logged.by_session(lines)
     returned = {each for each in before if any(at >= size and what == "returned" for at, what in now[each].events)}
-    shorter = {each for each in returned & there.keys() if not _has_all(now[each], there[each])}
+    otherwise = {each for each in returned & there.keys() if not _came_back_as(there[each], now[each])}
     found = Then(
-        size, size == len(lines), there, frozenset(before), frozenset(now), frozenset(returned), frozenset(shorter)
+        size, size == len(lines), there, frozenset(before), frozenset(now), frozenset(returned), frozenset(otherwise)
     )
     seen: set[str] = set()
     for number, line in enumerate(lines):
@@ -112,6 +112,6 @@ def then(lines: Sequence[str], size: int) -> Then:
     return found
 
 
-def _has_all(now: logged.SessionLog, was: logged.SessionLog) -> bool:
-    """Tell whether a session has all turns that it had."""
-    return not was.heads or was.heads[-1][:2] in now.known()
+def _came_back_as(was: logged.SessionLog, now: logged.SessionLog) -> bool:
+    """Tell whether a session came back with all turns that it had; it always does with what it was made with at first."""
+    return was.first in (None, was.made_with) and (not was.heads or was.heads[-1][:2] in now.known())
