@@ -76,6 +76,18 @@ def test_a_real_trace_has_the_observations_roles_and_tokens_that_were_counted(sh
     assert {turn.model for turn in session.paths[0] if turn.model} == set(counted["models"])
 
 
+@pytest.mark.parametrize("name", TRACES)
+def test_a_trace_as_the_api_returns_it_says_what_its_download_says(memory: Repository, shared: Path, name: str) -> None:
+    data = (shared / "data/research/langfuse" / f"{name}.trace.json").read_bytes()
+    download = json.loads(data)
+    messages = {"messages": [{"role": "user", "content": "Hi"}]}
+    whole = {**download["trace"], "input": messages, "observations": download["observations"]}
+    answer = json.dumps(whole).encode()
+    assert texts(langfuse.parse([("", answer)])) == texts(langfuse.parse([("", data)]))
+    [made] = import_bytes(memory, answer).sessions_created
+    assert made.startswith("langfuse:")
+
+
 def test_rows_of_an_export_say_the_same_as_the_traces(store: Repository, shared: Path) -> None:
     folder = shared / "data/research/langfuse"
     report = import_path(store, folder / "observations_v2.jsonl")

@@ -1,4 +1,5 @@
-"""Langfuse's traces: the download of one (`{"trace", "observations"}`), and the rows of a blob-storage export.
+"""Langfuse's traces: the download of one (`{"trace", "observations"}`), one as its API returns it (a trace that holds its
+`observations`), and the rows of a blob-storage export.
 
 A session of Langfuse, or a trace that is in none, is a session here. Observations are read as spans are (see `otel`): a
 generation's input tells the history again, agents within agents are sessions of their own. Inputs and outputs are texts, with
@@ -58,6 +59,7 @@ _SCORE: Final = (frozenset({"trace_id", "traceId"}), frozenset({"value"}), froze
 _OWN_OF_ROWS: Final = frozenset(
     {"project_id", "projectId", "parent_observation_id", "parentObservationId", "environment"}
 )
+_OWN_OF_TRACES: Final = frozenset({"projectId", "htmlPath", "sessionId"})
 _TRACE_META: Final = ("name", "user_id", "tags", "metadata", "release", "version", "environment")
 _TEXTS: Final = ("prompt", "question", "query", "text", "input", "completion", "answer", "response")
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system", "function": "function"}
@@ -74,6 +76,8 @@ def sniff(head: bytes) -> bool:
     first = outline.of_first(head)
     if "trace" in first and first["trace"] is None:
         return "observations" in first or b'"projectId"' in head or b'"observations"' in head
+    if "observations" in first and first["observations"] is None and first.keys() & _OWN_OF_TRACES:
+        return True
     rows = (all(first.keys() & keys for keys in wanted) for wanted in (_ROW, _SCORE))
     return any(rows) and bool(first.keys() & _OWN_OF_ROWS)
 
@@ -107,7 +111,8 @@ class _Traces:
 
     def add(self, name: str, line: int, value: _Json) -> None:
         """Take one object of a file: a download, or a row."""
-        trace = value.get("trace")
+        holds = isinstance(value.get("observations"), list) and isinstance(value.get("id"), str)
+        trace = value if holds else value.get("trace")
         if isinstance(trace, dict):
             told = _plain(trace)
             if isinstance(identity := told.get("id"), str):
