@@ -105,6 +105,36 @@ def test_of_a_table_that_cannot_be_read_only_the_disk_is_blamed(
     assert ("the disk does not give the table" in str(known.damage())) is told
 
 
+_ONCE = """
+import resource, sys, threading, time, trails
+from pathlib import Path
+from tests.store.test_tables import _COUNT, _tables
+from tests.support.flipped import flip
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))  # it would take all that there is
+store = trails.open(Path(sys.argv[1]))
+time.sleep(2)  # the engine puts tables together after it was opened
+places = [(table, table.stat().st_size * tenth // 10) for table in _tables(Path(sys.argv[1])) for tenth in range(1, 7)]
+for place in places:
+    flip(*place)
+def come_round():
+    time.sleep(0.7)
+    for place in places:
+        flip(*place)
+threading.Thread(target=come_round).start()
+store.query(_COUNT)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="what a thread reads is told by Linux alone")
+def test_a_query_that_would_never_end_over_a_disk_that_failed_once_ends_the_process_with_a_message(place: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _ONCE, str(place)], cwd=ROOT, check=False, capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == 1
+    assert "failed once amid a query, and does not now; open it again" in ended.stderr
+
+
 _LATE = """
 import contextlib, sys, time, trails
 from pathlib import Path

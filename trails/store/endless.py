@@ -3,6 +3,10 @@
 The engine gives a query that adds up, sorts or walks the same error for ever, and nothing ends the thread that it runs in. It
 lets others run meanwhile: so one of them looks after a while whether the tables are as they were written. Where they are not and
 the query is still at it, the process ends with a message, before it has taken all the memory there is.
+
+Where the tables are as they were, a disk may have failed once: the engine keeps to that error. Such a query reads nothing any
+more and takes ever more memory. So does an honest one that makes much out of little: to tell them apart it is asked once more,
+which ends where the disk is well again, and the first one ends the process once it has taken many times as long.
 """
 
 from __future__ import annotations
@@ -11,9 +15,11 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Final, NoReturn
 
 from trails.store.tables import Tables
@@ -23,6 +29,10 @@ _LONG: Final = 2.0
 """Seconds after which a query is taken for one that may not end, and again until it is ended for that."""
 _IDLE: Final = 10.0
 """Seconds without a query after which nobody watches any more."""
+_MUCH: Final = 256 << 20
+"""Bytes that a query has taken and read nothing meanwhile when it is asked once more."""
+_MANY: Final = 10
+"""How many times as long as that took, in seconds of its thread's, and 2 more, it goes on until it is ended."""
 
 
 @dataclass(eq=False)
@@ -31,6 +41,44 @@ class _Query:
     tables: Tables
     since: float
     is_looked_after: bool = False
+    again: Callable[[], object] | None = None
+    """Asks the engine once more, and keeps nothing of what it says; None while the query is not asked yet."""
+    thread: int = field(default_factory=threading.get_native_id)
+    last: _Done = field(default_factory=lambda: _Done(-1, 0.0, 0))
+    """What it had done when it was last seen to have read something."""
+    is_asked_again: bool = False
+    took: float | None = None
+    """The seconds that it took when it was asked once more."""
+
+    def ask_again(self) -> None:
+        """Ask once more, on a thread of its own."""
+        began = time.thread_time()
+        with suppress(Exception):
+            if self.again is not None:
+                self.again()
+            self.took = time.thread_time() - began
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What the thread of a query has done, and the memory of its process."""
+
+    reads: int
+    seconds: float
+    memory: int
+
+    @classmethod
+    def of(cls, thread: int) -> _Done | None:
+        """Return what a thread has done by now; None where the system does not tell."""
+        place = Path(f"/proc/self/task/{thread}")
+        try:
+            reads = next(line for line in (place / "io").read_text().splitlines() if line.startswith("syscr"))
+            user, system = (place / "stat").read_text().rpartition(")")[2].split()[11:13]
+            pages = Path("/proc/self/statm").read_text().split()[1]
+        except (OSError, StopIteration, ValueError):
+            return None
+        seconds = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return cls(int(reads.split()[1]), seconds, int(pages) * os.sysconf("SC_PAGE_SIZE"))
 
 
 class _Watch:
@@ -58,6 +106,8 @@ class _Watch:
             for each in list(self.running):
                 if now - each.since > _LONG and not each.is_looked_after:
                     self._look_after(each)
+                if now - each.since > _LONG and each.again is not None:
+                    self._compare(each)
             with self._lock:
                 if not self.running and now - last > _IDLE:
                     self._thread = None
@@ -73,6 +123,21 @@ class _Watch:
                     f"the store {query.location} cannot be read: {damage}; restore a backup, or load its newest export"
                 )
 
+    def _compare(self, query: _Query) -> None:
+        """Ask once more where a query takes memory and reads nothing; end the process where that proves that it does not end."""
+        done = _Done.of(query.thread)
+        if done is None:
+            return
+        if done.reads != query.last.reads:
+            query.last = done
+        elif not query.is_asked_again and done.memory - query.last.memory > _MUCH:
+            query.is_asked_again = True
+            threading.Thread(target=query.ask_again, name="trails-ask-again", daemon=True).start()
+        elif query.took is not None and done.seconds - query.last.seconds > _MANY * query.took + _LONG:
+            if query not in self.running:
+                return
+            _end(f"the disk of the store {query.location} failed once amid a query, and does not now; open it again")
+
 
 _watch = _Watch()
 
@@ -86,16 +151,19 @@ os.register_at_fork(after_in_child=_anew)
 
 
 @contextmanager
-def watched(location: str, tables: Tables | None) -> Iterator[None]:
-    """Have a query of a store looked after while it runs: where it does not end since a table is damaged, the process ends."""
+def watched(location: str, tables: Tables | None) -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Have a query of a store looked after while it runs: where it does not end since a table is damaged, the process ends.
+
+    Whoever asks says just before by what is given here how it is asked once more.
+    """
     if tables is None:
-        yield
+        yield lambda _: None
         return
     watch, query = _watch, _Query(location, tables, time.monotonic())
     watch.running[query] = None
     watch.begin()
     try:
-        yield
+        yield partial(setattr, query, "again")
     finally:
         watch.running.pop(query, None)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Sequence
-from typing import IO
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import IO, TypedDict
 
 import pyoxigraph as ox
 
@@ -18,6 +19,14 @@ from trails.store.contract import Result, Solutions, Triples
 from trails.store.gate import Gate
 from trails.store.pattern import Pattern
 from trails.store.tables import Tables
+
+
+class _How(TypedDict, total=False):
+    """How the engine is asked, beside the query."""
+
+    use_default_graph_as_union: bool
+    default_graph: ox.NamedNode | ox.BlankNode | ox.DefaultGraph | None
+    named_graphs: list[ox.NamedNode | ox.BlankNode] | None
 
 
 class EngineReader(Handle):
@@ -53,25 +62,23 @@ class EngineReader(Handle):
     ) -> Result:
         """Return all results of a SPARQL query, materialised: a live iterator on another thread aborts the process."""
         named: list[ox.NamedNode | ox.BlankNode] | None = None if graph is None else []
-        with self._asking():
+        # no named graphs: a default graph alone confines nothing
+        how = _How(use_default_graph_as_union=union, default_graph=graph, named_graphs=named)
+        with self._asking() as asked:
             self._settle()  # before the gate: a bulk load waits until everybody is out
             with self._gate:
-                result = self._engine().query(
-                    text,
-                    use_default_graph_as_union=union,
-                    default_graph=graph,
-                    named_graphs=named,  # none: a default graph alone confines nothing
-                    prefixes=vocab.PREFIXES,
-                )
+                asked(partial(self._go_through, text, how))
+                result = self._engine().query(text, prefixes=vocab.PREFIXES, **how)
                 if isinstance(result, ox.QuerySolutions):
                     return Solutions(tuple(variable.value for variable in result.variables), query_guard.rows(result))
                 return bool(result) if isinstance(result, ox.QueryBoolean) else Triples(query_guard.rows(result))
 
     @engines.let_go
     def table(self, text: str) -> list[list[str]]:
-        with self._asking():
+        with self._asking() as asked:
             self._settle()
             with self._gate:
+                asked(partial(self._go_through, text))
                 result = self._engine().query(text, prefixes=vocab.PREFIXES)
                 assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
                 data = query_guard.written(result)
@@ -79,20 +86,28 @@ class EngineReader(Handle):
 
     def rows(self, text: str) -> Iterator[list[str]]:
         spool = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when the last row was read
-        with self._asking():
+        with self._asking() as asked:
             self._settle()
             with self._gate:
+                asked(partial(self._go_through, text))
                 result = self._engine().query(text, prefixes=vocab.PREFIXES)
                 assert isinstance(result, ox.QuerySolutions)  # noqa: S101 - only the project's own SELECTs come here
                 result.serialize(spool, format=ox.QueryResultsFormat.TSV)
         spool.seek(0)
         return tsv.rows(spool)
 
+    def _go_through(self, text: str, how: _How | None = None) -> None:
+        """Ask a query for nothing but to see whether it ends."""
+        with self._gate:
+            result = self._engine().query(text, prefixes=vocab.PREFIXES, **(how or _How()))
+            for _ in () if isinstance(result, ox.QueryBoolean) else result:
+                pass
+
     @contextlib.contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _asking(self) -> Iterator[Callable[[Callable[[], object]], None]]:
         try:
-            with endless.watched(self.location, self._tables):
-                yield
+            with endless.watched(self.location, self._tables) as asked:
+                yield asked
         except SyntaxError as error:
             raise InvalidInput(f"the query is not valid SPARQL: {error}") from error
         except (OSError, RuntimeError, ValueError, MemoryError) as error:
