@@ -19,6 +19,8 @@ ENGINE_TESTS := $(addprefix tests/,$(addprefix whole/test_,$(addsuffix .py,concu
 # Tests in which a store and a model go through the same random steps: 10,000 of them with --long.
 STATE_MACHINES := $(addprefix tests/,session/test_state_machine.py tree/test_tree_machine.py runs/test_runs_machine.py ledger/test_ledger.py)
 SHARED := $(or $(TRAILS_SHARED),$(abspath ../shared))
+# Some images set it. Then each worker, and each of hundreds of processes that tests start, would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help ontology demo test test-all long state-machines lint style types pyright layers wheel-test wheel-pythons bench clean

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import rdflib
 from pyparsing import ParseException
+from rdflib.plugins.sparql.algebra import translateQuery
 from rdflib.plugins.sparql.parser import parseQuery
 from rdflib.plugins.sparql.parserutils import CompValue
+from rdflib.plugins.sparql.sparql import Query
 
 from trails import queries
 
@@ -17,10 +20,20 @@ from trails import queries
 def lint(query: queries.QueryFile) -> list[str]:
     """Return what is wrong with a query file by the rules of CONTRIBUTING.md; nothing for a good one."""
     try:
-        prologue, parsed = parseQuery(query.text)
+        return list(read(query)[0])
     except ParseException as error:
         return [f"is not SPARQL 1.1: {error}"]
-    del prologue
+
+
+@cache
+def read(query: queries.QueryFile) -> tuple[tuple[str, ...], Query]:
+    """Return what is wrong with a query, and the query as rdflib runs it; its tree of a long one takes rdflib seconds."""
+    tree = parseQuery(query.text)
+    found = tuple(_lint_tree(query, tree[1]))
+    return found, translateQuery(tree)  # which makes another one of the tree
+
+
+def _lint_tree(query: queries.QueryFile, parsed: CompValue) -> list[str]:
     found = _lint_header(query, parsed)
     nodes = list(_walk(parsed))
     for node in nodes:
