@@ -25,7 +25,7 @@ from tests.support.places import SHARED
 from trails import Repository
 
 _EVERYWHERE: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("quick", max_examples=15, **_EVERYWHERE)
+settings.register_profile("quick", max_examples=10, **_EVERYWHERE)
 settings.register_profile("all", max_examples=40, **_EVERYWHERE)
 settings.register_profile("long", max_examples=200, **_EVERYWHERE)
 
@@ -59,9 +59,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if _size(config) != "quick":
         return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    slow = [item for item in items if item.get_closest_marker("slow") or _is_said_again(item)]
+    left_out = set(slow)
+    items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=slow)
+
+
+def _is_said_again(item: pytest.Item) -> bool:
+    """Tell whether a test runs in memory too, in a file whose tests are the same on a store of any kind."""
+    given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return item.get_closest_marker("any_store") is not None and given.get("opener", "memory") != "memory"
 
 
 def pytest_collection_finish() -> None:
@@ -124,10 +131,18 @@ def memory() -> Iterator[Repository]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def filled_once() -> Path | None:
+    """The folder of a closed store that a file of tests makes and fills once, by a fixture of this name."""
+    return None
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """The folder of a store, not made yet; a file of tests may have a fixture of this name that makes and fills it."""
-    return tmp_path / "store.trails"
+def place(filled_once: Path | None, tmp_path: Path) -> Path:
+    """The folder of a store: a copy of the one that the file of tests filled once, else one that is not made yet."""
+    if filled_once is None:
+        return tmp_path / "store.trails"
+    return Path(shutil.copytree(filled_once, tmp_path / filled_once.name))
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ import pytest
 import trails
 from tests.support.commands import invoke
 from tests.support.hostile import CHAINS, Listener
+from tests.support.machines import Size
 from tests.support.places import ROOT
 from tests.support.sessions import say
 from trails import InvalidInput, Repository, TrailsError, query_guard, sparql
@@ -180,6 +181,7 @@ def test_every_chain_lives_on_a_quarter_of_the_stack_that_it_gets() -> None:
     assert json.loads(done.stdout).keys() == CHAINS.keys()
 
 
+@pytest.mark.slow
 def test_the_worst_chain_ends_a_process_that_has_too_little_stack() -> None:
     """The test before, which runs with --all, sees what it is to see: a stack that runs out."""
     assert python("-m", "tests.support.hostile", "stack", "16").returncode == -signal.SIGSEGV
@@ -187,6 +189,7 @@ def test_the_worst_chain_ends_a_process_that_has_too_little_stack() -> None:
 
 _ON_A_SMALL_STACK = """
 import threading, trails
+from tests.support.machines import Size
 store = trails.open(":memory:")
 texts = ["SELECT*{FILTER(" + "||".join(["1"] * 700) + ")}", "SELECT*{?x " + "/".join(["<a:b>"] * 100) + " ?y}",
          "SELECT*{" + "{" * 190 + "}" * 190 + "}", "SELECT*{FILTER(" + "/".join(["1"] * 32_000) + ")}"]
@@ -230,8 +233,8 @@ def test_triples_of_triples_in_a_result_are_bounded(memory: Repository, view: Vi
             asked.query("SELECT*{?a ?b " + "<<(?a ?b " * 51 + "1" + ")>>" * 51 + "}")
 
 
-def test_hostile_queries_by_the_thousand_reach_nothing_show_nothing_and_end_nothing(long: bool) -> None:
-    count = 10_000 if long else 300
+def test_hostile_queries_by_the_thousand_reach_nothing_show_nothing_and_end_nothing(size: Size) -> None:
+    count = {"quick": 100, "all": 300, "long": 10_000}[size]
     done = python("-m", "tests.support.hostile", "queries", "7", str(count), timeout=3000)
     assert done.returncode == 0, done.stderr[-300:]
     told: dict[str, Any] = json.loads(done.stdout)

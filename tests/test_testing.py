@@ -19,6 +19,11 @@ class TestAThirdHome(LogConformance):
     def open_store(self, tmp_path: Path) -> Callable[[], QuadStore]:
         return partial(open_third, tmp_path / "log.sqlite")
 
+    @pytest.mark.slow
+    def test_of_eight_processes_exactly_one_wins_each_round(self, open_store: Callable[[], QuadStore]) -> None:
+        """Slow: that of PostgreSQL's store, where processes share a log, is in `make test`."""
+        super().test_of_eight_processes_exactly_one_wins_each_round(open_store)
+
     @pytest.fixture(params=["a row", "the end", "the end, unseen"])
     def cut_log(self, request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], bool]:
         return partial(lose, str(request.param), tmp_path / "log.sqlite")

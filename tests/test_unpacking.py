@@ -9,6 +9,7 @@ import json
 import struct
 import tracemalloc
 import zipfile
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,13 +37,19 @@ def zipped(**members: bytes) -> bytes:
     return out.getvalue()
 
 
+@cache
+def zipped_blanks() -> bytes:
+    """An archive that unpacks to 200 MB."""
+    return zipped(conversations=b"[" + b" " * (200 << 20) + b"]")
+
+
 def blanks(megabytes: int) -> bytes:
     return b"[" + b" " * (megabytes << 20) + b"]"
 
 
 def test_an_archive_that_unpacks_to_a_thousand_times_its_size_is_refused_and_takes_no_memory(tmp_path: Path) -> None:
     file = tmp_path / "export.zip"
-    file.write_bytes(zipped(conversations=blanks(200)))
+    file.write_bytes(zipped_blanks())
     assert file.stat().st_size < 1 << 20
     with trails.open(":memory:") as store:
         tracemalloc.start()
@@ -63,7 +70,7 @@ def test_files_of_an_archive_count_together() -> None:
 
 
 def test_an_archive_that_lies_about_its_sizes_is_refused_too() -> None:
-    data = bytearray(zipped(conversations=blanks(200)))
+    data = bytearray(zipped_blanks())
     for signature, place in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
         at = data.find(signature) + place
         data[at : at + 4] = struct.pack("<I", 10)
@@ -76,7 +83,7 @@ def test_an_archive_of_an_ordinary_size_is_read_and_one_in_a_folder_costs_the_ot
     many = json.dumps([CONVERSATION | {"id": f"c{n}"} for n in range(200)]).encode()
     assert len(many) > 10 * len(zipped(conversations=many))  # text that repeats itself, as exports do
     assert len(chatgpt.parse([("export.zip", zipped(conversations=many))]).sessions) == 200
-    (tmp_path / "a.json").write_bytes(zipped(conversations=blanks(200)))
+    (tmp_path / "a.json").write_bytes(zipped_blanks())
     (tmp_path / "b.json").write_bytes(zipped(conversations=json.dumps([CONVERSATION]).encode()))
     with trails.open(":memory:") as store:
         report = import_path(store, tmp_path)

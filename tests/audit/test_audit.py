@@ -22,6 +22,8 @@ from trails.errors import IntegrityError, InvalidInput, TrailsError
 from trails.integrity.note import new_key
 from trails.store.contract import Change
 
+pytestmark = pytest.mark.any_store
+
 NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)
 SIGNER, KEY = new_key("example.com/log")
 

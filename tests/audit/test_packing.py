@@ -29,6 +29,8 @@ from trails.integrity.note import new_key, open_checkpoint, sign
 from trails.integrity.proofs import ConsistencyProof, TurnProof, read_proof
 from trails.store.contract import Change
 
+pytestmark = pytest.mark.any_store
+
 NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)
 SIGNER, KEY = new_key("example.com/log")
 OTHER_SIGNER, OTHER = new_key("example.com/other")

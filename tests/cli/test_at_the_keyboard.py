@@ -17,8 +17,9 @@ from tests.support.terminals import environment, on_terminal
 LONG = "an-id-that-somebody-chose-and-that-no-beginning-can-stand-for-in-a-list"
 
 
-@pytest.fixture
-def place(place: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("filled") / "store.trails"
     with trails.open(place, create=True, durability="process") as store:
         for name in ("plan", "other", LONG):
             session = store.create(id=name)

@@ -43,10 +43,10 @@ COMMANDS = sorted(main.every())
 CATALOG = vocab.CATALOG
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a store: `plan` (s1) with three turns, its fork `alt` (s2) at 1, and s3, which s1 spawned."""
-    path = tmp_path / "store.trails"
+    path = tmp_path_factory.mktemp("filled") / "store.trails"
     with trails.open(path, create=True, durability="process") as store:
         plan = store.create(id="s1", label="plan", principal="alice", agent="planner", system="Be brief")
         plan.append("user", "Plan a trip")

@@ -28,10 +28,10 @@ from trails.transcripts.formats import EXPORT_FORMATS, IMPORT_FORMATS
 Offered = Callable[..., list[str]]
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with two sessions, one of a label with a space and of an id with a colon, and a tag."""
-    path = tmp_path / "store"
+    path = tmp_path_factory.mktemp("filled") / "store"
     with trails.open(path, create=True, durability="process") as store:
         plan = store.create(id="pi:plan", label="my trip", principal="alice", agent="planner", meta={"project": "alps"})
         plan.append("assistant", "Where to?", model="m-1", usage={"input_tokens": 1})

@@ -26,10 +26,10 @@ from trails.diff.blocks import readable
 HOSTILE = '</pre><script>alert(1)</script> & "quotes" \x1b[31m `ticks` ```` | a\u202eb'
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with `trip` (5 turns) and `other`, forked after the first: one turn changed, one equal, two only there."""
-    path = tmp_path / "store.trails"
+    path = tmp_path_factory.mktemp("filled") / "store.trails"
     with trails.open(path, create=True, durability="process") as store:
         plan = store.create(id="plan", label="trip")
         plan.append("user", "Plan a trip")

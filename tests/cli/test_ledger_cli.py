@@ -17,10 +17,10 @@ from trails import Ledger
 from trails.ledger import Running
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with the sessions `main`, labelled front, and `other`."""
-    folder = tmp_path / "store"
+    folder = tmp_path_factory.mktemp("filled") / "store"
     with trails.open(folder, create=True, durability="process") as store:
         session_of(store, "hello")
         store.set_label("main", "front")

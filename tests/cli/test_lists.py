@@ -20,10 +20,10 @@ MADE_UP = "7f3a9c1e-5b2d-48f6-a0c4-e8d2b6f1a3c5"
 NEAR_IT = "7f3a9c1e-5b2e-48f6-a0c4-e8d2b6f1a3c5"
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two sessions whose ids begin alike for 12 digits, and one with a name; calls of two models, one with its cost."""
-    path = tmp_path / "store"
+    path = tmp_path_factory.mktemp("filled") / "store"
     when = datetime(2026, 5, 1, 12, tzinfo=UTC)
     with trails.open(path, create=True, durability="process") as store:
         for session_id, title in (

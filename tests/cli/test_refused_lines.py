@@ -12,10 +12,10 @@ import trails
 from tests.support.commands import Run, ok
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with the session `plan` of two turns; its log is signed by `k`, whose public key is in `k.pub`."""
-    path = tmp_path / "store.trails"
+    path = tmp_path_factory.mktemp("filled") / "store.trails"
     with trails.open(path, create=True, durability="process") as store:
         plan = store.create(id="plan")
         plan.append("user", "Plan a trip")

@@ -42,17 +42,18 @@ print(os.environ["TRAILS_RERUN_SESSION"], file=sys.stderr)
 """
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with `plan`: 0 user, 1 calls the weather, 2 answers, 3 says so."""
-    with trails.open(tmp_path / "store", create=True) as store:
+    path = tmp_path_factory.mktemp("filled") / "store"
+    with trails.open(path, create=True) as store:
         plan = store.create(id="plan", label="trip")
         plan.append("user", "Plan a trip")
         plan.append("assistant", "I look.", tool_calls=[{"id": "c", "name": "weather", "arguments": {"at": "Zermatt"}}])
         plan.append("tool", "Snow", tool_call_id="c")
         plan.append("assistant", "Take the train.")
         plan.persist()
-    return tmp_path / "store"
+    return path
 
 
 @pytest.fixture

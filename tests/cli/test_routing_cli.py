@@ -15,10 +15,10 @@ from tests.support.commands import Run, ok
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a main session, one that it spawned, and a group's, whose channel a configuration denies."""
-    path = tmp_path / "store.trails"
+    path = tmp_path_factory.mktemp("filled") / "store.trails"
     with trails.open(path, create=True, durability="process") as store:
         router = trails.Router(store, clock=lambda: NOON)
         router.route(trails.Inbound(channel="telegram", peer="7", content="Hello"))

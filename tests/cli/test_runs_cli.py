@@ -14,8 +14,8 @@ from tests.support.runs import MAIN, counter
 from trails import Runs, Step
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with three runs: one announced (id-2), one that failed (id-4), one that waits for its turn (id-6)."""
 
     def agent(step: Step) -> str:
@@ -23,7 +23,7 @@ def place(tmp_path: Path) -> Path:
             raise RuntimeError("no model")
         return "Two an hour."
 
-    path = tmp_path / "store.trails"
+    path = tmp_path_factory.mktemp("filled") / "store.trails"
     with trails.open(path, create=True, durability="process") as store:
         runs = Runs(store, agent=agent, announce=lambda word: None, clock=Clock(), new_id=counter())
         runs.spawn(MAIN, "How often do trains go?", origin={"channel": "slack", "to": "C1"})

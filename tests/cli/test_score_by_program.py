@@ -31,16 +31,17 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a (1 turn: go), b (2 turns: stay, on) and c (1 turn: nothing)."""
-    with trails.open(tmp_path / "store", create=True) as store:
+    path = tmp_path_factory.mktemp("filled") / "store"
+    with trails.open(path, create=True) as store:
         for name, texts in (("a", ["go"]), ("b", ["stay", "on"]), ("c", ["nothing"])):
             session = store.create(id=name, label=f"the-{name}")
             for text in texts:
                 session.append("user", text)
             session.persist()
-    return tmp_path / "store"
+    return path
 
 
 @pytest.fixture

@@ -25,10 +25,10 @@ from trails.integrity.leaves import Leaf
 WAIT = 30.0
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store in which `main` (labelled front) has answered a message, whose delivery failed once; another one waits."""
-    folder = tmp_path / "store"
+    folder = tmp_path_factory.mktemp("filled") / "store"
     with trails.open(folder, create=True, durability="process") as store:
         session_of(store)
         store.set_label("main", "front")

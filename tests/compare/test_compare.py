@@ -29,6 +29,8 @@ from trails.model import SealedTurn
 from trails.records.turns import turn_quads
 from trails.store.contract import Change
 
+pytestmark = pytest.mark.any_store
+
 
 def day(number: int) -> datetime:
     return datetime(2026, 3, number, 12, tzinfo=UTC)

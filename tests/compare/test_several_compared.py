@@ -11,6 +11,8 @@ import trails
 from tests.support.commands import Run, ok
 from trails import InvalidInput, Repository, SessionNotFound
 
+pytestmark = pytest.mark.any_store
+
 SCORES = {
     "a": {"terse": [0.2, 0.4], "careful": [0.8]},
     "b": {"terse": [0.1], "careful": [0.3]},

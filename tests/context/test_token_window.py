@@ -16,6 +16,8 @@ from trails.context import TokenWindow, estimate
 from trails.context.shown import ShownTurn
 from trails.plumbing.transcript import LazyTurns
 
+pytestmark = pytest.mark.any_store
+
 ONE = len
 
 

@@ -20,9 +20,10 @@ import trails
 from trails import InvalidInput, Repository, SessionNotFound, StoreFailed, TrailsError, vocab
 from trails.graph.terms import to_pyoxigraph, to_rdflib
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*is deprecated, use Dataset:DeprecationWarning"
-)  # rdflib warns of itself
+pytestmark = [
+    pytest.mark.any_store,
+    pytest.mark.filterwarnings("ignore:.*is deprecated, use Dataset:DeprecationWarning"),  # rdflib warns of itself
+]
 
 T = Namespace(vocab.TRAILS)
 PROV = Namespace(vocab.PROV)

@@ -85,7 +85,7 @@ def following(place: Path, url: str) -> subprocess.Popen[bytes]:
 
 
 def test_a_follower_that_is_killed_again_and_again_ends_equal(place: Path, oxigraph: str, size: Size) -> None:
-    kills = {"quick": 3, "all": 5, "long": 50}[size]
+    kills = {"quick": 2, "all": 5, "long": 50}[size]
     rng = random.Random(7)
     with trails.open(place, create=True) as store:
         chat = store.create(id="chat")

@@ -19,6 +19,8 @@ from trails.mirrors.endpoint import Endpoint
 from trails.store.contract import Solutions
 from trails.store.nearby import drop_graph
 
+pytestmark = pytest.mark.any_store
+
 Make = Callable[..., StandIn]
 
 

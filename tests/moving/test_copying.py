@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,9 +24,14 @@ from trails.store.maintenance import Vacuumed
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(filled_once: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(filled_once, tmp_path / filled_once.name))
+
+
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a fork, a redaction and a deleted session."""
-    place = tmp_path / "source.trails"
+    place = tmp_path_factory.mktemp("filled") / "source.trails"
     with trails.open(place, create=True, durability="process") as store:
         plan = store.create(id="plan", label="trip")
         for number in range(20):

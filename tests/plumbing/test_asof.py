@@ -646,7 +646,7 @@ def test_with_something_of_every_kind_it_is_whole_at_every_commit(
         patched.setattr(memory.store, "commit", commit)
         everything(memory)
     assert len(marks) > 100
-    for mark in marks[:: {"quick": 12, "all": 3, "long": 1}[size]]:
+    for mark in marks[:: {"quick": 24, "all": 3, "long": 1}[size]]:
         with memory.at(mark) as past:
             assert past.verify().findings == (), mark
             assert all(past.load(record.id).id == record.id for record in past)

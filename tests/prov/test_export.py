@@ -23,6 +23,8 @@ from trails.prov.reading import read
 from trails.prov.writing import WRITERS
 from trails.transcripts.formats import import_path
 
+pytestmark = pytest.mark.any_store
+
 EVIDENCE = vocab.TRAILS + "evidence"
 PLAN = "urn:trails:session:plan"
 DINNER = "urn:trails:session:dinner"

@@ -12,6 +12,7 @@ import pytest
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 import trails
+from tests.support.machines import Size
 from trails import Compaction, Inbound, Ledger, Repository, Router, Runs, Tree, Turn, vocab
 from trails.errors import IntegrityError, TrailsError
 from trails.plumbing import draft
@@ -171,7 +172,7 @@ def poisons(quads: list[Quad], chance: random.Random) -> list[tuple[list[Quad], 
     return made
 
 
-def test_whatever_a_poisoned_store_is_asked_it_answers_or_raises_an_error_of_trails(long: bool) -> None:
+def test_whatever_a_poisoned_store_is_asked_it_answers_or_raises_an_error_of_trails(size: Size) -> None:
     chance = random.Random(20261122)
     wrong: dict[str, str] = {}
     tried = refused = 0
@@ -182,13 +183,13 @@ def test_whatever_a_poisoned_store_is_asked_it_answers_or_raises_an_error_of_tra
             if not name.startswith(("tree", "resolve", "compare")):  # some ask for what is not there, and are told so
                 read()
         cases = poisons(store.store.quads((None, None, None, None)), chance)
-        for gone, come in cases if long else chance.sample(cases, 120):
+        for gone, come in cases if size == "long" else chance.sample(cases, {"quick": 40, "all": 120}[size]):
             try:
                 store.store.commit(Change(add=come, remove=gone))
             except ValueError:  # the engine takes no such literal
                 continue
             every = reads(store)
-            for name, read in every if long else chance.sample(every, 12):
+            for name, read in every if size == "long" else chance.sample(every, 12):
                 tried += 1
                 try:
                     read()

@@ -32,6 +32,8 @@ from trails import (
 from trails.policy import ModelHost, ModelRef
 from trails.records import overrides
 
+pytestmark = pytest.mark.any_store
+
 PER_PEER = {"session": {"dmScope": "per-channel-peer"}}
 
 

@@ -16,6 +16,8 @@ from trails.session import restore
 from trails.store.contract import Change, Committed
 from trails.transcripts import rdf
 
+pytestmark = pytest.mark.any_store
+
 DENY_DISCORD = {
     "session": {
         "sendPolicy": {

@@ -22,6 +22,8 @@ from trails.runs import Announcement
 from trails.runs.registry import Registry
 from trails.store.contract import Solutions
 
+pytestmark = pytest.mark.any_store
+
 
 class Desk:
     """A host: an agent that answers from a script, and a list of what it was asked and told."""

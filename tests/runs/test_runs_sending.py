@@ -16,6 +16,8 @@ from trails.ledger.exchange import Running
 from trails.runs import Outgoing, tools
 from trails.runs.sending import ANNOUNCE_STEP
 
+pytestmark = pytest.mark.any_store
+
 GROUP = "agent:beta:slack:channel:c1"
 
 

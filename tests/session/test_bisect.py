@@ -215,4 +215,4 @@ def test_ends_and_a_reference_limit_what_is_tried(run: Run, tmp_path: Path) -> N
 
 def test_the_command_may_use_the_store_itself(run: Run, tmp_path: Path) -> None:
     script = f"import sys, trails; store = trails.open({str(tmp_path / 'store')!r}); store.close(); " + READ
-    assert run(script + "sys.exit(len(turns) > 5)").exit_code == 0
+    assert run(script + "sys.exit(len(turns) > 5)", "--good", "5", "--bad", "6").exit_code == 0

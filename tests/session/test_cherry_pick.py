@@ -19,6 +19,8 @@ from trails.plumbing import draft
 from trails.session.cherry_pick import whole
 from trails.store.contract import Change
 
+pytestmark = pytest.mark.any_store
+
 
 def fill(store: Repository) -> Session:
     """0 user, 1 calls a and b, 2 answers b, 3 answers a, 4 says so, 5 a summary, 6 calls c (never answered), 7 the end."""

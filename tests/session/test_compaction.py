@@ -23,6 +23,8 @@ from trails.integrity import digests
 from trails.model import Facts
 from trails.plumbing import draft
 
+pytestmark = pytest.mark.any_store
+
 ONE = len
 
 

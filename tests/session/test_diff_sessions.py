@@ -34,6 +34,8 @@ from trails.plumbing import refs, tails
 from trails.records.turns import FACT_PREDICATES
 from trails.store import Change
 
+pytestmark = pytest.mark.any_store
+
 
 def kinds(found: Diff) -> list[str]:
     return [entry.kind for entry in found.entries]

@@ -10,6 +10,8 @@ import pytest
 
 from trails import MAX_FORK_DEPTH, ForkDepthExceeded, Repository, Session
 
+pytestmark = pytest.mark.any_store
+
 
 def _run(store: Repository, ops: list[list[Any]]) -> dict[str, Session | None]:
     """Do a case's operations; a session that the depth guard refuses, and what builds on it, is None."""

@@ -16,6 +16,8 @@ from tests.support.killed import left_by_a_kill
 from trails import InvalidInput, Repository, SessionNotFound, iris, vocab
 from trails.store.contract import Change
 
+pytestmark = pytest.mark.any_store
+
 TOLD = "the launch code is swordfish"
 
 

@@ -24,6 +24,8 @@ from trails.records.scores import score_quads, sealed
 from trails.store.contract import Change
 from trails.transcripts.rdf import export_session, import_rdf
 
+pytestmark = pytest.mark.any_store
+
 TOLD = "the launch code is swordfish"
 
 

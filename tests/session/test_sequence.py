@@ -9,6 +9,8 @@ from tests.support.sessions import say
 from trails import InvalidInput, Repository, Session, SessionNotFound, TurnNotFound
 from trails.plumbing.transcript import LazyTurns
 
+pytestmark = pytest.mark.any_store
+
 
 @pytest.fixture
 def fork(store: Repository) -> Session:

@@ -21,6 +21,8 @@ from trails.store.contract import Change
 from trails.transcripts.formats import export_session
 from trails.transcripts.rdf import import_rdf
 
+pytestmark = pytest.mark.any_store
+
 
 def fill(store: Repository) -> None:
     """A root of three turns labelled `trip`, and its fork at 2 with one turn more."""

@@ -16,6 +16,8 @@ from trails import HeadConflict, InvalidInput, Repository, Session, Turn, aio
 from trails.integrity import digests, verify_export
 from trails.model import Derivation, Facts
 
+pytestmark = pytest.mark.any_store
+
 
 @pytest.fixture
 def plan(store: Repository) -> Session:

@@ -22,6 +22,8 @@ from trails.store import Change
 from trails.transcripts.formats import export_session, import_path
 from trails.transcripts.rdf import import_rdf
 
+pytestmark = pytest.mark.any_store
+
 START = datetime(2026, 5, 4, 10, tzinfo=UTC)
 FILES_LS = "urn:trails:tool:ls/files/1.2"
 

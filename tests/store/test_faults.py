@@ -90,7 +90,7 @@ def strace() -> str:
 def test_a_failing_sync_is_reported_whichever_sync_it_is(tmp_path: Path, strace: str, size: Size) -> None:
     """Each sync of a run fails once: the fifth, say, of the calls to fdatasync (ours) or to fsync (the engine's too)."""
     turns, failed = 10, 0
-    of_ours, of_all, at_least = {"quick": (3, 1, 3), "all": (14, 6, 14), "long": (24, 30, 35)}[size]
+    of_ours, of_all, at_least = {"quick": (2, 1, 2), "all": (14, 6, 14), "long": (24, 30, 35)}[size]
     for call, last in (("fdatasync", of_ours), ("fsync", of_all)):
         for when in range(1, last + 1):
             store = tmp_path / f"{call}{when}"

@@ -20,14 +20,15 @@ from trails.store import doctor, maintenance
 from trails.store.lockfile import LockFile, unlocked
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A closed store with one turn."""
-    with trails.open(tmp_path / "store", create=True, durability="process") as store:
+    path = tmp_path_factory.mktemp("filled") / "store"
+    with trails.open(path, create=True, durability="process") as store:
         session = store.create(id="s")
         session.append("user", "hello")
         session.persist()
-    return tmp_path / "store"
+    return path
 
 
 def spoil(place: Path, how: str) -> None:

@@ -38,6 +38,11 @@ class TestEmbeddedOnDisk(LogConformance):
     def open_store(self, tmp_path: Path) -> Callable[[], QuadStore]:
         return partial(EmbeddedStore, tmp_path / "store", create=True)
 
+    @pytest.mark.slow
+    def test_of_eight_processes_exactly_one_wins_each_round(self, open_store: Callable[[], QuadStore]) -> None:
+        """Slow: that of PostgreSQL's store, where processes share a log, is in `make test`."""
+        super().test_of_eight_processes_exactly_one_wins_each_round(open_store)
+
     @pytest.fixture(params=["the last record", "half of the last record", "the half of it", "a record in the middle"])
     def cut_log(self, request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], bool]:
         """Zeros stand where a record was, or its end, as after a power cut; of one in the middle a later one tells."""

@@ -60,10 +60,10 @@ def fill(store: Repository) -> None:
     store.redact("kept", 1)
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a store that was filled as above and closed."""
-    path = tmp_path / "store.trails"
+    path = tmp_path_factory.mktemp("filled") / "store.trails"
     with trails.open(path, create=True) as store:
         fill(store)
     return path

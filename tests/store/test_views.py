@@ -888,7 +888,8 @@ def test_many_views_in_one_process_each_keep_their_moment(owner: EmbeddedStore) 
         each.close()
 
 
-def test_a_view_is_refreshed_under_queries_that_run(owner: EmbeddedStore, view: ViewStore) -> None:
+def test_a_view_is_refreshed_under_queries_that_run(owner: EmbeddedStore, view: ViewStore, size: Size) -> None:
+    commits = 10 if size == "quick" else 29
     done = threading.Event()
     wrong: list[object] = []
 
@@ -904,14 +905,14 @@ def test_a_view_is_refreshed_under_queries_that_run(owner: EmbeddedStore, view: 
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for number in range(2, 30):
+    for number in range(2, commits + 1):
         commit(owner, number)
         assert view.refresh()
     done.set()
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert len(view) == 29
+    assert len(view) == commits
 
 
 def test_a_forked_child_is_told_to_open_the_store_itself_and_takes_nothing_from_its_parent(

@@ -12,9 +12,9 @@ Size = Literal["quick", "all", "long"]
 
 
 def examples(usual: int) -> settings:
-    """Return the settings of a property whose examples take long each: so many of them, for `make test` a third."""
+    """Return the settings of a property whose examples take long each: so many of them, for `make test` a sixth."""
     quick = settings.get_current_profile_name() == "quick"
-    return settings(max_examples=usual // 3 if quick else usual)
+    return settings(max_examples=max(usual // 6, 1) if quick else usual)
 
 
 def walk(machine: type[RuleBasedStateMachine], size: Size, **runs: tuple[int, int]) -> None:

@@ -21,6 +21,8 @@ from trails.store import Change
 from trails.transcripts.formats import export_session, import_bytes, import_path
 from trails.transcripts.merge import importing
 
+pytestmark = pytest.mark.any_store
+
 HEAD = '{"type":"session","version":3,"id":"%s","timestamp":"2026-01-28T10:00:00.000Z","cwd":"/"}'
 SAID = (
     '{"type":"message","id":"%s","parentId":%s,"timestamp":"2026-01-28T10:00:01.000Z",'

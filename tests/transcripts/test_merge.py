@@ -26,6 +26,8 @@ from trails.transcripts.formats import import_path
 from trails.transcripts.merge import imported_id, merge
 from trails.transcripts.source import Piece, SourceScore, SourceSession, SourceTurn, Transcript
 
+pytestmark = pytest.mark.any_store
+
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 

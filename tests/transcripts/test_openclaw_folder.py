@@ -26,6 +26,8 @@ from trails.transcripts.openclaw.export import export_folder
 from trails.transcripts.openclaw.folder import import_folder
 from trails.transcripts.report import ImportReport
 
+pytestmark = pytest.mark.any_store
+
 START = 1_769_594_400_000  # 2026-01-28T10:00:00Z
 MAIN, OPS = "agent:main:main", "agent:ops:main"
 GROUP = "agent:main:telegram:group:-1001"

@@ -20,6 +20,8 @@ from trails.store.contract import Change
 from trails.store.nearby import drop_graph
 from trails.transcripts.rdf import export_session, import_rdf
 
+pytestmark = pytest.mark.any_store
+
 A_CALL = {"type": "tool_use", "id": "t1", "name": "ls", "input": {"path": "/"}}
 AN_ANSWER = {"type": "tool_result", "tool_use_id": "t1", "content": "bin"}
 

@@ -35,6 +35,8 @@ from trails.transcripts.rdf import export_session, import_rdf
 from trails.tree import Artifact, Node
 from trails.tree.index import runtime_of
 
+pytestmark = pytest.mark.any_store
+
 SHA = "ab" * 32
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import trails
+from tests.support.machines import Size
 from tests.support.sessions import contents, say
 from trails import HasChildren, HeadConflict, IndexGap, InvalidInput, Repository, Session, SessionNotFound, vocab
 from trails.plumbing import deletion, detach
@@ -516,9 +517,9 @@ def test_a_row_that_grows_while_its_session_is_deleted_goes_whole_and_is_logged_
 
 
 def test_whatever_two_threads_do_at_once_what_was_acknowledged_is_there_or_was_deleted_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: Size
 ) -> None:
-    rounds = 10_000 if long else 60
+    rounds = {"quick": 20, "all": 60, "long": 10_000}[size]
     monkeypatch.setattr(detach, "_BATCH", 1)  # a commit for each turn: more moments for the other thread
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-4)

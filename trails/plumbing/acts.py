@@ -10,6 +10,7 @@ from typing import Final
 from pyoxigraph import NamedNode, Quad
 
 from trails import iris, vocab
+from trails.decoding import decodes
 from trails.errors import IntegrityError
 from trails.model import Finding, SessionRecord
 from trails.plumbing.kind import Arriving, Checks, Evidence, Growth, Kind, Leaving
@@ -89,6 +90,7 @@ def _as_written(subject: str, quads: Sequence[Quad]) -> list[Quad]:
     return [quad for quad in act_quads(act_of(subject, quads)) if quad.subject == node]
 
 
+@decodes
 def _exported(store: QuadStore, node: NamedNode) -> list[Quad]:
     acts = _acts_of(store, node)
     here = {quad.subject for quad in acts if _is_of_this_store(quad)}

@@ -33,8 +33,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
     return pieces
 
 
-@pytest.fixture
-def filled(place: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("filled") / "store.trails"
     with trails.open(place, create=True, durability="process") as store:
         everything(store)
     return place
@@ -63,17 +64,17 @@ def alone(place: Path) -> list[Any]:
         return rebuilt(store)
 
 
-def test_processes_read_what_this_one_reads(filled: Path, asked: list[Sequence[str]]) -> None:
-    with trails.open(filled) as store:
+def test_processes_read_what_this_one_reads(place: Path, asked: list[Sequence[str]]) -> None:
+    with trails.open(place) as store:
         by_others, ids = rebuilt(store), {each.id for each in store.list()}
-    assert by_others == alone(filled)
+    assert by_others == alone(place)
     assert by_others[0]
     assert by_others[3]
     assert {session_id for piece in asked for session_id in piece} >= ids
 
 
-def test_what_was_committed_just_now_is_read_by_them(filled: Path, asked: list[Sequence[str]]) -> None:
-    with trails.open(filled, durability="process") as store:
+def test_what_was_committed_just_now_is_read_by_them(place: Path, asked: list[Sequence[str]]) -> None:
+    with trails.open(place, durability="process") as store:
         session = store.create(id="late")
         session.append("user", "the latest of all")
         session.persist()
@@ -82,17 +83,17 @@ def test_what_was_committed_just_now_is_read_by_them(filled: Path, asked: list[S
         assert [hit.session_id for hit in store.search("the latest of all")] == ["late"]
 
 
-def test_a_process_that_sees_an_older_store_is_not_believed(filled: Path) -> None:
-    with trails.open(filled) as store:
+def test_a_process_that_sees_an_older_store_is_not_believed(place: Path) -> None:
+    with trails.open(place) as store:
         lines = store.store.log.reached.lines
-    ahead.begin(ahead._Given(str(filled), lines))
+    ahead.begin(ahead._Given(str(place), lines))
     with pytest.raises(trails.TrailsError, match="before the last commits"):
-        ahead.begin(ahead._Given(str(filled), lines + 1))
+        ahead.begin(ahead._Given(str(place), lines + 1))
 
 
 @pytest.mark.parametrize("done", [0, 2])
 def test_what_processes_did_not_come_to_is_read_here(
-    filled: Path, asked: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch, done: int
+    place: Path, asked: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch, done: int
 ) -> None:
     each = workers.each
 
@@ -103,9 +104,9 @@ def test_what_processes_did_not_come_to_is_read_here(
         raise workers.WorkersFailed("killed")
 
     monkeypatch.setattr(workers, "each", cut_off)
-    with trails.open(filled) as store:
+    with trails.open(place) as store:
         found = rebuilt(store)
-    assert found == alone(filled)
+    assert found == alone(place)
 
 
 def test_a_store_in_memory_is_read_here(asked: list[Sequence[str]]) -> None:
@@ -115,8 +116,8 @@ def test_a_store_in_memory_is_read_here(asked: list[Sequence[str]]) -> None:
     assert asked == []
 
 
-def test_a_view_of_a_store_is_read_by_processes_too(filled: Path, asked: list[Sequence[str]]) -> None:
-    store = ViewStore(filled)
+def test_a_view_of_a_store_is_read_by_processes_too(place: Path, asked: list[Sequence[str]]) -> None:
+    store = ViewStore(place)
     try:
         read = dict(ahead.read(store, ["plan", "no such session"]))
     finally:

@@ -309,7 +309,7 @@ store.close()
 
 
 def test_a_kill_at_any_step_of_bringing_it_up_to_date_gives_no_wrong_answer(place: Path, size: str) -> None:
-    steps = {"quick": (1, 4, 9, 14), "all": range(1, 20), "long": range(1, 20)}[size]
+    steps = {"quick": (4, 14), "all": range(1, 20), "long": range(1, 20)}[size]
     for step in steps:
         shutil.rmtree(place, ignore_errors=True)
         fill(place, "a")

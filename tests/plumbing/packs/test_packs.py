@@ -798,7 +798,7 @@ def test_a_kill_at_any_step_of_a_redaction_leaves_nothing_of_it_in_a_pack(
     place: Path, tmp_path: Path, size: str
 ) -> None:
     turns = fill(place)
-    for step in {"quick": (1, 3, 5, 6, 8), "all": range(1, 16), "long": range(1, 16)}[size]:
+    for step in {"quick": (3, 5, 8), "all": range(1, 16), "long": range(1, 16)}[size]:
         store_ = tmp_path / f"killed-{step}"
         shutil.copytree(place, store_)
         command = [sys.executable, "-c", _KILLED, str(store_), str(step)]

@@ -35,8 +35,9 @@ def many(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
-@pytest.fixture
-def filled(place: Path) -> Path:
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("filled") / "store.trails"
     with trails.open(place, create=True, durability="process") as store:
         everything(store)
     return place
@@ -52,11 +53,11 @@ def altered(place: Path, digest: str) -> None:
     engine.flush()
 
 
-def test_a_sound_store_is_found_sound_with_as_many_sessions_and_turns(filled: Path, many: list[int]) -> None:
+def test_a_sound_store_is_found_sound_with_as_many_sessions_and_turns(place: Path, many: list[int]) -> None:
     for read_only in (True, False):
-        with trails.open(filled, read_only=read_only) as store:
+        with trails.open(place, read_only=read_only) as store:
             by_others = store.verify()
-        with trails.open(filled, read_only=read_only) as store, pytest.MonkeyPatch.context() as patch:
+        with trails.open(place, read_only=read_only) as store, pytest.MonkeyPatch.context() as patch:
             patch.setattr(beside, "MANY", 1 << 60)
             alone = store.verify()
         assert by_others == alone
@@ -64,18 +65,18 @@ def test_a_sound_store_is_found_sound_with_as_many_sessions_and_turns(filled: Pa
     assert len(many) == 2
 
 
-def test_an_altered_turn_is_named(filled: Path, many: list[int]) -> None:
-    with trails.open(filled) as store:
+def test_an_altered_turn_is_named(place: Path, many: list[int]) -> None:
+    with trails.open(place) as store:
         turn = store.load("plan").turns[4]
-    altered(filled, turn.digest)
-    with trails.open(filled, read_only=True) as store:
+    altered(place, turn.digest)
+    with trails.open(place, read_only=True) as store:
         found = store.verify().findings
     assert ("digest-mismatch", turn.session_id, turn.index) in {(f.code, f.session_id, f.index) for f in found}
     assert many
 
 
-def test_an_owner_finds_what_was_altered_in_its_open_engine(place: Path, many: list[int]) -> None:
-    with trails.open(place, create=True, durability="process") as store:
+def test_an_owner_finds_what_was_altered_in_its_open_engine(tmp_path: Path, many: list[int]) -> None:
+    with trails.open(tmp_path / "plan.trails", create=True, durability="process") as store:
         session = store.create(id="plan")
         session.append("user", "hi")
         session.persist()
@@ -89,10 +90,11 @@ def test_an_owner_finds_what_was_altered_in_its_open_engine(place: Path, many: l
     assert many
 
 
+@pytest.mark.slow
 def test_where_a_process_ends_at_once_this_one_does_its_work(
-    filled: Path, many: list[int], monkeypatch: pytest.MonkeyPatch
+    place: Path, many: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with trails.open(filled, read_only=True) as store:
+    with trails.open(place, read_only=True) as store:
         whole = store.verify()
         monkeypatch.setattr(workers, "_START", "raise SystemExit(3)")
         assert store.verify() == whole
@@ -101,16 +103,17 @@ def test_where_a_process_ends_at_once_this_one_does_its_work(
     assert len(many) == 3
 
 
-def test_progress_is_told_by_turns_to_the_last_one(filled: Path, many: list[int]) -> None:
+def test_progress_is_told_by_turns_to_the_last_one(place: Path, many: list[int]) -> None:
     told: list[tuple[int, int, str]] = []
-    with trails.open(filled, read_only=True) as store:
+    with trails.open(place, read_only=True) as store:
         report = store.verify(progress=lambda *each: told.append(each))
     assert told[-1][0] == report.turns
     assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
     assert len(told) == many[0]
 
 
-def test_the_main_module_of_whoever_verifies_is_not_run_again(filled: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_main_module_of_whoever_verifies_is_not_run_again(place: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import sys, trails\n"
@@ -121,17 +124,17 @@ def test_the_main_module_of_whoever_verifies_is_not_run_again(filled: Path, tmp_
         "print(trails.open(sys.argv[1], read_only=True).verify().ok)\n"
     )
 
-    done = subprocess.run([sys.executable, script, filled], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, script, place], check=False, capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["run", "True"], done.stderr
 
 
-def test_nothing_is_left_running_or_lying_about(filled: Path, many: list[int]) -> None:
-    before = sorted(path.relative_to(filled) for path in filled.rglob("*") if path.is_file())
+def test_nothing_is_left_running_or_lying_about(place: Path, many: list[int]) -> None:
+    before = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
     others = children()  # servers that other tests go on with
-    with trails.open(filled, read_only=True) as store:
+    with trails.open(place, read_only=True) as store:
         store.verify()
         assert set(children()) <= set(others)
-    assert sorted(path.relative_to(filled) for path in filled.rglob("*") if path.is_file()) == before
+    assert sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file()) == before
 
 
 def children() -> list[str]:
@@ -143,9 +146,9 @@ def children() -> list[str]:
 
 
 def test_plain_turns_are_left_to_threads_until_there_are_far_more_of_them(
-    place: Path, many: list[int], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, many: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with trails.open(place, create=True, durability="process") as store:
+    with trails.open(tmp_path / "plan.trails", create=True, durability="process") as store:
         session = store.create(id="plan")
         for number in range(100):
             session.append("user", f"{number}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,8 +25,13 @@ from trails.store.postgres.store import open_store
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
-    place = tmp_path / "source.trails"
+def source(filled_once: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(filled_once, tmp_path / filled_once.name))
+
+
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("filled") / "source.trails"
     with trails.open(place, create=True, durability="process") as store:
         everything(store)
     return place
@@ -67,7 +73,14 @@ def test_a_copy_to_postgresql_that_was_cut_short_is_no_store_and_goes_on(
     assert held(url) == held(source)
 
 
-@pytest.mark.parametrize("at", ["_reconcile", "_lines_of", "_verified"])
+@pytest.mark.parametrize(
+    "at",
+    [
+        pytest.param("_reconcile", marks=pytest.mark.slow),
+        pytest.param("_lines_of", marks=pytest.mark.slow),
+        "_verified",
+    ],
+)
 def test_of_two_copies_into_one_store_one_ends_and_the_other_is_whole(
     source: Path, url: str, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
