@@ -238,12 +238,14 @@ class Spans:
 
     def _conversation(self, span: TraceSpan) -> str:
         """Return the id of the conversation that a span belongs to: named by it or above it, or all its trace has."""
+        in_trace = self._traces.get(span.trace, set())
+        if len(in_trace) < 2:  # without looking at what is above, which may be thousands of spans
+            return next(iter(in_trace), span.trace)
         key = (span.trace, span.id)
         for each in (key, *self._line_up(key)):
             if (found := self._spans[each].text("gen_ai.conversation.id")) is not None:
                 return found
-        in_trace = self._traces.get(span.trace, set())
-        return next(iter(in_trace)) if len(in_trace) == 1 else span.trace
+        return span.trace
 
     def _agent(self, key: _Key) -> str | None:
         """Return the name of the agent that a span is of: its own attribute, or that of the nearest span above."""
