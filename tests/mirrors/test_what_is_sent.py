@@ -57,18 +57,38 @@ def test_what_is_forgotten_is_what_one_graph_says_of_one_subject_by_one_predicat
     assert (at(server), at(server, ox.DefaultGraph())) == (["2", "3"], ["4"])
     server.update(updates.request([updates.forget(GRAPH, SUBJECT), updates.forget(None, SUBJECT)]))
     assert (at(server), at(server, ox.DefaultGraph())) == (["3"], [])
-    server.update(updates.request([updates.drop(GRAPH), updates.drop(GRAPH)]))
+    server.update(updates.request([updates.empty(GRAPH, ""), updates.empty(GRAPH, "")]))
     assert len(server) == 0
 
 
 def test_no_request_adds_more_than_it_may() -> None:
     lines = [f"<urn:s> <urn:p> {number} ." for number in range(7)]
-    made = list(updates.inserts(GRAPH, lines, 3))
+    made = list(updates.inserts(GRAPH, lines, 3, ""))
     assert [count for _, count in made] == [3, 3, 1]
     server = ox.Store()
     for text, _ in made:
         server.update(text)
     assert at(server) == ["0", "1", "2", "3", "4", "5", "6"]
+
+
+@pytest.mark.parametrize("feeds", [True, False])
+def test_an_update_does_nothing_without_the_statement_that_it_is_held_by(*, feeds: bool) -> None:
+    server, me = ox.Store(), ox.Literal("me")
+    held = updates.held_by(SUBJECT, SUBJECT, SAYS, me)
+    if feeds:
+        server.add(ox.Quad(SUBJECT, SAYS, me, SUBJECT))
+    server.add(ox.Quad(SUBJECT, SAYS, ox.Literal("there"), GRAPH))
+    (added, _), *_ = updates.inserts(GRAPH, ["<urn:s> <urn:p> 1 ."], 3, held)
+    for update, there in (
+        (added, ["1", "there"]),
+        (updates.insert(GRAPH, SUBJECT, SAYS, ox.Literal("2"), held), ["1", "2", "there"]),
+        (updates.forget(GRAPH, SUBJECT, SAYS, held), []),
+    ):
+        server.update(update)
+        assert at(server) == (there if feeds else ["there"])
+    server.add(ox.Quad(SUBJECT, SAYS, ox.Literal("there"), GRAPH))
+    server.update(updates.empty(GRAPH, held))
+    assert at(server) == ([] if feeds else ["there"])
 
 
 def test_only_one_module_of_mirrors_writes_sparql() -> None:
@@ -88,7 +108,7 @@ def test_a_text_that_is_read_in_bulk_reaches_a_server_as_it_is(text: str) -> Non
     for kind in ("oxigraph", "virtuoso"):
         if kind == "oxigraph" or "\0" not in text:
             server = ox.Store()
-            for update, _ in updates.inserts(GRAPH, written(rows, SERVERS[kind]), 10):
+            for update, _ in updates.inserts(GRAPH, written(rows, SERVERS[kind]), 10, ""):
                 server.update(update)
             assert at(server) == [text]
 

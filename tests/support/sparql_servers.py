@@ -127,7 +127,8 @@ class StandIn(ThreadingHTTPServer):
     With `rows` it gives at most so many of a query, and says so as Virtuoso does; with `sorts` it refuses, as that does, to
     give rows in order beyond so many; with `login` ("name:password") it wants to
     be told that; while `cut` is set its answers end halfway. After `fail_after` updates all others end without an answer:
-    before they are carried out or, where `lose_answers` is set, after it.
+    before they are carried out or, where `lose_answers` is set, after it. Those that are not carried out are `late`, and
+    may be later.
     """
 
     def __init__(
@@ -137,6 +138,7 @@ class StandIn(ThreadingHTTPServer):
         self.name, self.rows, self.sorts, self.login = name, rows, sorts, login
         self.store = ox.Store()
         self.updates: list[str] = []
+        self.late: list[str] = []
         self.cut = self.lose_answers = False
         self.fail_after: int | None = None
         self.lock = threading.Lock()
@@ -179,6 +181,8 @@ class _Handler(BaseHTTPRequestHandler):
             if not failing or server.lose_answers:
                 server.updates.append(text)
                 server.store.update(text)
+            else:
+                server.late.append(text)
         if failing:
             self.close_connection = True
         else:

@@ -3,6 +3,9 @@
 The mirror keeps, in a graph of its own, how many lines of the store's log it has, for each other graph what was written of
 it, and for each subject of the catalogue a digest. What is noted is noted after it was written, so whatever is cut short
 is written again. A graph whose session only grew gets its new turns; any other that changed is written anew as a whole.
+
+Whoever feeds the mirror has a name of its own there, and each update does nothing once another's name stands there: one that
+arrives late, of a process that was killed or did not wait for its answer, brings back nothing that was taken out meanwhile.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import secrets
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
@@ -67,7 +70,6 @@ class _State:
 
     position: int = 0
     link: str = ""
-    writer: str = ""
     catalogue: str = ""
     written: dict[str, str] = field(default_factory=dict)
     """By graph, the digest with which it was written as a whole; "" where more was added since."""
@@ -111,7 +113,9 @@ class Mirror:
         """
         endpoint = Endpoint(url, server=server, update=update_url, timeout=timeout)
         self._store, self._to = store, endpoint
-        self._writer = secrets.token_hex(8)
+        self._writer = self._held = ""
+        self._names: set[str] = set()
+        """Those that this process has had in the mirror; the last one is `_writer`."""
         wanted = catalogue or ("default" if endpoint.server.has_default_graph else "named")
         if wanted == "default" and not endpoint.server.has_default_graph:
             raise InvalidInput(f"{endpoint.location} has no default graph of its own; its catalogue is a named graph")
@@ -126,15 +130,19 @@ class Mirror:
         self._has: object = None
         """What the store said of where it was when the mirror got all of it; None where it may lack something."""
         self._pending_triples = self._pending_size = self._triples = self._references = 0
-        self._state = self._read_state()
-        if anew:
-            self._take_out(wanted)
-        if self._state.catalogue not in ("", wanted):
-            raise InvalidInput(
-                f"{endpoint.location} has the catalogue as its {self._state.catalogue} graph; say so, or begin it anew"
-            )
-        self._check_history(store.store.log.lines())
+        self._state = self._read_head()
+        was = self._state.catalogue
+        if not anew:
+            if was not in ("", wanted):
+                raise InvalidInput(
+                    f"{endpoint.location} has the catalogue as its {was} graph; say so, or begin it anew"
+                )
+            self._check_history(store.store.log.lines())
         self._note_writer(wanted)
+        self._state = self._read_state()  # not before: until then, what another process sent may still arrive
+        if anew:
+            self._take_out(is_named=was == "named")
+            self._note_writer(wanted)
 
     def __repr__(self) -> str:
         return f"<Mirror of {self._store.store.location} at {self.location}>"
@@ -176,6 +184,11 @@ class Mirror:
 
     # --- what the mirror says of itself
 
+    def _read_head(self) -> _State:
+        """Return how far the mirror is, and how it has the catalogue, without what it notes of each graph."""
+        position, link, catalogue = (noted(self._to, each)[-1:] for each in (_POSITION, _LINK, HAS_CATALOGUE))
+        return _State(_number(position[0]) if position else 0, "".join(link), "".join(catalogue))
+
     def _read_state(self) -> _State:
         state = _State()
         for row in pages(self._to, "mirror_triples", graph=STATE):
@@ -185,8 +198,6 @@ class Mirror:
                     state.position = _number(value)
                 case _ if what == _LINK:
                     state.link = value
-                case _ if what == _WRITER:
-                    state.writer = value
                 case _ if what == HAS_CATALOGUE:
                     state.catalogue = value
                 case _ if what == _WRITTEN:
@@ -211,38 +222,52 @@ class Mirror:
                 "Nothing was sent; begin it anew to replace it"
             )
 
-    def _note_writer(self, wanted: str) -> None:
+    def _note_writer(self, catalogue: str) -> None:
+        """Have this process feed the mirror, under a new name: what anybody sent before does nothing from then on."""
+        name = ox.Literal(secrets.token_hex(8))
+        self._names.add(name.value)
         made = [
             updates.forget(STATE, STATE, _WRITER),
-            updates.insert(STATE, STATE, _WRITER, ox.Literal(self._writer)),
-            updates.insert(STATE, STATE, HAS_CATALOGUE, ox.Literal(wanted)),
+            updates.insert(STATE, STATE, _WRITER, name),
+            updates.insert(STATE, STATE, HAS_CATALOGUE, ox.Literal(catalogue)),
         ]
         self._to.update(updates.request(made))
-        self._state.writer, self._state.catalogue = self._writer, wanted
+        self._writer, self._held = name.value, updates.held_by(STATE, STATE, _WRITER, name)
+        self._state.catalogue = catalogue
         self._is_checked = True
 
-    def _check_writer(self) -> None:
-        if noted(self._to, _WRITER) != [self._writer]:
-            raise Displaced(f"another process feeds {self._to.location} now; this one has stopped")
+    def _check_writer(self, names: Collection[str] | None = None) -> None:
+        found = noted(self._to, _WRITER)
+        if len(found) != 1 or found[0] not in ((self._writer,) if names is None else names):
+            raise self._displaced()
         self._is_checked = True
 
-    def _take_out(self, wanted: str) -> None:
+    def _displaced(self) -> Displaced:
+        return Displaced(f"another process feeds {self._to.location} now; this one has stopped")
+
+    def _begin_again(self) -> None:
+        """Ask the mirror what it has after a round that was cut short; what is still on its way of that does nothing any more."""
+        self._check_writer(self._names)
+        self._note_writer(self._state.catalogue)
+        self._state = self._read_state()
+
+    def _take_out(self, *, is_named: bool) -> None:
         """Take out all that is Trails' by its name, also what a mirror that was altered does not note."""
         graphs, subjects = dict.fromkeys(self._state.written), dict.fromkeys(self._state.said)
         graphs |= _ours(row["graph"] for row in pages(self._to, "mirror_graphs"))
-        was = self._state.catalogue
-        self._note_writer(wanted)  # who feeds it until now stops
-        if is_default := was != "named" and self._to.server.has_default_graph:
+        if is_default := not is_named and self._to.server.has_default_graph:
             subjects |= _ours(row["subject"] for row in pages(self._to, "mirror_subjects"))
         self._note(STATE, _POSITION, str(_UNKNOWN))  # cut short, it is no mirror of the graphs that are left
         for graph in graphs:
             if graph != STATE.value:
-                self._send(updates.drop(ox.NamedNode(graph)), 0)
+                self._send(updates.empty(ox.NamedNode(graph), self._held), 0)
         for subject in subjects if is_default else ():  # the named graph of a catalogue went with the others
-            self._send(updates.forget(None, ox.NamedNode(subject)), 1)
-        self._send(updates.drop(STATE), 0)
+            self._send(updates.forget(None, ox.NamedNode(subject), held=self._held), 1)
+        self._send(updates.empty(STATE, self._held), 0)
         self._flush()
         self._wait()
+        if noted(self._to, _WRITER):
+            raise self._displaced()
         self._state = _State()
 
     # --- sending
@@ -273,16 +298,16 @@ class Mirror:
             sending.result()
 
     def _add(self, graph: ox.NamedNode | None, lines: Sequence[str]) -> None:
-        for update, count in updates.inserts(graph, lines, self._to.server.triples):
+        for update, count in updates.inserts(graph, lines, self._to.server.triples, self._held):
             self._send(update, count)
             self._triples += count
         self._references += sum(line.endswith(_REFERRING) for line in lines)
 
     def _note(self, subject: ox.NamedNode, predicate: ox.NamedNode, value: str | None) -> None:
         """Note something of the mirror in place of what was noted; nothing for None."""
-        self._send(updates.forget(STATE, subject, predicate), 1)
+        self._send(updates.forget(STATE, subject, predicate, self._held), 1)
         if value is not None:
-            self._send(updates.insert(STATE, subject, predicate, ox.Literal(value)), 1)
+            self._send(updates.insert(STATE, subject, predicate, ox.Literal(value), self._held), 1)
 
     # --- one round
 
@@ -292,11 +317,12 @@ class Mirror:
         Raises `MirrorFailed` where the server fails or another process feeds the mirror: what was sent until then stays, and
         another call goes on from there. Raises `InvalidInput` where the store was put back to an earlier state meanwhile.
         """
-        if self._is_unsure:
-            self._state = self._read_state()
-        self._is_unsure = True
+        was_cut, self._is_unsure = self._is_unsure, True
         has, self._has = self._has, None
-        self._check_writer()
+        if was_cut:
+            self._begin_again()
+        else:
+            self._check_writer()
         now = self._moment()  # before anything is read: what comes meanwhile may be missing
         done = self._round(progress) if has != now else Mirrored(self._state.position, 0, 0, 0, 0)
         self._is_unsure, self._has = False, now
@@ -322,7 +348,7 @@ class Mirror:
         gone = [each for each in self._state.written if each not in set(graphs)]
         for graph in gone:
             node = ox.NamedNode(graph)
-            self._send(updates.drop(node), 0)
+            self._send(updates.empty(node, self._held), 0)
             self._note(node, _WRITTEN, None)
             self._note(node, _NEXT, None)
             del self._state.written[graph]
@@ -351,7 +377,7 @@ class Mirror:
         if self._state.written.get(graph) == mark:
             return
         self._note(node, _WRITTEN, None)
-        self._send(updates.drop(node), 0)
+        self._send(updates.empty(node, self._held), 0)
         self._add(node, lines)
         self._note(node, _WRITTEN, mark)
         if iris.is_session(graph):
@@ -383,7 +409,7 @@ class Mirror:
         said = self._state.said
         for subject in [each for each in said if each not in by_subject]:
             node = ox.NamedNode(subject)
-            self._send(updates.forget(self._catalogue, node), 1)
+            self._send(updates.forget(self._catalogue, node, held=self._held), 1)
             self._note(node, _SAID, None)
             del said[subject]
         for subject, quads in by_subject.items():
@@ -392,7 +418,7 @@ class Mirror:
             if said.get(subject) == mark:
                 continue
             node = ox.NamedNode(subject)
-            self._send(updates.forget(self._catalogue, node), 1)
+            self._send(updates.forget(self._catalogue, node, held=self._held), 1)
             self._add(self._catalogue, lines)
             self._note(node, _SAID, mark)
             said[subject] = mark
@@ -406,6 +432,8 @@ class Mirror:
             self._state.position, self._state.link = len(lines), link
         self._flush()
         self._wait()
+        if not self._is_checked:
+            self._check_writer()  # else what was sent last did nothing
 
 
 def _number(noted: str) -> int:
