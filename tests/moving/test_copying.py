@@ -138,6 +138,53 @@ def test_a_dump_that_is_cut_short_or_altered_is_refused(source: Path, tmp_path: 
     assert not (tmp_path / "other.trails").exists()
 
 
+@pytest.mark.parametrize("name", ["all.nq", "all.nq.gz"])
+def test_an_empty_file_is_no_dump(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(gzip.compress(b"") if name.endswith("gz") else b"")
+    with pytest.raises(InvalidInput, match="holds nothing: it was cut short"):
+        copy(file, tmp_path / "other.trails")
+    assert not (tmp_path / "other.trails").exists()
+
+
+def test_an_empty_store_goes_into_a_dump_and_back(tmp_path: Path) -> None:
+    trails.open(tmp_path / "empty.trails", create=True).close()
+    copy(tmp_path / "empty.trails", tmp_path / "all.nq")
+    copy(tmp_path / "all.nq", tmp_path / "there.trails")
+    assert held(tmp_path / "there.trails") == held(tmp_path / "empty.trails")
+
+
+def test_a_dump_whose_log_was_altered_is_said_to_be_before_anything_is_written(source: Path, tmp_path: Path) -> None:
+    file = tmp_path / "all.nq"
+    copy(source, file)
+    lines = file.read_bytes().splitlines(keepends=True)
+    first = next(number for number, line in enumerate(lines) if line.startswith(b"# turns "))
+    other = lines[first].replace(b"session:plan 20 ", b"session:plan 21 ")
+    assert other != lines[first]
+    for altered in (
+        [*lines[:first], other, *lines[first + 1 :]],
+        [*lines[:first], lines[first + 1], lines[first], *lines[first + 2 :]],
+        [*lines[:-2], lines[-1]],
+    ):
+        file.write_bytes(b"".join(altered))
+        with pytest.raises(InvalidInput, match=r"all\.nq (is cut short or )?was altered"):
+            copy(file, tmp_path / "other.trails")
+    assert not (tmp_path / "other.trails").exists()
+
+
+@pytest.mark.parametrize("name", ["there.trails", "there.nq"])
+def test_a_copy_that_was_finished_before_its_source_went_on_is_named_as_that(
+    source: Path, tmp_path: Path, name: str
+) -> None:
+    there = tmp_path / name
+    copy(source, there)
+    lines = len(held(source)[1])
+    with trails.open(source) as store, store.session("plan") as plan:
+        plan.append("user", "just now")
+    with pytest.raises(InvalidInput, match=f"as that was earlier, with {lines} of now {lines + 1} lines .* remove it"):
+        copy(source, there)
+
+
 def test_a_store_is_not_copied_into_itself(source: Path, tmp_path: Path) -> None:
     before = held(source)
     (tmp_path / "link").symlink_to(source)

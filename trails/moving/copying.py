@@ -165,7 +165,9 @@ def _opened(location: str, beside: Path, progress: Progress | None) -> Iterator[
     with scratch(beside) as folder:
         if _is_dump(location):
             with contextlib.closing(dumping.SortedLines(Path(location), folder, 0, progress)) as lines:
-                yield _from_dump(Path(location), lines)
+                found = _from_dump(Path(location), lines)
+                _refuse_altered(found)
+                yield found
             return
         with open_to_read(location) as view:
             store = view.store
@@ -176,35 +178,71 @@ def _opened(location: str, beside: Path, progress: Progress | None) -> Iterator[
                 yield _Source(store.location, lines, store.log.lines())
 
 
+class _Told:
+    """What a dump tells of itself in comments, as far as it was read."""
+
+    def __init__(self) -> None:
+        self.log: list[str] | None = None
+        self._length = b""
+        self._end: list[bytes] | None = None
+        self._begins = False
+
+    def take(self, line: bytes) -> None:
+        """Take a comment, the dump's next one."""
+        if line == _BEGIN:
+            self._begins = True
+        elif line.startswith(_END):
+            self._end = line.removeprefix(_END).split()
+        elif line.startswith(_LOG):
+            self.log, self._length = [], line.removeprefix(_LOG).strip()
+        elif self.log is not None:
+            self.log.append(line[2:].rstrip(b"\n").decode())
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it tells nothing, as a dump of `trails store dump` does."""
+        return not self._begins and self._end is None and self.log is None
+
+    def fits(self, found: _Source) -> bool:
+        """Tell whether quads, and as many lines of the log, are what the end tells of."""
+        said = [b"%d" % found.quads, found.sha256.encode()]
+        return self._end == said and self._length == b"%d" % len(self.log or ())
+
+
 def _from_dump(file: Path, lines: dumping.SortedLines) -> _Source:
-    log: list[str] | None = None
-    said: list[bytes] | None = None
-    has_end = False
+    told = _Told()
     try:
         with in_words(file, "read"), file.open("rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
             opened = gzip.GzipFile(fileobj=raw, mode="rb") if packed else raw
             for line in cast(IO[bytes], opened):
-                if line == _BEGIN:
-                    has_end = True
-                elif line.startswith(_END):
-                    said = line.removeprefix(_END).split()
-                elif line.startswith(_LOG):
-                    log = []
-                elif line.startswith(b"#"):
-                    if log is not None:
-                        log.append(line[2:].rstrip(b"\n").decode())
+                if line.startswith(b"#"):
+                    told.take(line)
                 elif line.strip():
                     lines.write(line if line.endswith(b"\n") else line + b"\n")
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as error:
         raise InvalidInput(f"{file} is no whole dump: {error}; nothing was copied") from error
-    found = _Source(str(file), lines, log)
-    if (has_end or said is not None or log is not None) and said != [b"%d" % found.quads, found.sha256.encode()]:
+    found = _Source(str(file), lines, told.log)
+    if not told.is_silent and not told.fits(found):
         raise InvalidInput(
             f"{file} is cut short or was altered: it does not hold what its end says; nothing was copied"
         )
+    if told.is_silent and not found.quads:
+        raise InvalidInput(
+            f"{file} holds nothing: it was cut short, or is a dump of an empty store; nothing was copied. An empty store is "
+            "made with `trails init`"
+        )
     return found
+
+
+def _refuse_altered(dump: _Source) -> None:
+    """Raise `InvalidInput` for a dump whose log was altered: its end says nothing of that."""
+    for number, wrong in leaves.check_links(dump.log or ()):
+        raise InvalidInput(
+            f"{dump.location} was altered, or is of a store whose log was: of line {number} of the log in it, {wrong}. Nothing "
+            "was copied; take another dump, or a backup"
+        )
 
 
 # --- to a dump
@@ -212,16 +250,17 @@ def _from_dump(file: Path, lines: dumping.SortedLines) -> _Source:
 
 def _to_dump(source: _Source, file: Path, progress: Progress | None) -> Copied:
     if file.exists():
-        if file.is_file() and _holds(file, source):
+        found = _held(file) if file.is_file() else None
+        if found == _holding(source):
             return _copied(source, str(file), written=False)
-        raise InvalidInput(f"{file} is there already, and holds something else; name another file")
+        raise _is_taken(str(file), None if found is None else found[1], source)
     with scratch(file) as folder:
         part = folder / file.name
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
             _write_dump(source, out, progress, packed=file.suffix == ".gz")
             out.flush()
             os.fsync(out.fileno())
-        if not _holds(part, source):
+        if _held(part) != _holding(source):
             raise IntegrityError(
                 f"{file} was written and does not hold what was read from {source.location}; copy it again"
             )
@@ -249,14 +288,32 @@ def _write_dump(source: _Source, out: IO[bytes], progress: Progress | None, *, p
         to.write(_END + b"%d %s\n" % (source.quads, source.sha256.encode()))
 
 
-def _holds(file: Path, source: _Source) -> bool:
-    """Tell whether a dump, read back, holds a source's quads and log."""
+_Holding = tuple[str, list[str] | None]
+"""The digest over quads, and the log."""
+
+
+def _holding(source: _Source) -> _Holding:
+    return source.sha256, source.log
+
+
+def _held(file: Path) -> _Holding | None:
+    """Return what a dump holds, read back; None for what is no whole dump."""
     with scratch(file) as folder, contextlib.closing(dumping.SortedLines(file, folder, 0, None)) as lines:
         try:
-            found = _from_dump(file, lines)
+            return _holding(_from_dump(file, lines))
         except InvalidInput:
-            return False
-        return (found.sha256, found.log) == (source.sha256, source.log)
+            return None
+
+
+def _is_taken(place: str, log: list[str] | None, source: _Source) -> InvalidInput:
+    """Return the error for a place of a copy where something else is, with the log of that where it has one."""
+    now = source.log or []
+    if log and len(log) < len(now) and now[: len(log)] == log:
+        return InvalidInput(
+            f"{place} is a whole copy of {source.location} as that was earlier, with {len(log)} of now {len(now)} lines of its "
+            "log; remove it and copy again, or name another place"
+        )
+    return InvalidInput(f"{place} is there already, and no copy of {source.location}; name a place where nothing is")
 
 
 # --- to a store
@@ -318,15 +375,12 @@ def _begun(location: str, place: Path) -> EmbeddedStore:
 
 def _is_there(source: _Source, target: EmbeddedStore, beside: Path) -> Copied:
     """Return that a copy is there already; raise `InvalidInput` where what is there is something else."""
-    if source.log is not None and target.log.lines() != source.log:
-        raise InvalidInput(
-            f"{target.location} is a store already, and no copy of {source.location}; name a place where nothing is"
-        )
+    log = target.log.lines()
+    if source.log is not None and log != source.log:
+        raise _is_taken(target.location, log, source)
     with _lines_of(target, beside) as lines:
         if _digest(lines()) != (source.quads, source.sha256):
-            raise InvalidInput(
-                f"{target.location} is a store already, and no copy of {source.location}; name a place where nothing is"
-            )
+            raise _is_taken(target.location, None, source)
     return _copied(source, target.location, written=False).model_copy(update={"report": _verified(target, None)})
 
 
