@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -526,3 +527,23 @@ def test_a_file_that_is_cut_or_garbled_anywhere_raises_nothing(cut: int, byte: i
     with trails.open(":memory:") as store:
         merge(store, otlp.parse([("x", bytes(data[: cut % len(data)] if cut % 3 else data))]))
         assert store.verify().ok
+
+
+def test_a_file_of_many_spans_is_read_in_a_few_times_its_size() -> None:
+    said = [text("user" if turn % 2 == 0 else "assistant", f"{turn} " + "word " * 200) for turn in range(8)]
+    lines = [
+        json.dumps(
+            span(f"s{trace}-{turn}", turn, said[:turn], [said[turn]], conversation=f"C{trace}", trace=f"t{trace}")
+        )
+        for trace in range(20)
+        for turn in range(1, 8, 2)
+    ]
+    data = "\n".join(lines).encode()
+    tracemalloc.start()
+    try:
+        found = otlp.parse([("spans.jsonl", data)])
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [len(session.paths[0]) for session in found.sessions] == [8] * 20
+    assert most < 3.2 * len(data)

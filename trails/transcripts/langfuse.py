@@ -91,11 +91,7 @@ def parse(files: Sequence[tuple[str, bytes]]) -> Transcript:
     """Return what files of traces (name and bytes of each) say together; nothing that they hold raises."""
     reading = _Traces(many=len(files) > 1)
     for name, data in files:
-        values, problems = jsonl.read_values(data)
-        for each in problems:
-            reading.spans.refuse(name, each.line, each.reason, each.text)
-        for line, value in values:
-            reading.add(name, line, value)
+        reading.read(name, data)
     return reading.transcript()
 
 
@@ -108,6 +104,14 @@ class _Traces:
         self._rows: dict[tuple[str, str], tuple[str, int, dict[str, Any]]] = {}
         self._scores: dict[str, dict[str, Any]] = {}
         self._odd: Counter[str] = Counter()
+
+    def read(self, name: str, data: bytes) -> None:
+        """Take all objects of a file."""
+        values, problems = jsonl.read_values(data)
+        for each in problems:
+            self.spans.refuse(name, each.line, each.reason, each.text)
+        for line, value in values:
+            self.add(name, line, value)
 
     def add(self, name: str, line: int, value: _Json) -> None:
         """Take one object of a file: a download, or a row."""
@@ -160,6 +164,8 @@ class _Traces:
             span = self._span(line, row)
             calls.see(span, row)
             self.spans.take(name, span, f"observation/{row['type'].upper()[:50]}")
+            for told in ("input", "output"):  # the span has them now: a file may have many, each with the whole history
+                row.pop(told, None)
         self._odd = Counter({what: count for what, count in self._odd.items() if count})
         self.spans.reading.notes += [f"{count} {what}" for what, count in self._odd.items()]
         found = self.spans.transcript()

@@ -150,7 +150,7 @@ class Spans:
                 self._noted["span(s) of agents repeat what the spans below them say, and made no turn"] += 1
             else:
                 home = self._home(key, homes[key], conversations)
-                home.place(span, self._said[key], self._agent(key), self._refuser(key))
+                home.place(span, self._said.pop(key), self._agent(key), self._refuser(key))
         for key in sorted(tools, key=lambda key: self._spans[key].order):
             self._run(key, homes[key], conversations)
         self.reading.notes += [f"{count} {what}" for what, count in self._noted.items()]
@@ -197,6 +197,9 @@ class Spans:
         if (conversation := span.text("gen_ai.conversation.id")) is not None:
             self._traces.setdefault(span.trace, set()).add(conversation)
         said = messages_of(span)
+        span.raw = {}  # what is read is let go: a file may have many spans, each with the whole history
+        for told in (INPUT, OUTPUT):
+            span.attributes.pop(told, None)
         for reason, record in said.faults:
             self.refuse(name, span.line, f"span {span.id} {reason}", record)
         if said.given or said.answers:
