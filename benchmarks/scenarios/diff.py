@@ -1,4 +1,4 @@
-"""Diffing two branches that share a long prefix, and the same with ten times the prefix."""
+"""Diffing two branches that share a long prefix, the same with ten times the prefix, and branches that differ in much."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import trails
-from benchmarks.data import add, filled, messages
+from benchmarks.data import KINDS, TEXT_BYTES, add, filled, messages
 from benchmarks.harness import Contestant, Result, Setting, Target, medians, timed
 from trails import Diff, Repository
 from trails.diff import diff
@@ -33,6 +33,7 @@ def run(setting: Setting) -> list[Result]:
         contestants += [Contestant(name + _LONG, _work(other, name, 10 * shared)) for name in longer]
         seconds = medians(contestants, setting.size.rounds * 3)
     return [
+        *(_of_tails(setting, kind) for kind in KINDS),
         Result(
             name="diff",
             title=f"diff of two branches that share {shared:,} turns and differ in {_OWN} each",
@@ -49,6 +50,56 @@ def run(setting: Setting) -> list[Result]:
             ],
         )
     ]
+
+
+def _of_tails(setting: Setting, kind: str) -> Result:
+    """Measure branches that differ in few turns, in half as many as they share and in twice as many, and loading those."""
+    shared = setting.size.turns
+    tails = (_OWN, shared // 2, 2 * shared)
+    with trails.open(setting.folder / kind, create=True, durability="process") as store:
+        texts = KINDS[kind](shared + 2 * max(tails), setting.seed, TEXT_BYTES)
+        plan = filled(store, "plan", texts[:shared])
+        for count in tails:
+            for name, start in (("a", shared), ("b", shared + max(tails))):
+                add(plan.fork(at=shared, id=f"{name}{count}"), texts[start : start + count])
+        store.store.flush()
+        contestants = [Contestant(f"diff, {count:,} each", _diffed(store, count)) for count in tails]
+        contestants += [Contestant(f"loading these, {count:,} each", _touched(store, count, shared)) for count in tails]
+        seconds = medians(contestants, setting.size.rounds)
+    few, many = (seconds[f"diff, {count:,} each"] / count for count in tails[1:])
+    return Result(
+        name=f"diff tails {kind}",
+        title=f"diff of two branches that share {shared:,} {kind} turns and differ in many, beside loading those",
+        baseline=f"loading these, {_OWN} each",
+        medians=seconds,
+        targets=[
+            *(
+                Target(
+                    f"diff of {count:,} each, against loading them",
+                    seconds[f"diff, {count:,} each"] / seconds[f"loading these, {count:,} each"],
+                    1.2,
+                    "x",
+                )
+                for count in tails
+            ),
+            Target(f"a turn of {tails[2]:,}, against one of {tails[1]:,}", many / few, 1.2, "x"),
+        ],
+    )
+
+
+def _diffed(store: Repository, count: int) -> Callable[[], float]:
+    def work() -> None:
+        assert len(store.diff(f"a{count}", f"b{count}").entries) == count
+
+    return lambda: timed(work)
+
+
+def _touched(store: Repository, count: int, shared: int) -> Callable[[], float]:
+    def work() -> None:
+        for name in ("a", "b"):
+            assert len(list(store.load(f"{name}{count}").turns[shared:])) == count
+
+    return lambda: timed(work)
 
 
 def _branches(folder: Path, shared: int, seed: int) -> Repository:

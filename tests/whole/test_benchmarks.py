@@ -42,7 +42,7 @@ RESULTS_OF = {
     "scale": [f"scale {what}" for what in SCALE],
     "event-loop": ["event-loop"],
     "startup": ["startup"],
-    "diff": ["diff"],
+    "diff": ["diff tails plain", "diff tails agent-like", "diff"],
     "tree": ["tree"],
     "ledger": ["ledger"],
     "rerun": ["rerun"],
