@@ -147,7 +147,7 @@ def test_every_query_on_branches_has_a_hand_counted_answer() -> None:
 def drawn(request: pytest.FixtureRequest) -> Iterator[list[PlainQuads]]:
     with contextlib.ExitStack() as open_stores:
         found = []
-        for seed in range(seeds(request.config)):
+        for seed in seeds(request.config):
             store = open_stores.enter_context(trails.open(":memory:"))
             made = BusyAgents(store, seed)
             _move(store, made)

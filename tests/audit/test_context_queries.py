@@ -232,7 +232,7 @@ class ShownContexts(BusyAgents):
 def drawn(request: pytest.FixtureRequest) -> Iterator[list[PlainQuads]]:
     with contextlib.ExitStack() as open_stores:
         found = []
-        for seed in range(seeds(request.config)):
+        for seed in seeds(request.config):
             store = open_stores.enter_context(trails.open(":memory:"))
             ShownContexts(store, seed)
             found.append(PlainQuads(store))

@@ -276,7 +276,7 @@ class Tampered:
 def tampered(request: pytest.FixtureRequest) -> Iterator[list[PlainQuads]]:
     with contextlib.ExitStack() as open_stores:
         found = []
-        for seed in range(seeds(request.config)):
+        for seed in seeds(request.config):
             store = open_stores.enter_context(trails.open(":memory:"))
             Tampered(store, seed)
             found.append(PlainQuads(store))
@@ -287,7 +287,7 @@ def tampered(request: pytest.FixtureRequest) -> Iterator[list[PlainQuads]]:
 def whole(request: pytest.FixtureRequest) -> Iterator[list[PlainQuads]]:
     with contextlib.ExitStack() as open_stores:
         found = []
-        for seed in range(seeds(request.config)):
+        for seed in seeds(request.config):
             store = open_stores.enter_context(trails.open(":memory:"))
             _at_odd_times(store, BusyAgents(store, seed))
             found.append(PlainQuads(store))

@@ -258,7 +258,7 @@ def test_who_is_behind_what_a_run_came_to_is_behind_the_turn_that_says_it() -> N
 def drawn(request: pytest.FixtureRequest) -> Iterator[list[PlainQuads]]:
     with contextlib.ExitStack() as open_stores:
         found = []
-        for seed in range(seeds(request.config)):
+        for seed in seeds(request.config):
             store = open_stores.enter_context(trails.open(":memory:"))
             BusyAgents(store, seed)
             found.append(PlainQuads(store))

@@ -258,7 +258,7 @@ def test_what_a_removal_leaves_is_the_digest_by_which_the_rest_is_proven() -> No
 def drawn(request: pytest.FixtureRequest) -> Iterator[list[PlainQuads]]:
     with contextlib.ExitStack() as open_stores:
         found = []
-        for seed in range(seeds(request.config)):
+        for seed in seeds(request.config):
             store = open_stores.enter_context(trails.open(":memory:"))
             BusyAgents(store, seed)
             found.append(PlainQuads(store))

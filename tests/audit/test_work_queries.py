@@ -253,7 +253,7 @@ def test_every_query_on_work_has_a_hand_counted_answer() -> None:
 def drawn(request: pytest.FixtureRequest) -> Iterator[list[PlainQuads]]:
     with contextlib.ExitStack() as open_stores:
         found = []
-        for seed in range(seeds(request.config)):
+        for seed in seeds(request.config):
             store = open_stores.enter_context(trails.open(":memory:"))
             BusyAgents(store, seed)
             found.append(PlainQuads(store))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import os
 import re
@@ -144,8 +145,13 @@ def test_a_rewritten_session_passes_verify_and_has_another_head(monkeypatch: pyt
 # --- the command line
 
 
-AFTER_ITS_PYTHON = {"pipeline"}
-"""Pages whose commands go on with the store that their Python made."""
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the Python blocks of the page on pipelines have run."""
+    folder = tmp_path_factory.mktemp("pipeline")
+    with contextlib.chdir(folder):
+        doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples("pipeline"), out=lambda _: None)
+    return folder
 
 
 def commands_in(text: str) -> list[str]:
@@ -156,12 +162,17 @@ def commands_in(text: str) -> list[str]:
 
 @every_example
 def test_the_commands_of_a_document_run_one_after_the_other(
-    document: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: Size
+    document: str,
+    shown: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    request: pytest.FixtureRequest,
+    size: Size,
 ) -> None:
     commands = commands_in(shown)
-    if document in AFTER_ITS_PYTHON and commands:
-        monkeypatch.chdir(tmp_path)
-        doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples(document, shown), out=lambda _: None)
+    if document == "pipeline":  # whose commands go on with the store that its Python made
+        shutil.copytree(request.getfixturevalue("pipeline"), tmp_path, dirs_exist_ok=True)
     if find_spec("cryptography") is None:  # the extra that the page on proofs names for these
         commands = [line for line in commands if not re.search(r"checkpoint|proof", line)]
     if find_spec("rfc3161_client") is None:
@@ -180,10 +191,11 @@ def test_the_commands_of_a_document_run_one_after_the_other(
 def run_here(line: str) -> None:
     """Run a line of a document in this process; where a shell has more to do than to put in what a command prints, there."""
     line = re.sub(r"\$\(trails (.*?)\)", lambda found: ok(invoke(*shlex.split(found[1]))).strip(), line)
-    if re.search(r"[|<>$`&;*~]", line):
+    command, _, given = line.partition(" <<< ")
+    if re.search(r"[|<>$`&;*~]", re.sub(r"'[^']*'|\"[^\"$`]*\"", "", command)):
         in_a_shell(line, Path.cwd())
     else:
-        ok(invoke(*shlex.split(line)[1:]))
+        ok(invoke(*shlex.split(command)[1:], stdin="".join(f"{text}\n" for text in shlex.split(given))))
 
 
 def in_a_shell(script: str, folder: Path) -> None:
@@ -348,10 +360,9 @@ def test_an_item_of_a_list_begins_a_line(document: str) -> None:
 
 
 def test_the_figures_of_the_pipeline_are_given_again_from_its_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pipeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples("pipeline"), out=lambda _: None)
+    monkeypatch.chdir(shutil.copytree(pipeline, tmp_path, dirs_exist_ok=True))
     *signing, table, test = commands_in(GUIDE["pipeline"])
     for line in signing:
         ok(invoke(*shlex.split(line)[1:]))

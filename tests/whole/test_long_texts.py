@@ -70,6 +70,7 @@ def largest(request: pytest.FixtureRequest, *, long: bool) -> str:
     return _LARGEST[request.param]
 
 
+@pytest.mark.slow
 def test_the_largest_text_comes_back_from_a_dump(tmp_path: Path, largest: str) -> None:
     with trails.open(tmp_path / "a", create=True, durability="process") as store:
         session = store.create(id="s")
