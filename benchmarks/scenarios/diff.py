@@ -48,7 +48,7 @@ def run(setting: Setting) -> list[Result]:
                     for name in (_SIBLINGS, _PARENT)
                 ),
             ],
-        )
+        ),
     ]
 
 
