@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -820,6 +820,58 @@ def test_where_descriptors_cannot_be_held_links_and_then_copies_do(
 
 def refused(*_: Any, **__: Any) -> None:
     raise PermissionError(1, "Operation not permitted")
+
+
+@pytest.fixture
+def another_user(allowed: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
+    """What lets root, for whom nothing is denied, read as somebody else, with a place for temporary files."""
+    (allowed.parent / "tmp").mkdir()
+    (allowed.parent / "tmp").chmod(0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(allowed.parent / "tmp"))
+    return as_another
+
+
+@contextmanager
+def as_another() -> Iterator[None]:
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.fixture
+def allowed() -> Iterator[Path]:
+    """The folder of a store that everybody may read; it stands where others may look."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        place = Path(folder) / "allowed.trails"
+        owner = EmbeddedStore(place, create=True)
+        commit(owner, 1, 2)
+        owner.close()
+        for each in (place, *place.rglob("*")):
+            each.chmod(0o755 if each.is_dir() else 0o644)
+        yield place
+
+
+@pytest.mark.parametrize(
+    "what", [".", "trails.json", "position", "log", "commits", "commits/0", "quads", "quads/*.sst"]
+)
+def test_a_file_that_this_user_may_not_read_is_named_at_once(
+    allowed: Path, another_user: Callable[[], AbstractContextManager[None]], what: str
+) -> None:
+    with another_user():
+        view = ViewStore(allowed)
+        assert seen(view) == {quad(1), quad(2)}
+        view.close()
+    denied = min(allowed.glob(what)) if what != "." else allowed
+    denied.chmod(0)
+    with another_user(), pytest.raises(StoreFailed, match=f"{denied} is for its owner alone"):
+        ViewStore(allowed)
+    denied.chmod(0o700)  # so that it can be removed
 
 
 def test_copies_are_not_made_where_there_is_no_space(owner: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import stat
 import sys
 import time
 import weakref
@@ -36,6 +37,8 @@ _WAIT: Final = (0.001, 0.02)
 """Seconds between two looks, from and to."""
 _STALLED: Final = 1.0
 """Seconds without progress after which an owner that is not there any more is taken for dead, and damage for damage."""
+_READ: Final = (marker.NAME, maintenance.POSITION, maintenance.LOG)
+"""The files that a look reads beside those of the two folders."""
 _CHECKED: Final = 20_000
 """Quads that are looked up to tell where a copy ends; where the owner is further ahead of its engine, that is waited for."""
 
@@ -132,6 +135,7 @@ def look(path: Path) -> Moment:
             applied = -1 if told_now is None else told_now.applied
             if applied != progress:
                 progress, since = applied, now
+            refuse_unreadable(path, moved)
             trouble = moved.__cause__ if isinstance(moved.__cause__, StoreFailed) else None
             if isinstance(trouble, engines.TooManyFiles):
                 raise trouble from None
@@ -143,6 +147,41 @@ def look(path: Path) -> Moment:
             if now - begun > LIMIT:
                 raise _too_fast(path) from moved
         time.sleep(random.uniform(*_WAIT))  # noqa: S311 - so that two readers do not stay in step
+
+
+def _is_of_rights(error: BaseException | None) -> bool:
+    """Tell whether an error comes of what this user may not do."""
+    return error is not None and (isinstance(error, PermissionError) or _is_of_rights(error.__cause__))
+
+
+def refuse_unreadable(path: Path, error: BaseException) -> None:
+    """Raise `StoreFailed` where an error comes of what this user may not read of a store: nothing else helps then."""
+    if not _is_of_rights(error):
+        return
+    quads, commits = path / maintenance.QUADS, path / maintenance.COMMITS
+    for place in (path, *(path / name for name in _READ), commits, *_within(commits), quads, *_within(quads)):
+        if _is_denied(place):
+            raise StoreFailed(
+                f"the store {path} cannot be read by this user: {place} is for its owner alone, as all that a store makes is. "
+                "Read it as that user, or have the owner copy it (`trails copy`) to where you may read; or let the owner allow "
+                "reading (chmod -R a+rX), which holds until the store makes its next files"
+            ) from error
+
+
+def _is_denied(place: Path) -> bool:
+    try:
+        needed = os.R_OK | os.X_OK if stat.S_ISDIR(place.stat().st_mode) else os.R_OK
+    except OSError:
+        return False  # it is gone, or in a folder that was named before
+    return not os.access(place, needed, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _within(folder: Path) -> list[Path]:
+    """Return what is in a folder that can be looked into."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
 
 
 def _refuse_dead(path: Path, told: Position | None, wanted: int) -> None:
@@ -260,6 +299,7 @@ def _copied(attempt: _Attempt, top: int, found: Told) -> Keeper:
                 keeper.drop()
             if not isinstance(error, OSError):
                 raise
+            refuse_unreadable(attempt.path, error)
             refused += [f"{error}"] if keeper is None else []
             if number == len(ways):
                 unreadable = engines.unreadable(attempt.path, error)

@@ -17,7 +17,7 @@ from trails.store.commitlog import NAMES
 from trails.store.contract import Change, Committed, QuadStore, read_only
 from trails.store.gate import Gate
 from trails.store.leaflog import LeafLog
-from trails.store.look import Moment, look
+from trails.store.look import Moment, look, refuse_unreadable
 from trails.store.reading import EngineReader
 from trails.store.syncing import sync_data
 from trails.store.tables import Tables
@@ -45,7 +45,10 @@ class ViewStore(EngineReader):
             self._tables = Tables(self._path / maintenance.QUADS)
             engines.refuse_damaged(self._path, self._tables)
             return look(self._path)
-        except OSError as error:
+        except (OSError, StoreFailed) as error:
+            refuse_unreadable(self._path, error)
+            if isinstance(error, StoreFailed):
+                raise
             raise StoreFailed(f"the store {self.location} cannot be opened: {error}") from error
 
     @property
