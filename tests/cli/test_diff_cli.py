@@ -95,7 +95,7 @@ def test_side_by_side_has_each_side_in_a_column(run: Run) -> None:
     assert re.search(r"Take the \[-train-\] to Bern\.\s{5,}Take the \{\+bus\+\} to Bern\.", row)
 
 
-@pytest.mark.parametrize("how", [("--full",), ("--side-by-side",)])
+@pytest.mark.parametrize("how", [("--full",), pytest.param(("--side-by-side",), marks=pytest.mark.slow)])
 def test_a_terminal_without_colours_has_marks_where_words_differ(run: Run, place: Path, how: tuple[str]) -> None:
     dumb = on_terminal(place, "diff", "trip", "other", *how, TERM="dumb")[1]
     assert "[-train-]" in dumb

@@ -21,6 +21,8 @@ from trails.session import restore
 from trails.store.contract import Change
 from trails.transcripts.rdf import export_session, import_rdf
 
+pytestmark = pytest.mark.any_store
+
 MAIN = "urn:trails:session:main"
 
 

@@ -21,6 +21,8 @@ from trails.ledger.exchange import Running
 from trails.ledger.queue import following
 from trails.records.entry import Words
 
+pytestmark = pytest.mark.any_store
+
 # --- coming in
 
 

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import trails
 from tests.support.commands import Run, ok
 from tests.support.machines import Size
@@ -84,6 +86,7 @@ def following(place: Path, url: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
+@pytest.mark.slow
 def test_a_follower_that_is_killed_again_and_again_ends_equal(place: Path, oxigraph: str, size: Size) -> None:
     kills = {"quick": 2, "all": 5, "long": 50}[size]
     rng = random.Random(7)

@@ -348,7 +348,7 @@ def test_a_server_that_gives_few_rows_is_read_page_by_page(memory: Repository, s
     assert [each.beyond for each in mirror.verify().differences] == [1]
 
 
-@pytest.mark.parametrize("rows", [3, 8, 60])
+@pytest.mark.parametrize("rows", [pytest.param(3, marks=pytest.mark.slow), 8, 60])
 def test_a_server_that_sorts_few_rows_is_read_to_the_end(memory: Repository, stand_in: Make, rows: int) -> None:
     """Virtuoso puts no more than 10,000 rows in order for one answer, those that an OFFSET passes over among them."""
     server = stand_in(rows=rows, sorts=60)

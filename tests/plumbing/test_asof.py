@@ -596,7 +596,7 @@ def test_a_turn_that_was_altered_past_the_log_is_not_shown(memory: Repository) -
 # --- at every place of random histories
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 def test_at_every_place_of_a_history_it_says_what_a_copy_made_then_says(
     opener: Callable[[str], Repository], size: Size, seed: int
 ) -> None:

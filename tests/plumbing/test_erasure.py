@@ -23,6 +23,8 @@ from trails.store import Change
 from trails.transcripts.formats import export_session, import_path
 from trails.transcripts.rdf import import_rdf
 
+pytestmark = pytest.mark.any_store
+
 TOLD = "the launch code is swordfish"
 
 

@@ -9,6 +9,8 @@ from tests.support.sessions import say
 from trails import InvalidInput, Repository, SessionNotFound, queries
 from trails.plumbing import names, refs
 
+pytestmark = pytest.mark.any_store
+
 MADE = "7f3a9c1e5b2d48f6a0c4e8d2b6f1a3c5"
 UUID = "9c1e5b2d-48f6-4a0c-8e8d-2b6f1a3c5d7f"
 

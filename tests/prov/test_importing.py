@@ -340,6 +340,7 @@ def test_a_document_may_be_deleted_and_brought_in_again(store: Repository) -> No
     assert graphs == {"DEFAULT"}
 
 
+@pytest.mark.slow
 def test_a_document_goes_with_dumps_and_backups(tmp_path: Path) -> None:
     with trails.open(tmp_path / "s.trails", create=True) as store:
         everything(store)

@@ -30,6 +30,8 @@ from trails import (
 from trails.store import Change
 from trails.transcripts.formats import import_path
 
+pytestmark = pytest.mark.any_store
+
 BAD_IDS = [
     "",
     " ",
