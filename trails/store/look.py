@@ -163,8 +163,8 @@ def refuse_unreadable(path: Path, error: BaseException) -> None:
         if _is_denied(place):
             raise StoreFailed(
                 f"the store {path} cannot be read by this user: {place} is for its owner alone, as all that a store makes is. "
-                "Read it as that user, or have the owner copy it (`trails copy`) to where you may read; or let the owner allow "
-                "reading (chmod -R a+rX), which holds until the store makes its next files"
+                "Read it as that user, or have the owner make a copy (`trails copy`) and allow reading that (chmod -R a+rX); of "
+                "the store itself that lasts until it writes on"
             ) from error
 
 
