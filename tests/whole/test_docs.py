@@ -354,6 +354,11 @@ def test_the_readme_is_short() -> None:
 
 
 @every_document
+def test_a_document_has_nothing_left_of_a_merge(document: str) -> None:
+    assert re.findall("^(?:<{7}|={7}|>{7}).*", DOCUMENTS[document], re.MULTILINE) == []
+
+
+@every_document
 def test_an_item_of_a_list_begins_a_line(document: str) -> None:
     prose = re.sub(r"^```.*?^```$", "", DOCUMENTS[document], flags=re.MULTILINE | re.DOTALL)
     assert re.findall(r"\S - (?:\*\*|\[)", prose) == []
