@@ -230,6 +230,14 @@ def _lost(past: Repository) -> tuple[tuple[str, ...], tuple[trails.Finding, ...]
     return past.as_of.gone, past.verify().findings
 
 
+def _before_other_came_back(store: Repository, elsewhere: Repository) -> str:
+    """Delete other, and have it come back; return the mark of before that."""
+    then = mark_of(store)
+    store.delete("other")
+    trails.pull(store, "other", elsewhere, restore=True)
+    return then
+
+
 def test_what_was_deleted_by_then_and_came_back_since_is_not_there_and_no_damage(
     memory: Repository, elsewhere: Repository
 ) -> None:
@@ -285,9 +293,7 @@ def test_what_came_back_with_a_name_that_was_redacted_by_then_is_gone(memory: Re
 
 def test_what_was_no_fork_and_came_back_as_one_is_gone(memory: Repository, elsewhere: Repository) -> None:
     memory.delete("plan", children="detach")
-    then = mark_of(memory)
-    memory.delete("other")
-    trails.pull(memory, "other", elsewhere, restore=True)
+    then = _before_other_came_back(memory, elsewhere)
     with memory.at(then) as past:
         assert _lost(past) == (("other",), ())
 
@@ -336,9 +342,7 @@ def test_who_redacted_what_was_deleted_by_then_is_known_also_where_it_came_back_
 def test_what_was_altered_past_the_log_is_found_also_in_what_came_back(
     memory: Repository, elsewhere: Repository
 ) -> None:
-    then = mark_of(memory)
-    memory.delete("other")
-    trails.pull(memory, "other", elsewhere, restore=True)
+    then = _before_other_came_back(memory, elsewhere)
     [old] = memory.store.quads((None, vocab.VALUE, Literal("By train?"), None))
     memory.store.commit(
         Change(remove=[old], add=[Quad(old.subject, old.predicate, Literal("By bus?"), old.graph_name)])
@@ -350,9 +354,7 @@ def test_what_was_altered_past_the_log_is_found_also_in_what_came_back(
 def test_a_session_that_came_back_and_was_taken_out_past_the_log_is_found(
     memory: Repository, elsewhere: Repository
 ) -> None:
-    then = mark_of(memory)
-    memory.delete("other")
-    trails.pull(memory, "other", elsewhere, restore=True)
+    then = _before_other_came_back(memory, elsewhere)
     graph = NamedNode("urn:trails:session:other")
     every = memory.store.quads((graph, None, None, vocab.CATALOG)) + memory.store.quads((None, None, None, graph))
     memory.store.commit(Change(remove=every))
