@@ -21,6 +21,7 @@ class SqliteLog:
     is_shared = True
     is_read_only = False
     erased_at = 0
+    erased_with = 0
 
     def __init__(self, path: Path) -> None:
         self.location = f"sqlite:{path}"

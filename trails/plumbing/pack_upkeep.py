@@ -53,11 +53,11 @@ def rebuild(packs: Packs, reader: Reader) -> None:
             lasts.append(files.last(path))
     packs.empty()
     for session_id in sorted({last.session_id for last in lasts if last is not None}):
-        epoch = packs.epoch
+        now = packs.now()
         record = reader.records([session_id]).get(session_id)
         if record is not None:
             with suppress(TrailsError):  # what cannot be read is not packed
-                packs.note(record, reader.unpacked.own_turns(lineage.Segment(record, record.starts_at, None)), epoch)
+                packs.note(record, reader.unpacked.own_turns(lineage.Segment(record, record.starts_at, None)), now)
             packs.bring_up()
 
 

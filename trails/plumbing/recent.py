@@ -15,7 +15,7 @@ from pyoxigraph import NamedNode
 from trails.lineage import Owner
 from trails.model import Turn
 from trails.plumbing.packed import Part
-from trails.plumbing.packs.keeper import Packs, weight
+from trails.plumbing.packs.keeper import Moment, Packs, weight
 from trails.records.turns import decode_new
 from trails.store import nearby
 from trails.store.contract import QuadStore
@@ -28,7 +28,7 @@ _TAIL: Final = 1_000
 
 
 class _Known(NamedTuple):
-    at: tuple[int, int]
+    at: Moment
     starts_at: int
     parts: Sequence[Part]
     rest: Sequence[Turn]
@@ -47,11 +47,11 @@ class Recent:
         self._long: set[str] = set()
         """Those of which no pack held so many turns that they are not kept in mind."""
 
-    def now(self) -> tuple[int, int]:
-        """Return what is to be put down with a session that is read from now on: the last commit, and the epoch of its packs."""
-        return self._store.number, self._packs.epoch
+    def now(self) -> Moment:
+        """Return what is to be put down with a session that is read from now on."""
+        return self._packs.now()
 
-    def put(self, record: Owner, at: tuple[int, int], parts: Sequence[Part], rest: Sequence[Turn]) -> None:
+    def put(self, record: Owner, at: Moment, parts: Sequence[Part], rest: Sequence[Turn]) -> None:
         """Keep in mind all turns that a session owned when it was read: those that packs hold, and those after them.
 
         `at` is what `now` was before that.
@@ -88,20 +88,20 @@ class Recent:
             with self._lock:
                 self._known.pop(record.id, None)
             if new:
-                self._packs.note(record, new, now[1])
+                self._packs.note(record, new, now)
                 self._packs.bring_up()
             return None
         if now != known.at:
-            self._packs.note(record, new, now[1])
+            self._packs.note(record, new, now)
             size = known.size + sum(map(weight, new))
             known = _Known(now, known.starts_at, known.parts, [*known.rest, *new], size)
             self._keep(record.id, known)
         return known.parts, known.rest
 
-    def _since(self, known: _Known, record: Owner, now: tuple[int, int]) -> list[Turn] | None:
+    def _since(self, known: _Known, record: Owner, now: Moment) -> list[Turn] | None:
         """Return the turns that came at a session's end until now; None where that is not all that came."""
-        (before, epoch), number = known.at, now[0]
-        if (epoch, known.starts_at) != (now[1], record.starts_at):
+        (before, epoch), number = known.at, now.number
+        if (epoch, known.starts_at) != (now.epoch, record.starts_at):
             return None
         quads = nearby.came(self._store, NamedNode(record.iri), before, number)
         turns = None if quads is None else decode_new(record.id, quads)

@@ -270,7 +270,7 @@ class Worktree(Handle):
             if self._drafts and self.record.kind == "worker":
                 raise InvalidInput(f"session {self.id!r} is a worker, and the turns of workers are never stored")
             first = self.first_pending
-            token, epoch = self.workspace.store.token, self.workspace.packs.epoch
+            token, now = self.workspace.store.token, self.workspace.packs.now()
             quoted = quotes.sources(self.turns[first:])
             tx = self._transaction(first, quoted)
             # This handle's last turn was seen there by its last commit, quoted ones were not.
@@ -289,7 +289,7 @@ class Worktree(Handle):
             self._new_prompts.clear()
             self.acts.clear()
             self._tools.update(self._new_tools)
-            self.workspace.packs.note(self.record, self.turns[first:], epoch)
+            self.workspace.packs.note(self.record, self.turns[first:], now)
             return written
 
     def store_news(self) -> None:

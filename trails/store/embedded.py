@@ -229,6 +229,11 @@ class EmbeddedStore(EngineReader):
         return self._commits.erased_at
 
     @property
+    def erased_with(self) -> int:
+        """The number of the last commit by which others did since this was opened; it is known before readers see that one."""
+        return self._commits.erased_with
+
+    @property
     def log(self) -> LeafLog:
         return self._log
 

@@ -92,6 +92,11 @@ class CommitLog(Protocol):
         """Up to which line others took out what copies that were made before may hold; 0 where nobody else can."""
         ...
 
+    @property
+    def erased_with(self) -> int:
+        """The number of the last record by which others did since the index was opened, known before it is carried out."""
+        ...
+
     def append(self, waiting: Sequence[Waiting], index: LogIndex) -> Batch:
         """Judge commits in their order, each over all that is in the log, and append those that may be.
 
@@ -148,6 +153,7 @@ class OwnLog:
     is_shared = False
     is_read_only = False
     erased_at = 0
+    erased_with = 0
 
     def append(self, waiting: Sequence[Waiting], index: LogIndex) -> Batch:
         batch = index.new_batch()

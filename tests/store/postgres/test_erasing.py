@@ -12,9 +12,10 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 
 import trails
-from tests.support.clusters import log_of
+from tests.support.clusters import Cluster, log_of
 from tests.support.machines import Size
 from trails import StoreFailed
+from trails.plumbing.packs import files
 from trails.store import Change
 from trails.store.embedded import EmbeddedStore
 from trails.store.postgres.server import Server
@@ -162,6 +163,128 @@ def test_what_another_process_redacts_leaves_the_packs_of_this_one(
         assert _SAID.encode() not in packed(tmp_path)
         assert reader.verify().ok
         reader.close()
+
+
+@pytest.mark.parametrize("by", ["writing", "reading"])
+@pytest.mark.parametrize("amid_packing", [True, False])
+def test_what_waits_to_be_packed_here_is_not_packed_once_another_process_has_redacted_it(
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    by: str,
+    amid_packing: bool,
+) -> None:
+    with trails.open(url, create=True) as other:
+        here = trails.open(url)
+        say((other if by == "reading" else here).create(id="chat"))
+        for each in (here, other):
+            each.store.sync()  # type: ignore[attr-defined]
+        assert here.load("chat").turns[1].text == _SAID
+        if amid_packing:
+            extend = files.extend
+
+            def late(*arguments: Any) -> None:
+                redact(other)
+                here.store.sync()  # type: ignore[attr-defined]
+                extend(*arguments)
+
+            monkeypatch.setattr(files, "extend", late)
+        else:
+            redact(other)
+            here.store.sync()  # type: ignore[attr-defined]
+        here.workspace.packs.bring_up()
+        monkeypatch.undo()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        assert _SAID.encode() not in packed(tmp_path)
+        here.close()
+        with trails.open(url) as again:
+            assert [turn.text for turn in again.load("chat").turns if turn.index in (0, 1, 79)] == [
+                "turn 0",
+                "",
+                "turn 79",
+            ]
+            assert again.verify().findings == ()
+
+
+def test_what_is_said_after_others_have_redacted_is_packed(url: str, tmp_path: Path) -> None:
+    with trails.open(url, create=True) as other:
+        here = trails.open(url)
+        session = here.create(id="chat")
+        say(session)
+        other.store.sync()  # type: ignore[attr-defined]
+        redact(other)
+        here.store.sync()  # type: ignore[attr-defined]
+        session = here.load("chat")
+        session.append("user", "last words")
+        session.persist()
+        assert len(here.load("chat").turns) == 81
+        here.workspace.packs.bring_up()
+        assert b"last words" in packed(tmp_path)
+        here.close()
+
+
+@pytest.mark.slow
+def test_after_any_steps_of_two_indexes_neither_has_beside_it_what_either_took_out(
+    cluster: Cluster, tmp_path: Path, size: Size
+) -> None:
+    chance = Random(1)
+    for number in range(200 if size == "long" else 25):
+        url = cluster.url(f"steps{number}")
+        stores = [trails.open(url, create=True), trails.open(url)]
+        gone = _random_steps(url, stores, chance)
+        for store in stores:
+            store.store.sync()  # type: ignore[attr-defined]
+            assert store.verify().findings == ()
+            assert not [text for text in gone if list(store.search(text))]
+            beside = store.store.beside  # type: ignore[attr-defined]
+            store.close()
+            kept = b"".join(file.read_bytes() for file in (beside / "index").rglob("*") if file.is_file())
+            assert not [text for text in gone if text.encode() in kept]
+
+
+def _random_steps(url: str, stores: list[trails.Repository], chance: Random) -> list[str]:
+    """Write, read, take out, and open again, by either; return what was said and is gone."""
+    names: list[str] = []
+    gone: list[str] = []
+    for step in range(chance.randrange(5, 25)):
+        at = chance.randrange(2)
+        store = stores[at]
+        store.store.sync()  # type: ignore[attr-defined]
+        name = chance.choice(names) if names else None
+        match chance.choice(["say", "say", "say", "redact", "redact", "load", "rest", "open", "delete"]):
+            case "say":
+                name = name if name is not None and chance.random() < 0.7 else f"s{step}"
+                session = store.load(name) if name in names else store.create(id=name)
+                for at_turn in range(chance.choice([3, 70])):
+                    session.append("user", f"said{step}x{at_turn}x")
+                session.persist()
+                names += [] if name in names else [name]
+            case "redact" if name and (left := [turn for turn in store.load(name).turns if turn.text]):
+                turn = chance.choice(left)
+                gone.append(turn.text)
+                if chance.random() < 0.5:
+                    store.redact(name, turn.index)
+                else:
+                    store.redact_matching(turn.text)
+            case "load" if name:
+                list(store.load(name).turns)
+            case "rest":
+                store.workspace._keep_up(resting=True)
+            case "open":
+                store.close()
+                stores[at] = trails.open(url)
+            case "delete" if name and chance.random() < 0.3:
+                gone += [turn.text for turn in store.load(name).turns if turn.text]
+                store.delete(name)
+                names.remove(name)
+    return gone
+
+
+def say(session: trails.Session) -> None:
+    """Say as much as is packed, with what is to be taken out second."""
+    for number in range(80):
+        session.append("user", _SAID if number == 1 else f"turn {number}")
+    session.persist()
 
 
 def test_what_was_replaced_leaves_the_log_with_vacuum(url: str) -> None:

@@ -15,11 +15,11 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from pyoxigraph import NamedNode, Quad
 
@@ -64,7 +64,7 @@ def packs_of(store: QuadStore) -> Packs:
     if isinstance(store, ViewStore):
         return Packs(store, _folder(store.folder), writes=False)
     if isinstance(store, EmbeddedStore) and store.beside is not None:
-        return Packs(store, _folder(store.beside), writes=True, erased_at=lambda: store.erased_at)
+        return Packs(store, _folder(store.beside), writes=True, elsewhere=store)
     return Packs(store, None, writes=False)
 
 
@@ -90,11 +90,36 @@ def weight(turn: Turn) -> int:
     return _TURN + len(turn.text) + len(turn.facts.meta_json or "") + calls
 
 
+class ErasedElsewhere(Protocol):
+    """What is known of texts that others took out of the store, of which this process is told after they did."""
+
+    @property
+    def erased_at(self) -> int:
+        """The line of the store's log up to which packs may hold them."""
+        ...
+
+    @property
+    def erased_with(self) -> int:
+        """The number of the last commit by which that was done since the store was opened; known before readers see it."""
+        ...
+
+
+class Moment(NamedTuple):
+    """A state of a store, and of what is derived from it."""
+
+    number: int
+    """That of the last commit that whoever reads sees."""
+    epoch: int
+    """See `Packs.epoch`."""
+
+
 @dataclass(slots=True)
 class _Waiting:
     """Turns that follow on each other in a session, and are not packed yet."""
 
     starts_at: int
+    number: int
+    """That of the store's last commit before the first of them was read or written."""
     turns: list[Turn] = field(default_factory=list)
 
 
@@ -102,10 +127,10 @@ class Packs:
     """The packs of a store. What is in doubt is not used, and what cannot be written is left out: nothing is raised for it."""
 
     def __init__(
-        self, store: QuadStore, folder: Path | None, *, writes: bool, erased_at: Callable[[], int] = lambda: 0
+        self, store: QuadStore, folder: Path | None, *, writes: bool, elsewhere: ErasedElsewhere | None = None
     ) -> None:
-        """Nothing is read or written yet. Blocks from before the line of the log that `erased_at` gives are not believed."""
-        self._erased_at = erased_at
+        """Nothing is read or written yet. What is from before what was erased `elsewhere` is not believed, and not packed."""
+        self._elsewhere = elsewhere
         self._erasures = Erasures()
         self._store = store
         self._folder = folder
@@ -208,7 +233,7 @@ class Packs:
 
     def _are_true(self, blocks: Sequence[Block]) -> list[bool]:
         """Tell of each block whether the store is where it was written or beyond, lost nothing of it, and has its last turn."""
-        erased_at, log = self._erased_at(), self._store.log
+        erased_at, log = 0 if self._elsewhere is None else self._elsewhere.erased_at, self._store.log
         reached = {place: place.lines >= erased_at and log.holds(place) for place in {each.place for each in blocks}}
         there = nearby.holds(self._store, [_last_of(each) for each in blocks])
         return [
@@ -218,19 +243,26 @@ class Packs:
 
     # --- writing
 
-    def note(self, record: Owner, turns: Sequence[Turn], epoch: int) -> None:
-        """Take note of turns of a session's own that are in the store since `epoch`, to be packed when there is time."""
+    def now(self) -> Moment:
+        """Return what is to be taken down before turns are read or written, and given to `note` with them."""
+        return Moment(self._store.number, self.epoch)
+
+    def note(self, record: Owner, turns: Sequence[Turn], since: Moment) -> None:
+        """Take note of turns of a session's own that are in the store since a moment, to be packed when there is time."""
         if not self._writes or not turns or turns[0].session_id != record.id:
             return
         with self._lock:
-            if self._erasing or epoch != self.epoch:
+            if self._erasing or since.epoch != self.epoch:
                 return
-            held = self._waiting.setdefault(record.id, _Waiting(record.starts_at))
+            if record.id in self._waiting and self._waiting[record.id].number < self._erased_with:
+                self._drop(record.id)
+            held = self._waiting.setdefault(record.id, _Waiting(record.starts_at, since.number))
             if held.turns and (held.starts_at != record.starts_at or held.turns[-1].index + 1 != turns[0].index):
                 turns = self._going_on(held, record, turns)
                 if not turns:
                     return
-                held = self._waiting.setdefault(record.id, _Waiting(record.starts_at))
+                held = self._waiting.setdefault(record.id, _Waiting(record.starts_at, since.number))
+            held.number = min(held.number, since.number)
             held.turns += turns
             self._held += sum(map(weight, turns))
             if self._held > 2 * _HELD:
@@ -266,7 +298,9 @@ class Packs:
                 reached = self._store.log.reached
                 files.put(self._folder / _REACHED, json.dumps(reached).encode())
                 for session_id, each in waiting.items():
-                    self._pack(self._folder, session_id, each, reached)
+                    if each.number >= self._erased_with:
+                        self._pack(self._folder, session_id, each, reached)
+                        self._unpack(self._folder, session_id, each)
 
     def _pack(self, folder: Path, session_id: str, waiting: _Waiting, reached: Leaves) -> None:
         path, turns = files.path_of(folder, session_id), waiting.turns
@@ -283,6 +317,15 @@ class Packs:
         if new and new[0].index == end:
             with suppress(ValueError):
                 files.extend(path, new, session_id, waiting.starts_at, reached)
+
+    def _unpack(self, folder: Path, session_id: str, waiting: _Waiting) -> None:
+        """Remove a pack where others took text out of the store while it was written: they removed those that were there."""
+        if waiting.number < self._erased_with:
+            files.path_of(folder, session_id).unlink(missing_ok=True)
+
+    @property
+    def _erased_with(self) -> int:
+        return 0 if self._elsewhere is None else self._elsewhere.erased_with
 
     # --- upkeep
 

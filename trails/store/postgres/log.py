@@ -69,6 +69,7 @@ class PostgresLog:
         self._digest = START
         self._erased = 0
         self._erased_at = 0
+        self._erased_with = 0
         self._is_in_doubt = False
         """Whether the log is another than it was, so that the index is to be thrown away."""
         self._is_thrown_away = False
@@ -97,6 +98,10 @@ class PostgresLog:
     @property
     def erased_at(self) -> int:
         return self._erased_at
+
+    @property
+    def erased_with(self) -> int:
+        return self._erased_with
 
     @property
     def location(self) -> str:
@@ -199,7 +204,7 @@ class PostgresLog:
             except (IntegrityError, ValueError, SyntaxError, struct.error) as error:
                 raise self._is_unreadable(index, row, error) from error
             if row.flags & ERASES and waiting is None:
-                self._erased_elsewhere(batch.settled[-1].after.lines)
+                self._erased_elsewhere(row.number, batch.settled[-1].after.lines)
             digest = row.digest
         if head.number == number + len(tail) and head.digest != digest:
             raise self._is_broken(index, head.number) if tail or not number else self._has_diverged(index, head.digest)
@@ -250,9 +255,9 @@ class PostgresLog:
                 self._doubt(index, error)
         self._digest = digest
 
-    def _erased_elsewhere(self, lines: int) -> None:
-        """Let no pack that was made before be believed, nor stay: somebody else took text out of the store."""
-        self._erased_at = lines
+    def _erased_elsewhere(self, number: int, lines: int) -> None:
+        """Let no pack that was made before be believed, nor stay, nor be written: somebody else took text out of the store."""
+        self._erased_with, self._erased_at = number, lines  # first: packs look at that once they are written
         shutil.rmtree(self._folder / maintenance.INDEX / "packs", ignore_errors=True)
 
     def trouble(self, index: LogIndex) -> str | None:
