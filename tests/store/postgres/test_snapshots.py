@@ -104,6 +104,29 @@ def test_a_snapshot_that_is_being_made_is_given_up_for_a_vacuum(
         assert len(first) == 203
 
 
+def test_who_keeps_a_snapshot_waits_for_nobody_who_keeps_another(url: str) -> None:
+    """Each waited for the rows that the other had dropped: one of them was ended by the server, a second later."""
+    with closing(open_store(url, create=True)) as store:
+        for number in range(3):
+            store.commit(Change(add=[_quad(number)]))
+        first, second = log_of(store).server.another(), log_of(store).server.another()
+        first.keep_snapshot(1, [b"one"])
+        other = threading.Thread(target=lambda: second.keep_snapshot(3, [b"three"]), daemon=True)
+
+        def parts() -> Iterator[bytes]:
+            yield b"two"
+            other.start()
+            other.join(10)
+            assert not other.is_alive()
+
+        first.keep_snapshot(2, parts())
+        assert first.snapshot() == (3, [b"three"])
+        first.keep_snapshot(3, [b"again", b"three"])
+        assert first.snapshot() == (3, [b"again", b"three"])
+        first.close()
+        second.close()
+
+
 def test_a_process_keeps_no_snapshot_where_another_has_just_kept_one(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_log, "_SNAPSHOT_EVERY", 10)
     monkeypatch.setattr(postgres_log, "_SPREAD", 1)

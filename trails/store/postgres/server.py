@@ -308,19 +308,24 @@ class Server:
         Where text was taken out since, none is kept: whoever took it out has taken out the snapshots that were there, and
         did not see this one, which is looked at under the lock for that.
         """
-        with self._asked() as connection, connection.transaction():
-            self._put_snapshot(connection, number, parts)
+        with self._asked() as connection, connection.transaction() as transaction:
+            has_put = self._put_snapshot(connection, number, parts)
             head = self._of_row(connection.execute(statements.LOCK, (self.id,)).fetchone())
-            if (
-                head.erased > number
-                or connection.execute(statements.ERASED_SINCE, (self.id, number, ERASES)).fetchone()
-            ):
-                self._put_snapshot(connection, number, ())
+            erased = connection.execute(statements.ERASED_SINCE, (self.id, number, ERASES)).fetchone()
+            if not has_put or head.erased > number or erased:
+                raise self._driver.Rollback(transaction)
+            connection.execute(statements.DROP_SNAPSHOTS, (self.id, number, self.id))
 
-    def _put_snapshot(self, connection: Any, number: int, parts: Iterable[bytes]) -> None:
-        connection.execute(statements.DROP_SNAPSHOTS, (self.id, number, self.id))
+    def _put_snapshot(self, connection: Any, number: int, parts: Iterable[bytes]) -> bool:
+        """Put in a snapshot beside those that are there; return False where another process does so with the same one.
+
+        Others are dropped under the lock of the store's row, and only so: who keeps one waits for nobody while he has that.
+        """
+        connection.execute(statements.DROP_SNAPSHOT, (self.id, number))
         for part, data in enumerate(parts):
-            connection.execute(statements.ADD_PART, (self.id, number, part, data))
+            if not connection.execute(statements.ADD_PART, (self.id, number, part, data)).rowcount:
+                return False
+        return True
 
     def drop_snapshots_ahead(self) -> None:
         """Drop the snapshots that are ahead of the log's end."""
@@ -355,7 +360,9 @@ class Server:
                 after = rows[-1].number
                 if after >= until:
                     break
-            self._put_snapshot(connection, until, parts or ())
+            has_put = self._put_snapshot(connection, until, parts or ()) and parts is not None
+            connection.execute(statements.LOCK, (self.id,))
+            connection.execute(statements.DROP_SNAPSHOTS, (self.id, until if has_put else until + 1, self.id))
             connection.execute(statements.RID, (self.id, until))
             if vacuumed:
                 connection.execute(statements.ERASED, (until, self.id))
