@@ -45,7 +45,9 @@ _OURS: Final = "urn:trails:"
 _UNKNOWN: Final = -1
 """The position of a mirror that cannot be gone on with, and the next or last turn of a session that is written as a whole."""
 _MOST: Final = 8_000_000
-"""Characters of a request from which on it is sent."""
+"""Characters of a request from which on it is sent,"""
+_FEW: Final = 2_000
+"""and triples from which on it is sent to a server that waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +282,8 @@ class Mirror:
         self._pending.append(update)
         self._pending_triples += max(1, triples)
         self._pending_size += len(update)
+        if self._pending_triples >= _FEW and self._is_idle:
+            self._flush()
 
     def _flush(self) -> None:
         """Send what is pending, after what was sent before it; this thread goes on reading meanwhile."""
@@ -290,6 +294,11 @@ class Mirror:
             self._is_checked = False
             self._sending = self._sender.submit(self._to.update, updates.request(self._pending))
         self._pending, self._pending_triples, self._pending_size = [], 0, 0
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether the server has nothing to do."""
+        return self._sending is None or self._sending.done()
 
     def _wait(self) -> None:
         """Wait for what was sent last; raise what came of it."""

